@@ -1,0 +1,22 @@
+"""Skipjack finds the fastest way to run a kernel on the hardware at hand, and remembers it.
+
+>>> import skipjack
+>>> result = skipjack.tune("matmul:192x192x192", seconds=2)  # doctest: +SKIP
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from skipjack.tuning import TuneOptions, Tuner, TuneResult, tune
+
+__version__ = "0.1.0"
+__all__ = ["TuneOptions", "TuneResult", "Tuner", "__version__", "tune"]
+
+
+def __getattr__(name: str) -> Any:
+    """Load the tuning machinery when it is first used: importing Skipjack itself stays quick."""
+    if name in __all__:
+        from skipjack import tuning
+
+        return getattr(tuning, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,31 @@
+"""``skipjack device``: what this machine is, and what it can do at most."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from skipjack.cli.options import JsonOption
+
+EXAMPLES = "Examples: skipjack device; skipjack device --json; skipjack device --measure"
+
+
+def device(
+    json: JsonOption = False,
+    measure: Annotated[bool, typer.Option("--measure", help="Measure the peaks again.")] = False,
+) -> None:
+    """Show this machine's CPU: its keys, caches, and the measured peaks of one core."""
+    from skipjack.report.device import device_record, print_device
+    from skipjack.settings import load_settings
+    from skipjack.tuning.workshop import measured_peaks
+
+    here, peaks = measured_peaks(
+        load_settings(), again=measure, on_wait=lambda text: typer.echo(text, err=True)
+    )
+    if json:
+        from json import dumps
+
+        typer.echo(dumps(device_record(here, peaks)))
+    else:
+        print_device(here, peaks)

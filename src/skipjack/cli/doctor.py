@@ -1,0 +1,26 @@
+"""``skipjack doctor``: is everything here that tuning needs?"""
+
+from __future__ import annotations
+
+import typer
+
+from skipjack.cli.options import JsonOption
+
+EXAMPLES = "Examples: skipjack doctor; skipjack doctor --json"
+
+
+def doctor(json: JsonOption = False) -> None:
+    """Check the CPU, the noise, the compilers, the optional parts and the disk."""
+    from skipjack.report.doctor import examine, print_findings
+    from skipjack.settings import load_settings
+
+    findings = examine(load_settings())
+    if json:
+        from json import dumps
+
+        for finding in findings:
+            typer.echo(dumps(finding.to_json()))
+    else:
+        print_findings(findings)
+    if any(finding.level == "bad" for finding in findings):
+        raise typer.Exit(1)

@@ -1,0 +1,79 @@
+"""``skipjack ledger``: everything that was tried."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from skipjack.cli.options import DtypeOption, JsonOption, ProblemArgument
+
+app = typer.Typer(
+    help="Everything that was ever tried: studies, builds, measurements, verdicts.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@app.command("show", epilog="Example: skipjack ledger show matmul:192x192x192")
+def show(
+    problem: ProblemArgument,
+    dtype: DtypeOption = None,
+    limit: Annotated[int, typer.Option(help="Most trials to list of each study.")] = 20,
+    json: JsonOption = False,
+) -> None:
+    """Show the studies of a problem, best trials first, and the verdicts."""
+    from skipjack.errors import SkipjackError
+    from skipjack.ledger import Ledger
+    from skipjack.operations import parse
+    from skipjack.report.ledger import print_problem, problem_records
+    from skipjack.settings import load_settings
+    from skipjack.storage import user_directory
+
+    key = parse(problem, dtype).key
+    with Ledger.open(user_directory(load_settings())) as ledger:
+        if not ledger.studies(key):
+            raise SkipjackError(f"the ledger knows nothing of {key}; try skipjack tune {key}")
+        if json:
+            from json import dumps
+
+            for record in problem_records(ledger, key):
+                typer.echo(dumps(record))
+        else:
+            print_problem(ledger, key, limit)
+
+
+@app.command("summary", epilog="Example: skipjack ledger summary")
+def summary(json: JsonOption = False) -> None:
+    """Count what the ledger holds."""
+    from dataclasses import asdict
+    from json import dumps
+
+    from skipjack.ledger import Ledger
+    from skipjack.settings import load_settings
+    from skipjack.storage import user_directory
+
+    with Ledger.open(user_directory(load_settings())) as ledger:
+        counts = asdict(ledger.summary())
+    if json:
+        typer.echo(dumps({"format": 1, **counts}))
+        return
+    for name, count in counts.items():
+        typer.echo(f"{name:>14} {count}")
+
+
+@app.command("merge", epilog="Example: skipjack ledger merge colleague/ledger.sqlite")
+def merge(
+    file: Annotated[Path, typer.Argument(help="Another ledger's file.")], json: JsonOption = False
+) -> None:
+    """Take in another ledger. Doing it twice changes nothing."""
+    from json import dumps
+
+    from skipjack.ledger import Ledger
+    from skipjack.settings import load_settings
+    from skipjack.storage import user_directory
+
+    with Ledger.open(user_directory(load_settings())) as ledger:
+        rows = ledger.merge(file)
+    typer.echo(dumps({"format": 1, "rows": rows}) if json else f"{rows} rows are new")

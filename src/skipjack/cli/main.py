@@ -1,0 +1,91 @@
+"""The ``skipjack`` command: a file for each command group, heavy imports only where needed."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+import skipjack
+from skipjack.cli import bank, device, doctor, ledger, tune
+from skipjack.errors import SkipjackError
+from skipjack.settings import LOG_LEVELS, load_settings
+
+app = typer.Typer(
+    name="skipjack",
+    help="Find the fastest way to run a kernel on the hardware at hand, and remember it.",
+    epilog="Example: skipjack tune matmul:192x192x192",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("tune", epilog=tune.EXAMPLES)(tune.tune)
+app.command("device", epilog=device.EXAMPLES)(device.device)
+app.command("doctor", epilog=doctor.EXAMPLES)(doctor.doctor)
+app.add_typer(bank.app, name="bank")
+app.add_typer(ledger.app, name="ledger")
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"skipjack {skipjack.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    log_level: Annotated[
+        str | None,
+        typer.Option(help=f"One of {', '.join(LOG_LEVELS)}; or set SKIPJACK_LOG_LEVEL."),
+    ] = None,
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Say which it is."),
+    ] = False,
+) -> None:
+    """Options that stand before the command."""
+    set_log_level(log_level)
+
+
+def set_log_level(log_level: str | None) -> None:
+    """Send log lines to standard error from this level on."""
+    level = load_settings(log_level=log_level).log_level
+    logging.basicConfig(
+        format="skipjack: %(levelname)s: %(message)s", stream=sys.stderr, force=True
+    )
+    logging.getLogger().setLevel(level.upper())
+
+
+def run() -> None:
+    """Run the command; one sentence and an exit code for everything that goes wrong."""
+    try:
+        app()
+    except SkipjackError as error:
+        _end(str(error), error.exit_code)
+    except KeyboardInterrupt:
+        _end("interrupted; what was measured is kept, run again to continue", 130)
+    except BrokenPipeError:
+        # The reader went away (as `| head` does): that is no error of ours.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except OSError as error:
+        logging.getLogger(__name__).debug("details", exc_info=True)
+        _end(f"{error.strerror or error}: {error.filename or 'no file'}", 1)
+    except Exception as error:
+        logging.getLogger(__name__).debug("details", exc_info=True)
+        kind = type(error).__name__
+        _end(f"internal error ({kind}: {error}); --log-level debug shows where", 1)
+
+
+def _end(sentence: str, code: int) -> None:
+    print(f"skipjack: {sentence}", file=sys.stderr)
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    run()

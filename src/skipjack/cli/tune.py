@@ -1,0 +1,126 @@
+"""``skipjack tune``: find the fastest config of problems, here and now."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from skipjack.cli.options import DtypeOption, JsonOption, PluginOption
+
+if TYPE_CHECKING:
+    from skipjack.core.device import Device
+    from skipjack.core.problem import Problem
+    from skipjack.tuning import TuneOptions, Tuner, TuneResult
+
+EXAMPLES = """Examples:
+  skipjack tune matmul:192x192x192;
+  skipjack tune add:1024x1024 sum:4096x1024/axis=1 --seconds 5;
+  skipjack tune matmul:256x256x256 --budget 64 --searcher genetic --seed 7 --json;
+  skipjack tune -f problems.txt --retune"""
+
+
+def tune(
+    problems: Annotated[
+        list[str] | None, typer.Argument(help="Problem keys, as matmul:192x192x192.")
+    ] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            "--file", "-f", help="A list of problem keys, one a line; - reads them from stdin."
+        ),
+    ] = None,
+    dtype: DtypeOption = None,
+    budget: Annotated[
+        int | None, typer.Option(help="Most configs to try for each problem.")
+    ] = None,
+    seconds: Annotated[
+        float | None, typer.Option(help="Most seconds for each problem (5 without --budget).")
+    ] = None,
+    searcher: Annotated[str, typer.Option(help="Who decides what to try next.")] = "auto",
+    seed: Annotated[
+        int, typer.Option(help="Makes a search repeatable given the same results.")
+    ] = 0,
+    solver: Annotated[str | None, typer.Option(help="How to build: nest or microkernel.")] = None,
+    retune: Annotated[
+        bool, typer.Option("--retune", help="Start over instead of continuing.")
+    ] = False,
+    device: Annotated[
+        str | None, typer.Option(help="The device to tune for, as arch/units; this machine's CPU.")
+    ] = None,
+    json: JsonOption = False,
+    trace: Annotated[
+        Path | None, typer.Option(help="Write a Chrome trace of where the time went.")
+    ] = None,
+    plugin: PluginOption = None,
+) -> None:
+    """Find the fastest way to compute problems on this machine, and remember it in the bank."""
+    from skipjack.cli.problems import read_problems
+    from skipjack.search import check_name
+    from skipjack.settings import load_settings
+    from skipjack.tuning import TuneOptions, Tuner, make_budget
+
+    settings = load_settings(plugins=tuple(plugin) if plugin else None)
+    tuner = Tuner(settings, choose_device(device), on_wait=_say)
+    asked = read_problems(problems or [], file, dtype)
+    options = TuneOptions(
+        budget=make_budget(budget, seconds),
+        searcher=check_name(searcher),
+        seed=seed,
+        solver=solver,
+        retune=retune,
+    )
+    with tuner:
+        results = _tune_all(tuner, asked, options, json)
+    if trace:
+        tuner.workshop.tracer.write(trace)
+    if not json:
+        from skipjack.report.table import print_results
+
+        print_results(results)
+    if any(result.interrupted for result in results):
+        raise KeyboardInterrupt
+    if any(result.status == "failed" for result in results):
+        raise typer.Exit(1)
+
+
+def choose_device(text: str | None) -> Device:
+    """This machine's CPU, if that is what was asked for."""
+    from skipjack.core.device import parse_device_name
+    from skipjack.errors import UsageError
+    from skipjack.native import cpu
+
+    here = cpu.detect()
+    if text is None:
+        return here
+    arch, units = parse_device_name(text)
+    if (arch, units) != (here.arch, here.units):
+        raise UsageError(f"device {text} is not here: this machine's CPU is {here.name}")
+    return here
+
+
+def _tune_all(
+    tuner: Tuner, problems: list[Problem], options: TuneOptions, json: bool
+) -> list[TuneResult]:
+    from skipjack.report.progress import progress_bars
+
+    results: list[TuneResult] = []
+    with progress_bars(len(problems), enabled=not json) as observe:
+        from dataclasses import replace
+
+        watched = replace(options, observer=observe)
+        for problem in problems:
+            result = tuner.tune(problem, watched)
+            results.append(result)
+            if json:
+                from json import dumps
+
+                typer.echo(dumps(result.to_json()))
+            if result.interrupted:
+                break
+    return results
+
+
+def _say(sentence: str) -> None:
+    typer.echo(f"skipjack: {sentence}", err=True)

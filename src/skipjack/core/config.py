@@ -1,0 +1,53 @@
+"""A config: one point of a space, immutable, hashable, with one canonical text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+
+Value = bool | int | float | str
+
+
+class Config(Mapping[str, Value]):
+    """Named settings. Two configs with the same items are equal whatever their order."""
+
+    __slots__ = ("_items", "_key")
+
+    def __init__(self, items: Mapping[str, Value] | None = None, **settings: Value) -> None:
+        self._items: dict[str, Value] = {**(items or {}), **settings}
+        self._key = json.dumps(self._items, sort_keys=True, separators=(",", ":"))
+
+    @property
+    def key(self) -> str:
+        """Canonical JSON text; equal configs have equal keys."""
+        return self._key
+
+    @classmethod
+    def from_key(cls, key: str) -> Config:
+        """The config whose key this is."""
+        return cls(json.loads(key))
+
+    def replace(self, **settings: Value) -> Config:
+        """A copy with some settings changed."""
+        return Config({**self._items, **settings})
+
+    def __getitem__(self, name: str) -> Value:
+        return self._items[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Config) and other._key == self._key
+
+    def __str__(self) -> str:
+        return " ".join(f"{name}={value}" for name, value in self._items.items())
+
+    def __repr__(self) -> str:
+        return f"Config({self._items!r})"

@@ -1,0 +1,105 @@
+"""What runs a kernel: a record with three keys, and the peaks that were measured on it."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from math import log
+
+from skipjack.errors import UsageError
+
+_SPELLING = re.compile(r"([A-Za-z0-9_-]+)/([1-9][0-9]{0,5})")
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A device. `units` are its compute units, or for a CPU the threads a kernel may use."""
+
+    kind: str
+    arch: str
+    units: int
+    model: str = ""
+    features: tuple[str, ...] = ()
+    cores: int = 1
+    vector_bytes: int = 16
+    caches: tuple[tuple[str, int], ...] = ()
+    memory_bytes: int = 0
+    serial: str = ""
+
+    @property
+    def name(self) -> str:
+        """As written on the command line: ``znver4/1``."""
+        return f"{self.arch}/{self.units}"
+
+    @property
+    def compat_key(self) -> str:
+        """Can this binary load here: instruction set and features."""
+        return f"{self.kind}:{self.arch}:{_digest(','.join(sorted(self.features)))}"
+
+    @property
+    def class_key(self) -> str:
+        """What a bank entry is for: model, units, memory hierarchy."""
+        caches = ",".join(f"{level}={size}" for level, size in self.caches)
+        return f"{self.kind}:{self.name}:{_digest(f'{self.model}|{self.vector_bytes}|{caches}')}"
+
+    @property
+    def instance_key(self) -> str:
+        """This very one: for noise."""
+        return f"{self.class_key}:{self.serial}"
+
+    def cache_bytes(self, level: str) -> int:
+        """Size of a cache level (``L1``, ``L2``, ``L3``), 0 if there is none."""
+        return dict(self.caches).get(level, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Peaks:
+    """What one thread of a device reached in a measurement of its own."""
+
+    flops_per_s: tuple[tuple[str, float], ...]
+    """By dtype."""
+    bytes_per_s: tuple[tuple[int, float], ...]
+    """Bandwidth of two reads and a write, by footprint in bytes, ascending."""
+    read_bytes_per_s: tuple[tuple[int, float], ...] = ()
+    """Bandwidth of reading alone, likewise."""
+    noise: float = 0.0
+    """Relative spread (interquartile range over median) of the sentinel kernel."""
+
+    def flops(self, dtype: str) -> float:
+        """Peak arithmetic rate for a dtype, 0 if it was not measured."""
+        return dict(self.flops_per_s).get(dtype, 0.0)
+
+    def bandwidth(self, footprint_bytes: int, read_share: float = 2 / 3) -> float:
+        """Bandwidth at a footprint for a mix of reads and writes, between the measured points."""
+        mixed = _between(self.bytes_per_s, footprint_bytes)
+        if not self.read_bytes_per_s:
+            return mixed
+        reading = _between(self.read_bytes_per_s, footprint_bytes)
+        toward = min(max((read_share - 2 / 3) * 3, 0.0), 1.0)
+        return float(mixed ** (1.0 - toward) * reading**toward)
+
+
+def parse_device_name(text: str) -> tuple[str, int]:
+    """``znver4/1`` as ``("znver4", 1)``."""
+    match = _SPELLING.fullmatch(text)
+    if not match:
+        raise UsageError(f"device {text!r} is not of the form arch/units, as znver4/1 or sm_90/132")
+    return match[1], int(match[2])
+
+
+def _between(points: tuple[tuple[int, float], ...], at: int) -> float:
+    """Interpolate in the logarithm of the footprint; flat beyond the ends."""
+    before: tuple[int, float] | None = None
+    for point in points:
+        if at <= point[0]:
+            if before is None:
+                return point[1]
+            share = log(at / before[0]) / log(point[0] / before[0])
+            return float(before[1] ** (1.0 - share) * point[1] ** share)
+        before = point
+    return before[1] if before else 0.0
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -1,0 +1,107 @@
+"""What an operation must say about itself; the known ones live in `skipjack.operations`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from skipjack.core.nest import Nest, Tensor
+from skipjack.core.problem import Problem
+
+Array = npt.NDArray[Any]
+Arrays = Mapping[str, Array]
+OperationClass = Literal["cube", "vector"]
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """How far a result may be from the float64 reference, element by element.
+
+    ``|result - reference| <= factor * eps * scale``, where `scale` is what the same operation
+    gives on the magnitudes of its inputs. `factor` grows with the length of the reduction.
+    """
+
+    factor: float
+
+
+class Operation(Protocol):
+    """One thing that can be computed. Implementations are stateless; every method is pure."""
+
+    @property
+    def name(self) -> str:
+        """As in the first part of a problem's key."""
+        ...
+
+    @property
+    def operation_class(self) -> OperationClass:
+        """Cube or vector."""
+        ...
+
+    @property
+    def example(self) -> str:
+        """A short key, shown in messages and help."""
+        ...
+
+    @property
+    def dtypes(self) -> Sequence[str]:
+        """Element types that it can be computed in."""
+        ...
+
+    @property
+    def domain(self) -> tuple[float, float]:
+        """Random inputs for tests and timing lie in this range."""
+        ...
+
+    def check(
+        self, shape: tuple[int, ...], attributes: Mapping[str, str], where: str
+    ) -> tuple[tuple[str, str], ...]:
+        """Complete and sort the attributes, or raise `ProblemError` that names `where`."""
+        ...
+
+    def inputs(self, problem: Problem) -> tuple[Tensor, ...]:
+        """What is read, in the order of a call."""
+        ...
+
+    def output(self, problem: Problem) -> Tensor:
+        """What is written."""
+        ...
+
+    def nest(self, problem: Problem) -> Nest:
+        """The index expression, from which loop solvers generate code."""
+        ...
+
+    def flops(self, problem: Problem) -> int:
+        """Arithmetic steps of one run."""
+        ...
+
+    def reference(self, problem: Problem, arrays: Arrays) -> Array:
+        """The result by NumPy, in the precision of the inputs given."""
+        ...
+
+    def magnitude(self, problem: Problem, arrays: Arrays) -> Array:
+        """The scale of rounding errors at each output element, from inputs in float64."""
+        ...
+
+    def tolerance(self, problem: Problem) -> Tolerance:
+        """How far rounding may carry a correct result."""
+        ...
+
+
+class Projectable(Protocol):
+    """An operation whose large results can be checked without computing all of the reference."""
+
+    def project(
+        self, problem: Problem, arrays: Arrays, vector: Array
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """``reference @ vector`` and ``magnitude @ |vector|``, cheaply."""
+        ...
+
+    def sampled_rows(
+        self, problem: Problem, arrays: Arrays, rows: npt.NDArray[np.int64]
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Reference and magnitude of some rows of the output."""
+        ...

@@ -1,0 +1,249 @@
+"""Parameter spaces: typed values, constraints, and which parameters decide the build.
+
+A space of a billion points with constraints is counted exactly and sampled uniformly without
+listing anything (`skipjack.core.counting`); children and mutants are drawn from the legal points
+near their parents, so they are legal by construction.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from heapq import nsmallest
+from itertools import combinations
+
+import numpy as np
+
+from skipjack.core.config import Config
+from skipjack.core.constraints import Constraint, ConstraintLike, read_constraint
+from skipjack.core.counting import Counting, Point, conflict
+from skipjack.core.parameter import Parameter
+from skipjack.errors import SpaceError
+
+__all__ = ["Parameter", "ParameterSpace"]
+
+LISTABLE = 20_000
+"""Spaces up to this size are listed in the order of their parameters, and ordered as a whole."""
+
+
+class ParameterSpace:
+    """The configs that give every parameter one of its values and keep to every constraint.
+
+    A constraint is an expression (``tile_m * tile_n <= 4096``) or a function whose arguments are
+    named as the parameters it reads. `order` estimates a cost without measuring, less is better,
+    and makes the space name `promising` configs. Immutable; everything costly is done on first use
+    and kept.
+    """
+
+    def __init__(
+        self,
+        parameters: Sequence[Parameter],
+        constraints: Sequence[ConstraintLike] = (),
+        order: Callable[[Config], float] | None = None,
+    ) -> None:
+        self.parameters = tuple(parameters)
+        self._domains = {parameter.name: parameter.values for parameter in self.parameters}
+        if len(self._domains) < len(self.parameters):
+            names = [parameter.name for parameter in self.parameters]
+            twice = next(name for name in names if names.count(name) > 1)
+            raise SpaceError(f"parameter {twice} is defined twice")
+        known = frozenset(self._domains)
+        self.constraints: tuple[Constraint, ...] = tuple(
+            read_constraint(constraint, known) for constraint in constraints
+        )
+        self._order = order
+        self._indices = [{v: at for at, v in enumerate(p.values)} for p in self.parameters]
+        self._ranks = [parameter.ranks() for parameter in self.parameters]
+
+    # The verbs of every space
+
+    def default(self) -> Config:
+        """All parameters at their defaults, or the legal config nearest to that."""
+        return self._default
+
+    def contains(self, config: Config) -> bool:
+        """Whether it gives each parameter one of its values and keeps to all constraints."""
+        return (
+            len(config) == len(self.parameters)
+            and all(p.name in config and p.accepts(config[p.name]) for p in self.parameters)
+            and all(constraint.holds(config) for constraint in self.constraints)
+        )
+
+    def sample(self, rng: np.random.Generator) -> Config:
+        """A random legal config, each as likely as any other."""
+        return self._config(self._counting.draw(rng))
+
+    def neighbours(self, config: Config) -> Sequence[Config]:
+        """One parameter changed, adjacent values first; pairs where no single change is legal."""
+        here = self._point(config)
+        every = range(len(self.parameters))
+        single = [near for at in every for near in self._moves(here, (at,))]
+        if not single:
+            single = [near for pair in combinations(every, 2) for near in self._moves(here, pair)]
+        single.sort(key=lambda near: self._distance(here, near) > 1)
+        return [self._config(near) for near in single]
+
+    def key(self, config: Config) -> str:
+        """The config's own canonical text."""
+        return config.key
+
+    def features(self, config: Config) -> tuple[float, ...]:
+        """One number for each parameter."""
+        return tuple(p.feature(config[p.name]) for p in self.parameters)
+
+    # Capabilities: Countable, Recombining, Staged, Promising
+
+    def count(self) -> int:
+        """The number of legal configs, exactly."""
+        return self._counting.total
+
+    def enumerate(self) -> Iterator[Config]:
+        """Every legal config once; small spaces in the order of parameters and values."""
+        points: Iterator[Point] = self._counting.points()
+        if self.count() <= LISTABLE:
+            points = iter(sorted(points))
+        return map(self._config, points)
+
+    def recombine(self, first: Config, second: Config, rng: np.random.Generator) -> Config:
+        """A legal mixture of the parents' values, each mixture as likely as any other."""
+        a, b = self._point(first), self._point(second)
+        allowed = [(x,) if x == y else (x, y) for x, y in zip(a, b, strict=True)]
+        return self._config(self._draw_within(allowed, rng) or a)
+
+    def mutate(self, config: Config, rng: np.random.Generator) -> Config:
+        """One parameter changed, and as few others as that takes."""
+        here = self._point(config)
+        for at in rng.permutation(len(here)).tolist():
+            others = [other for other in rng.permutation(len(here)).tolist() if other != at]
+            freed = 0
+            while True:
+                mutant = self._draw_within(self._around(here, at, others[:freed]), rng)
+                if mutant is not None:
+                    return self._config(mutant)
+                if freed >= len(others):
+                    break
+                freed = 2 * freed + 1
+        return config
+
+    def build_part(self, config: Config) -> Config:
+        """The settings of build-time parameters."""
+        return Config({p.name: config[p.name] for p in self.parameters if p.stage == "build"})
+
+    def promising(self, count: int) -> Sequence[Config]:
+        """The first by the space's order, of all configs or of a fixed sample; none without one."""
+        if self._order is None:
+            return ()
+        if self.count() <= LISTABLE:
+            configs = list(self.enumerate())
+        else:
+            rng = np.random.default_rng(0)
+            drawn = (self.sample(rng) for _ in range(LISTABLE // 10))
+            configs = list({config.key: config for config in drawn}.values())
+        return nsmallest(count, configs, key=self._order)
+
+    @cached_property
+    def digest(self) -> str:
+        """What tells this space from another: parameters, values and constraints."""
+        parameters = [[p.name, list(p.values), p.default, p.stage] for p in self.parameters]
+        parts = [parameters, [constraint.identity for constraint in self.constraints]]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+    # How
+
+    @cached_property
+    def _counting(self) -> Counting:
+        counting = Counting(self._domains, self.constraints)
+        if counting.total == 0:
+            raise SpaceError(_explain(conflict(self._domains, self.constraints)))
+        return counting
+
+    @cached_property
+    def _default(self) -> Config:
+        here = tuple(p.default_index for p in self.parameters)
+        config = self._config(here)
+        return config if self.contains(config) else self._config(self._nearest(here))
+
+    def _nearest(self, here: Point) -> Point:
+        """A legal point with few and small changes; the same one every time."""
+        _ = self._counting  # an empty space is reported as such
+        for changes in (1, 2):
+            subsets = combinations(range(len(here)), changes)
+            near = (move for subset in subsets for move in self._moves(here, subset))
+            best = min(near, key=lambda point: (self._distance(here, point), point), default=None)
+            if best is not None:
+                return best
+        # Parameter by parameter, the nearest value that can still be completed.
+        fixed: list[tuple[int, ...]] = [tuple(range(len(p.values))) for p in self.parameters]
+        for at, index in enumerate(here):
+            ranks = self._ranks[at]
+            for choice in sorted(fixed[at], key=lambda c: (abs(ranks[c] - ranks[index]), c)):
+                fixed[at] = (choice,)
+                if self._within(fixed).total:
+                    break
+        return tuple(choices[0] for choices in fixed)
+
+    def _around(self, here: Point, at: int, freed: Sequence[int]) -> list[tuple[int, ...]]:
+        """Parameter `at` anywhere but here, the freed ones anywhere, the others as they are."""
+        spread: list[tuple[int, ...]] = [(index,) for index in here]
+        for other in freed:
+            spread[other] = tuple(range(len(self.parameters[other].values)))
+        size = len(self.parameters[at].values)
+        spread[at] = tuple(index for index in range(size) if index != here[at])
+        return spread
+
+    def _within(self, allowed: Sequence[tuple[int, ...]]) -> Counting:
+        domains = {
+            p.name: tuple(p.values[index] for index in indices)
+            for p, indices in zip(self.parameters, allowed, strict=True)
+        }
+        return Counting(domains, self.constraints)
+
+    def _draw_within(
+        self, allowed: Sequence[tuple[int, ...]], rng: np.random.Generator
+    ) -> Point | None:
+        counting = self._within(allowed)
+        if not counting.total:
+            return None
+        return tuple(
+            indices[index] for index, indices in zip(counting.draw(rng), allowed, strict=True)
+        )
+
+    def _moves(self, here: Point, changed: tuple[int, ...]) -> Iterator[Point]:
+        """Legal points that differ in exactly these parameters, the nearest values first."""
+        spread: list[tuple[int, ...]] = [(index,) for index in here]
+        for at in changed:
+            ranks = self._ranks[at]
+            others = (index for index in range(len(ranks)) if index != here[at])
+            spread[at] = tuple(sorted(others, key=lambda i: abs(ranks[i] - ranks[here[at]])))
+        for point in self._within(spread).points():
+            yield tuple(spread[at][index] for at, index in enumerate(point))
+
+    def _distance(self, here: Point, there: Point) -> int:
+        """How many places apart; text has no order, so any other text is one away."""
+        return sum(
+            min(1, abs(a - b)) if isinstance(p.values[0], str) else abs(ranks[a] - ranks[b])
+            for p, ranks, a, b in zip(self.parameters, self._ranks, here, there, strict=True)
+        )
+
+    def _point(self, config: Config) -> Point:
+        try:
+            return tuple(
+                index[config[p.name]]
+                for index, p in zip(self._indices, self.parameters, strict=True)
+            )
+        except KeyError:
+            raise SpaceError(f"config {config} is not in this space") from None
+
+    def _config(self, point: Point) -> Config:
+        return Config(
+            {p.name: p.values[index] for p, index in zip(self.parameters, point, strict=True)}
+        )
+
+
+def _explain(core: Sequence[Constraint]) -> str:
+    texts = [f"`{constraint.text}`" for constraint in core]
+    if len(texts) == 1:
+        return f"no legal config: {texts[0]} holds for no combination of values"
+    return f"no legal config: {', '.join(texts[:-1])} and {texts[-1]} exclude each other"

@@ -1,0 +1,104 @@
+"""A problem: an operation at one shape, dtype, layout and direction, and its canonical key.
+
+::
+
+    operation:shape[/attribute=value]*:dtype[:layout][:direction]
+    matmul:192x192x192:f32
+    sum:4096x1024/axis=1:f32
+
+This file knows the grammar alone. What an operation accepts, and which defaults a short form
+leaves out, is for `skipjack.operations` to say.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from skipjack.errors import ProblemError
+
+DTYPES = {"f32": "float32", "f64": "float64"}
+"""Element types by their short names, with NumPy's names for them."""
+
+_OPERATION = re.compile(r"[a-z][a-z0-9_]*")
+_ATTRIBUTE = re.compile(r"([a-z][a-z0-9_]*)=([A-Za-z0-9_.,+-]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is computed. Built by `skipjack.operations.parse`, which checks it."""
+
+    operation: str
+    shape: tuple[int, ...]
+    dtype: str = "f32"
+    attributes: tuple[tuple[str, str], ...] = ()
+    layout: str = ""
+    direction: str = ""
+    shape_text: str = ""
+
+    @property
+    def key(self) -> str:
+        """The canonical text; parsing it gives an equal problem."""
+        shape = self.shape_text or format_shape(self.shape)
+        attributes = "".join(f"/{name}={value}" for name, value in self.attributes)
+        tail = "".join(f":{part}" for part in (self.dtype, self.layout, self.direction) if part)
+        return f"{self.operation}:{shape}{attributes}{tail}"
+
+    def attribute(self, name: str) -> str:
+        """The value of an attribute that the operation declares."""
+        for have, value in self.attributes:
+            if have == name:
+                return value
+        raise KeyError(name)
+
+    def __str__(self) -> str:
+        return self.key
+
+
+@dataclass(frozen=True, slots=True)
+class ProblemText:
+    """The parts of a problem's text, not yet checked against the operation."""
+
+    operation: str
+    shape: str
+    attributes: dict[str, str]
+    suffixes: tuple[str, ...]
+
+
+def split_key(text: str) -> ProblemText:
+    """Cut a problem key into its parts; raise `ProblemError` where the grammar is broken."""
+    head, *rest = text.strip().split(":")
+    if not rest:
+        raise ProblemError(f"problem {text!r} has no shape; write it as matmul:192x192x192")
+    if not _OPERATION.fullmatch(head):
+        raise ProblemError(f"problem {text!r} does not start with an operation's name")
+    shape, *attributes = rest[0].split("/")
+    named: dict[str, str] = {}
+    for attribute in attributes:
+        match = _ATTRIBUTE.fullmatch(attribute)
+        if not match:
+            raise ProblemError(f"problem {text!r}: {attribute!r} is not of the form name=value")
+        if match[1] in named:
+            raise ProblemError(f"problem {text!r} gives {match[1]} twice")
+        named[match[1]] = match[2]
+    return ProblemText(head, shape, named, tuple(rest[1:]))
+
+
+def format_shape(shape: tuple[int, ...]) -> str:
+    """``(4, 5)`` as ``4x5``."""
+    return "x".join(map(str, shape))
+
+
+def parse_shape(text: str, where: str) -> tuple[int, ...]:
+    """``4x5`` as ``(4, 5)``: whole positive numbers only."""
+    parts = text.split("x")
+    if not all(re.fullmatch(r"-?\d+", part, re.ASCII) for part in parts):
+        raise ProblemError(
+            f"problem {where!r}: {text!r} is not a shape; write whole numbers joined by x: 64x128"
+        )
+    if any(len(part) > 18 for part in parts):
+        raise ProblemError(f"problem {where!r}: a size in {text!r} is larger than any memory")
+    sizes = tuple(int(part) for part in parts)
+    if min(sizes) <= 0:
+        raise ProblemError(f"problem {where!r}: sizes must be at least 1, {min(sizes)} is not")
+    return sizes

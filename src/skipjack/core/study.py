@@ -1,0 +1,59 @@
+"""A study: one search, with everything that makes it repeatable given the same results."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+
+from skipjack.core.objective import Objective
+from skipjack.core.problem import Problem
+from skipjack.core.protocol import TimingProtocol
+from skipjack.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """How much a study may spend in one sitting; whichever runs out first ends it."""
+
+    trials: int | None = None
+    seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.trials is not None and self.trials <= 0:
+            raise UsageError(f"a budget of {self.trials} trials tunes nothing; give at least 1")
+        if self.seconds is not None and not self.seconds > 0:
+            raise UsageError(
+                f"a budget of {self.seconds:g} seconds tunes nothing; give more than 0"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """Who searches what, where, and how it is judged."""
+
+    problem: Problem
+    solver: str
+    device: str
+    """The device's class key."""
+    searcher: str
+    seed: int
+    space: str = ""
+    """Digest of the space, so that a changed space starts a new study."""
+    objective: Objective = field(default_factory=Objective)
+    protocol: TimingProtocol = field(default_factory=TimingProtocol)
+
+    @property
+    def id(self) -> str:
+        """Digest of everything above: running the same study again continues it."""
+        parts = [
+            self.problem.key,
+            self.solver,
+            self.device,
+            self.searcher,
+            self.seed,
+            self.space,
+            self.objective.text,
+            self.protocol.key,
+        ]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]

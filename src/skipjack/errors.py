@@ -1,0 +1,59 @@
+"""Every exception that Skipjack raises on purpose.
+
+SkipjackError                 exit code 1: something failed
+├── UsageError                exit code 2: the request itself is wrong
+│   ├── ProblemError          a problem key that cannot be understood or computed
+│   ├── SpaceError            a space that is empty or malformed, or a config outside of it
+│   └── ExpressionError       an expression that is not allowed or cannot be evaluated
+├── StorageError              a ledger, bank or directory that cannot be used
+│   ├── CorruptFileError      set aside under a new name, nothing overwritten
+│   └── NewerFormatError      written by a newer Skipjack, refused by name
+├── ScheduleError             an illegal step on a schedule
+└── WorkerError               a worker process that died, hung or answered nonsense
+
+A config that fails to build or run is no exception: it is a trial with a status (core.trial).
+"""
+
+
+class SkipjackError(Exception):
+    """Base of all deliberate errors; the message says what, where, and what to do."""
+
+    exit_code = 1
+
+
+class UsageError(SkipjackError):
+    """The request itself is wrong; nothing was started."""
+
+    exit_code = 2
+
+
+class ProblemError(UsageError):
+    """A problem key that cannot be understood or computed here."""
+
+
+class SpaceError(UsageError):
+    """A space that is empty or malformed, or a config that is not in it."""
+
+
+class ExpressionError(UsageError):
+    """An expression with something in it that is not allowed, or that cannot be evaluated."""
+
+
+class StorageError(SkipjackError):
+    """A ledger, bank or directory that cannot be read or written."""
+
+
+class CorruptFileError(StorageError):
+    """A file that is damaged; it was set aside under a new name."""
+
+
+class NewerFormatError(StorageError):
+    """A file written by a newer version; it was left untouched."""
+
+
+class ScheduleError(SkipjackError):
+    """A schedule action that is not legal at this point."""
+
+
+class WorkerError(SkipjackError):
+    """A worker process that died, hung or broke its protocol."""

@@ -1,0 +1,75 @@
+"""The side of a build that runs in a worker: lower, look whether it is known, compile."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from skipjack import plugins
+from skipjack.core.config import Config
+from skipjack.core.device import Device
+from skipjack.execute import wire
+from skipjack.ledger import Ledger
+from skipjack.operations import parse
+from skipjack.solvers import find_solver
+from skipjack.solvers.solver import BuildingSolver
+
+
+def serve(requests: BinaryIO, answers: BinaryIO, ledger_directory: str | None) -> None:
+    """Answer build requests until the pipe closes."""
+    plugins.load_from_environment()
+    ledger = Ledger.open(Path(ledger_directory)) if ledger_directory else None
+    from skipjack.native import llvm
+
+    llvm.binding()  # the import is slow; do it before the first request arrives
+    wire.send(answers, {"ready": True})
+    while (message := wire.receive(requests)) is not None:
+        body, blobs = _build(message.body, ledger)
+        wire.send(answers, body, blobs)
+
+
+def _build(request: dict[str, Any], ledger: Ledger | None) -> tuple[dict[str, Any], list[bytes]]:
+    started = time.monotonic()
+    answer: dict[str, Any] = {"status": "ok", "started": started}
+    blobs: list[bytes] = []
+    try:
+        device = device_from_json(request["device"])
+        solver = find_solver(request["solver"])
+        if not isinstance(solver, BuildingSolver):
+            raise TypeError(f"solver {solver.name} builds nothing")
+        problem = parse(request["problem"])
+        config = Config(request["config"])
+        source = solver.lower(problem, device, config)
+        answer |= {
+            "source_digest": source.digest,
+            "compiler": source.compiler,
+            "target": source.target,
+            "slots": list(solver.slots(problem, device, config)),
+        }
+        known = ledger.find_source(source.digest, device.compat_key) if ledger else None
+        if known and known.artifact_digest:
+            answer |= {"artifact_digest": known.artifact_digest, "symbol": known.symbol}
+            answer |= {"abi": known.abi, "resources": dict(known.resources), "cached": True}
+        else:
+            blob = solver.compile(source)
+            answer |= {"symbol": blob.symbol, "abi": blob.abi, "resources": dict(blob.resources)}
+            answer |= {"cached": False}
+            blobs = [blob.data]
+    except MemoryError:
+        answer |= {"status": "build_error", "reason": "out of memory"}
+    except Exception as error:  # a compiler may fail in any way; the search goes on
+        answer |= {"status": "build_error", "reason": f"{type(error).__name__}: {error}"[:500]}
+    answer["seconds"] = time.monotonic() - started
+    return answer, blobs
+
+
+def device_from_json(record: dict[str, Any]) -> Device:
+    """A device from what `dataclasses.asdict` made of it."""
+    return Device(
+        **{
+            **record,
+            "features": tuple(record["features"]),
+            "caches": tuple((level, size) for level, size in record["caches"]),
+        }
+    )

@@ -1,0 +1,76 @@
+"""Kernels inside of a run session: native ones by address and slots, library calls from Python."""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from skipjack.core.operation import Arrays
+from skipjack.native import llvm
+from skipjack.native.timer import NativeTimer
+from skipjack.solvers.solver import Slot
+
+
+class Kernel(Protocol):
+    """Something that can be called on one set of arrays, and timed."""
+
+    def call(self) -> None:
+        """Run once."""
+        ...
+
+    def sample(self, calls: int, samples: int) -> npt.NDArray[np.float64]:
+        """Nanoseconds for each call."""
+        ...
+
+
+def slot_values(slots: Sequence[Slot], arrays: Arrays) -> Any:
+    """The array of 8-byte arguments that a native kernel takes; it points into the arrays."""
+    values = [arrays[slot].ctypes.data if isinstance(slot, str) else slot for slot in slots]
+    return (ctypes.c_int64 * len(values))(*values)
+
+
+class NativeKernel:
+    """Machine code at an address."""
+
+    def __init__(
+        self, address: int, slots: Sequence[Slot], arrays: Arrays, timer: NativeTimer
+    ) -> None:
+        self._address, self._timer = address, timer
+        self._slots = slot_values(slots, arrays)
+        self._arrays = arrays  # keeps alive what the slots point to
+        self._call = llvm.native(address, ctypes.c_void_p)
+
+    def call(self) -> None:
+        """Run once."""
+        self._call(ctypes.addressof(self._slots))
+
+    def sample(self, calls: int, samples: int) -> npt.NDArray[np.float64]:
+        """Timed inside of native code."""
+        return self._timer.sample(self._address, ctypes.addressof(self._slots), calls, samples)
+
+
+class PythonKernel:
+    """A library call as a user would make it, the interpreter's share included."""
+
+    def __init__(self, function: Callable[[], object]) -> None:
+        self._function = function
+
+    def call(self) -> None:
+        """Run once."""
+        self._function()
+
+    def sample(self, calls: int, samples: int) -> npt.NDArray[np.float64]:
+        """Timed around a plain loop."""
+        function = self._function
+        out = np.empty(samples)
+        for number in range(samples):
+            started = time.perf_counter_ns()
+            for _ in range(calls):
+                function()
+            out[number] = (time.perf_counter_ns() - started) / calls
+        return out

@@ -1,0 +1,170 @@
+"""What a core can do at most: arithmetic by dtype, bandwidth by footprint, and how noisy it is.
+
+Measured once for a device on a host, kept in a file, and measured again when the device or the way
+of measuring changes.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from skipjack.core.device import Device, Peaks
+from skipjack.execute.kernels import NativeKernel
+from skipjack.execute.session import RunSession
+from skipjack.native import llvm
+from skipjack.native.ir import ITEM_BYTES, VectorType
+from skipjack.native.memory import aligned
+from skipjack.native.timer import (
+    SENTINEL_ROUNDS,
+    NativeTimer,
+    arithmetic_flops,
+    arithmetic_kernel,
+    read_kernel,
+    stream_kernel,
+)
+from skipjack.storage import FileLock, atomic_write
+
+log = logging.getLogger(__name__)
+
+FILE_NAME = "devices.json"
+FORMAT = 1
+VERSION = 1
+"""Raised when the measurement itself changes."""
+_LARGEST = 256 << 20
+
+
+def footprints(device: Device) -> list[int]:
+    """Half of each cache level and all of the last one, then four times that: memory."""
+    sizes = [size // 2 for _, size in device.caches]
+    last = max((size for _, size in device.caches), default=8 << 20)
+    return sorted({*sizes, last, min(4 * last, _LARGEST)})
+
+
+def measure(device: Device, target: str, loader: llvm.Loader, timer: NativeTimer) -> Peaks:
+    """Runs inside of a run worker, on the core that it is pinned to."""
+    flops = []
+    noise = 0.0
+    for dtype, item in ITEM_BYTES.items():
+        vector = VectorType(dtype, device.vector_bytes // item)
+        code = llvm.compile_object(arithmetic_kernel(vector, SENTINEL_ROUNDS), target)
+        out = {"out": aligned((8192,), "float64")}
+        kernel = NativeKernel(loader.load(code, "kernel"), ["out"], out, timer)
+        kernel.sample(1, 400)
+        times = kernel.sample(4, 200)
+        low, middle, high = np.percentile(times, [25, 50, 75])
+        noise = max(noise, float((high - low) / middle))
+        work = arithmetic_flops(vector, SENTINEL_ROUNDS)
+        flops.append((dtype, work / float(np.percentile(times, 5)) * 1e9))
+    vector = VectorType("f32", device.vector_bytes // 4)
+    mixed, reading = [], []
+    # Both widths, because some cores move data faster in narrower vectors.
+    probes = [
+        _Probe(VectorType("f32", lanes), target, loader, timer)
+        for lanes in (device.vector_bytes // 4, max(4, device.vector_bytes // 8))
+    ]
+    for size in footprints(device):
+        mixed.append((size, max(probe.mixed(size) for probe in probes)))
+        reading.append((size, max(probe.reading(size) for probe in probes)))
+    return Peaks(tuple(flops), tuple(mixed), tuple(reading), noise)
+
+
+class _Probe:
+    """Bandwidth in vectors of one width."""
+
+    def __init__(
+        self, vector: VectorType, target: str, loader: llvm.Loader, timer: NativeTimer
+    ) -> None:
+        self._vector, self._timer = vector, timer
+        self._stream, self._read = (
+            loader.load(llvm.compile_object(text, target), "kernel")
+            for text in (stream_kernel(vector), read_kernel(vector))
+        )
+
+    def mixed(self, footprint: int) -> float:
+        """Bytes a second of two reads and a write over arrays that fill the footprint."""
+        step = 4 * self._vector.lanes
+        rounds = max(1, footprint // 3 // 4 // step)
+        arrays = {name: _ones(rounds * step) for name in ("x", "y", "out")}
+        kernel = NativeKernel(self._stream, ["x", "y", "out", rounds], arrays, self._timer)
+        return _rate(kernel, 3 * 4 * rounds * step)
+
+    def reading(self, footprint: int) -> float:
+        """Bytes a second of reading an array that fills the footprint."""
+        step = 8 * self._vector.lanes
+        rounds = max(1, footprint // 4 // step)
+        arrays = {"x": _ones(rounds * step), "out": _ones(step)}
+        kernel = NativeKernel(self._read, ["x", "out", rounds], arrays, self._timer)
+        return _rate(kernel, 4 * rounds * step)
+
+
+def _ones(size: int) -> npt.NDArray[Any]:
+    array = aligned((size,), "float32")
+    array.fill(1.0)
+    return array
+
+
+def _rate(kernel: NativeKernel, moved: int) -> float:
+    calls = max(1, (1 << 21) // moved)
+    kernel.sample(calls, 3)
+    times = kernel.sample(calls, 30 if moved < (8 << 20) else 8)
+    return moved / float(np.percentile(times, 10)) * 1e9
+
+
+def peaks_of(session: RunSession, device: Device, directory: Path, *, again: bool = False) -> Peaks:
+    """From the file, or measured now and kept."""
+    path = directory / FILE_NAME
+    known = None if again else read_peaks(device, directory)
+    if known:
+        return known
+    log.info("measuring the peaks of %s", device.name)
+    measured = peaks_from_json(session.measure_peaks())
+    with FileLock(path.with_suffix(".lock")):
+        records = _read(path)
+        records[device.instance_key] = {"version": VERSION, "peaks": peaks_to_json(measured)}
+        text = json.dumps({"format": FORMAT, "devices": records}, sort_keys=True, indent=1)
+        atomic_write(path, text.encode())
+    return measured
+
+
+def read_peaks(device: Device, directory: Path) -> Peaks | None:
+    """What the file knows; None if nothing that is still valid."""
+    record = _read(directory / FILE_NAME).get(device.instance_key)
+    if not isinstance(record, dict) or record.get("version") != VERSION:
+        return None
+    return peaks_from_json(record["peaks"])
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """A cache: whatever is wrong with it, it can be measured again."""
+    try:
+        content = json.loads(path.read_bytes())
+        devices = content["devices"] if content["format"] == FORMAT else {}
+        return dict(devices)
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+
+
+def peaks_to_json(peaks: Peaks) -> dict[str, Any]:
+    """Plain lists and numbers."""
+    return {
+        "flops_per_s": [list(pair) for pair in peaks.flops_per_s],
+        "bytes_per_s": [list(pair) for pair in peaks.bytes_per_s],
+        "read_bytes_per_s": [list(pair) for pair in peaks.read_bytes_per_s],
+        "noise": peaks.noise,
+    }
+
+
+def peaks_from_json(record: dict[str, Any]) -> Peaks:
+    """The inverse of `peaks_to_json`."""
+    return Peaks(
+        tuple((str(dtype), float(rate)) for dtype, rate in record["flops_per_s"]),
+        tuple((int(size), float(rate)) for size, rate in record["bytes_per_s"]),
+        tuple((int(size), float(rate)) for size, rate in record["read_bytes_per_s"]),
+        float(record["noise"]),
+    )

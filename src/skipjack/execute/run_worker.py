@@ -1,0 +1,227 @@
+"""The side of a run session that holds kernels: load, verify, time, unload.
+
+Before it launches anything it writes the kernel's number into a shared page, so that whoever finds
+this process dead or stuck knows which kernel to blame.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from skipjack import plugins
+from skipjack.core.problem import DTYPES, Problem
+from skipjack.execute import wire
+from skipjack.execute.announcement import ANNOUNCEMENT, NOTHING
+from skipjack.execute.disturbance import Watch
+from skipjack.execute.kernels import Kernel, NativeKernel, PythonKernel
+from skipjack.execute.peaks import measure, peaks_to_json
+from skipjack.execute.verification import Checker
+from skipjack.native import cpu, llvm
+from skipjack.native.ir import VectorType
+from skipjack.native.memory import aligned
+from skipjack.native.timer import SENTINEL_ROUNDS, NativeTimer, arithmetic_kernel
+from skipjack.operations import parse, tensors
+from skipjack.solvers import find_solver
+from skipjack.solvers.solver import ABI, NativeVendorSolver, Slot, VendorSolver
+
+
+def serve(requests: BinaryIO, answers: BinaryIO, announce: str | None) -> None:
+    """Answer requests until the pipe closes."""
+    plugins.load_from_environment()
+    worker = _Worker(announce)
+    wire.send(answers, {"ready": True})
+    verbs: dict[str, Callable[[wire.Message], dict[str, Any]]] = {
+        "prepare": worker.prepare,
+        "load": worker.load,
+        "load_vendor": worker.load_vendor,
+        "verify": worker.verify,
+        "time": worker.time,
+        "unload": worker.unload,
+        "peaks": worker.peaks,
+    }
+    while (message := wire.receive(requests)) is not None:
+        try:
+            answer = verbs[message.body["verb"]](message)
+        except Exception as error:
+            # Whatever goes wrong is the answer to this request; the session goes on.
+            answer = {"error": f"{type(error).__name__}: {error}"[:500]}
+        worker.announce(NOTHING)
+        wire.send(answers, answer)
+
+
+class _Worker:
+    def __init__(self, announce: str | None) -> None:
+        device = self._device = cpu.detect()
+        self._target = cpu.target_of(device)
+        self._loader = llvm.Loader()
+        self._timer = NativeTimer(self._loader, self._target)
+        cores = cpu.usable_cores()
+        self._watch = Watch(cores[0] if len(cores) == 1 else None)
+        self._page = _open_page(announce)
+        self._checker: Checker | None = None
+        self._arrays: dict[str, Any] = {}
+        self._kernels: dict[int, tuple[Kernel, Kernel]] = {}
+        self._addresses: dict[int, int] = {}
+        self._calls: dict[int, int] = {}
+        self._warmed = False
+        self._sentinel = self._make_sentinel(VectorType("f32", device.vector_bytes // 4))
+
+    def _make_sentinel(self, vector: VectorType) -> NativeKernel:
+        code = llvm.compile_object(arithmetic_kernel(vector, SENTINEL_ROUNDS), self._target)
+        out = aligned((4096,), "float32")
+        return NativeKernel(self._loader.load(code, "kernel"), ["out"], {"out": out}, self._timer)
+
+    def announce(self, kernel: int) -> None:
+        """Say what is about to run."""
+        ANNOUNCEMENT.pack_into(self._page, 0, kernel)
+
+    def prepare(self, message: wire.Message) -> dict[str, Any]:
+        """Make arrays and the reference of a problem; drops all kernels of the one before."""
+        problem: Problem = parse(message.body["problem"])
+        alignment = int(message.body["alignment"])
+        self._kernels.clear()
+        for address in self._addresses.values():
+            self._loader.unload(address)
+        self._addresses.clear()
+        self._calls.clear()
+        self._checker = Checker(problem, alignment)
+        self._arrays = {}
+        for tensor in tensors(problem):
+            array = aligned(tensor.shape, DTYPES[problem.dtype], alignment)
+            array[...] = self._checker.arrays[tensor.name]
+            self._arrays[tensor.name] = array
+        return {}
+
+    def load(self, message: wire.Message) -> dict[str, Any]:
+        """Load machine code whose digest was promised."""
+        body, (data,) = message.body, message.blobs
+        if hashlib.sha256(data).hexdigest() != body["digest"]:
+            return {"error": "the artifact's bytes do not match its digest; it was not loaded"}
+        if body["abi"] != ABI:
+            return {"error": f"launch ABI {body['abi']!r} is not known here, only {ABI!r}"}
+        self._add(body["kernel"], self._loader.load(data, body["symbol"]), body["slots"])
+        return {}
+
+    def load_vendor(self, message: wire.Message) -> dict[str, Any]:
+        """Bind a library's function."""
+        body = message.body
+        solver, checker = find_solver(body["solver"]), self._ready()
+        if isinstance(solver, NativeVendorSolver):
+            text, slots = solver.thunk(checker.problem)
+            address = self._loader.load(llvm.compile_object(text, self._target), "kernel")
+            self._add(body["kernel"], address, list(slots))
+        elif isinstance(solver, VendorSolver):
+            on_checked = PythonKernel(solver.bind(checker.problem, checker.arrays))
+            on_timed = PythonKernel(solver.bind(checker.problem, self._arrays))
+            self._kernels[body["kernel"]] = (on_checked, on_timed)
+        else:
+            return {"error": f"{solver.name} is no vendor's library"}
+        return {}
+
+    def _add(self, kernel: int, address: int, slots: list[Slot]) -> None:
+        self._addresses[kernel] = address
+        self._kernels[kernel] = (
+            NativeKernel(address, slots, self._ready().arrays, self._timer),
+            NativeKernel(address, slots, self._arrays, self._timer),
+        )
+
+    def _ready(self) -> Checker:
+        if self._checker is None:
+            raise RuntimeError("no problem was prepared")
+        return self._checker
+
+    def verify(self, message: wire.Message) -> dict[str, Any]:
+        """Run once on guarded arrays and judge the result."""
+        kernel = message.body["kernel"]
+        checker = self._ready()
+        checker.prepare()
+        self.announce(kernel)
+        self._kernels[kernel][0].call()
+        self.announce(NOTHING)
+        verdict = checker.verdict()
+        return {"right": verdict.right, "reason": verdict.reason, "error_ratio": verdict.error}
+
+    def unload(self, message: wire.Message) -> dict[str, Any]:
+        """Free a kernel."""
+        kernel = message.body["kernel"]
+        self._kernels.pop(kernel, None)
+        self._calls.pop(kernel, None)
+        address = self._addresses.pop(kernel, None)
+        if address is not None:
+            self._loader.unload(address)
+        return {}
+
+    def peaks(self, message: wire.Message) -> dict[str, Any]:
+        """What this core can do at most."""
+        return peaks_to_json(measure(self._device, self._target, self._loader, self._timer))
+
+    def time(self, message: wire.Message) -> dict[str, Any]:
+        """Time kernels in interleaved blocks, a sentinel between the rounds."""
+        body = message.body
+        kernels: list[int] = body["kernels"]
+        if not self._warmed:
+            self._sentinel.sample(1, 200)  # a core that slept needs a while to reach its clock
+            self._warmed = True
+        for kernel in kernels:
+            self._calibrate(kernel, body["sample_ns"])
+        blocks = []
+        before = self._beat()
+        for round_ in range(body["blocks"]):
+            # Rotating the order keeps a neighbour's after-effects from hitting always the same one.
+            start = round_ % len(kernels)
+            for kernel in [*kernels[start:], *kernels[:start]]:
+                blocks.append(self._block(kernel, round_, body["samples"]))
+            after = self._beat()
+            for block in blocks[-len(kernels) :]:
+                block["sentinel_ns"] = [before, after]
+            before = after
+        return {"blocks": blocks}
+
+    def _beat(self) -> float:
+        """The sentinel's time: the best of three, so that one interruption does not count."""
+        return float(self._sentinel.sample(1, 3).min())
+
+    def _calibrate(self, kernel: int, sample_ns: int) -> None:
+        if kernel in self._calls:
+            return
+        self.announce(kernel)
+        timed = self._kernels[kernel][1]
+        once = float(timed.sample(1, 2).min())  # the first call also warms caches up
+        if once < sample_ns:
+            once = float(timed.sample(max(1, int(sample_ns / 4 / max(once, 1.0))), 2).min())
+        self._calls[kernel] = max(1, round(sample_ns / max(once, 1.0)))
+        self.announce(NOTHING)
+
+    def _block(self, kernel: int, round_: int, samples: int) -> dict[str, Any]:
+        self.announce(kernel)
+        calls = self._calls[kernel]
+        timed = self._kernels[kernel][1]
+        timed.sample(1, 1)  # bring its code and data back into the caches
+        before = self._watch.read()
+        times = timed.sample(calls, samples)
+        disturbed = self._watch.read().disturbed_since(before)
+        self.announce(NOTHING)
+        return {
+            "kernel": kernel,
+            "round": round_,
+            "calls": calls,
+            "samples_ns": np.round(times, 3).tolist(),
+            "disturbed": disturbed,
+        }
+
+
+def _open_page(path: str | None) -> mmap.mmap | bytearray:
+    if path is None:
+        return bytearray(ANNOUNCEMENT.size)
+    descriptor = os.open(Path(path), os.O_RDWR)
+    try:
+        return mmap.mmap(descriptor, ANNOUNCEMENT.size)
+    finally:
+        os.close(descriptor)

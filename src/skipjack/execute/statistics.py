@@ -1,0 +1,139 @@
+"""Numbers out of noise: blocks of samples, what to set aside, medians, paired ratios."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import comb, exp, log
+from typing import Any
+
+import numpy as np
+
+SENTINEL_DRIFT = 0.05
+"""A block whose sentinels are this much slower than the session's best was disturbed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Some samples of one kernel, taken in a row, and what stood around them."""
+
+    kernel: int
+    round: int
+    calls: int
+    samples_ns: tuple[float, ...]
+    sentinel_ns: tuple[float, ...]
+    disturbed: bool
+
+    @classmethod
+    def from_json(cls, record: dict[str, Any]) -> Block:
+        """From what a run worker sent."""
+        return cls(
+            record["kernel"],
+            record["round"],
+            record["calls"],
+            tuple(record["samples_ns"]),
+            tuple(record["sentinel_ns"]),
+            record["disturbed"],
+        )
+
+    @property
+    def time_ns(self) -> float:
+        """The block's own answer."""
+        return float(np.median(self.samples_ns))
+
+    def drifted(self, best_sentinel_ns: float) -> bool:
+        """Whether the machine was slower around this block than it can be."""
+        return max(self.sentinel_ns) > best_sentinel_ns * (1.0 + SENTINEL_DRIFT)
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """What the blocks of one kernel say together."""
+
+    time_ns: float
+    spread: float
+    """Interquartile range over median."""
+    samples: int
+    set_aside: int
+    """Samples not counted because the machine was disturbed."""
+
+
+def undisturbed(blocks: Sequence[Block], best_sentinel_ns: float | None = None) -> list[Block]:
+    """The blocks to believe; all of them where every one was disturbed."""
+    if best_sentinel_ns is None:
+        best_sentinel_ns = best_sentinel(blocks)
+    good = [b for b in blocks if not b.disturbed and not b.drifted(best_sentinel_ns)]
+    return good or list(blocks)
+
+
+def best_sentinel(blocks: Iterable[Block]) -> float:
+    """The sentinel's fastest time."""
+    return min((min(block.sentinel_ns) for block in blocks), default=float("inf"))
+
+
+def summarize(blocks: Sequence[Block], best_sentinel_ns: float | None = None) -> Timing:
+    """Median and spread over the undisturbed samples."""
+    good = undisturbed(blocks, best_sentinel_ns)
+    samples = np.concatenate([block.samples_ns for block in good])
+    low, middle, high = np.percentile(samples, [25, 50, 75])
+    total = sum(len(block.samples_ns) for block in blocks)
+    return Timing(float(middle), float((high - low) / middle), len(samples), total - len(samples))
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """How many times faster, with a confidence interval."""
+
+    ratio: float
+    low: float
+    high: float
+    confidence: float = 0.99
+    pairs: int = 0
+
+    def to_json(self) -> dict[str, float]:
+        """Plain numbers."""
+        return {
+            "ratio": round(self.ratio, 4),
+            "low": round(self.low, 4),
+            "high": round(self.high, 4),
+            "confidence": self.confidence,
+            "pairs": self.pairs,
+        }
+
+
+def median_interval(values: Sequence[float], confidence: float) -> tuple[float, float]:
+    """An interval for the median from order statistics: exact whatever the distribution.
+
+    With too few values for the confidence asked for, it spans all of them.
+    """
+    ordered = sorted(values)
+    count = len(ordered)
+    tail, rank = 0.0, 0
+    for k in range(count // 2):
+        tail += comb(count, k) / 2.0**count
+        if 2.0 * tail > 1.0 - confidence:
+            break
+        rank = k
+    return ordered[rank], ordered[count - 1 - rank]
+
+
+def paired_logs(slower: Sequence[Block], faster: Sequence[Block]) -> list[float]:
+    """Log ratios of blocks of one round, disturbed rounds left out unless all were."""
+    best = best_sentinel([*slower, *faster])
+    other = {block.round: block for block in faster}
+    pairs = [(block, other[block.round]) for block in slower if block.round in other]
+    good = [
+        (a, b)
+        for a, b in pairs
+        if not (a.disturbed or b.disturbed or a.drifted(best) or b.drifted(best))
+    ]
+    return [log(a.time_ns / b.time_ns) for a, b in good or pairs]
+
+
+def paired_ratio(
+    slower: Sequence[Block], faster: Sequence[Block], confidence: float = 0.99
+) -> Ratio:
+    """How many times faster the second is than the first, from interleaved blocks."""
+    logs = paired_logs(slower, faster)
+    low, high = median_interval(logs, confidence)
+    return Ratio(exp(float(np.median(logs))), exp(low), exp(high), confidence, len(logs))

@@ -1,0 +1,68 @@
+"""Where workers begin: ``python -m skipjack.execute.worker build|run PARENT [--core N]``."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import ctypes
+import os
+import resource
+import signal
+import sys
+from typing import BinaryIO
+
+_PR_SET_PDEATHSIG = 1
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Set the process up, then serve until the parent closes the pipe."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("role", choices=["build", "run"])
+    parser.add_argument("parent", type=int)
+    parser.add_argument("--core", type=int)
+    parser.add_argument("--announce")
+    parser.add_argument("--ledger")
+    options = parser.parse_args(arguments)
+    _die_with(options.parent)
+    _limit()
+    requests, answers = _take_pipes()
+    if options.core is not None:
+        os.sched_setaffinity(0, {options.core})
+    if options.role == "build":
+        from skipjack.execute.build_worker import serve as serve_builds
+
+        serve_builds(requests, answers, options.ledger)
+    else:
+        from skipjack.execute.run_worker import serve as serve_runs
+
+        serve_runs(requests, answers, options.announce)
+
+
+def _die_with(parent: int) -> None:
+    """Ask the kernel to end this process when its parent ends, however that comes."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        sys.exit(0)
+
+
+def _limit() -> None:
+    """No core files, and no more memory than the machine has."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    most = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+
+
+def _take_pipes() -> tuple[BinaryIO, BinaryIO]:
+    """Keep the pipes for ourselves: what a library prints must not end up between frames."""
+    requests = os.fdopen(os.dup(0), "rb")
+    answers = os.fdopen(os.dup(1), "wb")
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.dup2(2, 1)
+    return requests, answers
+
+
+if __name__ == "__main__":
+    main()

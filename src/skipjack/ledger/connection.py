@@ -1,0 +1,119 @@
+"""Opening the file: create, check, migrate, or set a damaged one aside."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from skipjack.errors import CorruptFileError, StorageError
+from skipjack.ledger.migrations import migrate, read_version
+from skipjack.ledger.transaction import BUSY_TIMEOUT_S, is_damage, storage_error
+from skipjack.storage import FileLock, ensure_directory, is_network_file_system, set_aside
+
+FILE_NAME = "ledger.sqlite"
+
+_COMPANIONS = ("-wal", "-shm", "-journal")
+_LARGEST_QUICK_CHECK_BYTES = 8 * 2**20
+"""Up to this size a check of every page takes some 25 ms, less than starting Python does."""
+
+log = logging.getLogger(__name__)
+
+
+class DamagedError(Exception):
+    """What a check of the pages found."""
+
+
+def open_connection(directory: Path) -> sqlite3.Connection:
+    """A connection to the ledger in `directory`, its tables up to date.
+
+    Opening is one process at a time: two that create, migrate or set aside at once would trip over
+    each other.
+    """
+    path = ensure_directory(directory) / FILE_NAME
+    with _lock(path):
+        connection = connect(path)
+        try:
+            _prepare(connection, path)
+        except BaseException as error:
+            with closing(connection):
+                if isinstance(error, DamagedError) or (
+                    isinstance(error, sqlite3.Error) and is_damage(error)
+                ):
+                    raise _set_aside(path, error) from error
+                if isinstance(error, sqlite3.Error):
+                    raise storage_error(error, path) from error
+                raise
+    return connection
+
+
+def connect(path: Path, *, uri: str = "") -> sqlite3.Connection:
+    """A bare connection: explicit transactions, foreign keys on, nothing read yet."""
+    connection = sqlite3.connect(
+        uri or path, timeout=BUSY_TIMEOUT_S, isolation_level=None, uri=bool(uri)
+    )
+    connection.row_factory = sqlite3.Row
+    connection.execute("PRAGMA foreign_keys = ON")
+    return connection
+
+
+def retire_damaged(connection: sqlite3.Connection, path: Path, error: Exception) -> StorageError:
+    """What to raise when an open ledger turned out damaged; closes the connection."""
+    with _lock(path), closing(connection):
+        if _is_sound(path):
+            return StorageError(f"{path} could not be read: {error}; run the command again")
+        return _set_aside(path, error)
+
+
+def _prepare(connection: sqlite3.Connection, path: Path) -> None:
+    read_version(connection, path)
+    if path.stat().st_size <= _LARGEST_QUICK_CHECK_BYTES:
+        check_pages(connection)
+    network = is_network_file_system(path)
+    if network:
+        log.warning(
+            "%s is on a network file system (%s); writing is slower and safest from one host",
+            path,
+            network,
+        )
+    _set_journal_mode(connection, "delete" if network else "wal", path)
+    migrate(connection)
+
+
+def _set_journal_mode(connection: sqlite3.Connection, wanted: str, path: Path) -> None:
+    (mode,) = connection.execute(f"PRAGMA journal_mode = {wanted}").fetchone()
+    if mode != wanted:
+        log.warning("%s keeps journal mode %s, %s is not possible there", path, mode, wanted)
+    # Under WAL, NORMAL loses no commit when a process dies, and only a power cut can lose the last.
+    connection.execute(f"PRAGMA synchronous = {'NORMAL' if mode == 'wal' else 'FULL'}")
+
+
+def check_pages(connection: sqlite3.Connection) -> None:
+    """Let SQLite look at every page; `DamagedError` says what it found."""
+    (answer,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    if answer != "ok":
+        raise DamagedError(answer)
+
+
+def _is_sound(path: Path) -> bool:
+    try:
+        with closing(connect(path)) as connection:
+            check_pages(connection)
+    except (sqlite3.Error, DamagedError):
+        return False
+    return True
+
+
+def _set_aside(path: Path, error: Exception) -> CorruptFileError:
+    # Connections are closed afterwards: on closing, SQLite would fold the write-ahead log into the
+    # damaged file and delete it, which it does not do to a file that has moved.
+    aside = set_aside(path, companions=_COMPANIONS)
+    return CorruptFileError(
+        f"the ledger {path} is damaged ({error}); it was set aside as {aside.name}, "
+        "the next run starts a new one"
+    )
+
+
+def _lock(path: Path) -> FileLock:
+    return FileLock(path.with_name("ledger.lock"), on_wait=log.info)

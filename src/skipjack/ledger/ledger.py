@@ -1,0 +1,276 @@
+"""The ledger's verbs. SQL stays in this folder; what goes in and out are records."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from skipjack.core.config import Config
+from skipjack.core.device import Device
+from skipjack.core.trial import Trial
+from skipjack.ledger import rows, studies
+from skipjack.ledger.connection import FILE_NAME, open_connection, retire_damaged
+from skipjack.ledger.merge import merge_file
+from skipjack.ledger.records import (
+    BuildRecord,
+    CandidateKey,
+    LogEntry,
+    MeasurementRecord,
+    StudyRecord,
+    Summary,
+    VerdictRecord,
+    Winner,
+)
+from skipjack.ledger.transaction import is_damage, storage_error, transaction
+from skipjack.storage import Clock, timestamp, utc_now
+
+if TYPE_CHECKING:
+    from skipjack.core.study import Study
+
+
+class Ledger:
+    """Every candidate, build and measurement, in one file.
+
+    Any number of processes may have it open; a method that writes does so in one transaction, all
+    or nothing. An object belongs to the thread that opened it and must not be used across a fork.
+    What fails at the file raises `StorageError`; rows are added, never changed or deleted.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, path: Path, clock: Clock) -> None:
+        self._connection = connection
+        self._clock = clock
+        self.path = path
+
+    @classmethod
+    def open(cls, directory: Path, *, clock: Clock = utc_now) -> Ledger:
+        """Open the ledger in `directory`, creating either if need be."""
+        return cls(open_connection(directory), directory / FILE_NAME, clock)
+
+    def close(self) -> None:
+        """Let go of the file; further calls fail."""
+        self._connection.close()
+
+    def __enter__(self) -> Ledger:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # Devices and studies
+
+    def add_device(self, device: Device) -> None:
+        """Remember a device, so that its class key can be read later."""
+        row = {
+            "class_key": device.class_key,
+            "name": device.name,
+            "record": rows.canonical_json(asdict(device)),
+        }
+        with self._writing():
+            rows.insert(
+                self._connection, "devices", [{**rows.identified(row), "created": self._now()}]
+            )
+
+    def devices(self) -> list[Device]:
+        """Every device seen, oldest first."""
+        found = self._select("SELECT record FROM devices ORDER BY created, id")
+        return [_device(row["record"]) for row in found]
+
+    def start_study(self, study: Study, solver_version: int) -> StudyRecord:
+        """Begin a study, or continue it if it is there.
+
+        Under a newer version of its solver it starts over; under an older one it is refused
+        (`NewerFormatError`), because its configs would be misread.
+        """
+        with self._writing():
+            studies.start(self._connection, study, solver_version, self._now())
+        return self._studies("WHERE studies.id = ?", study.id)[0]
+
+    def forget_study(self, study_id: str) -> None:
+        """Let the study start over. What it logged stays in the file, in an earlier epoch."""
+        with self._writing():
+            studies.start_over(self._connection, study_id, self._now())
+
+    def log_ask(self, study_id: str, config: Config) -> None:
+        """Note that a searcher asked for a config."""
+        with self._writing():
+            studies.append(self._connection, study_id, [rows.ask_columns(config)], self._now())
+
+    def log_tells(self, study_id: str, trials: Iterable[Trial]) -> None:
+        """Note what a searcher was told, in this order."""
+        entries = [rows.tell_columns(trial) for trial in trials]
+        with self._writing():
+            studies.append(self._connection, study_id, entries, self._now())
+
+    def log(self, study_id: str) -> list[LogEntry]:
+        """Asks and tells of the current epoch, in order."""
+        found = self._select(studies.LOG_IN_ORDER, (study_id,))
+        return [rows.log_entry(row) for row in found]
+
+    def trials(self, study_id: str) -> list[Trial]:
+        """What the searcher was told in the current epoch, in order."""
+        return [entry.trial for entry in self.log(study_id) if entry.trial is not None]
+
+    def studies(self, problem: str | None = None) -> list[StudyRecord]:
+        """Every study, or those of one problem key, oldest first."""
+        if problem is None:
+            return self._studies("")
+        return self._studies("WHERE studies.problem = ?", problem)
+
+    # Builds and measurements
+
+    def find_build(
+        self, problem_key: str, solver: str, solver_version: int, config_key: str, compat: str
+    ) -> BuildRecord | None:
+        """The build of a candidate, by the source it was last lowered to."""
+        candidate = CandidateKey(problem_key, solver, solver_version, config_key)
+        found = self._select(
+            "SELECT source_digest FROM candidate_builds WHERE candidate = ? AND compat = ? "
+            "ORDER BY created DESC, source_digest DESC LIMIT 1",
+            (rows.candidate_id(candidate), compat),
+        )
+        return self.find_source(found[0]["source_digest"], compat) if found else None
+
+    def find_source(self, source_digest: str, compat: str) -> BuildRecord | None:
+        """The build of a source: one that worked if there is one, else the latest."""
+        found = self._select(
+            "SELECT * FROM builds WHERE source_digest = ? AND compat = ? "
+            "ORDER BY status = 'ok' DESC, created DESC, id DESC LIMIT 1",
+            (source_digest, compat),
+        )
+        return rows.build_record(found[0]) if found else None
+
+    def add_build(self, build: BuildRecord, *candidates: CandidateKey) -> None:
+        """Keep a build and map candidates to it.
+
+        With a build that `find_source` returned, only the map grows.
+        """
+        now = self._now()
+        with self._writing():
+            rows.insert(self._connection, "builds", [rows.build_row(build, now)])
+            rows.insert(self._connection, "candidates", rows.candidate_rows(candidates, now))
+            self._connection.executemany(
+                "INSERT INTO candidate_builds (candidate, compat, source_digest, created) "
+                "VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET created = excluded.created "
+                "WHERE excluded.created > candidate_builds.created",
+                [
+                    (rows.candidate_id(candidate), build.compat, build.source_digest, now)
+                    for candidate in candidates
+                ],
+            )
+
+    def add_measurements(self, measurements: Sequence[MeasurementRecord]) -> None:
+        """Keep many measurements in one transaction."""
+        now = self._now()
+        candidates = rows.candidate_rows((one.candidate for one in measurements), now)
+        protocols = rows.protocol_rows((one.protocol for one in measurements), now)
+        with self._writing():
+            rows.insert(self._connection, "candidates", candidates)
+            rows.insert(self._connection, "protocols", protocols)
+            rows.insert(
+                self._connection,
+                "measurements",
+                [rows.measurement_row(one, now) for one in measurements],
+            )
+
+    def measurements(self, problem_key: str) -> list[MeasurementRecord]:
+        """Every measurement of a problem, oldest first."""
+        found = self._select(
+            "SELECT measurements.*, problem, solver, solver_version, config, "
+            "protocols.text AS protocol_text FROM measurements "
+            "JOIN candidates ON candidates.id = measurements.candidate "
+            "JOIN protocols ON protocols.id = measurements.protocol "
+            "WHERE problem = ? ORDER BY measurements.created, session, block, measurements.id",
+            (problem_key,),
+        )
+        return [rows.measurement_record(row) for row in found]
+
+    # Verdicts
+
+    def add_verdict(self, verdict: VerdictRecord) -> None:
+        """Keep what a study concluded; the study must have been started here."""
+        with self._writing():
+            rows.insert(self._connection, "verdicts", [rows.verdict_row(verdict, self._now())])
+
+    def verdicts(self, problem: str | None = None) -> list[VerdictRecord]:
+        """Every verdict, or those on one problem key, oldest first."""
+        found = self._select(
+            "SELECT * FROM verdicts WHERE problem = ?1 OR ?1 IS NULL ORDER BY created, id",
+            (problem,),
+        )
+        return [rows.verdict_record(row) for row in found]
+
+    def winners(self, operation: str, device: str | None = None) -> list[Winner]:
+        """The config banked last for each problem of an operation, perhaps on one device class."""
+        found = self._select(
+            "SELECT problem, solver, config FROM ("
+            "SELECT *, row_number() OVER (PARTITION BY problem ORDER BY created DESC, id DESC) "
+            "AS age FROM verdicts WHERE status = 'banked' "
+            "AND problem >= ?1 || ':' AND problem < ?1 || ';' "  # ';' comes right after ':'
+            "AND (device = ?2 OR ?2 IS NULL)) WHERE age = 1 ORDER BY problem",
+            (operation, device),
+        )
+        return [
+            Winner(row["problem"], row["solver"], Config.from_key(row["config"])) for row in found
+        ]
+
+    # The whole
+
+    def summary(self) -> Summary:
+        """How many rows there are of each kind."""
+        counted = ("devices", "studies", "candidates", "builds", "measurements", "verdicts")
+        counts = ", ".join(f"(SELECT count(*) FROM {table}) AS {table}" for table in counted)
+        found = self._select(
+            f"SELECT {counts}, (SELECT count(*) FROM study_log WHERE kind = 'tell') AS tells"
+        )
+        return Summary(**found[0])
+
+    def merge(self, other: Path) -> int:
+        """Add what another ledger file knows; return how many rows that changed, 0 if none.
+
+        The result as a set does not depend on the order of merges. `other` is only read.
+        """
+        with self._translating():
+            return merge_file(self._connection, other, self.path.parent)
+
+    def _studies(self, where: str, *values: str) -> list[StudyRecord]:
+        found = self._select(studies.STUDIES.format(where=where), values)
+        return [rows.study_record(row) for row in found]
+
+    def _now(self) -> str:
+        return timestamp(self._clock())
+
+    def _select(self, query: str, values: tuple[object, ...] = ()) -> list[dict[str, Any]]:
+        with self._translating():
+            return [dict(row) for row in self._connection.execute(query, values)]
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        with self._translating(), transaction(self._connection):
+            yield
+
+    @contextmanager
+    def _translating(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            if is_damage(error):
+                raise retire_damaged(self._connection, self.path, error) from error
+            raise storage_error(error, self.path) from error
+
+
+def _device(text: str) -> Device:
+    fields = json.loads(text)
+    fields["features"] = tuple(fields["features"])
+    fields["caches"] = tuple((level, size) for level, size in fields["caches"])
+    return Device(**fields)

@@ -1,0 +1,128 @@
+"""The union of two ledgers. Rows are facts with content ids, so order and repetition do not matter.
+
+Where two ledgers hold the same fact, `created` is the only column that may differ: the first time
+counts, except for a candidate's map to its build, where the last does.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from skipjack.errors import CorruptFileError, StorageError
+from skipjack.ledger.connection import DamagedError, check_pages, connect
+from skipjack.ledger.migrations import migrate, read_version
+from skipjack.ledger.transaction import is_damage, is_full, transaction
+from skipjack.storage.failure import disk_full
+
+_FIRST = "DO UPDATE SET created = excluded.created WHERE excluded.created < {table}.created"
+_LAST = "DO UPDATE SET created = excluded.created WHERE excluded.created > {table}.created"
+_SAME = "DO NOTHING"
+
+# Parents stand before the rows that refer to them.
+_UNIONS = (
+    ("devices", "id", _FIRST),
+    ("protocols", "id", _FIRST),
+    ("studies", "id", _FIRST),
+    ("epochs", "study, solver_version, number", _FIRST),
+    ("study_log", "id", _SAME),
+    ("candidates", "id", _FIRST),
+    ("builds", "id", _SAME),
+    ("candidate_builds", "candidate, compat, source_digest", _LAST),
+    ("measurements", "id", _SAME),
+    ("verdicts", "id", _SAME),
+)
+
+
+def merge_file(connection: sqlite3.Connection, other: Path, workspace: Path) -> int:
+    """Add what `other` has and this ledger lacks, all or nothing; return the rows that changed.
+
+    `other` is only read. It may be of an older format: a copy in `workspace` is migrated.
+    """
+    with tempfile.TemporaryDirectory(prefix=".merge-", dir=workspace) as folder:
+        copy = Path(folder) / "other.sqlite"
+        _copy_and_migrate(other, copy)
+        with _attached(connection, copy):
+            try:
+                return _union(connection)
+            except sqlite3.IntegrityError as error:
+                raise _damaged(other, error) from error
+
+
+def _union(connection: sqlite3.Connection) -> int:
+    before = connection.total_changes
+    with transaction(connection):
+        for table, key, on_conflict in _UNIONS:
+            names = connection.execute("SELECT name FROM pragma_table_info(?, 'main')", (table,))
+            columns = ", ".join(name for (name,) in names)
+            # `WHERE true` keeps SQLite from reading ON as the start of a join.
+            connection.execute(
+                f"INSERT INTO main.{table} ({columns}) "
+                f"SELECT {columns} FROM other.{table} WHERE true "
+                f"ON CONFLICT ({key}) {on_conflict.format(table=table)}"
+            )
+    return connection.total_changes - before
+
+
+def _copy_and_migrate(other: Path, copy: Path) -> None:
+    """A sound copy with the tables that this ledger has, or an error that names `other`."""
+    try:
+        with closing(connect(other, uri=_read_only_uri(other))) as source:
+            read_version(source, other)
+            with closing(connect(copy)) as target:
+                source.backup(target)
+                check_pages(target)
+                migrate(target)
+                _require_tables(target, other)
+    except DamagedError as error:
+        raise _damaged(other, error) from error
+    except sqlite3.Error as error:
+        if is_damage(error):
+            raise _damaged(other, error) from error
+        if is_full(error):
+            raise disk_full(copy) from error
+        raise StorageError(f"cannot read {other}: {error}") from error
+
+
+def _require_tables(connection: sqlite3.Connection, other: Path) -> None:
+    for table, *_ in _UNIONS:
+        found = connection.execute(
+            "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?", (table,)
+        )
+        if not found.fetchone():
+            raise _damaged(other, f"it has no table {table}")
+
+
+def _damaged(other: Path, reason: object) -> CorruptFileError:
+    return CorruptFileError(
+        f"{other} is damaged ({reason}); it was left as it is and nothing was merged"
+    )
+
+
+def _read_only_uri(path: Path) -> str:
+    if not path.is_file():
+        raise StorageError(f"there is no ledger at {path}")
+    uri = f"{path.absolute().as_uri()}?mode=ro"
+    wal = path.with_name(path.name + "-wal")
+    # Where SQLite cannot create its shared memory beside it, a closed ledger is still readable.
+    return uri if wal.exists() or _can_create_beside(path) else f"{uri}&immutable=1"
+
+
+def _can_create_beside(path: Path) -> bool:
+    try:
+        with tempfile.TemporaryFile(dir=path.parent):
+            return True
+    except OSError:
+        return False
+
+
+@contextmanager
+def _attached(connection: sqlite3.Connection, path: Path) -> Iterator[None]:
+    connection.execute("ATTACH DATABASE ? AS other", (str(path),))
+    try:
+        yield
+    finally:
+        connection.execute("DETACH DATABASE other")

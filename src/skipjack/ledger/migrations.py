@@ -1,0 +1,190 @@
+"""The ledger's tables, as numbered steps from an empty file to today's.
+
+A step is never edited once released; a change is a further step. Rows are facts: their `id` is a
+digest of their content, so that a union of ledgers is a union of rows.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+from skipjack.errors import NewerFormatError, StorageError
+from skipjack.ledger.transaction import transaction
+
+APPLICATION_ID = 0x536B6A6B
+"""Marks an SQLite file as a ledger of ours: "Skjk"."""
+
+_CREATED = "created TEXT NOT NULL CHECK (created GLOB '????-??-??T??:??:??.??????Z')"
+_ID = "id TEXT NOT NULL PRIMARY KEY CHECK (id <> '')"
+
+
+def _is_json(column: str, kind: str) -> str:
+    # CASE, because json_type raises an error of its own on text that is not JSON.
+    return f"CASE json_valid({column}) WHEN 1 THEN json_type({column}) = '{kind}' ELSE 0 END"
+
+
+def _append_only(table: str) -> tuple[str, ...]:
+    return tuple(
+        f"CREATE TRIGGER {table}_no_{event.lower()} BEFORE {event} ON {table} "
+        f"BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END"
+        for event in ("UPDATE", "DELETE")
+    )
+
+
+_TABLES = (
+    f"""CREATE TABLE devices (
+        {_ID},
+        class_key TEXT NOT NULL,
+        name TEXT NOT NULL,
+        record TEXT NOT NULL CHECK ({_is_json("record", "object")}),
+        {_CREATED}
+    ) STRICT""",
+    f"""CREATE TABLE protocols (
+        {_ID},
+        text TEXT NOT NULL UNIQUE,
+        {_CREATED}
+    ) STRICT""",
+    f"""CREATE TABLE studies (
+        {_ID},
+        problem TEXT NOT NULL,
+        solver TEXT NOT NULL,
+        device TEXT NOT NULL,
+        searcher TEXT NOT NULL,
+        seed TEXT NOT NULL,
+        space TEXT NOT NULL,
+        objective TEXT NOT NULL,
+        protocol TEXT NOT NULL REFERENCES protocols (id),
+        {_CREATED}
+    ) STRICT""",
+    # A study's log starts over with a new epoch: on request, or when its solver's version rises.
+    f"""CREATE TABLE epochs (
+        study TEXT NOT NULL REFERENCES studies (id),
+        solver_version INTEGER NOT NULL,
+        number INTEGER NOT NULL CHECK (number >= 0),
+        {_CREATED},
+        PRIMARY KEY (study, solver_version, number)
+    ) STRICT, WITHOUT ROWID""",
+    f"""CREATE TABLE study_log (
+        {_ID},
+        study TEXT NOT NULL,
+        solver_version INTEGER NOT NULL,
+        epoch INTEGER NOT NULL,
+        seq INTEGER NOT NULL CHECK (seq > 0),
+        kind TEXT NOT NULL CHECK (kind IN ('ask', 'tell')),
+        config TEXT NOT NULL CHECK ({_is_json("config", "object")}),
+        status TEXT CHECK ((status IS NULL) = (kind = 'ask')),
+        value REAL CHECK (value IS NULL OR status = 'ok'),
+        spread REAL,
+        reason TEXT,
+        metrics TEXT CHECK (metrics IS NULL OR {_is_json("metrics", "object")}),
+        {_CREATED},
+        FOREIGN KEY (study, solver_version, epoch)
+            REFERENCES epochs (study, solver_version, number)
+    ) STRICT""",
+    f"""CREATE TABLE candidates (
+        {_ID},
+        problem TEXT NOT NULL,
+        solver TEXT NOT NULL,
+        solver_version INTEGER NOT NULL,
+        config TEXT NOT NULL CHECK ({_is_json("config", "object")}),
+        {_CREATED},
+        UNIQUE (problem, solver, solver_version, config)
+    ) STRICT""",
+    f"""CREATE TABLE builds (
+        {_ID},
+        source_digest TEXT NOT NULL,
+        compat TEXT NOT NULL,
+        status TEXT NOT NULL,
+        artifact_digest TEXT CHECK ((artifact_digest IS NOT NULL) = (status = 'ok')),
+        symbol TEXT NOT NULL,
+        abi TEXT NOT NULL,
+        reason TEXT NOT NULL,
+        seconds REAL NOT NULL CHECK (seconds >= 0),
+        resources TEXT NOT NULL CHECK ({_is_json("resources", "object")}),
+        compiler TEXT NOT NULL,
+        target TEXT NOT NULL,
+        {_CREATED}
+    ) STRICT""",
+    # The cheap way from a candidate to its build; `created` is when it was last found to hold.
+    f"""CREATE TABLE candidate_builds (
+        candidate TEXT NOT NULL REFERENCES candidates (id),
+        compat TEXT NOT NULL,
+        source_digest TEXT NOT NULL,
+        {_CREATED},
+        PRIMARY KEY (candidate, compat, source_digest)
+    ) STRICT, WITHOUT ROWID""",
+    f"""CREATE TABLE measurements (
+        {_ID},
+        candidate TEXT NOT NULL REFERENCES candidates (id),
+        source_digest TEXT,
+        device_instance TEXT NOT NULL,
+        device_class TEXT NOT NULL,
+        protocol TEXT NOT NULL REFERENCES protocols (id),
+        session TEXT NOT NULL,
+        block INTEGER NOT NULL,
+        samples_ns TEXT NOT NULL CHECK ({_is_json("samples_ns", "array")}),
+        sentinel_ns REAL,
+        disturbed INTEGER NOT NULL CHECK (disturbed >= 0),
+        metrics TEXT NOT NULL CHECK ({_is_json("metrics", "object")}),
+        verdict TEXT NOT NULL,
+        {_CREATED}
+    ) STRICT""",
+    f"""CREATE TABLE verdicts (
+        {_ID},
+        study TEXT NOT NULL REFERENCES studies (id),
+        problem TEXT NOT NULL,
+        device TEXT NOT NULL,
+        solver TEXT NOT NULL,
+        config TEXT NOT NULL CHECK ({_is_json("config", "object")}),
+        status TEXT NOT NULL CHECK (status <> ''),
+        record TEXT NOT NULL CHECK ({_is_json("record", "object")}),
+        {_CREATED}
+    ) STRICT""",
+    *_append_only("study_log"),
+    *_append_only("builds"),
+    *_append_only("measurements"),
+    *_append_only("verdicts"),
+)
+
+_INDICES_AND_VIEW = (
+    "CREATE INDEX study_log_in_order ON study_log (study, solver_version, epoch, seq)",
+    "CREATE INDEX builds_by_source ON builds (source_digest, compat)",
+    "CREATE INDEX measurements_by_candidate ON measurements (candidate)",
+    "CREATE INDEX verdicts_by_problem ON verdicts (problem, status)",
+    """CREATE VIEW current_epochs AS
+        SELECT study, solver_version, number FROM epochs AS mine
+        WHERE NOT EXISTS (
+            SELECT 1 FROM epochs AS later WHERE later.study = mine.study
+            AND (later.solver_version, later.number) > (mine.solver_version, mine.number)
+        )""",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_TABLES, _INDICES_AND_VIEW)
+"""Step n, counted from 1, leads from ``user_version`` n - 1 to n."""
+
+
+def read_version(connection: sqlite3.Connection, path: Path) -> int:
+    """The file's version, having changed nothing; refuses newer ledgers and files of others."""
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    (objects,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+    if application != APPLICATION_ID and (application or version or objects):
+        raise StorageError(f"{path} is not a Skipjack ledger; it was left as it is")
+    if version > len(MIGRATIONS):
+        raise NewerFormatError(
+            f"{path} has format {version}, this Skipjack knows {len(MIGRATIONS)}; "
+            "it was left as it is, use a newer Skipjack"
+        )
+    return int(version)
+
+
+def migrate(connection: sqlite3.Connection, *, target: int = len(MIGRATIONS)) -> None:
+    """Apply the missing steps, one transaction each."""
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    for number in range(version + 1, target + 1):
+        with transaction(connection):
+            for statement in MIGRATIONS[number - 1]:
+                connection.execute(statement)
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version = {number}")

@@ -1,0 +1,138 @@
+"""What goes into a ledger and comes out of it. How it is stored is for `rows` and `ledger` to know.
+
+A record's `created` is filled in by the ledger's clock when it is left empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+from skipjack.core.config import Config
+from skipjack.core.trial import Candidate, Status, Trial
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateKey:
+    """A candidate by its texts, with the solver's version: what its config means depends on it."""
+
+    problem: str
+    solver: str
+    solver_version: int
+    config: str
+
+    @classmethod
+    def of(cls, candidate: Candidate, solver_version: int) -> CandidateKey:
+        """The key of a candidate."""
+        return cls(candidate.problem.key, candidate.solver, solver_version, candidate.config.key)
+
+
+@dataclass(frozen=True, slots=True)
+class StudyRecord:
+    """A study as it was started, and how far it has come since it last started over."""
+
+    id: str
+    problem: str
+    solver: str
+    solver_version: int
+    device: str
+    searcher: str
+    seed: int
+    space: str
+    objective: str
+    protocol: str
+    created: str
+    epoch: int
+    """How often it was started over."""
+    asks: int
+    tells: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogEntry:
+    """One line of a study's log; `trial` is there if it is a tell."""
+
+    seq: int
+    kind: Literal["ask", "tell"]
+    config: Config
+    trial: Trial | None
+    created: str
+
+
+@dataclass(frozen=True, slots=True)
+class BuildRecord:
+    """What came of compiling one source. An artifact's digest is there exactly if status is ok."""
+
+    source_digest: str
+    compat: str
+    """The device's compat key."""
+    status: Status
+    artifact_digest: str | None = None
+    symbol: str = ""
+    abi: str = ""
+    reason: str = ""
+    seconds: float = 0.0
+    resources: Mapping[str, float] = field(default_factory=dict)
+    compiler: str = ""
+    target: str = ""
+    created: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasurementRecord:
+    """One block of samples of one candidate."""
+
+    candidate: CandidateKey
+    source_digest: str | None
+    """None for a vendor library, which is not built."""
+    device_instance: str
+    device_class: str
+    protocol: str
+    """The timing protocol's key."""
+    session: str
+    """Blocks of one session are comparable with each other."""
+    block: int
+    samples_ns: tuple[float, ...]
+    sentinel_ns: float | None = None
+    disturbed: int = 0
+    """How many samples were set aside."""
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    verdict: str = "ok"
+    created: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictRecord:
+    """What a study concluded. The record of a banked verdict is a bank entry."""
+
+    study: str
+    problem: str
+    device: str
+    solver: str
+    config: Config
+    status: str
+    """``banked`` is what the bank is projected from; others are kept for the reader."""
+    record: Mapping[str, Any] = field(default_factory=dict)
+    created: str = ""
+
+
+class Winner(NamedTuple):
+    """The config that was banked last for a problem."""
+
+    problem: str
+    solver: str
+    config: Config
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """How much is in a ledger."""
+
+    devices: int
+    studies: int
+    tells: int
+    candidates: int
+    builds: int
+    measurements: int
+    verdicts: int

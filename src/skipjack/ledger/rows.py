@@ -1,0 +1,249 @@
+"""Between records and rows: JSON texts, content ids, inserts."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from skipjack.core.config import Config
+from skipjack.core.trial import Status, Trial
+from skipjack.ledger.records import (
+    BuildRecord,
+    CandidateKey,
+    LogEntry,
+    MeasurementRecord,
+    StudyRecord,
+    VerdictRecord,
+)
+
+if TYPE_CHECKING:
+    from skipjack.core.study import Study
+
+Row = Mapping[str, Any]
+
+
+def insert(connection: sqlite3.Connection, table: str, rows: Sequence[Row]) -> None:
+    """Insert rows that have the same columns; those whose id is there already are skipped."""
+    if not rows:
+        return
+    columns = list(rows[0])
+    marks = ", ".join("?" * len(columns))
+    connection.executemany(
+        f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks}) ON CONFLICT (id) DO NOTHING",
+        [[row[column] for column in columns] for row in rows],
+    )
+
+
+def content_id(*parts: object) -> str:
+    """A digest of the parts: equal content, equal id, in every ledger."""
+    return hashlib.sha256(canonical_json(parts).encode()).hexdigest()[:32]
+
+
+def identified(row: Row) -> Row:
+    """The row with an id made of all its values."""
+    return {"id": content_id(*row.values()), **row}
+
+
+def canonical_json(value: object) -> str:
+    """Compact JSON with sorted keys; the same value gives the same text."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def encode_numbers(numbers: Mapping[str, float]) -> str:
+    """Named numbers as JSON, which has no infinities: they are written as text."""
+    return canonical_json({name: _encode(number) for name, number in numbers.items()})
+
+
+def decode_numbers(text: str) -> dict[str, float]:
+    """What `encode_numbers` wrote."""
+    return {name: float(number) for name, number in json.loads(text).items()}
+
+
+def _encode(number: float) -> float | str:
+    return number if math.isfinite(number) else str(float(number))
+
+
+def candidate_id(candidate: CandidateKey) -> str:
+    """The id of a candidate in every ledger."""
+    return content_id(
+        candidate.problem, candidate.solver, candidate.solver_version, candidate.config
+    )
+
+
+def candidate_rows(candidates: Iterable[CandidateKey], created: str) -> list[Row]:
+    """Rows of `candidates`, each once."""
+    return [
+        {
+            "id": candidate_id(candidate),
+            "problem": candidate.problem,
+            "solver": candidate.solver,
+            "solver_version": candidate.solver_version,
+            "config": candidate.config,
+            "created": created,
+        }
+        for candidate in dict.fromkeys(candidates)
+    ]
+
+
+def protocol_rows(protocols: Iterable[str], created: str) -> list[Row]:
+    """Rows of `protocols`, each once."""
+    return [
+        {"id": content_id(text), "text": text, "created": created}
+        for text in dict.fromkeys(protocols)
+    ]
+
+
+def study_row(study: Study, created: str) -> Row:
+    """A row of `studies`."""
+    return {
+        "id": study.id,
+        "problem": study.problem.key,
+        "solver": study.solver,
+        "device": study.device,
+        "searcher": study.searcher,
+        # As text, because a seed may have more than 64 bits.
+        "seed": str(study.seed),
+        "space": study.space,
+        "objective": study.objective.text,
+        "protocol": content_id(study.protocol.key),
+        "created": created,
+    }
+
+
+def tell_columns(trial: Trial) -> Row:
+    """The columns of `study_log` that a tell fills."""
+    value = trial.value
+    # A value that is not a number compares with nothing; SQLite has no such thing either.
+    usable = trial.ok and value is not None and not math.isnan(value)
+    return {
+        "kind": "tell",
+        "config": trial.config.key,
+        "status": trial.status.value,
+        "value": value if usable else None,
+        "spread": trial.spread,
+        "reason": trial.reason,
+        "metrics": encode_numbers(trial.metrics),
+    }
+
+
+def ask_columns(config: Config) -> Row:
+    """The columns of `study_log` that an ask fills."""
+    empty = dict.fromkeys(("status", "value", "spread", "reason", "metrics"))
+    return {"kind": "ask", "config": config.key, **empty}
+
+
+def log_entry(row: Row) -> LogEntry:
+    """A row of `study_log`."""
+    config = Config.from_key(row["config"])
+    trial = None
+    if row["kind"] == "tell":
+        trial = Trial(
+            config=config,
+            status=Status(row["status"]),
+            value=row["value"],
+            spread=row["spread"] or 0.0,
+            reason=row["reason"] or "",
+            metrics=decode_numbers(row["metrics"] or "{}"),
+        )
+    return LogEntry(row["seq"], row["kind"], config, trial, row["created"])
+
+
+def study_record(row: Row) -> StudyRecord:
+    """A row of the query over studies and their current epochs."""
+    return StudyRecord(**{**row, "seed": int(row["seed"])})
+
+
+def build_row(build: BuildRecord, created: str) -> Row:
+    """A row of `builds`."""
+    return identified(
+        {
+            "source_digest": build.source_digest,
+            "compat": build.compat,
+            "status": build.status.value,
+            "artifact_digest": build.artifact_digest,
+            "symbol": build.symbol,
+            "abi": build.abi,
+            "reason": build.reason,
+            "seconds": float(build.seconds),
+            "resources": encode_numbers(build.resources),
+            "compiler": build.compiler,
+            "target": build.target,
+            "created": build.created or created,
+        }
+    )
+
+
+def build_record(row: Row) -> BuildRecord:
+    """A row of `builds`, without its id."""
+    columns = {name: value for name, value in dict(row).items() if name != "id"}
+    columns["status"] = Status(columns["status"])
+    columns["resources"] = decode_numbers(columns["resources"])
+    return BuildRecord(**columns)
+
+
+def measurement_row(measurement: MeasurementRecord, created: str) -> Row:
+    """A row of `measurements`."""
+    return identified(
+        {
+            "candidate": candidate_id(measurement.candidate),
+            "source_digest": measurement.source_digest,
+            "device_instance": measurement.device_instance,
+            "device_class": measurement.device_class,
+            "protocol": content_id(measurement.protocol),
+            "session": measurement.session,
+            "block": measurement.block,
+            "samples_ns": canonical_json([_encode(float(ns)) for ns in measurement.samples_ns]),
+            "sentinel_ns": measurement.sentinel_ns,
+            "disturbed": measurement.disturbed,
+            "metrics": encode_numbers(measurement.metrics),
+            "verdict": measurement.verdict,
+            "created": measurement.created or created,
+        }
+    )
+
+
+def measurement_record(row: Row) -> MeasurementRecord:
+    """A row of `measurements` joined with its candidate and protocol."""
+    return MeasurementRecord(
+        candidate=CandidateKey(row["problem"], row["solver"], row["solver_version"], row["config"]),
+        source_digest=row["source_digest"],
+        device_instance=row["device_instance"],
+        device_class=row["device_class"],
+        protocol=row["protocol_text"],
+        session=row["session"],
+        block=row["block"],
+        samples_ns=tuple(float(ns) for ns in json.loads(row["samples_ns"])),
+        sentinel_ns=row["sentinel_ns"],
+        disturbed=row["disturbed"],
+        metrics=decode_numbers(row["metrics"]),
+        verdict=row["verdict"],
+        created=row["created"],
+    )
+
+
+def verdict_row(verdict: VerdictRecord, created: str) -> Row:
+    """A row of `verdicts`."""
+    return identified(
+        {
+            "study": verdict.study,
+            "problem": verdict.problem,
+            "device": verdict.device,
+            "solver": verdict.solver,
+            "config": verdict.config.key,
+            "status": verdict.status,
+            "record": canonical_json(verdict.record),
+            "created": verdict.created or created,
+        }
+    )
+
+
+def verdict_record(row: Row) -> VerdictRecord:
+    """A row of `verdicts`, without its id."""
+    columns = {name: value for name, value in dict(row).items() if name != "id"}
+    columns["config"] = Config.from_key(columns["config"])
+    columns["record"] = json.loads(columns["record"])
+    return VerdictRecord(**columns)

@@ -1,0 +1,98 @@
+"""What CPU this is: architecture, features, caches, memory, and what tells it from others."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import platform
+import re
+from pathlib import Path
+
+from skipjack.core.device import Device
+from skipjack.errors import UsageError
+from skipjack.native import llvm
+
+_CACHE_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+def usable_cores() -> list[int]:
+    """Cores that this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
+
+
+@functools.cache
+def detect(threads: int = 1) -> Device:
+    """The CPU of this machine as a device of so many threads."""
+    cores = len(usable_cores())
+    if threads > cores:
+        raise UsageError(f"{threads} threads asked for, but this process may use {cores} cores")
+    _, arch, features = llvm.host()
+    return Device(
+        kind="cpu",
+        arch=arch,
+        units=threads,
+        model=_model(),
+        features=features,
+        cores=cores,
+        vector_bytes=_vector_bytes(features),
+        caches=_caches(),
+        memory_bytes=_memory_bytes(),
+        serial=_serial(),
+    )
+
+
+def target_of(device: Device) -> str:
+    """What the compiler is told to build for: triple, CPU, features."""
+    triple, _, _ = llvm.host()
+    return "|".join((triple, device.arch, ",".join(device.features)))
+
+
+def _vector_bytes(features: tuple[str, ...]) -> int:
+    if "avx512f" in features and "avx512vl" in features:
+        return 64
+    return 32 if "avx2" in features and "fma" in features else 16
+
+
+def _model() -> str:
+    text = _read("/proc/cpuinfo")
+    match = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
+    return match[1].strip() if match else platform.processor() or platform.machine()
+
+
+def _caches() -> tuple[tuple[str, int], ...]:
+    found: dict[str, int] = {}
+    for entry in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        if _read(entry / "type").strip() == "Instruction":
+            continue
+        size = _read(entry / "size").strip()
+        if size and size[-1] in _CACHE_UNITS:
+            found[f"L{_read(entry / 'level').strip()}"] = int(size[:-1]) * _CACHE_UNITS[size[-1]]
+    return tuple(sorted(found.items()))
+
+
+def _memory_bytes() -> int:
+    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    limit = _read("/sys/fs/cgroup/memory.max").strip()
+    return min(physical, int(limit)) if limit.isdigit() else physical
+
+
+def _serial() -> str:
+    """A digest, so that no machine's id leaves it."""
+    identity = _read("/etc/machine-id") or platform.node()
+    return hashlib.sha256(identity.encode()).hexdigest()[:12]
+
+
+def _read(path: str | Path) -> str:
+    try:
+        return Path(path).read_text()
+    except OSError:
+        return ""
+
+
+def registers_of(device: Device) -> int:
+    """How many vector registers the instruction set has."""
+    wide = device.vector_bytes == 64 or device.arch.startswith(("aarch64", "apple", "neoverse"))
+    return 32 if wide else 16

@@ -1,0 +1,61 @@
+"""Arrays where native code wants them: aligned for timing, fenced by guard pages for checking."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+PAGE = mmap.PAGESIZE
+_CANARY = 0xA5
+_PROT_NONE = 0
+
+
+def aligned(shape: tuple[int, ...], dtype: str, alignment: int = 64) -> npt.NDArray[Any]:
+    """An array that starts on a multiple of `alignment` bytes; its contents are undefined."""
+    bytes_ = prod(shape) * np.dtype(dtype).itemsize
+    room = np.empty(bytes_ + alignment, np.uint8)
+    start = -room.ctypes.data % alignment
+    return room[start : start + bytes_].view(dtype).reshape(shape)
+
+
+class GuardedArray:
+    """An array that ends right before a page which nobody may touch.
+
+    Reading or writing past its end stops the process at once. The bytes between the array and the
+    guard (less than an alignment) and a page in front of it hold a canary that `intact` checks.
+    """
+
+    def __init__(self, shape: tuple[int, ...], dtype: str, alignment: int = 64) -> None:
+        bytes_ = prod(shape) * np.dtype(dtype).itemsize
+        padded = -(-bytes_ // alignment) * alignment
+        pages = -(-padded // PAGE)
+        self._map = mmap.mmap(-1, (pages + 2) * PAGE)
+        whole = np.frombuffer(self._map, np.uint8)
+        end = (pages + 1) * PAGE
+        start = end - padded
+        self._front = whole[start - PAGE : start] if start >= PAGE else whole[:start]
+        self._slack = whole[start + bytes_ : end]
+        self._front[:] = _CANARY
+        self._slack[:] = _CANARY
+        self.array: npt.NDArray[Any] = whole[start : start + bytes_].view(dtype).reshape(shape)
+        self._forbid(whole.ctypes.data + end)
+
+    def _forbid(self, address: int) -> None:
+        libc = ctypes.CDLL(None, use_errno=True)
+        failed = libc.mprotect(ctypes.c_void_p(address), ctypes.c_size_t(PAGE), _PROT_NONE)
+        if failed:
+            raise OSError(ctypes.get_errno(), "mprotect refused a guard page")
+
+    def intact(self) -> bool:
+        """Whether nothing was written around the array."""
+        return bool((self._front == _CANARY).all() and (self._slack == _CANARY).all())
+
+
+def poison(array: npt.NDArray[Any]) -> None:
+    """Fill with NaN, so that what a kernel forgets to write is seen."""
+    array.fill(np.nan)

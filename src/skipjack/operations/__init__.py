@@ -1,0 +1,13 @@
+"""Operations: what can be computed, one file for each family. `parse` turns text into a problem."""
+
+from skipjack.operations.registry import (
+    arrays_bytes,
+    bytes_moved,
+    get,
+    names,
+    parse,
+    register,
+    tensors,
+)
+
+__all__ = ["arrays_bytes", "bytes_moved", "get", "names", "parse", "register", "tensors"]

@@ -1,0 +1,90 @@
+"""The known operations by name, and the way from a problem's text to a checked problem."""
+
+from __future__ import annotations
+
+import difflib
+from math import prod
+
+import numpy as np
+
+from skipjack.core.nest import Tensor
+from skipjack.core.operation import Operation
+from skipjack.core.problem import DTYPES, Problem, parse_shape, split_key
+from skipjack.errors import ProblemError, UsageError
+from skipjack.operations.broadcast import BROADCASTS
+from skipjack.operations.elementwise import ELEMENTWISE
+from skipjack.operations.matmul import Matmul
+from skipjack.operations.reduce import REDUCTIONS
+
+_MAX_ELEMENTS = 2**48
+"""More than any memory holds; keeps sizes far from 64-bit overflow."""
+
+_known: dict[str, Operation] = {
+    operation.name: operation for operation in (Matmul(), *ELEMENTWISE, *BROADCASTS, *REDUCTIONS)
+}
+
+
+def register(operation: Operation) -> None:
+    """Add an operation, so that its name can start a problem's key."""
+    _known[operation.name] = operation
+
+
+def names() -> list[str]:
+    """All known operations, sorted."""
+    return sorted(_known)
+
+
+def get(name: str) -> Operation:
+    """The operation of this name; `ProblemError` with the closest match if there is none."""
+    if name not in _known:
+        close = difflib.get_close_matches(name, _known, 1)
+        hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(names())}"
+        raise ProblemError(f"unknown operation {name!r}: {hint}")
+    return _known[name]
+
+
+def parse(text: str, dtype: str | None = None) -> Problem:
+    """The problem that a full key or short form means; `dtype` fills in what it leaves out."""
+    parts = split_key(text)
+    operation = get(parts.operation)
+    if len(parts.suffixes) > 1:
+        raise ProblemError(
+            f"problem {text!r}: {parts.operation} takes a dtype after the shape and nothing else"
+        )
+    given = parts.suffixes[0] if parts.suffixes else None
+    if given and dtype and given != dtype:
+        raise ProblemError(f"problem {text!r} says {given} but the dtype asked for is {dtype}")
+    chosen = check_dtype(given or dtype or "f32", operation)
+    shape = parse_shape(parts.shape, text)
+    if prod(shape) > _MAX_ELEMENTS:
+        raise ProblemError(f"problem {text!r} is larger than any memory")
+    attributes = operation.check(shape, parts.attributes, text)
+    return Problem(operation.name, shape, chosen, attributes)
+
+
+def check_dtype(dtype: str, operation: Operation) -> str:
+    """The dtype, if the operation can be computed in it."""
+    if dtype not in DTYPES or dtype not in operation.dtypes:
+        raise UsageError(
+            f"unknown dtype {dtype!r} for {operation.name}: choose {' or '.join(operation.dtypes)}"
+        )
+    return dtype
+
+
+def tensors(problem: Problem) -> tuple[Tensor, ...]:
+    """Inputs in the order of a call, then the output."""
+    operation = get(problem.operation)
+    return (*operation.inputs(problem), operation.output(problem))
+
+
+def bytes_moved(problem: Problem) -> int:
+    """Least traffic of one run: every tensor once."""
+    return (
+        sum(tensor.size for tensor in tensors(problem)) * np.dtype(DTYPES[problem.dtype]).itemsize
+    )
+
+
+def arrays_bytes(problem: Problem) -> int:
+    """Memory that tuning needs: the tensors, and float64 copies for the check."""
+    elements = sum(tensor.size for tensor in tensors(problem))
+    return bytes_moved(problem) * 2 + elements * 16

@@ -1,0 +1,74 @@
+"""Bank entries for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from skipjack.bank import BankEntry
+from skipjack.report import screen
+from skipjack.report.numbers import ratio_text, time_text
+
+
+def config_text(entry: BankEntry) -> str:
+    """The config in one line; a dash for libraries, which have none."""
+    return " ".join(f"{name}={value}" for name, value in entry.config.items()) or "-"
+
+
+def print_entries(entries: Sequence[BankEntry]) -> None:
+    """One row an entry."""
+    console = screen.out()
+    if not entries:
+        console.print("The bank is empty; skipjack tune fills it.")
+        return
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in ("problem", "device", "solver"):
+        table.add_column(name, no_wrap=True)
+    for name in ("time", "default", "NumPy"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("config")
+    for entry in entries:
+        table.add_row(
+            entry.problem,
+            entry.device_name,
+            entry.solver,
+            time_text(entry.time_ns),
+            time_text(entry.default_ns),
+            time_text(entry.vendor_ns),
+            Text(config_text(entry)),
+        )
+    console.print(table)
+
+
+def print_entry(entry: BankEntry) -> None:
+    """Everything about one entry."""
+    console = screen.out()
+    lines = [
+        ("problem", entry.problem),
+        ("device", f"{entry.device_name} ({entry.device})"),
+        ("solver", f"{entry.solver}, version {entry.solver_version}"),
+        ("config", config_text(entry)),
+        ("time", time_text(entry.time_ns)),
+        ("default", time_text(entry.default_ns)),
+        (entry.vendor or "vendor", time_text(entry.vendor_ns)),
+    ]
+    for name, gain in sorted(entry.speedup.items()):
+        rival = entry.vendor if name == "vendor" else name
+        lines.append((f"gain over {rival}", ratio_text(gain["ratio"], gain["low"], gain["high"])))
+    evidence = entry.evidence
+    lines += [
+        ("samples", f"{evidence.get('samples')} kept, {evidence.get('set_aside')} set aside"),
+        ("test", f"alpha {evidence.get('alpha')}, smallest effect {evidence.get('min_effect')}"),
+        ("study", str(evidence.get("study"))),
+        ("since", entry.created),
+    ]
+    lines += [
+        ("tie", " ".join(f"{k}={v}" for k, v in tie.items())) for tie in evidence.get("ties", [])
+    ]
+    width = max(len(name) for name, _ in lines)
+    for name, value in lines:
+        console.print(Text(f"{name:>{width}}  {value}"))
+    console.print()

@@ -1,0 +1,120 @@
+"""What is here, what is missing, and what would help."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import shutil
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from rich.text import Text
+
+from skipjack.core.device import Device, Peaks
+from skipjack.errors import SkipjackError
+from skipjack.native import cpu, llvm
+from skipjack.report import screen
+from skipjack.report.numbers import size_text
+from skipjack.settings import Settings
+from skipjack.storage import is_network_file_system, user_directory
+from skipjack.tuning.workshop import measured_peaks
+
+Level = Literal["good", "note", "bad"]
+_STYLES = {"good": "green", "note": "yellow", "bad": "red"}
+_OPTIONAL = {"mkl": "a second library to beat: pip install 'skipjack[mkl]'"}
+_LOW_DISK = 1 << 30
+_NOISY = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at."""
+
+    part: str
+    level: Level
+    text: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {"format": 1, **asdict(self)}
+
+
+def examine(settings: Settings) -> list[Finding]:
+    """Look at everything; a part that cannot be looked at is a finding too."""
+    return [*_machine(settings), *_compiler(), *_parts(), *_disk(settings)]
+
+
+def _machine(settings: Settings) -> Iterator[Finding]:
+    yield Finding("python", "good", f"{platform.python_version()} on {platform.system()}")
+    try:
+        device, peaks = measured_peaks(settings)
+    except SkipjackError as error:
+        yield Finding("cpu", "bad", str(error))
+        return
+    yield Finding("cpu", "good", f"{device.name} ({device.model}), {device.cores} cores")
+    yield _vectors(device)
+    yield from _peaks(peaks)
+    load = os.getloadavg()[0]
+    busy = load > 0.5 * device.cores
+    note = "; timings wait for a quiet moment less easily" if busy else ""
+    yield Finding("load", "note" if busy else "good", f"{load:.2f} over the last minute{note}")
+
+
+def _vectors(device: Device) -> Finding:
+    level: Level = "good" if device.vector_bytes >= 32 else "note"
+    return Finding("vectors", level, f"{8 * device.vector_bytes} bits")
+
+
+def _peaks(peaks: Peaks) -> Iterator[Finding]:
+    flops = ", ".join(f"{dtype} {rate / 1e9:.0f} GFLOP/s" for dtype, rate in peaks.flops_per_s)
+    yield Finding("peak", "good", f"{flops} on one core")
+    rates = ", ".join(f"{size_text(s)}: {rate / 1e9:.0f} GB/s" for s, rate in peaks.bytes_per_s)
+    yield Finding("bandwidth", "good", rates)
+    noisy = peaks.noise > _NOISY
+    text = f"{100 * peaks.noise:.2f} % spread of the sentinel kernel"
+    advice = "; close other programs, or set SKIPJACK_CORE to a quieter core" if noisy else ""
+    yield Finding("noise", "note" if noisy else "good", text + advice)
+    if len(cpu.usable_cores()) < 2:
+        yield Finding("cores", "note", "one core: builds and timings take turns on it")
+
+
+def _compiler() -> Iterator[Finding]:
+    try:
+        yield Finding("compiler", "good", llvm.compiler_version())
+    except (ImportError, OSError, RuntimeError) as error:
+        yield Finding("compiler", "bad", f"llvmlite does not work here: {error}")
+
+
+def _parts() -> Iterator[Finding]:
+    yield Finding("numpy", "good", importlib.metadata.version("numpy"))
+    for name, use in _OPTIONAL.items():
+        try:
+            yield Finding(name, "good", importlib.metadata.version(name))
+        except importlib.metadata.PackageNotFoundError:
+            yield Finding(name, "note", f"not installed; {use}")
+
+
+def _disk(settings: Settings) -> Iterator[Finding]:
+    try:
+        directory = user_directory(settings)
+    except SkipjackError as error:
+        yield Finding("directory", "bad", str(error))
+        return
+    yield Finding("directory", "good", str(directory))
+    free = shutil.disk_usage(directory).free
+    yield Finding("disk", "note" if free < _LOW_DISK else "good", f"{size_text(free)} free")
+    network = is_network_file_system(directory)
+    if network:
+        text = f"{network}: shared file systems are slow for a ledger; set SKIPJACK_USER_DB_PATH"
+        yield Finding("file system", "note", text)
+
+
+def print_findings(findings: list[Finding]) -> None:
+    """One line each."""
+    console = screen.out()
+    width = max(len(finding.part) for finding in findings)
+    for finding in findings:
+        mark = Text(f"{finding.level:>4}", style=_STYLES[finding.level])
+        console.print(mark, Text(f" {finding.part:>{width}}  {finding.text}"))

@@ -1,0 +1,38 @@
+"""Numbers for people."""
+
+from __future__ import annotations
+
+from math import isfinite
+
+_TIMES = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
+_SIZES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B"))
+
+
+def time_text(ns: float | None) -> str:
+    """``120.3 µs``; a dash where there is none."""
+    if ns is None or not isfinite(ns):
+        return "-"
+    for unit, name in _TIMES:
+        if ns >= unit:
+            return f"{ns / unit:.3g} {name}" if ns / unit < 1000 else f"{ns / unit:.0f} {name}"
+    return f"{ns:.2g} ns"
+
+
+def size_text(count: int) -> str:
+    """``32 MiB``."""
+    for unit, name in _SIZES:
+        if count >= unit:
+            return f"{count / unit:.4g} {name}"
+    return f"{count} B"
+
+
+def ratio_text(ratio: float, low: float, high: float) -> str:
+    """``3.15x [3.12, 3.20]``; a dash for what was not measured."""
+    if not isfinite(ratio):
+        return "-"
+    return f"{ratio:.2f}x [{low:.2f}, {high:.2f}]"
+
+
+def percent_text(share: float | None) -> str:
+    """``97 %``."""
+    return "-" if share is None or not isfinite(share) else f"{100 * share:.0f} %"

@@ -1,0 +1,21 @@
+"""The screen: one console for results, one for what happens meanwhile."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+
+from rich.console import Console
+
+_WIDE = 150
+
+
+def out() -> Console:
+    """Standard output; wide where it is no terminal, so that tables in files are not folded."""
+    width = None if sys.stdout.isatty() else max(_WIDE, shutil.get_terminal_size().columns)
+    return Console(width=width, highlight=False, emoji=False)
+
+
+def err() -> Console:
+    """Standard error."""
+    return Console(stderr=True, highlight=False, emoji=False)

@@ -1,0 +1,61 @@
+"""What a searcher is, and what it is given to start with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from skipjack.core.config import Config
+from skipjack.core.space import Space
+from skipjack.core.trial import Trial
+
+
+@dataclass(frozen=True, slots=True)
+class SearchContext:
+    """Everything a search depends on besides what it is told."""
+
+    space: Space
+    seed: int = 0
+    trials: int | None = None
+    """How many configs may be asked in this sitting; None for no limit."""
+    seeds: tuple[Config, ...] = ()
+    """Where to look first: winners of near problems, promising configs."""
+    known: tuple[Trial, ...] = ()
+    """Trials of earlier sittings. They are not asked again and cost no budget."""
+
+    def starts(self) -> tuple[Config, ...]:
+        """What is asked first: the default, then the seeds that are legal here, each once."""
+        distinct: dict[str, Config] = {}
+        for config in (self.space.default(), *self.seeds):
+            if self.space.contains(config):
+                distinct.setdefault(self.space.key(config), config)
+        return tuple(distinct.values())
+
+    def rng(self) -> np.random.Generator:
+        """A fresh source of randomness, the same for the same seed."""
+        return np.random.default_rng(self.seed)
+
+
+@runtime_checkable
+class Searcher(Protocol):
+    """Decides which configs to try next.
+
+    Configs that are asked are legal, distinct, and not among the trials told before; there are
+    never more than the budget. Given the same context and the same calls with the same trials in
+    the same order, a searcher asks the same.
+    """
+
+    def ask(self, n: int) -> list[Config]:
+        """Up to `n` configs; fewer or none while it waits for trials, none once it is `done`."""
+        ...
+
+    def tell(self, trial: Trial) -> None:
+        """What came of a config. In any order, also of configs that were never asked."""
+        ...
+
+    @property
+    def done(self) -> bool:
+        """Whether it will never ask again, whatever it is told."""
+        ...

@@ -1,0 +1,175 @@
+"""Every setting, read in one place: explicit arguments, then the environment, then a file.
+
+=================  =========================  ==================================================
+field              variable                   otherwise
+=================  =========================  ==================================================
+``user_dir``       ``SKIPJACK_USER_DB_PATH``  the platform's directory for user data
+``log_level``      ``SKIPJACK_LOG_LEVEL``     ``warning``
+``build_workers``  ``SKIPJACK_BUILD_WORKERS`` one less than the cores this process may use
+``core``           ``SKIPJACK_CORE``          chosen when timing starts
+``plugins``        ``SKIPJACK_PLUGINS``       none
+=================  =========================  ==================================================
+
+All but ``user_dir`` may also stand in ``config.toml`` in the user directory, by the field's name.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import platformdirs
+
+from skipjack.errors import StorageError, UsageError
+
+CONFIG_FILE = "config.toml"
+LOG_LEVELS = ("debug", "info", "warning", "error", "critical")
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the user decided, checked."""
+
+    user_dir: Path
+    """Where ledger, bank and artifacts live."""
+    log_level: str = "warning"
+    build_workers: int = 1
+    core: int | None = None
+    """The core to time on; None leaves the choice to the run session."""
+    plugins: tuple[str, ...] = ()
+    """Modules or .py files that register operations, solvers or searchers."""
+
+
+def load_settings(
+    *,
+    user_dir: Path | str | None = None,
+    log_level: str | None = None,
+    build_workers: int | None = None,
+    core: int | None = None,
+    plugins: Sequence[str] | None = None,
+) -> Settings:
+    """The settings in force; an argument that is None was not given. Bad values: `UsageError`."""
+    directory = _user_dir(user_dir)
+    sources = _Sources(
+        arguments={
+            "log_level": log_level,
+            "build_workers": build_workers,
+            "core": core,
+            "plugins": plugins,
+        },
+        path=directory / CONFIG_FILE,
+        file=_read_file(directory / CONFIG_FILE),
+    )
+    return Settings(
+        user_dir=directory,
+        log_level=sources.pick("log_level", "SKIPJACK_LOG_LEVEL", _log_level, "warning"),
+        build_workers=sources.pick(
+            "build_workers", "SKIPJACK_BUILD_WORKERS", _workers, max(1, len(_usable_cores()) - 1)
+        ),
+        core=sources.pick("core", "SKIPJACK_CORE", _core, None),
+        plugins=sources.pick("plugins", "SKIPJACK_PLUGINS", _plugins, ()),
+    )
+
+
+_IN_FILE = ("log_level", "build_workers", "core", "plugins")
+
+
+@dataclass(frozen=True, slots=True)
+class _Sources:
+    """The places a value may come from, strongest first."""
+
+    arguments: Mapping[str, object]
+    path: Path
+    file: Mapping[str, object]
+
+    def pick(self, field: str, variable: str, check: Callable[[object], T], default: T) -> T:
+        """The first value given, checked; a complaint names the place it came from."""
+        places = (
+            (f"argument {field}", self.arguments[field]),
+            (variable, os.environ.get(variable) or None),
+            (f"{self.path}: {field}", self.file.get(field)),
+        )
+        for place, value in places:
+            if value is not None:
+                try:
+                    return check(value)
+                except ValueError as error:
+                    raise UsageError(f"{place} is {value!r}; {error}") from None
+        return default
+
+
+def _user_dir(argument: Path | str | None) -> Path:
+    given = argument or os.environ.get("SKIPJACK_USER_DB_PATH")
+    if not given:
+        return platformdirs.user_data_path("skipjack")
+    try:
+        return Path(given).expanduser().absolute()
+    except RuntimeError as error:
+        raise UsageError(f"SKIPJACK_USER_DB_PATH is {str(given)!r}; {error}") from None
+
+
+def _read_file(path: Path) -> Mapping[str, object]:
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except OSError as error:
+        raise StorageError(f"cannot read settings from {path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} is not valid TOML: {error}") from None
+    for key in content:
+        if key not in _IN_FILE:
+            raise UsageError(f"{path} has an unknown key {key!r}; known are {', '.join(_IN_FILE)}")
+    return content
+
+
+def _usable_cores() -> frozenset[int]:
+    if hasattr(os, "sched_getaffinity"):
+        return frozenset(os.sched_getaffinity(0))
+    return frozenset(range(os.cpu_count() or 1))
+
+
+def _log_level(value: object) -> str:
+    level = str(value).lower()
+    if level not in LOG_LEVELS:
+        raise ValueError(f"write one of {', '.join(LOG_LEVELS)}")
+    return level
+
+
+def _whole_number(value: object) -> int:
+    # A bool is an int to Python, not to someone who writes `core = true`.
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.strip().isascii() and value.strip().isdigit():
+        return int(value)
+    raise ValueError("write a whole number")
+
+
+def _workers(value: object) -> int:
+    count = _whole_number(value)
+    if count < 1:
+        raise ValueError("at least one build worker is needed")
+    return count
+
+
+def _core(value: object) -> int:
+    core = _whole_number(value)
+    usable = _usable_cores()
+    if core not in usable:
+        listed = ", ".join(map(str, sorted(usable)))
+        raise ValueError(f"the cores this process may use are {listed}")
+    return core
+
+
+def _plugins(value: object) -> tuple[str, ...]:
+    if isinstance(value, str):
+        return tuple(part for part in value.split(os.pathsep) if part)
+    if isinstance(value, Sequence) and all(isinstance(part, str) and part for part in value):
+        return tuple(value)
+    raise ValueError("write a list of module names or .py files")

@@ -1,0 +1,12 @@
+"""Solvers: what can be built and run, one folder for each way of building."""
+
+from skipjack.solvers.registry import (
+    building_solvers,
+    find_solver,
+    names,
+    register,
+    solver_for,
+    vendors_for,
+)
+
+__all__ = ["building_solvers", "find_solver", "names", "register", "solver_for", "vendors_for"]

@@ -1,0 +1,202 @@
+"""Schedules put together from a chain of loops per variable: at random, or from two parents.
+
+Normal form does most of the work: whatever the order of the parts, dropping the loops that run once
+leaves a chain of decreasing steps. So a composition is legal if every variable has one loop with a
+step of 1, marks are allowed on their variables, and at most one loop is vectorised.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+import numpy as np
+
+from skipjack.core.nest import Nest
+from skipjack.solvers.loops.actions import FACTORS
+from skipjack.solvers.loops.footprint import Limits
+from skipjack.solvers.loops.schedule import Loop, Mark, Schedule, can_vectorize, normalize
+
+_Item = TypeVar("_Item")
+
+VECTORS = (1, 2, 3, 4, 5, 6, 7, 8)
+"""Widths of a register tile, in vectors."""
+
+_ATTEMPTS = 16
+_REDUCTION_UNROLLS = (2, 4, 8)
+_BLOCKS = (2, 3, 4, 6, 8, 12, 16, 32)
+
+
+def long_variables(nest: Nest) -> tuple[str, ...]:
+    """The variables that have loops: those that run more than once."""
+    return tuple(name for name, extent in nest.loops if extent > 1)
+
+
+def vector_variables(nest: Nest, lanes: int) -> tuple[str, ...]:
+    """What can be vectorised, best first: contiguous in the output, then contiguous reductions."""
+    if lanes < 2:
+        return ()
+    reduced = nest.reduction_loops
+    able = [name for name in long_variables(nest) if can_vectorize(name, nest)]
+    return tuple(sorted(able, key=lambda name: (name in reduced, -nest.extent(name))))
+
+
+@dataclass
+class _Parts:
+    """A schedule in the making."""
+
+    outer: list[Loop] = field(default_factory=list)
+    suffix: list[Loop] = field(default_factory=list)
+
+
+def with_parallel_top(schedule: Schedule, nest: Nest) -> Schedule:
+    """The schedule with its outermost loop parallel, where it is plain and does not reduce."""
+    top = schedule.loops[:1]
+    if not top or top[0].mark or top[0].variable in nest.reduction_loops:
+        return schedule
+    return Schedule((replace(top[0], mark=Mark.PARALLEL), *schedule.loops[1:]))
+
+
+# Drawing at random
+
+
+def random_schedule(nest: Nest, limits: Limits, rng: np.random.Generator) -> Schedule | None:
+    """A random schedule with register tile, blocking and order; None if no draw was admitted."""
+    for _ in range(_ATTEMPTS):
+        schedule = _draw(nest, limits.lanes, rng)
+        if limits.admit(schedule, nest):
+            return schedule
+    return None
+
+
+def _draw(nest: Nest, lanes: int, rng: np.random.Generator) -> Schedule:
+    pivot = _draw_pivot(nest, lanes, rng)
+    parts, tail = _Parts(), _Parts()
+    for name in long_variables(nest):
+        if name == pivot:
+            _draw_vector(name, nest, lanes, tail, rng)
+        else:
+            _draw_tile(name, nest, parts, rng)
+    outer = _shuffled([*parts.outer, *tail.outer], rng)
+    if rng.random() < 0.5:
+        # The classic place of a reduction is right above the register tile.
+        outer.sort(key=lambda loop: loop.variable in nest.reduction_loops)
+    suffix = [*_shuffled(parts.suffix, rng), *tail.suffix]
+    return _without_idle(normalize([*_steps_decreasing(outer), *suffix], nest))
+
+
+def _draw_pivot(nest: Nest, lanes: int, rng: np.random.Generator) -> str:
+    able = vector_variables(nest, lanes)
+    if not able or rng.random() < 0.05:
+        return ""
+    return able[0] if rng.random() < 0.85 else able[int(rng.integers(len(able)))]
+
+
+def _draw_vector(
+    name: str, nest: Nest, lanes: int, parts: _Parts, rng: np.random.Generator
+) -> None:
+    vectors = _choice(VECTORS, rng)
+    parts.outer.append(Loop(name, vectors * lanes))
+    parts.suffix.append(Loop(name, 1, Mark.VECTORIZE))
+    if name in nest.reduction_loops and vectors > 1 and rng.random() < 0.7:
+        parts.suffix.insert(0, Loop(name, lanes, Mark.ACCUMULATE))
+    _draw_block(name, vectors * lanes, parts, rng)
+
+
+def _draw_tile(name: str, nest: Nest, parts: _Parts, rng: np.random.Generator) -> None:
+    if rng.random() < 0.4:
+        parts.outer.append(Loop(name))
+        _draw_block(name, 1, parts, rng)
+        return
+    reduced = name in nest.reduction_loops
+    factor = _choice(_REDUCTION_UNROLLS if reduced else FACTORS, rng)
+    accumulate = reduced and rng.random() < 0.25
+    parts.outer.append(Loop(name, factor))
+    parts.suffix.append(Loop(name, 1, Mark.ACCUMULATE if accumulate else Mark.UNROLL))
+    _draw_block(name, factor, parts, rng)
+
+
+def _draw_block(name: str, tile: int, parts: _Parts, rng: np.random.Generator) -> None:
+    if rng.random() < 0.3:
+        parts.outer.append(Loop(name, max(tile, 4) * _choice(_BLOCKS, rng)))
+
+
+def _steps_decreasing(loops: Sequence[Loop]) -> list[Loop]:
+    """The same places for the same variables, with each variable's longer steps further out."""
+    by_step = sorted(loops, key=lambda loop: -loop.step)
+    chains = {name: iter([x for x in by_step if x.variable == name]) for name in _names(loops)}
+    return [next(chains[loop.variable]) for loop in loops]
+
+
+def _without_idle(schedule: Schedule) -> Schedule:
+    """Leave out loops right above another plain one on their variable: they block nothing."""
+    outer = schedule.loops[: schedule.suffix_start]
+    names = [*_names(outer), ""]
+    busy = [loop for at, loop in enumerate(outer, 1) if loop.variable != names[at]]
+    return Schedule((*busy, *schedule.loops[len(outer) :]))
+
+
+# Two parents
+
+
+def crossover(first: Schedule, second: Schedule, nest: Nest, rng: np.random.Generator) -> Schedule:
+    """A legal child: each variable's steps and marks from one parent, the order from the first."""
+    chains = {
+        name: (first if rng.random() < 0.5 else second).chain(name) for name in long_variables(nest)
+    }
+    _keep_one_vector(chains, rng)
+    cut = first.suffix_start
+    plain = {name: [x for x in chain if not x.mark.in_suffix] for name, chain in chains.items()}
+    marked = {name: [x for x in chain if x.mark.in_suffix] for name, chain in chains.items()}
+    outer = _arrange(_names(first.loops[:cut]), plain, rng)
+    suffix = _arrange(_names(first.loops[cut:]), marked, rng)
+    return normalize([*_parallel_prefix(outer), *suffix], nest)
+
+
+def _keep_one_vector(chains: dict[str, tuple[Loop, ...]], rng: np.random.Generator) -> None:
+    rivals = [
+        name for name, chain in chains.items() if any(loop.mark is Mark.VECTORIZE for loop in chain)
+    ]
+    if len(rivals) > 1:
+        rivals.remove(_choice(rivals, rng))
+        for name in rivals:
+            chains[name] = tuple(replace(loop, mark=Mark.NONE) for loop in chains[name])
+
+
+def _arrange(
+    template: Sequence[str], chains: Mapping[str, Sequence[Loop]], rng: np.random.Generator
+) -> list[Loop]:
+    """The chains' loops in the template's order of variables; others anywhere."""
+    wanted = Counter({name: len(chain) for name, chain in chains.items()})
+    places = []
+    for name in template:
+        if wanted[name]:
+            wanted[name] -= 1
+            places.append(name)
+    for name in wanted.elements():
+        places.insert(int(rng.integers(len(places) + 1)), name)
+    loops = {name: iter(chain) for name, chain in chains.items()}
+    return [next(loops[name]) for name in places]
+
+
+def _parallel_prefix(loops: Iterable[Loop]) -> list[Loop]:
+    """The loops with parallel marks only where all outer loops have one, too."""
+    settled: list[Loop] = []
+    for loop in loops:
+        inside = bool(settled) and settled[-1].mark is not Mark.PARALLEL
+        settled.append(replace(loop, mark=Mark.NONE) if inside else loop)
+    return settled
+
+
+def _names(loops: Iterable[Loop]) -> list[str]:
+    return [loop.variable for loop in loops]
+
+
+def _choice(items: Sequence[_Item], rng: np.random.Generator) -> _Item:
+    return items[int(rng.integers(len(items)))]
+
+
+def _shuffled(loops: Sequence[Loop], rng: np.random.Generator) -> list[Loop]:
+    return [loops[int(at)] for at in rng.permutation(len(loops))]

@@ -1,0 +1,81 @@
+"""Matmul by a micro-kernel that takes sizes and strides as arguments: few builds, every shape."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from skipjack.core.config import Config
+from skipjack.core.device import Device
+from skipjack.core.parameters import Parameter, ParameterSpace
+from skipjack.core.problem import Problem
+from skipjack.native import llvm
+from skipjack.native.cpu import registers_of, target_of
+from skipjack.native.ir import ITEM_BYTES, VectorType
+from skipjack.solvers.loops.microkernel import Tile, generate
+from skipjack.solvers.loops.nest_solver import compile_source
+from skipjack.solvers.solver import Blob, Slot, Source
+
+_ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28)
+_VECTORS = (1, 2, 3, 4, 5, 6)
+
+
+class MicrokernelSolver:
+    """The tile is built; the order of the walk and the blocks of K are set at run time."""
+
+    name = "microkernel"
+    version = 1
+
+    def refuses(self, problem: Problem, device: Device) -> str:
+        """Matmul on CPUs only."""
+        if device.kind != "cpu":
+            return f"it builds for CPUs, not for {device.name}"
+        return "" if problem.operation == "matmul" else "it knows matmul alone"
+
+    def space(self, problem: Problem, device: Device) -> ParameterSpace:
+        """Tiles whose accumulators fit the registers, best balance of work and loads first."""
+        m, n, k = problem.shape
+        lanes = device.vector_bytes // ITEM_BYTES[problem.dtype]
+        registers = registers_of(device)
+        blocks = (0, *(size for size in (64, 128, 256, 512) if size < k))
+        return ParameterSpace(
+            [
+                Parameter("rows", tuple(r for r in _ROWS if r == 1 or r <= m), default=min(4, m)),
+                Parameter("vectors", _VECTORS, default=2),
+                Parameter("unroll", (1, 2, 4), default=1),
+                Parameter("columns_first", (False, True), default=False, stage="run"),
+                Parameter("k_block", blocks, default=0, stage="run"),
+            ],
+            [f"rows * vectors + vectors + 1 <= {registers}"],
+            order=lambda config: _estimate(config, m, n, lanes),
+        )
+
+    def lower(self, problem: Problem, device: Device, config: Config) -> Source:
+        """IR text of the tile and its driver; the shape does not enter."""
+        lanes = device.vector_bytes // ITEM_BYTES[problem.dtype]
+        tile = Tile(
+            rows=int(config["rows"]),
+            vectors=int(config["vectors"]),
+            unroll=int(config["unroll"]),
+            vector=VectorType(problem.dtype, lanes),
+        )
+        return Source(generate(tile), target_of(device), llvm.compiler_version())
+
+    def compile(self, source: Source) -> Blob:
+        """Object code."""
+        return compile_source(source)
+
+    def slots(self, problem: Problem, device: Device, config: Config) -> Sequence[Slot]:
+        """Pointers, sizes, strides and the settings of the driver."""
+        m, n, k = problem.shape
+        settings = (int(config["columns_first"]), int(config["k_block"]))
+        return ["a", "b", "out", m, n, k, k, n, n, *settings]
+
+
+def _estimate(config: Config, m: int, n: int, lanes: int) -> float:
+    """Relative time by arithmetic alone: wasted tile parts, loads per multiply-add, latency."""
+    rows, vectors = int(config["rows"]), int(config["vectors"])
+    waste = (-(-m // rows) * rows / m) * (-(-n // (vectors * lanes)) * vectors * lanes / n)
+    loads = 1.0 + 0.15 * (rows + vectors) / (rows * vectors)
+    latency = max(1.0, 10.0 / (rows * vectors))
+    blocked = 0.002 * bool(config["k_block"]) + 0.001 * bool(config["columns_first"])
+    return waste * loads * latency + blocked + 0.0001 * int(config["unroll"])

@@ -1,0 +1,58 @@
+"""Scalar steps of a body, and the arithmetic of reductions, on vectors."""
+
+from __future__ import annotations
+
+from math import inf
+
+from skipjack.native.ir import IRWriter, VectorType
+
+_INSTRUCTIONS = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
+# `maximum` and `minimum` keep NaN, as NumPy does; x86's plain max does not.
+_INTRINSICS = {"max": "maximum", "min": "minimum", "abs": "fabs", "sqrt": "sqrt"}
+
+
+def step(writer: IRWriter, vector: VectorType, name: str, arguments: list[str]) -> str:
+    """Apply one scalar function to values of a type."""
+    if name in _INSTRUCTIONS:
+        return writer.value(f"{_INSTRUCTIONS[name]} {vector.text} {arguments[0]}, {arguments[1]}")
+    if name in _INTRINSICS:
+        return writer.call(vector, _INTRINSICS[name], arguments)
+    value = arguments[0]
+    if name == "neg":
+        return writer.value(f"fneg {vector.text} {value}")
+    if name == "square":
+        return writer.value(f"fmul {vector.text} {value}, {value}")
+    if name == "reciprocal":
+        return writer.value(f"fdiv {vector.text} {vector.constant(1.0)}, {value}")
+    if name == "relu":
+        return writer.call(vector, "maximum", [value, vector.constant(0.0)])
+    raise ValueError(f"no code for scalar function {name}")
+
+
+def identity(reduction: str) -> float:
+    """The value that a reduction starts from."""
+    return {"sum": 0.0, "max": -inf}[reduction]
+
+
+def combine(writer: IRWriter, vector: VectorType, reduction: str, left: str, right: str) -> str:
+    """One step of a reduction."""
+    return step(writer, vector, {"sum": "add", "max": "max"}[reduction], [left, right])
+
+
+def horizontal(writer: IRWriter, vector: VectorType, reduction: str, value: str) -> str:
+    """Reduce the lanes of a vector to a scalar, by halves."""
+    while vector.lanes > 1:
+        half = VectorType(vector.dtype, vector.lanes // 2)
+        low, high = (_half(writer, vector, half, value, start) for start in (0, half.lanes))
+        value = combine(writer, half, reduction, low, high)
+        vector = half
+    return value
+
+
+def _half(writer: IRWriter, vector: VectorType, half: VectorType, value: str, start: int) -> str:
+    if half.lanes == 1:
+        return writer.value(f"extractelement {vector.text} {value}, i64 {start}")
+    lanes = ", ".join(f"i32 {start + lane}" for lane in range(half.lanes))
+    return writer.value(
+        f"shufflevector {vector.text} {value}, {vector.text} poison, <{half.lanes} x i32> <{lanes}>"
+    )

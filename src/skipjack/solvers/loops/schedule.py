@@ -1,0 +1,225 @@
+"""A schedule: in which order, in which steps and how the loops of a nest run.
+
+A schedule is a list of loops, outermost first. Its text has one word per loop::
+
+    m:12 n:32 k m/u n/v
+
+reads: m in steps of 12, n in steps of 32, k one by one, then the 12 values of m unrolled and the 32
+values of n as vectors. A loop with step s runs over its range (the step of the next outer loop on
+the same variable, else the extent) in strides of s. Where s does not divide the range, the last
+stride is shorter, and the inner loops on that variable cover just what is left.
+
+From outside in, a legal schedule has parallel loops, plain loops, and a marked suffix (unrolled,
+vectorised, accumulating) that becomes straight-line code. Legal schedules are in normal form, and
+text and schedule map one to one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from skipjack.core.nest import Nest
+from skipjack.errors import ScheduleError
+
+
+class Mark(StrEnum):
+    """How a loop runs."""
+
+    NONE = ""
+    VECTORIZE = "v"
+    UNROLL = "u"
+    ACCUMULATE = "a"  # unrolled, each copy with an accumulator of its own
+    PARALLEL = "p"
+
+    @property
+    def in_suffix(self) -> bool:
+        """Whether loops so marked become straight-line code at the bottom of the nest."""
+        return self in (Mark.VECTORIZE, Mark.UNROLL, Mark.ACCUMULATE)
+
+
+MAX_STEP = 10**18 - 1
+_VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_WORD = re.compile(r"([A-Za-z_]\w*)(?::([1-9]\d{0,17}))?(?:/([vuap]))?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """One loop: its variable, how far it goes at a time, and how it runs."""
+
+    variable: str
+    step: int = 1
+    mark: Mark = Mark.NONE
+
+    def __post_init__(self) -> None:
+        if not _VARIABLE.fullmatch(self.variable):
+            raise ScheduleError(
+                f"a loop cannot be named {self.variable!r}; use letters, digits and underscores"
+            )
+        if not 1 <= self.step <= MAX_STEP:
+            raise ScheduleError(f"the loop on {self.variable} cannot go in steps of {self.step}")
+
+    def text(self) -> str:
+        """``variable[:step][/mark]``."""
+        step = f":{self.step}" if self.step != 1 else ""
+        mark = f"/{self.mark}" if self.mark else ""
+        return f"{self.variable}{step}{mark}"
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """The loops of a nest, outermost first."""
+
+    loops: tuple[Loop, ...]
+
+    def text(self) -> str:
+        """The loops' texts joined by spaces; `parse` gives the schedule back."""
+        return " ".join(loop.text() for loop in self.loops)
+
+    @classmethod
+    def parse(cls, text: str) -> Schedule:
+        """The schedule with exactly this text."""
+        return cls(tuple(map(_parse_loop, text.split(" "))) if text else ())
+
+    def chain(self, variable: str) -> tuple[Loop, ...]:
+        """The loops on one variable, outermost first."""
+        return tuple(loop for loop in self.loops if loop.variable == variable)
+
+    @property
+    def suffix_start(self) -> int:
+        """Position of the first loop of the marked suffix; the number of loops if there is none."""
+        start = len(self.loops)
+        while start and self.loops[start - 1].mark.in_suffix:
+            start -= 1
+        return start
+
+    def __str__(self) -> str:
+        return self.text()
+
+
+def _parse_loop(word: str) -> Loop:
+    match = _WORD.fullmatch(word)
+    if not match:
+        raise ScheduleError(
+            f"{word!r} is not a loop of a schedule; write variable[:step][/mark] with a mark of "
+            "v, u, a or p, and one space between loops, as in 'm:4 n:64 k m/u n/v'"
+        )
+    if match[2] == "1":
+        raise ScheduleError(f"{word!r} in a schedule: a step of 1 is left out")
+    return Loop(match[1], int(match[2] or 1), Mark(match[3] or ""))
+
+
+def ranges(schedule: Schedule, nest: Nest) -> tuple[int, ...]:
+    """The range of every loop: how many elements of its variable it covers."""
+    left = dict(nest.loops)
+    found = []
+    for loop in schedule.loops:
+        found.append(left[loop.variable])
+        left[loop.variable] = loop.step
+    return tuple(found)
+
+
+def loop_range(schedule: Schedule, position: int, nest: Nest) -> int:
+    """Elements of its variable that a loop covers: the next outer loop's step, else the extent."""
+    return ranges(schedule, nest)[position]
+
+
+def size_and_tail(schedule: Schedule, position: int, nest: Nest) -> tuple[int, int]:
+    """How many full steps the loop makes over its range, and how many elements are left over."""
+    return divmod(loop_range(schedule, position, nest), schedule.loops[position].step)
+
+
+def normalize(loops: Iterable[Loop], nest: Nest) -> Schedule:
+    """The schedule without the loops that run once; it means the same."""
+    left = dict(nest.loops)
+    kept = []
+    for loop in loops:
+        if loop.step < left[loop.variable]:
+            kept.append(loop)
+            left[loop.variable] = loop.step
+    return Schedule(tuple(kept))
+
+
+def can_vectorize(variable: str, nest: Nest) -> bool:
+    """Whether neighbouring values of the variable can lie in one vector.
+
+    Inputs must be contiguous along it or not depend on it. So must the output be contiguous, unless
+    the variable is reduced away: then at least one input must be contiguous.
+    """
+    strides = {access.stride(variable) for access in nest.inputs}
+    if not strides <= {0, 1}:
+        return False
+    if variable in nest.reduction_loops:
+        return 1 in strides
+    return nest.output.stride(variable) == 1
+
+
+def check(schedule: Schedule, nest: Nest) -> None:
+    """Raise `ScheduleError` with the first reason why the schedule is not legal for the nest."""
+    reason = _chain_fault(schedule, nest) or _order_fault(schedule) or _mark_fault(schedule, nest)
+    if reason:
+        raise ScheduleError(f"schedule '{schedule.text()}' is not legal: {reason}")
+
+
+def is_legal(schedule: Schedule, nest: Nest) -> bool:
+    """Whether `check` passes."""
+    return not (
+        _chain_fault(schedule, nest) or _order_fault(schedule) or _mark_fault(schedule, nest)
+    )
+
+
+def _chain_fault(schedule: Schedule, nest: Nest) -> str:
+    extents = dict(nest.loops)
+    left = dict(extents)
+    for loop in schedule.loops:
+        name = loop.variable
+        if name not in extents:
+            return f"the nest has no variable {name}, it has {', '.join(extents) or 'none'}"
+        if loop.step >= left[name]:
+            return f"loop {loop.text()} runs once over its range of {left[name]}; leave it out"
+        left[name] = loop.step
+    for name, step in left.items():
+        if step != 1 and not schedule.chain(name):
+            return f"variable {name} has no loop"
+        if step != 1:
+            return f"the innermost loop on {name} has a step of {step}; add a loop with a step of 1"
+    return ""
+
+
+def _order_fault(schedule: Schedule) -> str:
+    """Parallel loops come first, then plain ones, then the marked suffix."""
+    plain_seen, suffix_seen = "", ""
+    for loop in schedule.loops:
+        if loop.mark.in_suffix:
+            suffix_seen = suffix_seen or loop.text()
+        elif suffix_seen:
+            return (
+                f"loop {loop.text()} lies inside of {suffix_seen}, which becomes straight-line code"
+            )
+        elif loop.mark is Mark.PARALLEL and plain_seen:
+            return f"parallel loop {loop.text()} lies inside of {plain_seen}, which is not parallel"
+        elif loop.mark is Mark.NONE:
+            plain_seen = plain_seen or loop.text()
+    return ""
+
+
+def _mark_fault(schedule: Schedule, nest: Nest) -> str:
+    reduced = nest.reduction_loops if any(loop.mark for loop in schedule.loops) else ()
+    vectorized = ""
+    for loop in schedule.loops:
+        if loop.mark is Mark.PARALLEL and loop.variable in reduced:
+            return f"loop {loop.text()} reduces and cannot be parallel"
+        if loop.mark is Mark.ACCUMULATE and loop.variable not in reduced:
+            return f"loop {loop.text()} does not reduce, so it has nothing to accumulate"
+        if loop.mark is not Mark.VECTORIZE:
+            continue
+        if vectorized:
+            return f"loops {vectorized} and {loop.text()} are both vectorised"
+        vectorized = loop.text()
+        if loop.step != 1:
+            return f"vectorised loop {loop.text()} must have a step of 1"
+        if not can_vectorize(loop.variable, nest):
+            return f"variable {loop.variable} cannot be vectorised: an access strides along it"
+    return ""

@@ -1,0 +1,203 @@
+"""The space of a nest's schedules: what may vary when a loop nest is tuned.
+
+A config has one setting, ``schedule``, with the text of a legal schedule. Legality and actions are
+in `schedule` and `actions`; here they become a space that can be sampled, walked in, and bred in.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import islice
+from math import log2
+
+import numpy as np
+
+from skipjack.core.config import Config
+from skipjack.core.nest import Nest
+from skipjack.errors import ScheduleError, SpaceError
+from skipjack.solvers.loops.composing import (
+    crossover,
+    long_variables,
+    random_schedule,
+    vector_variables,
+    with_parallel_top,
+)
+from skipjack.solvers.loops.footprint import Limits, accumulator_vectors, unrolled_copies
+from skipjack.solvers.loops.promising import promising_schedules
+from skipjack.solvers.loops.schedule import Loop, Mark, Schedule, normalize, ranges
+from skipjack.solvers.loops.schedule_steps import STEPS
+
+_MARK_CODES = {
+    Mark.NONE: 0.0,
+    Mark.PARALLEL: 1.0,
+    Mark.UNROLL: 2.0,
+    Mark.ACCUMULATE: 3.0,
+    Mark.VECTORIZE: 4.0,
+}
+_LOOPS_PER_VARIABLE = 3
+_FEATURES_PER_LOOP = 5
+
+
+class ScheduleSpace:
+    """Legal schedules of a nest within a machine's limits: `Space`, `Recombining`, `Promising`.
+
+    A parallel loop is legal whatever the number of threads, but with one thread none is proposed.
+    """
+
+    def __init__(
+        self,
+        nest: Nest,
+        lanes: int,
+        registers: int = 32,
+        max_unrolled: int = 512,
+        threads: int = 1,
+    ) -> None:
+        if min(lanes, registers, max_unrolled, threads) < 1:
+            raise SpaceError(
+                "a schedule space needs at least 1 lane, register, unrolled copy and thread, not "
+                f"{lanes}, {registers}, {max_unrolled} and {threads}"
+            )
+        self.nest = nest
+        self.limits = Limits(lanes, registers, max_unrolled)
+        self.threads = threads
+
+    @staticmethod
+    def config(schedule: Schedule) -> Config:
+        """The config of a schedule."""
+        return Config(schedule=schedule.text())
+
+    @staticmethod
+    def schedule(config: Config) -> Schedule:
+        """The schedule of a config; `ScheduleError` if it holds none."""
+        text = config.get("schedule")
+        if len(config) != 1 or not isinstance(text, str):
+            raise ScheduleError(f"config {config} is not of the form schedule=TEXT")
+        return Schedule.parse(text)
+
+    def digest(self) -> str:
+        """Text that changes when the space does."""
+        parts = (self.nest, self.limits, self.threads)
+        return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+    # Space
+
+    def default(self) -> Config:
+        """The nest's own order, with the best vectorisable variable split into single vectors."""
+        plain = [Loop(name) for name in long_variables(self.nest)]
+        able = vector_variables(self.nest, self.limits.lanes)
+        if able:
+            step = self.limits.lanes
+            plain = [replace(x, step=step) if x.variable == able[0] else x for x in plain]
+            plain.append(Loop(able[0], 1, Mark.VECTORIZE))
+        return self.config(normalize(plain, self.nest))
+
+    def contains(self, config: Config) -> bool:
+        """Whether the config holds a legal schedule within the limits."""
+        try:
+            schedule = self.schedule(config)
+        except ScheduleError:
+            return False
+        return self.limits.admit(schedule, self.nest)
+
+    def sample(self, rng: np.random.Generator) -> Config:
+        """A random schedule made of register tiles, blocking and a random order."""
+        schedule = random_schedule(self.nest, self.limits, rng)
+        if schedule is None:
+            return self.default()
+        if self.threads > 1 and rng.random() < 0.75:
+            schedule = with_parallel_top(schedule, self.nest)
+        return self.config(schedule)
+
+    def neighbours(self, config: Config) -> list[Config]:
+        """What `STEPS` make of the schedule, distinct and in a fixed order."""
+        schedule = self.schedule(config)
+        found = dict.fromkeys(step for kind in STEPS for step in self._steps(schedule, kind))
+        return [self.config(each) for each in found]
+
+    def key(self, config: Config) -> str:
+        """Canonical text."""
+        return config.key
+
+    def features(self, config: Config) -> tuple[float, ...]:
+        """Whole-schedule numbers, then five for each of the innermost three loops per variable.
+
+        Of the schedule: log2 of the unrolled copies, log2 of the accumulators, number of loops.
+        Of a loop: log2 of step and range, mark, the tail's share of the range, and how far in it
+        lies (1 for the innermost). Missing loops are zeros.
+        """
+        schedule = self.schedule(config)
+        lanes = self.limits.lanes
+        numbers = [
+            log2(unrolled_copies(schedule, self.nest, lanes)),
+            log2(max(1, accumulator_vectors(schedule, self.nest, lanes))),
+            float(len(schedule.loops)),
+        ]
+        rows = self._loop_features(schedule)
+        for name, _ in self.nest.loops:
+            inner = rows.get(name, [])[-_LOOPS_PER_VARIABLE:]
+            missing = _LOOPS_PER_VARIABLE - len(inner)
+            numbers += [0.0] * (_FEATURES_PER_LOOP * missing)
+            numbers += [number for row in inner for number in row]
+        return tuple(numbers)
+
+    # Recombining
+
+    def recombine(self, first: Config, second: Config, rng: np.random.Generator) -> Config:
+        """Each variable's steps and marks from one parent, the order from the first."""
+        child = crossover(self.schedule(first), self.schedule(second), self.nest, rng)
+        return self.config(self.limits.fit(child, self.nest))
+
+    def mutate(self, config: Config, rng: np.random.Generator) -> Config:
+        """One step of a random kind; the config itself where no step is left."""
+        schedule = self.schedule(config)
+        kinds = list(STEPS)
+        for at in rng.permutation(len(kinds)):
+            steps = self._steps(schedule, kinds[int(at)])
+            if steps:
+                return self.config(steps[int(rng.integers(len(steps)))])
+        return config
+
+    # Promising
+
+    def promising(self, count: int) -> list[Config]:
+        """Register tiles in the order of a simple model, diverse ones first; then the default."""
+        found: dict[Config, None] = {}
+        lanes, registers = self.limits.lanes, self.limits.registers
+        for schedule in promising_schedules(self.nest, lanes, registers):
+            if len(found) >= count:
+                break
+            if self.limits.admit(schedule, self.nest):
+                wide = with_parallel_top(schedule, self.nest) if self.threads > 1 else schedule
+                found[self.config(wide)] = None
+        found[self.default()] = None
+        return list(islice(found, max(0, count)))
+
+    # Inside
+
+    def _steps(self, schedule: Schedule, kind: str) -> list[Schedule]:
+        """The distinct results of one kind of step that are in the space."""
+        made = dict.fromkeys(STEPS[kind](schedule, self.nest, self.limits.lanes))
+        return [
+            each
+            for each in made
+            if each != schedule and self.limits.admit(each, self.nest) and self._proposable(each)
+        ]
+
+    def _proposable(self, schedule: Schedule) -> bool:
+        return self.threads > 1 or all(x.mark is not Mark.PARALLEL for x in schedule.loops)
+
+    def _loop_features(self, schedule: Schedule) -> dict[str, list[Sequence[float]]]:
+        rows: dict[str, list[Sequence[float]]] = {}
+        pairs = zip(schedule.loops, ranges(schedule, self.nest), strict=True)
+        for at, (loop, covered) in enumerate(pairs, 1):
+            row = (
+                log2(loop.step),
+                log2(covered),
+                _MARK_CODES[loop.mark],
+                covered % loop.step / covered,
+                at / len(schedule.loops),
+            )
+            rows.setdefault(loop.variable, []).append(row)
+        return rows

@@ -1,0 +1,83 @@
+"""The known solvers by name, and which of them a problem gets."""
+
+from __future__ import annotations
+
+import difflib
+
+from skipjack.core.device import Device
+from skipjack.core.problem import Problem
+from skipjack.errors import UsageError
+from skipjack.solvers.loops.microkernel_solver import MicrokernelSolver
+from skipjack.solvers.loops.nest_solver import NestSolver
+from skipjack.solvers.solver import BuildingSolver, Solver
+from skipjack.solvers.vendor.blas import MklSolver, OpenBlasSolver
+from skipjack.solvers.vendor.numpy_solver import NumpySolver
+
+_known: dict[str, Solver] = {
+    solver.name: solver
+    for solver in (
+        NestSolver(),
+        MicrokernelSolver(),
+        NumpySolver(),
+        MklSolver(),
+        OpenBlasSolver(),
+    )
+}
+
+
+def register(solver: Solver) -> None:
+    """Add a solver; one registered later goes before those that came with Skipjack."""
+    _known.pop(solver.name, None)
+    others = dict(_known)
+    _known.clear()
+    _known.update({solver.name: solver, **others})
+
+
+def names() -> list[str]:
+    """All known solvers, sorted."""
+    return sorted(_known)
+
+
+def find_solver(name: str) -> Solver:
+    """The solver of this name; `UsageError` with the closest match if there is none."""
+    if name not in _known:
+        close = difflib.get_close_matches(name, _known, 1)
+        hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(names())}"
+        raise UsageError(f"unknown solver {name!r}: {hint}")
+    return _known[name]
+
+
+def building_solvers(problem: Problem, device: Device) -> list[BuildingSolver]:
+    """Solvers that can be tuned for this problem, the preferred one first."""
+    return [
+        solver
+        for solver in _known.values()
+        if isinstance(solver, BuildingSolver) and not solver.refuses(problem, device)
+    ]
+
+
+def solver_for(problem: Problem, device: Device, name: str | None = None) -> BuildingSolver:
+    """The solver to tune: the one named, or the preferred one."""
+    if name is None:
+        able = building_solvers(problem, device)
+        if not able:
+            raise UsageError(f"no solver can build {problem.key} for {device.name}")
+        return able[0]
+    solver = find_solver(name)
+    if not isinstance(solver, BuildingSolver):
+        raise UsageError(f"solver {name} is a library to compare with; it has nothing to tune")
+    reason = solver.refuses(problem, device)
+    if reason:
+        raise UsageError(f"solver {name} cannot do {problem.key}: {reason}")
+    return solver
+
+
+def vendors_for(problem: Problem, device: Device) -> list[Solver]:
+    """Libraries to beat that are here and can do the problem, NumPy first."""
+    return [
+        solver
+        for solver in _known.values()
+        if not isinstance(solver, BuildingSolver)
+        and getattr(solver, "compared", False)
+        and not solver.refuses(problem, device)
+    ]

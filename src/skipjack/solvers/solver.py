@@ -1,0 +1,109 @@
+"""What a solver must offer: applicability, a space, and a way from a config to something that runs.
+
+Building and running are apart. `lower` and `compile` happen in a build worker on any machine; the
+artifact travels; `slots` says how a run session on the device must call it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+from skipjack.core.config import Config
+from skipjack.core.device import Device
+from skipjack.core.operation import Arrays
+from skipjack.core.problem import Problem
+from skipjack.core.space import Space
+
+Slot = str | int
+"""A kernel argument: the name of a tensor, or a whole number."""
+
+ABI = "slots-1"
+"""The launch ABI: ``void symbol(slot *slots)``, each slot 8 bytes, a pointer or an i64."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Everything that decides the machine code. Equal digests mean one build."""
+
+    text: str
+    target: str
+    """Triple, CPU and features."""
+    compiler: str
+    """Name and version."""
+    symbol: str = "kernel"
+
+    @property
+    def digest(self) -> str:
+        """Content key of the build."""
+        parts = "\0".join((self.text, self.target, self.compiler, self.symbol, ABI))
+        return hashlib.sha256(parts.encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """Bytes that ship and load elsewhere, with what is needed to launch them."""
+
+    data: bytes
+    symbol: str = "kernel"
+    abi: str = ABI
+    resources: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the bytes; checked before they are loaded."""
+        return hashlib.sha256(self.data).hexdigest()
+
+
+@runtime_checkable
+class Solver(Protocol):
+    """One way to compute an operation on a kind of device."""
+
+    name: str
+    version: int
+    """Raised when the meaning of a config changes."""
+
+    def refuses(self, problem: Problem, device: Device) -> str:
+        """Why this solver cannot do it; empty if it can."""
+        ...
+
+    def space(self, problem: Problem, device: Device) -> Space:
+        """What may vary."""
+        ...
+
+
+@runtime_checkable
+class BuildingSolver(Solver, Protocol):
+    """A solver whose candidates are compiled ahead of running."""
+
+    def lower(self, problem: Problem, device: Device, config: Config) -> Source:
+        """The text to compile; pure and cheap."""
+        ...
+
+    def compile(self, source: Source) -> Blob:
+        """Machine code; runs in a build worker and may crash it."""
+        ...
+
+    def slots(self, problem: Problem, device: Device, config: Config) -> Sequence[Slot]:
+        """The arguments of a launch, in order."""
+        ...
+
+
+@runtime_checkable
+class VendorSolver(Solver, Protocol):
+    """A library to beat: nothing to build, called from Python or through a C function."""
+
+    def bind(self, problem: Problem, arrays: Arrays) -> Callable[[], object]:
+        """A call on these very arrays; the output array is among them."""
+        ...
+
+
+@runtime_checkable
+class NativeVendorSolver(Solver, Protocol):
+    """A library called through its C interface, without Python in between."""
+
+    def thunk(self, problem: Problem) -> tuple[str, Sequence[Slot]]:
+        """IR of a ``@kernel`` that makes the call, and its slots."""
+        ...

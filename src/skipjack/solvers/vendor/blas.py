@@ -1,0 +1,123 @@
+"""BLAS matrix products called from native code: Intel's MKL, and NumPy's own OpenBLAS."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from skipjack.core.device import Device
+from skipjack.core.parameters import ParameterSpace
+from skipjack.core.problem import Problem
+from skipjack.solvers.solver import Slot
+
+_ROW_MAJOR, _NO_TRANSPOSE = 101, 111
+
+
+def gemm_thunk(problem: Problem, integer: str) -> str:
+    """IR that calls ``cblas_?gemm``, whose address comes in the first slot."""
+    m, n, k = problem.shape
+    scalar = {"f32": "float", "f64": "double"}[problem.dtype]
+    sizes = f"{integer} {m}, {integer} {n}, {integer} {k}"
+    return f"""
+define void @kernel(ptr %slots) nounwind {{
+entry:
+  %gemm = load ptr, ptr %slots, align 8
+  %p1 = getelementptr i8, ptr %slots, i64 8
+  %a = load ptr, ptr %p1, align 8
+  %p2 = getelementptr i8, ptr %slots, i64 16
+  %b = load ptr, ptr %p2, align 8
+  %p3 = getelementptr i8, ptr %slots, i64 24
+  %c = load ptr, ptr %p3, align 8
+  call void %gemm(i32 {_ROW_MAJOR}, i32 {_NO_TRANSPOSE}, i32 {_NO_TRANSPOSE}, {sizes},
+    {scalar} 1.0, ptr %a, {integer} {k}, ptr %b, {integer} {n},
+    {scalar} 0.0, ptr %c, {integer} {n})
+  ret void
+}}
+"""
+
+
+class _Blas:
+    version = 1
+    name: str
+    integer: str
+
+    def refuses(self, problem: Problem, device: Device) -> str:
+        """Matmul on CPUs, where the library is."""
+        if device.kind != "cpu" or problem.operation != "matmul":
+            return "it is for matmul on CPUs"
+        return "" if self.address(problem.dtype) else f"{self.name} is not installed"
+
+    def space(self, problem: Problem, device: Device) -> ParameterSpace:
+        """Nothing to vary."""
+        return ParameterSpace([])
+
+    def address(self, dtype: str) -> int:
+        """Where the function is in this process; 0 if the library is not there."""
+        raise NotImplementedError
+
+    def thunk(self, problem: Problem) -> tuple[str, Sequence[Slot]]:
+        """The call and its slots."""
+        return gemm_thunk(problem, self.integer), [self.address(problem.dtype), "a", "b", "out"]
+
+
+def _address(library: ctypes.CDLL, symbols: Sequence[str]) -> int:
+    for symbol in symbols:
+        if hasattr(library, symbol):
+            return ctypes.cast(getattr(library, symbol), ctypes.c_void_p).value or 0
+    return 0
+
+
+class MklSolver(_Blas):
+    """Intel's library, from the ``mkl`` package."""
+
+    name = "mkl"
+    integer = "i32"
+    compared = True
+
+    def address(self, dtype: str) -> int:
+        """``cblas_sgemm`` or ``cblas_dgemm``, one thread."""
+        library = _mkl()
+        letter = {"f32": "s", "f64": "d"}[dtype]
+        return _address(library, [f"cblas_{letter}gemm"]) if library else 0
+
+
+class OpenBlasSolver(_Blas):
+    """The OpenBLAS inside of NumPy's wheel, without NumPy around it. Not part of the verdict."""
+
+    name = "cblas"
+    integer = "i64"
+    compared = False
+
+    def address(self, dtype: str) -> int:
+        """The 64-bit-integer interface that NumPy's wheels carry."""
+        library = _openblas()
+        letter = {"f32": "s", "f64": "d"}[dtype]
+        return _address(library, [f"scipy_cblas_{letter}gemm64_"]) if library else 0
+
+
+@functools.cache
+def _mkl() -> ctypes.CDLL | None:
+    library = _first_library([Path(sys.prefix) / "lib"], "libmkl_rt.so*")
+    if library:
+        library.MKL_Set_Num_Threads(1)
+    return library
+
+
+@functools.cache
+def _openblas() -> ctypes.CDLL | None:
+    home = Path(np.__file__).parent
+    return _first_library([home.parent / "numpy.libs", home / ".dylibs"], "libscipy_openblas64*")
+
+
+def _first_library(folders: Sequence[Path], pattern: str) -> ctypes.CDLL | None:
+    for path in sorted(found for folder in folders for found in folder.glob(pattern)):
+        try:
+            return ctypes.CDLL(str(path))
+        except OSError:
+            continue
+    return None

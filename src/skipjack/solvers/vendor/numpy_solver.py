@@ -1,0 +1,50 @@
+"""NumPy: the library that a user would call otherwise, for every operation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from skipjack.core.device import Device
+from skipjack.core.operation import Arrays
+from skipjack.core.parameters import ParameterSpace
+from skipjack.core.problem import Problem
+from skipjack.operations import get
+
+
+class NumpySolver:
+    """The operation's own NumPy call, writing into the given output where NumPy can."""
+
+    name = "numpy"
+    version = 1
+    compared = True
+
+    def refuses(self, problem: Problem, device: Device) -> str:
+        """CPUs only."""
+        return "" if device.kind == "cpu" else "NumPy computes on the CPU"
+
+    def space(self, problem: Problem, device: Device) -> ParameterSpace:
+        """Nothing to vary."""
+        return ParameterSpace([])
+
+    def bind(self, problem: Problem, arrays: Arrays) -> Callable[[], object]:
+        """``np.matmul(a, b, out=out)`` and the like."""
+        operation = get(problem.operation)
+        inputs = [arrays[tensor.name] for tensor in operation.inputs(problem)]
+        out = arrays["out"]
+        if problem.operation == "matmul":
+            return partial(np.matmul, *inputs, out=out)
+        ufunc = getattr(operation, "function", None)
+        if isinstance(ufunc, np.ufunc):
+            return partial(ufunc, *inputs, out=out)
+        if hasattr(operation, "axes"):
+            axes = operation.axes(problem)
+            target = out if len(axes) < len(problem.shape) else out.reshape(())
+            return partial(operation.function, inputs[0], axis=axes, out=target)  # type: ignore[attr-defined]
+
+        def assign() -> None:
+            out[...] = operation.reference(problem, arrays)
+
+        return assign

@@ -1,0 +1,22 @@
+"""Files that survive crashes, full disks and many processes: what ledger and bank stand on."""
+
+from skipjack.storage.artifacts import ArtifactStore
+from skipjack.storage.atomic import atomic_write
+from skipjack.storage.clock import Clock, timestamp, utc_now
+from skipjack.storage.damage import set_aside
+from skipjack.storage.directory import ensure_directory, user_directory
+from skipjack.storage.lock import FileLock
+from skipjack.storage.mounts import is_network_file_system
+
+__all__ = [
+    "ArtifactStore",
+    "Clock",
+    "FileLock",
+    "atomic_write",
+    "ensure_directory",
+    "is_network_file_system",
+    "set_aside",
+    "timestamp",
+    "user_directory",
+    "utc_now",
+]

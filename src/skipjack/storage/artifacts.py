@@ -1,0 +1,76 @@
+"""Built artifacts by the SHA-256 of their bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+
+from skipjack.errors import CorruptFileError, StorageError
+from skipjack.storage.atomic import atomic_write
+from skipjack.storage.damage import set_aside
+from skipjack.storage.failure import write_failure
+from skipjack.storage.lock import FileLock
+
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+class ArtifactStore:
+    """Bytes in, digest out; what comes back is what went in, or `CorruptFileError`.
+
+    Any number of processes may put and get at once: a name decides the content, and files appear
+    whole.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def put(self, data: bytes) -> str:
+        """Keep `data`; return its digest. Heals a damaged copy of the same bytes."""
+        digest = hashlib.sha256(data).hexdigest()
+        path = self.path(digest)
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise write_failure(path, error) from error
+        if self._read(path) != data:
+            atomic_write(path, data)
+        return digest
+
+    def path(self, digest: str) -> Path:
+        """Where the artifact is, or would be. Unchecked: load only what `get` returned."""
+        if not _DIGEST.fullmatch(digest):
+            # Digests also come out of imported files: none may lead out of the store.
+            raise StorageError(f"{digest!r} is not an artifact's digest (64 hexadecimal digits)")
+        return self._directory / digest[:2] / digest
+
+    def get(self, digest: str) -> bytes:
+        """The bytes with this digest. A damaged file is set aside."""
+        path = self.path(digest)
+        data = self._read(path)
+        if data is None:
+            raise StorageError(f"no artifact {digest} in {self._directory}; build it again")
+        if hashlib.sha256(data).hexdigest() != digest:
+            raise self._damaged(path, digest)
+        return data
+
+    def __contains__(self, digest: str) -> bool:
+        return self.path(digest).is_file()
+
+    def _damaged(self, path: Path, digest: str) -> CorruptFileError:
+        message = f"artifact {path} does not match its digest; "
+        with FileLock(self._directory / "artifacts.lock"):
+            data = self._read(path)
+            if data is None or hashlib.sha256(data).hexdigest() == digest:
+                return CorruptFileError(f"{message}another process has dealt with it, try again")
+            return CorruptFileError(
+                f"{message}it was set aside as {set_aside(path).name}, build it again"
+            )
+
+    def _read(self, path: Path) -> bytes | None:
+        try:
+            return path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise StorageError(f"cannot read artifact {path}: {error.strerror}") from error

@@ -1,0 +1,48 @@
+"""Writing a file so that readers see the old content or the new, never a part."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+
+from skipjack.storage.failure import write_failure
+
+
+def atomic_write(path: Path, data: bytes) -> None:
+    """Replace `path` by `data`, on disk when this returns.
+
+    On any failure the old file is as it was and the temporary one is gone; the operating system's
+    errors become `StorageError`.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    try:
+        _write_durably(temporary, data)
+        temporary.replace(path)
+        _sync_directory(path.parent)
+    except BaseException as error:
+        temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise write_failure(path, error) from error
+        raise
+
+
+def _write_durably(path: Path, data: bytes) -> None:
+    with path.open("xb", buffering=0) as file:
+        view = memoryview(data)
+        while view:
+            # A raw write may be short, notably just before a disk is full.
+            view = view[file.write(view) :]
+        os.fsync(file.fileno())
+
+
+def _sync_directory(directory: Path) -> None:
+    """Make the rename itself survive a power cut."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError:
+        # Some network file systems cannot sync a directory; the content itself was synced.
+        pass
+    finally:
+        os.close(descriptor)

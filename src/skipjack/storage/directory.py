@@ -1,0 +1,34 @@
+"""The directory that everything a user keeps lives in."""
+
+from __future__ import annotations
+
+import errno
+import tempfile
+from pathlib import Path
+
+from skipjack.errors import StorageError
+from skipjack.settings import Settings
+from skipjack.storage.failure import disk_full
+
+
+def user_directory(settings: Settings) -> Path:
+    """The user directory, created if need be and known to be writable."""
+    return ensure_directory(settings.user_dir)
+
+
+def ensure_directory(directory: Path) -> Path:
+    """Create a directory, private to the user if new, and check that files can be made in it."""
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # Permission bits do not tell about read-only mounts or quotas: try.
+        with tempfile.TemporaryFile(dir=directory):
+            pass
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise disk_full(directory) from error
+        reason = "it is not a directory" if isinstance(error, FileExistsError) else error.strerror
+        raise StorageError(
+            f"cannot use the directory {directory}: {reason}; "
+            "make it writable or set SKIPJACK_USER_DB_PATH to another one"
+        ) from error
+    return directory

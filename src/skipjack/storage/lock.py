@@ -1,0 +1,135 @@
+"""A lock between processes that the kernel releases when its holder dies, however it dies."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shlex
+import sys
+import time
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+
+from skipjack.errors import StorageError
+from skipjack.storage.failure import write_failure
+
+_LONGEST_COMMAND = 200
+_FIRST_PAUSE_S = 0.005
+_LONGEST_PAUSE_S = 0.2
+
+
+class FileLock:
+    """``with FileLock(path): ...`` holds the lock on `path`, a file made for this purpose alone.
+
+    If another process holds it, `on_wait` is called once with a sentence that names the holder, and
+    the wait lasts until the lock is free, `timeout_s` is over (`StorageError`), or Ctrl-C. The lock
+    is not re-entrant: a second `FileLock` on one path waits, in the same process too.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        on_wait: Callable[[str], None] | None = None,
+        timeout_s: float | None = None,
+    ) -> None:
+        self._path = path
+        self._on_wait = on_wait
+        self._timeout_s = timeout_s
+        self._descriptor: int | None = None
+
+    def __enter__(self) -> FileLock:
+        try:
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise write_failure(self._path, error) from error
+        try:
+            if not _try_lock(descriptor):
+                self._wait(descriptor)
+            _sign(descriptor)
+        except OSError as error:
+            os.close(descriptor)
+            raise StorageError(f"cannot lock {self._path}: {error.strerror}") from error
+        except BaseException:
+            os.close(descriptor)
+            raise
+        self._descriptor = descriptor
+        _HELD.add(self)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        descriptor = self._descriptor
+        self._descriptor = None
+        _HELD.discard(self)
+        if descriptor is not None:
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+            os.close(descriptor)
+
+    def _wait(self, descriptor: int) -> None:
+        # Polling, because a blocking flock knows no timeout.
+        holder = _holder(descriptor)
+        if self._on_wait:
+            self._on_wait(f"waiting for {self._path}, which {holder} holds")
+        deadline = None if self._timeout_s is None else time.monotonic() + self._timeout_s
+        pause = _FIRST_PAUSE_S
+        while not _try_lock(descriptor):
+            if deadline is not None and time.monotonic() >= deadline:
+                raise StorageError(
+                    f"{self._path} was still held by {_holder(descriptor)} after "
+                    f"{self._timeout_s:g} seconds; try again when it is done"
+                )
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE_S)
+
+    def _forget(self) -> None:
+        """In a forked child: the lock is the parent's, and must not outlive it here."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+_HELD: weakref.WeakSet[FileLock] = weakref.WeakSet()
+
+
+def _forget_all() -> None:
+    for lock in list(_HELD):
+        lock._forget()
+    _HELD.clear()
+
+
+os.register_at_fork(after_in_child=_forget_all)
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _sign(descriptor: int) -> None:
+    """Write who holds the lock. A courtesy: a full disk must not prevent locking."""
+    command = " ".join(shlex.join(sys.orig_argv).split())[:_LONGEST_COMMAND]
+    text = json.dumps({"pid": os.getpid(), "command": command}).encode()
+    try:
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, text, 0)
+    except OSError:
+        pass
+
+
+def _holder(descriptor: int) -> str:
+    try:
+        content = json.loads(os.pread(descriptor, 4096, 0))
+        return f"process {int(content['pid'])} ({content['command']})"
+    except (OSError, ValueError, KeyError, TypeError):
+        # The holder has the lock and has not yet signed.
+        return "another process"

@@ -1,0 +1,74 @@
+"""Small nests of every kind, as tests need them."""
+
+from __future__ import annotations
+
+from skipjack.core.nest import Access, Affine, Call, Load, Nest, Tensor, index
+
+
+def matmul_nest(m: int, n: int, k: int) -> Nest:
+    """``c[m, n] = sum over k of a[m, k] * b[k, n]``."""
+    return Nest(
+        loops=(("m", m), ("n", n), ("k", k)),
+        inputs=(
+            Access(Tensor("a", (m, k)), (index("m"), index("k"))),
+            Access(Tensor("b", (k, n)), (index("k"), index("n"))),
+        ),
+        output=Access(Tensor("c", (m, n)), (index("m"), index("n"))),
+        body=Call("mul", (Load(0), Load(1))),
+        reduction="sum",
+    )
+
+
+def matmul_transposed_nest(m: int, n: int, k: int) -> Nest:
+    """``c[m, n] = sum over k of a[m, k] * b[n, k]``: only k is contiguous."""
+    return Nest(
+        loops=(("m", m), ("n", n), ("k", k)),
+        inputs=(
+            Access(Tensor("a", (m, k)), (index("m"), index("k"))),
+            Access(Tensor("b", (n, k)), (index("n"), index("k"))),
+        ),
+        output=Access(Tensor("c", (m, n)), (index("m"), index("n"))),
+        body=Call("mul", (Load(0), Load(1))),
+        reduction="sum",
+    )
+
+
+def add_nest(i: int) -> Nest:
+    """``z[i] = x[i] + y[i]``."""
+    x, y, z = (Access(Tensor(name, (i,)), (index("i"),)) for name in "xyz")
+    return Nest((("i", i),), (x, y), z, Call("add", (Load(0), Load(1))))
+
+
+def bias_nest(i: int, j: int) -> Nest:
+    """``z[i, j] = x[i, j] + bias[j]``."""
+    x, z = (Access(Tensor(name, (i, j)), (index("i"), index("j"))) for name in "xz")
+    bias = Access(Tensor("bias", (j,)), (index("j"),))
+    return Nest((("i", i), ("j", j)), (x, bias), z, Call("add", (Load(0), Load(1))))
+
+
+def sum_nest(i: int, j: int, axis: int) -> Nest:
+    """``y = x.sum(axis)`` for a matrix x."""
+    kept, extent = (("j", j), ("i", i))[axis]
+    return Nest(
+        loops=(("i", i), ("j", j)),
+        inputs=(Access(Tensor("x", (i, j)), (index("i"), index("j"))),),
+        output=Access(Tensor("y", (extent,)), (index(kept),)),
+        body=Load(0),
+        reduction="sum",
+    )
+
+
+def transpose_nest(i: int, j: int) -> Nest:
+    """``y[i, j] = x[j, i]``: nothing can be vectorised."""
+    x = Access(Tensor("x", (j, i)), (index("j"), index("i")))
+    y = Access(Tensor("y", (i, j)), (index("i"), index("j")))
+    return Nest((("i", i), ("j", j)), (x,), y, Load(0))
+
+
+def conv1d_nest(o: int, r: int) -> Nest:
+    """``y[o] = sum over r of x[o + r] * w[r]``."""
+    x = Access(Tensor("x", (o + r - 1,)), (Affine((("o", 1), ("r", 1))),))
+    w = Access(Tensor("w", (r,)), (index("r"),))
+    y = Access(Tensor("y", (o,)), (index("o"),))
+    body = Call("mul", (Load(0), Load(1)))
+    return Nest((("o", o), ("r", r)), (x, w), y, body, reduction="sum")

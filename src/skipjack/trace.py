@@ -1,0 +1,81 @@
+"""Where the time went: spans as a Chrome trace, and the share that was neither build nor run."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from skipjack.storage import atomic_write
+
+WORK = ("build", "run")
+"""Tracks whose spans are what tuning is for; everything else is overhead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A named stretch of time on a track; seconds of the monotonic clock."""
+
+    name: str
+    track: str
+    start: float
+    seconds: float
+
+
+class Tracer:
+    """Collects spans; cheap enough to be always on."""
+
+    def __init__(self) -> None:
+        self.spans: list[Span] = []
+        self.started = time.monotonic()
+
+    def add(self, name: str, track: str, start: float, seconds: float) -> None:
+        """Record a span that was timed elsewhere."""
+        self.spans.append(Span(name, track, start, seconds))
+
+    @contextlib.contextmanager
+    def span(self, name: str, track: str) -> Iterator[None]:
+        """Record what happens inside."""
+        start = time.monotonic()
+        try:
+            yield
+        finally:
+            self.add(name, track, start, time.monotonic() - start)
+
+    def overhead(self, since: float, until: float) -> float:
+        """Share of a stretch in which nothing was built and nothing ran."""
+        intervals = sorted(
+            (max(span.start, since), min(span.start + span.seconds, until))
+            for span in self.spans
+            if span.track in WORK
+        )
+        covered, end = 0.0, since
+        for start, stop in intervals:
+            if stop > end:
+                covered += stop - max(start, end)
+                end = stop
+        return 1.0 - covered / (until - since) if until > since else 0.0
+
+    def write(self, path: Path) -> None:
+        """A file for chrome://tracing or Perfetto."""
+        tracks = {track: n for n, track in enumerate(sorted({s.track for s in self.spans}))}
+        events: list[dict[str, object]] = [
+            {"name": "thread_name", "ph": "M", "pid": 1, "tid": n, "args": {"name": track}}
+            for track, n in tracks.items()
+        ]
+        events += [
+            {
+                "name": span.name,
+                "cat": span.track,
+                "ph": "X",
+                "pid": 1,
+                "tid": tracks[span.track],
+                "ts": round((span.start - self.started) * 1e6, 1),
+                "dur": round(span.seconds * 1e6, 1),
+            }
+            for span in self.spans
+        ]
+        atomic_write(path, json.dumps({"traceEvents": events}).encode())

@@ -1,0 +1,101 @@
+"""Where builds are ordered: what is built, being built or known from before is not built again."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import replace
+
+from skipjack.core.config import Config
+from skipjack.core.space import Space, Staged
+from skipjack.core.trial import Candidate
+from skipjack.execute.build_pool import Build
+from skipjack.ledger import CandidateKey
+from skipjack.solvers.solver import BuildingSolver
+from skipjack.tuning.workshop import Workshop
+
+
+class BuildDesk:
+    """Orders of one study. Candidates that differ in run-time settings alone share a build."""
+
+    def __init__(self, workshop: Workshop, solver: BuildingSolver, space: Space) -> None:
+        self._shop, self._solver, self._space = workshop, solver, space
+        self._finished: dict[str, Build] = {}
+        self._waiting: dict[str, list[Candidate]] = {}
+        self._ready: deque[Build] = deque()
+
+    def order(self, candidate: Candidate) -> None:
+        """Ask for a build; it comes out of `collect` sooner or later."""
+        part = self._part(candidate.config)
+        if part in self._finished:
+            self._ready.append(self._shared(self._finished[part], candidate))
+        elif part in self._waiting:
+            self._waiting[part].append(candidate)
+        elif known := self._known(candidate):
+            self._finished[part] = known
+            self._ready.append(known)
+        else:
+            self._waiting[part] = []
+            self._shop.pool.submit(candidate)
+
+    @property
+    def pending(self) -> int:
+        """Orders that were not collected yet."""
+        waiting = sum(len(sharers) for sharers in self._waiting.values())
+        return self._shop.pool.pending + waiting + len(self._ready)
+
+    @property
+    def building(self) -> int:
+        """Builds that workers are busy with or have queued."""
+        return self._shop.pool.pending
+
+    def collect(self, timeout_s: float, most: int) -> list[Build]:
+        """Up to `most` finished builds, waiting up to this long for the first."""
+        for build in self._shop.pool.poll(0.0 if self._ready else timeout_s):
+            part = self._part(build.candidate.config)
+            self._finished[part] = build
+            self._ready.append(build)
+            for sharer in self._waiting.pop(part, []):
+                self._ready.append(self._shared(build, sharer))
+        return [self._ready.popleft() for _ in range(min(most, len(self._ready)))]
+
+    def cancel(self) -> None:
+        """Drop all orders; what a worker has begun is waited for and thrown away."""
+        self._shop.pool.cancel_waiting()
+        while self._shop.pool.pending:
+            self._shop.pool.poll(0.1)
+        self._waiting.clear()
+        self._ready.clear()
+
+    def _part(self, config: Config) -> str:
+        space = self._space
+        return (space.build_part(config) if isinstance(space, Staged) else config).key
+
+    def _shared(self, build: Build, candidate: Candidate) -> Build:
+        slots = tuple(self._solver.slots(candidate.problem, self._shop.device, candidate.config))
+        return replace(build, candidate=candidate, slots=slots, cached=True, seconds=0.0)
+
+    def _known(self, candidate: Candidate) -> Build | None:
+        """A build of an earlier sitting, if its machine code is still there."""
+        key = CandidateKey.of(candidate, self._solver.version)
+        compat = self._shop.device.compat_key
+        record = self._shop.ledger.find_build(
+            key.problem, key.solver, key.solver_version, key.config, compat
+        )
+        if record is None or record.status.failed or not record.artifact_digest:
+            return None
+        if record.artifact_digest not in self._shop.artifacts:
+            return None
+        slots = self._solver.slots(candidate.problem, self._shop.device, candidate.config)
+        return Build(
+            candidate,
+            record.status,
+            source_digest=record.source_digest,
+            artifact_digest=record.artifact_digest,
+            symbol=record.symbol,
+            abi=record.abi,
+            slots=tuple(slots),
+            resources=record.resources,
+            compiler=record.compiler,
+            target=record.target,
+            cached=True,
+        )

@@ -1,0 +1,48 @@
+"""What a user may choose about a tuning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from skipjack.core.objective import Objective
+from skipjack.core.protocol import TimingProtocol
+from skipjack.core.study import Budget
+
+DEFAULT_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where a study stands; given to the observer after every batch."""
+
+    problem: str
+    phase: str
+    trials: int
+    failed: int
+    builds: int
+    best_ns: float | None
+    default_ns: float | None
+    elapsed_s: float
+    budget: Budget
+
+
+Observer = Callable[[Progress], None]
+
+
+def _ignore(_: Progress) -> None:
+    """Nobody watches."""
+
+
+@dataclass(frozen=True, slots=True)
+class TuneOptions:
+    """How to search and how to judge."""
+
+    budget: Budget = field(default_factory=lambda: Budget(seconds=DEFAULT_SECONDS))
+    searcher: str = "auto"
+    seed: int = 0
+    solver: str | None = None
+    retune: bool = False
+    objective: Objective = field(default_factory=Objective)
+    protocol: TimingProtocol = field(default_factory=TimingProtocol)
+    observer: Observer = _ignore

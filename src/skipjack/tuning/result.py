@@ -1,0 +1,138 @@
+"""What a tuning gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from skipjack.core.config import Config
+from skipjack.core.problem import Problem
+from skipjack.core.trial import Trial
+from skipjack.execute.statistics import Ratio
+
+if TYPE_CHECKING:
+    from skipjack.tuning.kernel import TunedKernel
+
+FORMAT = 1
+
+
+class Outcome(StrEnum):
+    """How a tuning ended."""
+
+    BANKED = "banked"  # confirmed faster than what was used before; entered the bank
+    KEPT = "kept"  # the bank's entry was tried again and nothing beat it
+    RESERVED = "reserved"  # the gain is within the noise; what was used before stays
+    VENDOR = "vendor"  # a vendor's library is faster; the bank says so
+    FAILED = "failed"  # nothing ran
+
+
+@dataclass(frozen=True, slots=True)
+class Speedup:
+    """How many times faster the winner is than the default and than each vendor's library."""
+
+    default: Ratio
+    vendors: Mapping[str, Ratio] = field(default_factory=dict)
+
+    @property
+    def vendor(self) -> Ratio | None:
+        """Over NumPy."""
+        return self.vendors.get("numpy")
+
+
+@dataclass(frozen=True, slots=True)
+class KernelCode:
+    """What is needed to call the winner in a process."""
+
+    data: bytes
+    digest: str
+    symbol: str
+    abi: str
+    slots: tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TuneResult:
+    """The winner of a study, with its evidence."""
+
+    problem: Problem
+    device: str
+    solver: str
+    status: Outcome
+    best: Config
+    trials: list[Trial]
+    speedup: Speedup
+    time_ns: float
+    spread: float
+    default_ns: float
+    vendor_ns: float | None
+    vendor_times_ns: Mapping[str, float]
+    builds: int
+    runs: int
+    seconds: float
+    overhead: float
+    """Share of the seconds in which nothing was built and nothing ran."""
+    flops: int
+    bytes_moved: int
+    peak_share: float | None
+    """Of the arithmetic peak for cube operations, of the bandwidth for vector operations."""
+    operation_class: str
+    ties: tuple[Config, ...] = ()
+    """Other configs that could not be told from the winner."""
+    reason: str = ""
+    interrupted: bool = False
+    code: KernelCode | None = None
+
+    def kernel(self) -> TunedKernel:
+        """The winner as a function of NumPy arrays."""
+        from skipjack.tuning.kernel import TunedKernel
+
+        return TunedKernel.of(self)
+
+    @property
+    def rate(self) -> tuple[float, str]:
+        """GFLOP/s for cube operations, GB/s for vector operations."""
+        if self.operation_class == "cube":
+            return self.flops / self.time_ns, "GFLOP/s"
+        return self.bytes_moved / self.time_ns, "GB/s"
+
+    def to_json(self) -> dict[str, Any]:
+        """One flat record for machines."""
+        rate, unit = self.rate if self.status is not Outcome.FAILED else (0.0, "")
+        return {
+            "format": FORMAT,
+            "problem": self.problem.key,
+            "device": self.device,
+            "solver": self.solver,
+            "config": dict(self.best),
+            "time_ns": _rounded(self.time_ns),
+            "spread": _rounded(self.spread, 5),
+            "default_ns": _rounded(self.default_ns),
+            "vendor_ns": _rounded(self.vendor_ns),
+            "vendors_ns": {name: _rounded(ns) for name, ns in self.vendor_times_ns.items()},
+            "speedup": _rounded(self.speedup.default.ratio, 4),
+            "speedups": {
+                "default": self.speedup.default.to_json(),
+                **{name: ratio.to_json() for name, ratio in self.speedup.vendors.items()},
+            },
+            "status": str(self.status),
+            "rate": _rounded(rate),
+            "rate_unit": unit,
+            "peak_share": _rounded(self.peak_share, 4),
+            "trials": len(self.trials),
+            "failed": sum(trial.status.failed for trial in self.trials),
+            "builds": self.builds,
+            "runs": self.runs,
+            "seconds": _rounded(self.seconds),
+            "overhead": _rounded(self.overhead, 4),
+            "ties": [dict(config) for config in self.ties],
+            "interrupted": self.interrupted,
+            "reason": self.reason,
+        }
+
+
+def _rounded(value: float | None, digits: int = 3) -> float | None:
+    if value is None or value != value or value in (float("inf"), float("-inf")):
+        return None
+    return round(value, digits)

@@ -1,0 +1,247 @@
+"""One sitting of one study: ask, build, race, confirm, keep."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass
+
+from skipjack.core.config import Config
+from skipjack.core.problem import Problem
+from skipjack.core.study import Study
+from skipjack.core.trial import Candidate, Trial
+from skipjack.errors import ProblemError
+from skipjack.execute.build_pool import Build
+from skipjack.execute.session import Failure
+from skipjack.execute.statistics import summarize
+from skipjack.operations import arrays_bytes
+from skipjack.search import SearchContext, Searcher, choose, create
+from skipjack.solvers import solver_for, vendors_for
+from skipjack.tuning.build_desk import BuildDesk
+from skipjack.tuning.contest import Contest, Runner
+from skipjack.tuning.options import Progress, TuneOptions
+from skipjack.tuning.seeds import starting_points
+from skipjack.tuning.workshop import Workshop
+
+log = logging.getLogger(__name__)
+
+_BATCH = 8
+_FINISH_SHARE = 0.12
+_FINISH_AT_LEAST_S = 0.25
+"""Of a budget in seconds, this much is kept for the final and the confirmation."""
+_FINALISTS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What a search left: everything that the verdict needs."""
+
+    contest: Contest
+    winner: Runner | None
+    default: Runner | None
+    incumbent: Runner | None
+    """What the bank held before, re-timed now."""
+    vendors: dict[str, Runner]
+    ties: tuple[Runner, ...]
+    trials: list[Trial]
+    interrupted: bool
+
+
+class StudyRun:
+    """The moving parts of a sitting. `search` runs it."""
+
+    def __init__(self, shop: Workshop, problem: Problem, options: TuneOptions) -> None:
+        self.shop, self.problem, self.options = shop, problem, options
+        self.started = time.monotonic()
+        check_memory(problem, shop.device.memory_bytes)
+        self.solver = solver_for(problem, shop.device, options.solver)
+        self.space = self.solver.space(problem, shop.device)
+        budget = options.budget
+        name = options.searcher
+        if name == "auto":
+            name = choose(self.space, budget.trials)
+        self.study = Study(
+            problem,
+            self.solver.name,
+            shop.device.class_key,
+            name,
+            options.seed,
+            f"{self.solver.version}:{_space_digest(self.space)}",
+            options.objective,
+            shop.protocol,
+        )
+        self.entry = shop.bank.lookup(problem.key, shop.device.class_key)
+        self.searcher: Searcher
+        self.trials: list[Trial] = []
+        self._asked = 0
+
+    def search(self) -> Standing:
+        """Spend the budget; a Ctrl-C ends the search early and keeps what is known."""
+        shop, ledger = self.shop, self.shop.ledger
+        ledger.start_study(self.study, self.solver.version)
+        if self.options.retune:
+            ledger.forget_study(self.study.id)
+        known = tuple(ledger.trials(self.study.id))
+        incumbent = self._incumbent_config()
+        winners = ledger.winners(self.problem.operation, shop.device.class_key)
+        with shop.tracer.span("set up the search", "search"):
+            seeds = starting_points(self.problem, self.space, self.solver.name, winners, incumbent)
+            self.searcher = create(
+                self.study.searcher,
+                SearchContext(
+                    self.space, self.options.seed, self.options.budget.trials, seeds, known
+                ),
+            )
+        self.contest = Contest(shop, self.problem, self.options.objective)
+        self.desk = BuildDesk(shop, self.solver, self.space)
+        interrupted = False
+        try:
+            self._retime_known(known, incumbent)
+            self._spend()
+        except KeyboardInterrupt:
+            interrupted = True
+            log.warning("interrupted: finishing with what is known; Ctrl-C again stops at once")
+        self.desk.cancel()
+        return self._finish(interrupted, incumbent)
+
+    def _incumbent_config(self) -> Config | None:
+        entry = self.entry
+        if entry is None or entry.solver != self.solver.name or self.options.retune:
+            return None
+        config = Config(dict(entry.config))
+        same = entry.solver_version == self.solver.version and self.space.contains(config)
+        return config if same else None
+
+    def _retime_known(self, known: tuple[Trial, ...], incumbent: Config | None) -> None:
+        """Times of another day do not compare: the old best and the default run again, first."""
+        old = {trial.config.key for trial in known}
+        ranked = sorted((t for t in known if t.ok), key=lambda t: t.value or 0.0)
+        again = [self.space.default(), *([incumbent] if incumbent else [])]
+        again += [trial.config for trial in ranked[:3]]
+        distinct = {config.key: config for config in again if config.key in old}
+        for config in distinct.values():
+            self.desk.order(Candidate(self.problem, self.solver.name, config))
+        while self.desk.pending:
+            self.contest.enter(self.desk.collect(1.0, _BATCH), self.solver.version)
+
+    # the search itself
+
+    def _spend(self) -> None:
+        deadline = self._search_deadline()
+        while True:
+            over = deadline is not None and time.monotonic() >= deadline
+            if not over:
+                self._order_more()
+            if over or not self.desk.pending:
+                break
+            builds = self.desk.collect(0.05, _BATCH)
+            if builds:
+                self._run(builds)
+
+    def _search_deadline(self) -> float | None:
+        seconds = self.options.budget.seconds
+        if seconds is None:
+            return None
+        reserve = max(_FINISH_AT_LEAST_S, _FINISH_SHARE * seconds)
+        return self.started + max(seconds - reserve, 0.3 * seconds)
+
+    def _order_more(self) -> None:
+        """Keep the builders busy a little ahead of the runner."""
+        room = 2 * self.shop.pool.size + _BATCH - self.desk.pending
+        if room <= 0:
+            return
+        with self.shop.tracer.span("ask", "search"):
+            configs = self.searcher.ask(room)
+        for config in configs:
+            self.shop.ledger.log_ask(self.study.id, config)
+            self.desk.order(Candidate(self.problem, self.solver.name, config))
+
+    def _run(self, builds: list[Build]) -> None:
+        trials = self.contest.enter(builds, self.solver.version)
+        with self.shop.tracer.span("tell", "search"):
+            for trial in trials:
+                self.searcher.tell(trial)
+        with self.shop.tracer.span("write tells", "ledger"):
+            self.shop.ledger.log_tells(self.study.id, trials)
+        self.trials += trials
+        self.report("search")
+
+    def report(self, phase: str) -> None:
+        """Tell the observer where we stand."""
+        default = self.contest.runners.get(self.space.default().key)
+        self.options.observer(
+            Progress(
+                self.problem.key,
+                phase,
+                len(self.trials),
+                sum(trial.status.failed for trial in self.trials),
+                self.contest.builds,
+                self.contest.best.time_ns if self.contest.best else None,
+                default.time_ns if default else None,
+                time.monotonic() - self.started,
+                self.options.budget,
+            )
+        )
+
+    # the final
+
+    def _finish(self, interrupted: bool, incumbent: Config | None) -> Standing:
+        contest = self.contest
+        self.report("final")
+        finalists = contest.finalists(_FINALISTS)
+        winner, ties = self._final(finalists)
+        vendors: dict[str, Runner] = {}
+        for vendor in vendors_for(self.problem, self.shop.device):
+            entered = contest.add_vendor(vendor.name, vendor.version)
+            if isinstance(entered, Failure):
+                log.warning("%s fails on %s: %s", vendor.name, self.problem.key, entered.reason)
+            else:
+                vendors[vendor.name] = entered
+        return Standing(
+            contest,
+            winner,
+            contest.runners.get(self.space.default().key),
+            contest.runners.get(incumbent.key) if incumbent else None,
+            vendors,
+            ties,
+            self.trials,
+            interrupted,
+        )
+
+    def _final(self, finalists: list[Runner]) -> tuple[Runner | None, tuple[Runner, ...]]:
+        """The leaders once more, side by side; those within the noise of the winner are ties."""
+        if len(finalists) < 2:
+            return (finalists[0] if finalists else None), ()
+        blocks, _ = self.contest.time(finalists, 4)
+        for runner in finalists:
+            if runner.kernel in blocks:
+                timing = summarize(blocks[runner.kernel])
+                runner.time_ns, runner.spread = timing.time_ns, timing.spread
+        there = [runner for runner in finalists if runner.kernel in blocks]
+        there.sort(key=lambda runner: runner.time_ns)
+        if not there:
+            return None, ()
+        self.contest.best = there[0]
+        near = [
+            r for r in there[1:] if r.time_ns < there[0].time_ns * (1 + _tie_width(there[0], r))
+        ]
+        return there[0], tuple(near)
+
+
+def _tie_width(one: Runner, other: Runner) -> float:
+    return max(0.005, min(one.spread, other.spread, 0.02))
+
+
+def _space_digest(space: object) -> str:
+    digest = getattr(space, "digest", None)
+    return str(digest() if callable(digest) else digest or "")
+
+
+def check_memory(problem: Problem, memory_bytes: int) -> None:
+    """Refuse a problem whose arrays cannot fit."""
+    needed = arrays_bytes(problem)
+    if memory_bytes and needed > 0.8 * memory_bytes:
+        raise ProblemError(
+            f"problem {problem.key} needs about {needed / 2**30:,.0f} GiB to tune and check, "
+            f"this machine has {memory_bytes / 2**30:,.0f} GiB; choose smaller sizes"
+        )

@@ -1,0 +1,259 @@
+"""The verdict on a search: confirmed on fresh samples, written to the ledger, kept in the bank."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from skipjack.bank import BankEntry
+from skipjack.core.config import Config
+from skipjack.core.device import Peaks
+from skipjack.execute.confirm import ALPHA, MIN_EFFECT, Confirmation, confirm
+from skipjack.execute.statistics import Ratio, Timing, summarize
+from skipjack.ledger import VerdictRecord
+from skipjack.operations import bytes_moved, get, tensors
+from skipjack.storage import timestamp, utc_now
+from skipjack.tuning.contest import Runner
+from skipjack.tuning.result import KernelCode, Outcome, Speedup, TuneResult
+from skipjack.tuning.study_run import Standing, StudyRun
+
+UNITY = Ratio(1.0, 1.0, 1.0)
+
+
+def conclude(run: StudyRun, standing: Standing) -> TuneResult:
+    """Confirm the winner against the incumbent and the vendors, and write the outcome down."""
+    winner, default = standing.winner, standing.default
+    if winner is None:
+        return _failed(run, standing)
+    rivals = _rivals(winner, standing)
+    with run.shop.tracer.span("confirm", "run"):
+        confirmation = confirm(
+            run.shop.session,
+            winner.kernel,
+            [rival.kernel for rival in rivals],
+            run.shop.protocol.confirm_blocks,
+        )
+    if winner.kernel not in confirmation.blocks:
+        return _failed(run, standing)
+    standing.contest.record_confirmation(confirmation.blocks, [winner, *rivals])
+    judged = _Judged(run, standing, winner, default, confirmation)
+    result = judged.result(judged.outcome(), run.shop.peaks())
+    _write(run, result, judged)
+    return result
+
+
+def _rivals(winner: Runner, standing: Standing) -> list[Runner]:
+    others = [standing.default, standing.incumbent, *standing.vendors.values()]
+    distinct = {r.kernel: r for r in others if r is not None and r.kernel != winner.kernel}
+    return list(distinct.values())
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    run: StudyRun
+    standing: Standing
+    winner: Runner
+    default: Runner | None
+    confirmation: Confirmation
+
+    def timing(self, runner: Runner) -> Timing:
+        return summarize(self.confirmation.blocks[runner.kernel])
+
+    def gain(self, runner: Runner | None) -> Ratio:
+        if runner is None or runner.kernel == self.winner.kernel:
+            return UNITY
+        return self.confirmation.gains.get(runner.kernel, UNITY)
+
+    def faster_vendor(self) -> str:
+        """The fastest vendor's library that is confirmed faster than the winner, or nothing."""
+        beating = [
+            (self.timing(runner).time_ns, name)
+            for name, runner in self.standing.vendors.items()
+            if self.confirmation.beaten_by(runner.kernel)
+        ]
+        return min(beating)[1] if beating else ""
+
+    def outcome(self) -> Outcome:
+        if self.faster_vendor():
+            return Outcome.VENDOR
+        incumbent = self.standing.incumbent
+        before = incumbent or self.default
+        if incumbent is not None and incumbent.kernel == self.winner.kernel:
+            return Outcome.KEPT
+        if before is not None and before.kernel == self.winner.kernel:
+            return Outcome.RESERVED
+        if before is None or self.confirmation.confirmed(before.kernel):
+            return Outcome.BANKED
+        return Outcome.KEPT if incumbent is not None else Outcome.RESERVED
+
+    def chosen(self, outcome: Outcome) -> Runner:
+        """What a user should run: the winner, or the incumbent where nothing beat it."""
+        if outcome is Outcome.KEPT and self.standing.incumbent is not None:
+            return self.standing.incumbent
+        if outcome is Outcome.RESERVED and self.default is not None:
+            return self.default
+        return self.winner
+
+    def result(self, outcome: Outcome, peaks: Peaks) -> TuneResult:
+        run, problem = self.run, self.run.problem
+        operation = get(problem.operation)
+        best = self.winner
+        timing = self.timing(best)
+        times = {name: self.timing(r).time_ns for name, r in self._timed_vendors().items()}
+        default_ns = self.timing(self._default_or(best)).time_ns
+        now = time.monotonic()
+        return TuneResult(
+            problem=problem,
+            device=run.shop.device.name,
+            solver=run.solver.name,
+            status=outcome,
+            best=best.candidate.config,
+            trials=self.standing.trials,
+            speedup=Speedup(
+                self.gain(self.default),
+                {name: self.gain(r) for name, r in self._timed_vendors().items()},
+            ),
+            time_ns=timing.time_ns,
+            spread=timing.spread,
+            default_ns=default_ns,
+            vendor_ns=times.get("numpy"),
+            vendor_times_ns=times,
+            builds=self.standing.contest.builds,
+            runs=self.standing.contest.runs,
+            seconds=now - run.started,
+            overhead=run.shop.tracer.overhead(run.started, now),
+            flops=operation.flops(problem),
+            bytes_moved=bytes_moved(problem),
+            peak_share=_share(run, timing.time_ns, peaks),
+            operation_class=operation.operation_class,
+            ties=tuple(tie.candidate.config for tie in self.standing.ties),
+            reason=self._reason(outcome),
+            interrupted=self.standing.interrupted,
+            code=_code(run, self.chosen(outcome)),
+        )
+
+    def _default_or(self, other: Runner) -> Runner:
+        default = self.default
+        return default if default and default.kernel in self.confirmation.blocks else other
+
+    def _timed(self, runner: Runner | None) -> bool:
+        return runner is not None and runner.kernel in self.confirmation.blocks
+
+    def _timed_vendors(self) -> dict[str, Runner]:
+        return {name: r for name, r in self.standing.vendors.items() if self._timed(r)}
+
+    def _reason(self, outcome: Outcome) -> str:
+        if outcome is Outcome.VENDOR:
+            return f"{self.faster_vendor()} is faster"
+        if outcome is Outcome.RESERVED:
+            return f"the gain over the default is not confirmed to exceed {MIN_EFFECT:.0%}"
+        if outcome is Outcome.KEPT:
+            return "nothing beat the config that the bank holds"
+        return ""
+
+
+def _share(run: StudyRun, time_ns: float, peaks: Peaks) -> float | None:
+    problem = run.problem
+    operation = get(problem.operation)
+    if operation.operation_class == "cube":
+        peak = peaks.flops(problem.dtype)
+        return operation.flops(problem) / time_ns * 1e9 / peak if peak else None
+    moved = bytes_moved(problem)
+    elements = [tensor.size for tensor in tensors(problem)]
+    peak = peaks.bandwidth(moved, sum(elements[:-1]) / sum(elements))
+    return moved / time_ns * 1e9 / peak if peak else None
+
+
+def _code(run: StudyRun, runner: Runner) -> KernelCode:
+    data = run.shop.artifacts.get(runner.artifact_digest)
+    return KernelCode(data, runner.artifact_digest, runner.symbol, runner.abi, runner.slots)
+
+
+def _failed(run: StudyRun, standing: Standing) -> TuneResult:
+    problem = run.problem
+    operation = get(problem.operation)
+    reasons = [trial.reason for trial in standing.trials if trial.reason]
+    why = f"no config ran; the last one said: {reasons[-1]}" if reasons else "no config ran in time"
+    now = time.monotonic()
+    nan = float("nan")
+    return TuneResult(
+        problem=problem,
+        device=run.shop.device.name,
+        solver=run.solver.name,
+        status=Outcome.FAILED,
+        best=Config(),
+        trials=standing.trials,
+        speedup=Speedup(Ratio(nan, nan, nan)),
+        time_ns=nan,
+        spread=nan,
+        default_ns=nan,
+        vendor_ns=None,
+        vendor_times_ns={},
+        builds=standing.contest.builds,
+        runs=standing.contest.runs,
+        seconds=now - run.started,
+        overhead=run.shop.tracer.overhead(run.started, now),
+        flops=operation.flops(problem),
+        bytes_moved=bytes_moved(problem),
+        peak_share=None,
+        operation_class=operation.operation_class,
+        reason=why,
+        interrupted=standing.interrupted,
+    )
+
+
+def _write(run: StudyRun, result: TuneResult, judged: _Judged) -> None:
+    shop = run.shop
+    now = timestamp(utc_now())
+    enters = result.status in (Outcome.BANKED, Outcome.VENDOR)
+    entry = _entry(run, result, judged, now)
+    with shop.tracer.span("write the verdict", "ledger"):
+        shop.ledger.add_verdict(
+            VerdictRecord(
+                run.study.id,
+                run.problem.key,
+                shop.device.class_key,
+                entry.solver,
+                Config(dict(entry.config)),
+                "banked" if enters else str(result.status),
+                entry.record(),
+                now,
+            )
+        )
+        if enters:
+            shop.bank.put(entry)
+
+
+def _entry(run: StudyRun, result: TuneResult, judged: _Judged, now: str) -> BankEntry:
+    shop = run.shop
+    vendor = judged.faster_vendor() if result.status is Outcome.VENDOR else ""
+    solver, version = (vendor, 1) if vendor else (run.solver.name, run.solver.version)
+    speedup = {"default": result.speedup.default.to_json()}
+    if result.speedup.vendor:
+        speedup["vendor"] = result.speedup.vendor.to_json()
+    timing = judged.timing(judged.winner)
+    return BankEntry(
+        problem=run.problem.key,
+        device=shop.device.class_key,
+        device_name=shop.device.name,
+        solver=solver,
+        solver_version=version,
+        config={} if vendor else dict(result.best),
+        time_ns=result.vendor_times_ns[vendor] if vendor else result.time_ns,
+        default_ns=result.default_ns,
+        vendor_ns=result.vendor_ns,
+        vendor="numpy" if result.vendor_ns is not None else "",
+        speedup=speedup,
+        evidence={
+            "alpha": ALPHA,
+            "min_effect": MIN_EFFECT,
+            "samples": timing.samples,
+            "set_aside": timing.set_aside,
+            "spread": round(timing.spread, 6),
+            "protocol": shop.protocol.key,
+            "study": run.study.id,
+            "artifact": "" if vendor else judged.winner.artifact_digest,
+            "ties": [dict(config) for config in result.ties],
+        },
+        created=now,
+    )

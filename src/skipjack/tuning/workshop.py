@@ -1,0 +1,119 @@
+"""Everything a tuning needs at hand: the device, its workers, the ledger, the bank. Kept warm."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+import uuid
+from collections.abc import Callable
+from types import TracebackType
+
+from skipjack.bank import Bank
+from skipjack.core.device import Device, Peaks
+from skipjack.core.protocol import TimingProtocol
+from skipjack.errors import UsageError
+from skipjack.execute.build_pool import Build, BuildPool
+from skipjack.execute.device_lock import device_lock
+from skipjack.execute.peaks import peaks_of, read_peaks
+from skipjack.execute.session import Loadable, RunSession
+from skipjack.ledger import Ledger
+from skipjack.native import cpu
+from skipjack.settings import Settings
+from skipjack.storage import ArtifactStore, user_directory
+from skipjack.trace import Tracer
+
+log = logging.getLogger(__name__)
+
+
+class Workshop:
+    """Opens files and starts workers once for many problems; holds the device while it is open."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        device: Device | None = None,
+        protocol: TimingProtocol | None = None,
+        on_wait: Callable[[str], None] | None = None,
+    ) -> None:
+        self.settings = settings
+        self.device = device or cpu.detect()
+        self.protocol = protocol or TimingProtocol(threads=self.device.units)
+        self.tracer = Tracer()
+        self.id = uuid.uuid4().hex[:12]
+        self._on_wait = on_wait or log.warning
+        self._exits = contextlib.ExitStack()
+
+    def __enter__(self) -> Workshop:
+        core = timing_core(self.settings)
+        directory = user_directory(self.settings)
+        with contextlib.ExitStack() as exits:
+            self.ledger = exits.enter_context(Ledger.open(directory))
+            self.bank = Bank.open(directory)
+            self.artifacts = ArtifactStore(directory / "artifacts")
+            self.ledger.add_device(self.device)
+            exits.enter_context(device_lock(self.device, self._on_wait))
+            self.pool = exits.enter_context(
+                BuildPool(self.settings.build_workers, self.device, directory)
+            )
+            self.session = exits.enter_context(RunSession(self.protocol, core))
+            self._exits = exits.pop_all()
+        return self
+
+    def warm_up(self) -> None:
+        """Wait until the workers are there; otherwise the first problem waits for them."""
+        self.pool.warm_up()
+        _ = self.session.pid
+
+    def peaks(self) -> Peaks:
+        """What the device can do at most; measured the first time."""
+        return peaks_of(self.session, self.device, self.settings.user_dir)
+
+    def keep(self, build: Build) -> str:
+        """Store a build's machine code; gives its digest."""
+        if build.artifact is None:
+            return build.artifact_digest
+        return self.artifacts.put(build.artifact)
+
+    def loadable(self, build: Build) -> Loadable:
+        """What the session needs in order to run a build."""
+        data = build.artifact
+        if data is None:
+            data = self.artifacts.get(build.artifact_digest)
+        digest = hashlib.sha256(data).hexdigest()
+        return Loadable(data, digest, build.symbol, build.abi, build.slots)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._exits.close()
+
+
+def measured_peaks(
+    settings: Settings, *, again: bool = False, on_wait: Callable[[str], None] | None = None
+) -> tuple[Device, Peaks]:
+    """This machine's CPU and its peaks, measured now if they are not known."""
+    device = cpu.detect()
+    directory = user_directory(settings)
+    known = None if again else read_peaks(device, directory)
+    if known:
+        return device, known
+    with (
+        device_lock(device, on_wait),
+        RunSession(TimingProtocol(), timing_core(settings)) as session,
+    ):
+        return device, peaks_of(session, device, directory, again=again)
+
+
+def timing_core(settings: Settings) -> int:
+    """The core to time on: the one that was set, or the last that this process may use."""
+    cores = cpu.usable_cores()
+    if settings.core is None:
+        # The first core of a machine serves most interrupts.
+        return cores[-1]
+    if settings.core not in cores:
+        raise UsageError(f"SKIPJACK_CORE is {settings.core}, but this process may use {cores}")
+    return settings.core

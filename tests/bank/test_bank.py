@@ -1,0 +1,243 @@
+"""The bank: one line for each problem on each device, whatever the order of writing."""
+
+import itertools
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skipjack.bank import Bank, BankEntry
+from skipjack.core.config import Config
+from skipjack.core.problem import Problem
+from skipjack.core.study import Study
+from skipjack.errors import CorruptFileError, NewerFormatError, StorageError, UsageError
+from skipjack.ledger import Ledger, VerdictRecord
+
+MakeEntry = Any
+
+EARLY, LATE = "2025-01-01T00:00:00.000000Z", "2025-06-01T00:00:00.000000Z"
+
+
+def test_what_was_put_is_found(bank: Bank, entry: MakeEntry) -> None:
+    assert bank.lookup("matmul:8x8x8:f32", "cpu:znver4/1:abc") is None
+    bank.put(entry())
+    assert bank.lookup("matmul:8x8x8:f32", "cpu:znver4/1:abc") == entry()
+    assert bank.lookup("matmul:8x8x8:f32", "cpu:other") is None
+    assert Bank.open(bank.path.parent).entries() == [entry()]
+
+
+def test_a_newer_entry_replaces_an_older_and_not_the_reverse(bank: Bank, entry: MakeEntry) -> None:
+    for created in (EARLY, LATE, EARLY):
+        bank.put(entry(created=created))
+    assert [one.created for one in bank.entries()] == [LATE]
+
+
+def test_the_file_is_sorted_lines(bank: Bank, entry: MakeEntry) -> None:
+    for problem in ("b:1:f32", "c:1:f32", "a:1:f32"):
+        bank.put(entry(problem))
+    lines = bank.path.read_text().split("\n")
+    assert [BankEntry.from_line(line).problem for line in lines[:-1]] == [
+        "a:1:f32",
+        "b:1:f32",
+        "c:1:f32",
+    ]
+    assert lines[-1] == ""
+
+
+def test_two_open_banks_see_each_others_entries(bank: Bank, entry: MakeEntry) -> None:
+    other = Bank.open(bank.path.parent)
+    bank.put(entry("a:1:f32"))
+    other.put(entry("b:1:f32"))
+    assert bank.entries() == other.entries() == [entry("a:1:f32"), entry("b:1:f32")]
+
+
+def test_an_unchanged_file_is_parsed_once(bank: Bank, entry: MakeEntry) -> None:
+    bank.put(entry())
+    first = bank.lookup(entry().problem, entry().device)
+    assert bank.lookup(entry().problem, entry().device) is first
+
+
+def make(problem: int, created: str, tile: int) -> BankEntry:
+    ratio = {"ratio": 1.0, "low": 1.0, "high": 1.0}
+    return BankEntry(
+        f"add:{problem}:f32", "cpu:a", "a/1", "loops", 1, {"tile": tile}, 1.0, 1.0, None, "",
+        {"default": ratio}, {}, created,
+    )  # fmt: skip
+
+
+banks = st.lists(
+    st.lists(
+        st.builds(make, st.integers(1, 3), st.sampled_from([EARLY, LATE]), st.integers(0, 2)),
+        max_size=4,
+    ),
+    min_size=2,
+    max_size=3,
+)
+
+
+@settings(max_examples=15, deadline=None)
+@given(banks)
+def test_any_order_of_merges_gives_the_same_bytes(several: list[list[BankEntry]]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        paths = []
+        for number, entries in enumerate(several):
+            paths.append(Path(folder) / f"{number}.jsonl")
+            paths[-1].write_text("".join(f"{entry.line}\n" for entry in entries))
+        results = set()
+        for number, order in enumerate(itertools.permutations(paths)):
+            bank = Bank.open(Path(folder) / f"bank{number}")
+            for path in order:
+                bank.merge(path)
+            results.add(bank.path.read_bytes() if bank.path.exists() else b"")
+        assert len(results) == 1
+
+
+def test_a_merge_counts_what_was_news(bank: Bank, entry: MakeEntry, tmp_path: Path) -> None:
+    other = Bank.open(tmp_path / "other")
+    other.put(entry("a:1:f32"))
+    other.put(entry("b:1:f32", created=EARLY))
+    bank.put(entry("b:1:f32", created=LATE))
+    assert bank.merge(other.path) == 1
+    assert bank.merge(other.path) == 0
+    assert [one.created for one in bank.entries()] == [EARLY, LATE]
+
+
+PUT = """
+import sys
+from pathlib import Path
+from skipjack.bank import Bank, BankEntry
+directory, writer, line = sys.argv[1:]
+bank = Bank.open(Path(directory))
+for number in range(15):
+    bank.put(BankEntry.from_line(line.replace("matmul:8x8x8", f"add:{writer}x{number}")))
+"""
+
+
+def test_many_processes_put_and_none_loses_an_entry(bank: Bank, entry: MakeEntry) -> None:
+    writers = [
+        subprocess.Popen(
+            [sys.executable, "-c", PUT, str(bank.path.parent), str(writer), entry().line]
+        )
+        for writer in range(1, 4)
+    ]
+    assert [writer.wait() for writer in writers] == [0, 0, 0]
+    assert len(bank.entries()) == 45
+
+
+# Rebuilding
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Any:
+    with Ledger.open(tmp_path / "ledger") as opened:
+        yield opened
+
+
+def conclude(ledger: Ledger, entry: BankEntry, status: str = "banked") -> None:
+    study = Study(Problem("matmul", (8, 8, 8)), "loops", entry.device, "random", 0)
+    ledger.start_study(study, 1)
+    ledger.add_verdict(
+        VerdictRecord(
+            study.id,
+            entry.problem,
+            entry.device,
+            entry.solver,
+            Config(entry.config),
+            status,
+            entry.record(),
+        )
+    )
+
+
+def test_rebuilding_gives_the_same_bytes(bank: Bank, ledger: Ledger, entry: MakeEntry) -> None:
+    for made in (
+        entry("b:1:f32", created=LATE, time_ns=1 / 3),
+        entry("a:1:f32"),
+        entry("b:1:f32", created=EARLY),
+        entry("a:1:f32", device="cpu:other", vendor_ns=None),
+    ):
+        bank.put(made)
+        conclude(ledger, made)
+    conclude(ledger, entry("a:1:f32", created=LATE), status="reserved")
+    before = bank.path.read_bytes()
+    bank.path.unlink()
+    assert bank.rebuild(ledger) == 3
+    assert bank.path.read_bytes() == before
+
+
+def test_rebuilding_drops_what_no_ledger_knows(
+    bank: Bank, ledger: Ledger, entry: MakeEntry
+) -> None:
+    bank.put(entry())
+    assert bank.rebuild(ledger) == 0
+    assert bank.entries() == []
+
+
+def test_a_verdict_that_is_no_entry_is_named(bank: Bank, ledger: Ledger, entry: MakeEntry) -> None:
+    bank.put(entry())
+    before = bank.path.read_bytes()
+    conclude(ledger, entry())
+    study = ledger.studies()[0]
+    ledger.add_verdict(VerdictRecord(study.id, "p", "d", "s", Config(), "banked", {"format": 1}))
+    with pytest.raises(StorageError, match="not a bank entry"):
+        bank.rebuild(ledger)
+    assert bank.path.read_bytes() == before
+
+
+# Damage
+
+
+@pytest.mark.parametrize("damage", [b"{torn", b"\xff\xfe", b"<<<<<<< ours\n", b"\n"])
+def test_a_broken_line_sets_the_file_aside(
+    bank: Bank, ledger: Ledger, entry: MakeEntry, damage: bytes
+) -> None:
+    bank.put(entry())
+    conclude(ledger, entry())
+    whole = bank.path.read_bytes()
+    bank.path.write_bytes(whole + damage)
+    with pytest.raises(CorruptFileError, match=r"set aside as bank\.jsonl\.corrupt-.*bank rebuild"):
+        bank.lookup(entry().problem, entry().device)
+    (aside,) = bank.path.parent.glob("bank.jsonl.corrupt-*")
+    assert aside.read_bytes() == whole + damage
+    assert bank.entries() == []
+    bank.rebuild(ledger)
+    assert bank.path.read_bytes() == whole
+
+
+def test_writing_to_a_broken_bank_sets_it_aside_too(bank: Bank, entry: MakeEntry) -> None:
+    bank.path.write_text("nonsense\n")
+    with pytest.raises(CorruptFileError, match="line 1"):
+        bank.put(entry())
+    bank.put(entry())
+    assert bank.entries() == [entry()]
+
+
+def test_a_newer_line_is_refused_and_the_file_untouched(bank: Bank, entry: MakeEntry) -> None:
+    newer = entry().line.replace('"format":1', '"format":2').replace('"kind"', '"sort"')
+    bank.path.write_text(f"{entry().line}\n{newer}\n")
+    before = bank.path.read_bytes()
+    for act in (bank.entries, lambda: bank.put(entry("a:1:f32"))):
+        with pytest.raises(
+            NewerFormatError, match=rf"{bank.path} line 2: it has format 2.*knows 1"
+        ):
+            act()
+    assert bank.path.read_bytes() == before
+    assert not list(bank.path.parent.glob("*.corrupt-*"))
+
+
+def test_a_bad_file_to_merge_is_left_where_it_is(
+    bank: Bank, entry: MakeEntry, tmp_path: Path
+) -> None:
+    bank.put(entry())
+    (tmp_path / "bad.jsonl").write_text("nonsense\n")
+    with pytest.raises(CorruptFileError, match="left as it is and nothing was merged"):
+        bank.merge(tmp_path / "bad.jsonl")
+    with pytest.raises(UsageError, match="no bank at"):
+        bank.merge(tmp_path / "missing.jsonl")
+    assert (tmp_path / "bad.jsonl").exists()
+    assert bank.entries() == [entry()]

@@ -1,0 +1,78 @@
+"""An entry is one canonical line; of two entries the newer stays."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skipjack.bank import BankEntry, merge_entries, newer
+from skipjack.core.config import Config
+
+MakeEntry = Any
+
+entries = st.builds(
+    BankEntry,
+    problem=st.sampled_from(["add:4:f32", "add:5:f32"]),
+    device=st.sampled_from(["cpu:a", "cpu:b"]),
+    device_name=st.just("a/1"),
+    solver=st.text(max_size=3),
+    solver_version=st.integers(0, 3),
+    config=st.dictionaries(st.text(max_size=2), st.integers() | st.booleans(), max_size=2),
+    time_ns=st.floats(0, 1e9),
+    default_ns=st.floats(0, 1e9),
+    vendor_ns=st.none() | st.floats(0, 1e9),
+    vendor=st.just(""),
+    speedup=st.just({"default": {"ratio": 1.0, "low": 0.9, "high": 1.1}}),
+    created=st.sampled_from(["2025-01-01T00:00:00.000000Z", "2025-01-02T00:00:00.000000Z"]),
+)
+
+
+@given(entries)
+def test_a_line_reads_back(entry: BankEntry) -> None:
+    assert BankEntry.from_line(entry.line) == entry
+    assert "\n" not in entry.line
+    assert json.loads(entry.line)["format"] == 1
+
+
+@given(entries, entries, entries)
+def test_newer_is_a_total_order(a: BankEntry, b: BankEntry, c: BankEntry) -> None:
+    assert newer(a, a) == a
+    assert newer(a, b) == newer(b, a)
+    assert newer(newer(a, b), c) == newer(a, newer(b, c))
+
+
+@given(st.lists(entries, max_size=6))
+def test_a_union_holds_the_newest_of_each_key(several: list[BankEntry]) -> None:
+    union = merge_entries(several)
+    assert set(union) == {entry.key for entry in several}
+    for entry in several:
+        assert union[entry.key].created >= entry.created
+
+
+def test_a_config_may_be_given_as_it_is(entry: MakeEntry) -> None:
+    made = entry(config=Config(tile=8, order="ikj"))
+    assert made == entry()
+    assert made.line == entry().line
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"format": 0}, "no format number"),
+        ({"format": "1"}, "no format number"),
+        ({"surplus": 1}, "missing or unknown: surplus"),
+        ({"config": []}, "field config"),
+        ({"time_ns": "fast"}, "field time_ns"),
+    ],
+)
+def test_a_wrong_field_is_named(entry: MakeEntry, change: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        BankEntry.from_record({**entry().record(), **change})
+
+
+@pytest.mark.parametrize("line", ["", "[]", "{", "null", '{"format":NaN}', "[" * 3])
+def test_a_line_that_is_no_entry_is_refused(line: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        BankEntry.from_line(line)

@@ -1,0 +1,54 @@
+"""A file is replaced whole or not at all."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from skipjack.errors import StorageError
+from skipjack.storage import atomic_write
+
+
+def test_new_content_replaces_old(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    atomic_write(path, b"old")
+    atomic_write(path, b"new" * 100_000)
+    assert path.read_bytes() == b"new" * 100_000
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    ("code", "complaint"), [(errno.ENOSPC, "disk full"), (errno.EIO, "cannot write")]
+)
+def test_a_failure_leaves_the_old_file_and_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, complaint: str
+) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+
+    def fail(descriptor: int) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(StorageError, match=f"{complaint}.*{path.name}"):
+        atomic_write(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_an_interrupt_leaves_no_temporary_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(descriptor: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "fsync", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        atomic_write(tmp_path / "file", b"new")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_missing_folder_is_a_storage_error(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="cannot write"):
+        atomic_write(tmp_path / "nowhere" / "file", b"")

@@ -1,0 +1,121 @@
+"""Real file systems that are full or read-only: one clear sentence, nothing half-written."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from skipjack.bank import Bank
+from skipjack.core.config import Config
+from skipjack.errors import StorageError
+from skipjack.ledger import CandidateKey, Ledger, MeasurementRecord
+from skipjack.settings import Settings
+from skipjack.storage import ArtifactStore, atomic_write, user_directory
+
+CANDIDATE = CandidateKey("matmul:8x8x8:f32", "loops", 1, Config().key)
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of one mebibyte."""
+    if os.geteuid() != 0:
+        pytest.skip("mounting a small disk needs root")
+    place = tmp_path / "disk"
+    place.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(place)]
+    mounted = subprocess.run(command, capture_output=True, text=True, check=False)
+    if mounted.returncode:
+        pytest.skip(f"cannot mount a small disk: {mounted.stderr.strip()}")
+    yield place
+    subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+def fill(disk: Path) -> None:
+    with (disk / "ballast").open("wb", buffering=0) as file:
+        for size in (2**16, 2**12, 1):
+            try:
+                while file.write(b"x" * size):
+                    pass
+            except OSError:
+                pass
+
+
+def make_read_only(disk: Path) -> None:
+    subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+
+
+def block(number: int, samples: int) -> MeasurementRecord:
+    return MeasurementRecord(
+        CANDIDATE, None, "i", "c", "{}", "s", number, tuple(map(float, range(samples)))
+    )
+
+
+def test_a_file_that_does_not_fit_leaves_the_old_one(disk: Path) -> None:
+    atomic_write(disk / "file", b"old")
+    with pytest.raises(StorageError, match="disk full"):
+        atomic_write(disk / "file", b"x" * 2**21)
+    assert (disk / "file").read_bytes() == b"old"
+    assert [path.name for path in disk.iterdir()] == ["file"]
+
+
+def test_an_artifact_that_does_not_fit_is_not_there(disk: Path) -> None:
+    with pytest.raises(StorageError, match="disk full"):
+        ArtifactStore(disk / "artifacts").put(b"x" * 2**21)
+    assert not [path for path in disk.rglob("*") if path.is_file()]
+
+
+def test_a_ledger_on_a_disk_that_fills_keeps_what_was_committed(disk: Path) -> None:
+    written = 0
+    with Ledger.open(disk) as ledger:
+        with pytest.raises(StorageError, match="disk full"):
+            for number in range(1000):
+                ledger.add_measurements([block(number, 500), block(number + 10**6, 500)])
+                written += 1
+        assert written > 0
+        assert len(ledger.measurements(CANDIDATE.problem)) == 2 * written
+    with Ledger.open(disk) as ledger:
+        assert len(ledger.measurements(CANDIDATE.problem)) == 2 * written
+
+
+def test_a_ledger_can_go_on_when_there_is_room_again(disk: Path) -> None:
+    with Ledger.open(disk) as ledger:
+        fill(disk)
+        with pytest.raises(StorageError, match="disk full"):
+            ledger.add_measurements([block(number, 100) for number in range(500)])
+        (disk / "ballast").unlink()
+        ledger.add_measurements([block(0, 100)])
+        assert ledger.summary().measurements == 1
+
+
+def test_a_ledger_cannot_begin_on_a_full_disk(disk: Path) -> None:
+    fill(disk)
+    with pytest.raises(StorageError):
+        Ledger.open(disk)
+
+
+def test_a_merge_that_does_not_fit_changes_nothing(disk: Path, tmp_path: Path) -> None:
+    with Ledger.open(tmp_path / "large") as large:
+        large.add_measurements([block(number, 500) for number in range(500)])
+    with Ledger.open(disk) as ledger:
+        with pytest.raises(StorageError, match="disk full"):
+            ledger.merge(large.path)
+        assert ledger.summary().measurements == 0
+    assert not list(disk.glob(".merge-*"))
+
+
+def test_a_read_only_disk_is_named(disk: Path) -> None:
+    make_read_only(disk)
+    for open_it in (Ledger.open, Bank.open, lambda path: user_directory(Settings(path))):
+        with pytest.raises(StorageError, match=rf"{disk}.*Read-only.*SKIPJACK_USER_DB_PATH"):
+            open_it(disk)
+
+
+def test_a_bundle_on_a_read_only_disk_is_merged(disk: Path, tmp_path: Path) -> None:
+    with Ledger.open(disk) as bundle:
+        bundle.add_measurements([block(0, 1)])
+    make_read_only(disk)
+    with Ledger.open(tmp_path / "here") as ledger:
+        ledger.merge(bundle.path)
+        assert ledger.summary().measurements == 1
