@@ -20,7 +20,7 @@ lint: $(STAMP)
 	$(BIN)/ruff check src tests bench examples
 	$(BIN)/ruff format --check src tests bench examples
 	$(BIN)/mypy
-	$(BIN)/mypy --strict --explicit-package-bases bench/*.py
+	MYPYPATH=src:bench $(BIN)/mypy --strict --explicit-package-bases bench/*.py
 
 bench-cpu: $(STAMP)
 	$(BIN)/python bench/cpu.py $(BENCH_ARGS)

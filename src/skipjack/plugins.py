@@ -14,22 +14,28 @@ from pathlib import Path
 from skipjack.errors import UsageError
 
 VARIABLE = "SKIPJACK_PLUGINS"
-_loaded: set[str] = set()
+_loaded: dict[str, None] = {}
+"""In the order of loading, which workers keep: a plugin may build on the one before."""
 
 
 def load(names: tuple[str, ...]) -> None:
     """Import each module or ``.py`` file once, here and in all workers started from now on."""
-    for name in names:
+    for name in map(_absolute, names):
         if name not in _loaded:
             _import(name)
-            _loaded.add(name)
+            _loaded[name] = None
     if _loaded:
-        os.environ[VARIABLE] = os.pathsep.join(sorted(_loaded))
+        os.environ[VARIABLE] = os.pathsep.join(_loaded)
 
 
 def load_from_environment() -> None:
     """What a worker does first."""
     load(tuple(name for name in os.environ.get(VARIABLE, "").split(os.pathsep) if name))
+
+
+def _absolute(name: str) -> str:
+    """A file is known by one name, wherever a worker may stand."""
+    return str(Path(name).absolute()) if name.endswith(".py") else name
 
 
 def _import(name: str) -> None:
@@ -52,4 +58,8 @@ def _import_file(path: Path) -> None:
         raise UsageError(f"plugin file {path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[spec.name]
+        raise

@@ -7,16 +7,21 @@ from typing import Annotated
 
 import typer
 
-from skipjack.cli.options import DtypeOption, JsonOption, ProblemArgument
+from skipjack.cli.options import DtypeOption, JsonOption, ProblemArgument, examples
 
 app = typer.Typer(
     help="What is known: the best config of each problem and device, with its evidence.",
+    epilog=examples(
+        "skipjack bank list",
+        "skipjack bank show matmul:192x192x192",
+        "skipjack bank merge colleague/bank.jsonl",
+    ),
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 
 
-@app.command("list", epilog="Example: skipjack bank list --json")
+@app.command("list", epilog=examples("skipjack bank list --json"))
 def list_entries(json: JsonOption = False) -> None:
     """List all entries."""
     from skipjack.bank import Bank
@@ -32,16 +37,19 @@ def list_entries(json: JsonOption = False) -> None:
     print_entries(entries)
 
 
-@app.command("show", epilog="Example: skipjack bank show matmul:192x192x192")
+@app.command("show", epilog=examples("skipjack bank show matmul:192x192x192"))
 def show(problem: ProblemArgument, dtype: DtypeOption = None, json: JsonOption = False) -> None:
     """Show what is known about a problem, on every device."""
+    from skipjack import plugins
     from skipjack.bank import Bank
     from skipjack.errors import SkipjackError
     from skipjack.operations import parse
     from skipjack.settings import load_settings
 
+    settings = load_settings()
+    plugins.load(settings.plugins)
     key = parse(problem, dtype).key
-    bank = Bank.open(load_settings().user_dir)
+    bank = Bank.open(settings.user_dir)
     found = [entry for entry in bank.entries() if entry.problem == key]
     if not found:
         raise SkipjackError(f"the bank knows nothing of {key}; try skipjack tune {key}")
@@ -55,7 +63,7 @@ def show(problem: ProblemArgument, dtype: DtypeOption = None, json: JsonOption =
         print_entry(entry)
 
 
-@app.command("rebuild", epilog="Example: skipjack bank rebuild")
+@app.command("rebuild", epilog=examples("skipjack bank rebuild"))
 def rebuild(json: JsonOption = False) -> None:
     """Make the bank anew from the ledger."""
     from json import dumps
@@ -73,7 +81,7 @@ def rebuild(json: JsonOption = False) -> None:
     )
 
 
-@app.command("merge", epilog="Example: skipjack bank merge colleague/bank.jsonl")
+@app.command("merge", epilog=examples("skipjack bank merge colleague/bank.jsonl"))
 def merge(
     file: Annotated[Path, typer.Argument(help="Another bank's file.")], json: JsonOption = False
 ) -> None:

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from skipjack.cli.options import JsonOption
+from skipjack.cli.options import JsonOption, examples
 
-EXAMPLES = "Examples: skipjack device; skipjack device --json; skipjack device --measure"
+EXAMPLES = examples("skipjack device", "skipjack device --json", "skipjack device --measure")
 
 
 def device(
@@ -21,7 +21,7 @@ def device(
     from skipjack.tuning.workshop import measured_peaks
 
     here, peaks = measured_peaks(
-        load_settings(), again=measure, on_wait=lambda text: typer.echo(text, err=True)
+        load_settings(), again=measure, say=lambda text: typer.echo(text, err=True)
     )
     if json:
         from json import dumps

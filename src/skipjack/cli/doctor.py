@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import typer
 
-from skipjack.cli.options import JsonOption
+from skipjack.cli.options import JsonOption, examples
 
-EXAMPLES = "Examples: skipjack doctor; skipjack doctor --json"
+EXAMPLES = examples("skipjack doctor", "skipjack doctor --json")
 
 
 def doctor(json: JsonOption = False) -> None:

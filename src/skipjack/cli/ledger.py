@@ -7,23 +7,29 @@ from typing import Annotated
 
 import typer
 
-from skipjack.cli.options import DtypeOption, JsonOption, ProblemArgument
+from skipjack.cli.options import DtypeOption, JsonOption, ProblemArgument, examples
 
 app = typer.Typer(
     help="Everything that was ever tried: studies, builds, measurements, verdicts.",
+    epilog=examples(
+        "skipjack ledger summary",
+        "skipjack ledger show matmul:192x192x192 --limit 5",
+        "skipjack ledger merge colleague/ledger.sqlite",
+    ),
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 
 
-@app.command("show", epilog="Example: skipjack ledger show matmul:192x192x192")
+@app.command("show", epilog=examples("skipjack ledger show matmul:192x192x192"))
 def show(
     problem: ProblemArgument,
     dtype: DtypeOption = None,
-    limit: Annotated[int, typer.Option(help="Most trials to list of each study.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, help="Most trials to list of each study.")] = 20,
     json: JsonOption = False,
 ) -> None:
     """Show the studies of a problem, best trials first, and the verdicts."""
+    from skipjack import plugins
     from skipjack.errors import SkipjackError
     from skipjack.ledger import Ledger
     from skipjack.operations import parse
@@ -31,8 +37,10 @@ def show(
     from skipjack.settings import load_settings
     from skipjack.storage import user_directory
 
+    settings = load_settings()
+    plugins.load(settings.plugins)
     key = parse(problem, dtype).key
-    with Ledger.open(user_directory(load_settings())) as ledger:
+    with Ledger.open(user_directory(settings)) as ledger:
         if not ledger.studies(key):
             raise SkipjackError(f"the ledger knows nothing of {key}; try skipjack tune {key}")
         if json:
@@ -44,7 +52,7 @@ def show(
             print_problem(ledger, key, limit)
 
 
-@app.command("summary", epilog="Example: skipjack ledger summary")
+@app.command("summary", epilog=examples("skipjack ledger summary"))
 def summary(json: JsonOption = False) -> None:
     """Count what the ledger holds."""
     from dataclasses import asdict
@@ -63,7 +71,7 @@ def summary(json: JsonOption = False) -> None:
         typer.echo(f"{name:>14} {count}")
 
 
-@app.command("merge", epilog="Example: skipjack ledger merge colleague/ledger.sqlite")
+@app.command("merge", epilog=examples("skipjack ledger merge colleague/ledger.sqlite"))
 def merge(
     file: Annotated[Path, typer.Argument(help="Another ledger's file.")], json: JsonOption = False
 ) -> None:

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import logging
-import os
 import sys
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
 import skipjack
 from skipjack.cli import bank, device, doctor, ledger, tune
+from skipjack.cli.options import examples
 from skipjack.errors import SkipjackError
 from skipjack.settings import LOG_LEVELS, load_settings
+
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells have it."""
 
 app = typer.Typer(
     name="skipjack",
     help="Find the fastest way to run a kernel on the hardware at hand, and remember it.",
-    epilog="Example: skipjack tune matmul:192x192x192",
+    epilog=examples(
+        "skipjack tune matmul:192x192x192 --seconds 5",
+        "skipjack bank show matmul:192x192x192",
+        "skipjack doctor",
+    ),
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -61,28 +68,46 @@ def set_log_level(log_level: str | None) -> None:
     logging.getLogger().setLevel(level.upper())
 
 
+_BadRequest: type[Exception] = typer.BadParameter.__bases__[0]
+"""What every complaint about options, arguments and commands descends from."""
+
+
 def run() -> None:
     """Run the command; one sentence and an exit code for everything that goes wrong."""
     try:
-        app()
+        code = app(standalone_mode=False)
+        sys.stdout.flush()
     except SkipjackError as error:
         _end(str(error), error.exit_code)
-    except KeyboardInterrupt:
-        _end("interrupted; what was measured is kept, run again to continue", 130)
-    except BrokenPipeError:
-        # The reader went away (as `| head` does): that is no error of ours.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
+    except (KeyboardInterrupt, typer.Abort):
+        code = INTERRUPTED
+    except _BadRequest as error:
+        _end(_complaint(error), 2)
     except OSError as error:
         logging.getLogger(__name__).debug("details", exc_info=True)
-        _end(f"{error.strerror or error}: {error.filename or 'no file'}", 1)
+        where = f": {error.filename}" if error.filename else ""
+        _end(f"{error.strerror or error}{where}", 1)
     except Exception as error:
         logging.getLogger(__name__).debug("details", exc_info=True)
         kind = type(error).__name__
         _end(f"internal error ({kind}: {error}); --log-level debug shows where", 1)
+    if code == INTERRUPTED:
+        _end("interrupted; what was measured is kept, run again to continue", INTERRUPTED)
+    sys.exit(code if isinstance(code, int) else 0)
 
 
-def _end(sentence: str, code: int) -> None:
+def _complaint(error: Exception) -> str:
+    """One sentence out of what the command line parser says."""
+    text = str(getattr(error, "format_message", lambda: error)()).rstrip(".")
+    context = getattr(error, "ctx", None)
+    if "\n" in text:  # a command group without a command: the text is its help
+        print(text, file=sys.stderr)
+        text = "no command given"
+    path = context.command_path if context else "skipjack"
+    return f"{text[:1].lower()}{text[1:]}; {path} --help says more"
+
+
+def _end(sentence: str, code: int) -> NoReturn:
     print(f"skipjack: {sentence}", file=sys.stderr)
     sys.exit(code)
 

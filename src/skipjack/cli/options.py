@@ -15,3 +15,10 @@ PluginOption = Annotated[
     typer.Option(help="A module or .py file that registers operations, solvers or searchers."),
 ]
 ProblemArgument = Annotated[str, typer.Argument(help="A problem key, as matmul:192x192x192.")]
+
+
+def examples(*lines: str) -> str:
+    """The end of a command's help: one example a line."""
+    # The control character keeps the help formatter from folding the lines into a paragraph.
+    head = "Example:" if len(lines) == 1 else "Examples:"
+    return "\n".join(["\b", head, *(f"  {line}" for line in lines)])

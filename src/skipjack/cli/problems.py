@@ -6,8 +6,10 @@ import sys
 from pathlib import Path
 
 from skipjack.core.problem import Problem
-from skipjack.errors import ProblemError, UsageError
+from skipjack.errors import UsageError
 from skipjack.operations import parse
+
+_STDIN = Path("-")
 
 
 def read_problems(keys: list[str], file: Path | None, dtype: str | None) -> list[Problem]:
@@ -28,16 +30,20 @@ def _read_file(path: Path, dtype: str | None) -> list[Problem]:
             continue
         try:
             problems.append(parse(text, dtype))
-        except ProblemError as error:
-            raise ProblemError(f"{path}, line {number}: {error}") from None
+        except UsageError as error:
+            raise UsageError(f"{_name(path)}, line {number}: {error}") from None
     return problems
 
 
 def _lines(path: Path) -> list[str]:
     try:
-        text = sys.stdin.read() if str(path) == "-" else path.read_text()
+        text = sys.stdin.read() if path == _STDIN else path.read_text()
     except UnicodeDecodeError:
-        raise UsageError(f"{path} is not a text file") from None
+        raise UsageError(f"{_name(path)} is not a text file") from None
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from None
     return text.splitlines()
+
+
+def _name(path: Path) -> str:
+    return "stdin" if path == _STDIN else str(path)

@@ -7,18 +7,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from skipjack.cli.options import DtypeOption, JsonOption, PluginOption
+from skipjack.cli.options import DtypeOption, JsonOption, PluginOption, examples
 
 if TYPE_CHECKING:
     from skipjack.core.device import Device
     from skipjack.core.problem import Problem
     from skipjack.tuning import TuneOptions, Tuner, TuneResult
 
-EXAMPLES = """Examples:
-  skipjack tune matmul:192x192x192;
-  skipjack tune add:1024x1024 sum:4096x1024/axis=1 --seconds 5;
-  skipjack tune matmul:256x256x256 --budget 64 --searcher genetic --seed 7 --json;
-  skipjack tune -f problems.txt --retune"""
+EXAMPLES = examples(
+    "skipjack tune matmul:192x192x192",
+    "skipjack tune add:1024x1024 sum:4096x1024/axis=1 --seconds 5",
+    "skipjack tune matmul:256x256x256 --budget 64 --searcher genetic --seed 7 --json",
+    "skipjack tune -f problems.txt --retune",
+)
 
 
 def tune(
@@ -40,7 +41,7 @@ def tune(
     ] = None,
     searcher: Annotated[str, typer.Option(help="Who decides what to try next.")] = "auto",
     seed: Annotated[
-        int, typer.Option(help="Makes a search repeatable given the same results.")
+        int, typer.Option(min=0, help="Makes a search repeatable given the same results.")
     ] = 0,
     solver: Annotated[str | None, typer.Option(help="How to build: nest or microkernel.")] = None,
     retune: Annotated[
@@ -62,7 +63,7 @@ def tune(
     from skipjack.tuning import TuneOptions, Tuner, make_budget
 
     settings = load_settings(plugins=tuple(plugin) if plugin else None)
-    tuner = Tuner(settings, choose_device(device), on_wait=_say)
+    tuner = Tuner(settings, choose_device(device), say=_say)
     asked = read_problems(problems or [], file, dtype)
     options = TuneOptions(
         budget=make_budget(budget, seconds),
@@ -71,18 +72,37 @@ def tune(
         solver=solver,
         retune=retune,
     )
-    with tuner:
-        results = _tune_all(tuner, asked, options, json)
-    if trace:
-        tuner.workshop.tracer.write(trace)
-    if not json:
-        from skipjack.report.table import print_results
+    _check(tuner, asked, solver, trace)
+    results: list[TuneResult] = []
+    try:
+        with tuner:
+            _tune_all(tuner, asked, options, results, json)
+    finally:
+        # What is known is shown, also if the next problem was one too many.
+        if results and not json:
+            from skipjack.report.table import print_results
 
-        print_results(results)
+            print_results(results)
+        if trace:
+            tuner.workshop.tracer.write(trace)
     if any(result.interrupted for result in results):
         raise KeyboardInterrupt
     if any(result.status == "failed" for result in results):
         raise typer.Exit(1)
+
+
+def _check(tuner: Tuner, problems: list[Problem], solver: str | None, trace: Path | None) -> None:
+    """Refuse what cannot work before anything is started."""
+    from skipjack.errors import UsageError
+    from skipjack.solvers import solver_for
+    from skipjack.tuning.study_run import check_memory
+
+    device = tuner.workshop.device
+    for problem in problems:
+        check_memory(problem, device.memory_bytes)
+        solver_for(problem, device, solver)
+    if trace and not trace.absolute().parent.is_dir():
+        raise UsageError(f"cannot write {trace}: there is no directory {trace.absolute().parent}")
 
 
 def choose_device(text: str | None) -> Device:
@@ -101,11 +121,15 @@ def choose_device(text: str | None) -> Device:
 
 
 def _tune_all(
-    tuner: Tuner, problems: list[Problem], options: TuneOptions, json: bool
-) -> list[TuneResult]:
+    tuner: Tuner,
+    problems: list[Problem],
+    options: TuneOptions,
+    results: list[TuneResult],
+    json: bool,
+) -> None:
+    """Tune one after the other; each result is in `results`, and printed for machines, at once."""
     from skipjack.report.progress import progress_bars
 
-    results: list[TuneResult] = []
     with progress_bars(len(problems), enabled=not json) as observe:
         from dataclasses import replace
 
@@ -119,7 +143,6 @@ def _tune_all(
                 typer.echo(dumps(result.to_json()))
             if result.interrupted:
                 break
-    return results
 
 
 def _say(sentence: str) -> None:

@@ -20,6 +20,10 @@ from skipjack.errors import ProblemError
 DTYPES = {"f32": "float32", "f64": "float64"}
 """Element types by their short names, with NumPy's names for them."""
 
+MAX_AXES = 32
+"""More than anyone needs; older NumPys have no more."""
+
+_SHOWN = 80
 _OPERATION = re.compile(r"[a-z][a-z0-9_]*")
 _ATTRIBUTE = re.compile(r"([a-z][a-z0-9_]*)=([A-Za-z0-9_.,+-]+)")
 
@@ -65,21 +69,29 @@ class ProblemText:
     suffixes: tuple[str, ...]
 
 
+def shown(text: str) -> str:
+    """The text as messages quote it: a very long one is cut."""
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
 def split_key(text: str) -> ProblemText:
     """Cut a problem key into its parts; raise `ProblemError` where the grammar is broken."""
+    where = shown(text)
     head, *rest = text.strip().split(":")
     if not rest:
-        raise ProblemError(f"problem {text!r} has no shape; write it as matmul:192x192x192")
+        raise ProblemError(f"problem {where!r} has no shape; write it as matmul:192x192x192")
     if not _OPERATION.fullmatch(head):
-        raise ProblemError(f"problem {text!r} does not start with an operation's name")
+        raise ProblemError(f"problem {where!r} does not start with an operation's name")
     shape, *attributes = rest[0].split("/")
     named: dict[str, str] = {}
     for attribute in attributes:
         match = _ATTRIBUTE.fullmatch(attribute)
         if not match:
-            raise ProblemError(f"problem {text!r}: {attribute!r} is not of the form name=value")
+            raise ProblemError(
+                f"problem {where!r}: {shown(attribute)!r} is not of the form name=value"
+            )
         if match[1] in named:
-            raise ProblemError(f"problem {text!r} gives {match[1]} twice")
+            raise ProblemError(f"problem {where!r} gives {shown(match[1])} twice")
         named[match[1]] = match[2]
     return ProblemText(head, shape, named, tuple(rest[1:]))
 
@@ -94,10 +106,15 @@ def parse_shape(text: str, where: str) -> tuple[int, ...]:
     parts = text.split("x")
     if not all(re.fullmatch(r"-?\d+", part, re.ASCII) for part in parts):
         raise ProblemError(
-            f"problem {where!r}: {text!r} is not a shape; write whole numbers joined by x: 64x128"
+            f"problem {where!r}: {shown(text)!r} is not a shape; "
+            "write whole numbers joined by x: 64x128"
         )
     if any(len(part) > 18 for part in parts):
-        raise ProblemError(f"problem {where!r}: a size in {text!r} is larger than any memory")
+        raise ProblemError(
+            f"problem {where!r}: a size in {shown(text)!r} is larger than any memory"
+        )
+    if len(parts) > MAX_AXES:
+        raise ProblemError(f"problem {where!r} has {len(parts)} axes, at most {MAX_AXES} can be")
     sizes = tuple(int(part) for part in parts)
     if min(sizes) <= 0:
         raise ProblemError(f"problem {where!r}: sizes must be at least 1, {min(sizes)} is not")

@@ -22,9 +22,9 @@ class Budget:
     def __post_init__(self) -> None:
         if self.trials is not None and self.trials <= 0:
             raise UsageError(f"a budget of {self.trials} trials tunes nothing; give at least 1")
-        if self.seconds is not None and not self.seconds > 0:
+        if self.seconds is not None and not 0 < self.seconds < float("inf"):
             raise UsageError(
-                f"a budget of {self.seconds:g} seconds tunes nothing; give more than 0"
+                f"a budget of {self.seconds:g} seconds is none; give a finite number above 0"
             )
 
 

@@ -13,7 +13,12 @@ from types import TracebackType
 
 from skipjack.core.device import Device
 from skipjack.core.trial import Candidate, Status
-from skipjack.execute.process import WorkerDiedError, WorkerProcess
+from skipjack.execute.process import (
+    START_TIMEOUT_S,
+    WorkerDiedError,
+    WorkerHungError,
+    WorkerProcess,
+)
 from skipjack.solvers.solver import Slot
 
 log = logging.getLogger(__name__)
@@ -42,12 +47,19 @@ class Build:
     """Monotonic clock, shared by all processes of a host."""
 
 
+_MOST_FAILED_STARTS = 3
+_AHEAD = 2
+"""Orders that a worker is given at once, so that it need not wait for us between two builds."""
+
+
 @dataclass
 class _Worker:
     process: WorkerProcess
     ready: bool = False
-    candidate: Candidate | None = None
+    orders: deque[Candidate] = field(default_factory=deque)
+    """The first is being built."""
     since: float = 0.0
+    """When the first was begun."""
 
 
 class BuildPool:
@@ -58,9 +70,17 @@ class BuildPool:
     ) -> None:
         self._device = asdict(device)
         self._arguments = ["--ledger", str(ledger)] if ledger else []
-        self._timeout_s = timeout_s
+        self.timeout_s = timeout_s
         self._waiting: deque[Candidate] = deque()
-        self._workers = [self._start() for _ in range(workers)]
+        self._excused: set[str] = set()
+        self._failed_starts = 0
+        self._workers: list[_Worker] = []
+        try:
+            for _ in range(workers):
+                self._workers.append(self._start())
+        except BaseException:
+            self.close()
+            raise
 
     def _start(self) -> _Worker:
         return _Worker(WorkerProcess("build", self._arguments), since=time.monotonic())
@@ -68,12 +88,17 @@ class BuildPool:
     @property
     def pending(self) -> int:
         """Builds that were submitted and have not come back."""
-        return len(self._waiting) + sum(worker.candidate is not None for worker in self._workers)
+        return len(self._waiting) + sum(len(worker.orders) for worker in self._workers)
 
     @property
     def size(self) -> int:
         """How many builds run at once."""
         return len(self._workers)
+
+    @property
+    def pids(self) -> list[int]:
+        """The workers' process ids."""
+        return [worker.process.pid for worker in self._workers]
 
     def submit(self, candidate: Candidate) -> None:
         """Queue a build."""
@@ -86,11 +111,17 @@ class BuildPool:
         while not all(worker.ready for worker in self._workers) and time.monotonic() < deadline:
             self.poll(0.1)
 
-    def cancel_waiting(self) -> list[Candidate]:
-        """Take back what no worker has begun."""
-        taken = list(self._waiting)
+    def cancel(self, grace_s: float = 0.5) -> None:
+        """Forget everything that was submitted; a build that does not end soon is ended."""
+        deadline = time.monotonic() + grace_s
         self._waiting.clear()
-        return taken
+        while self.pending and time.monotonic() < deadline:
+            self.poll(0.05)
+            self._waiting.clear()
+        for number, worker in enumerate(self._workers):
+            if worker.orders:
+                worker.orders.clear()
+                self._replace(number)
 
     def poll(self, timeout_s: float) -> list[Build]:
         """Builds that are done, waiting up to this long for the first."""
@@ -109,43 +140,56 @@ class BuildPool:
         return done
 
     def _feed(self) -> None:
-        for number, worker in enumerate(self._workers):
-            if not self._waiting:
-                return
-            if not worker.ready or worker.candidate:
-                continue
-            candidate = self._waiting.popleft()
-            worker.candidate, worker.since = candidate, time.monotonic()
-            try:
-                worker.process.send(
-                    {
-                        "problem": candidate.problem.key,
-                        "solver": candidate.solver,
-                        "config": dict(candidate.config),
-                        "device": self._device,
-                    }
-                )
-            except WorkerDiedError:
-                # It died between two builds: the candidate is not to blame.
-                self._waiting.appendleft(candidate)
-                self._workers[number] = self._start()
+        for depth in range(_AHEAD):
+            for number, worker in enumerate(self._workers):
+                if not self._waiting:
+                    return
+                if worker.ready and len(worker.orders) <= depth:
+                    self._order(number, worker, self._waiting.popleft())
+
+    def _order(self, number: int, worker: _Worker, candidate: Candidate) -> None:
+        if not worker.orders:
+            worker.since = time.monotonic()
+        worker.orders.append(candidate)
+        request = {
+            "problem": candidate.problem.key,
+            "solver": candidate.solver,
+            "config": dict(candidate.config),
+            "device": self._device,
+        }
+        try:
+            worker.process.send(request)
+        except WorkerDiedError:
+            # The one it was building is to blame, and `poll` will find that out.
+            if len(worker.orders) == 1:
+                self._replace(number)
+        except BaseException:
+            self._replace(number)
+            raise
+
+    def _replace(self, number: int) -> None:
+        """Start a worker in the place of one that is gone; give its orders to others."""
+        self._workers[number].process.kill()
+        self._waiting.extendleft(reversed(self._workers[number].orders))
+        self._workers[number] = self._start()
 
     def _collect(self, number: int, worker: _Worker) -> Build | None:
-        candidate = worker.candidate
         try:
-            message = worker.process.receive(self._timeout_s)
+            message = worker.process.receive(self.timeout_s)
         except WorkerDiedError as error:
-            self._workers[number] = self._start()
-            if candidate is None:
-                if not worker.ready:
-                    raise WorkerDiedError(f"a build worker did not start: {error}") from None
-                return None
-            seconds = time.monotonic() - worker.since
-            return Build(candidate, Status.BUILD_CRASH, f"the compiler {error}", seconds)
-        if candidate is None:
+            return self._lost(number, worker, error)
+        except WorkerHungError:
+            return self._late(number, worker)
+        except BaseException:
+            # Ctrl-C in the middle of an answer: what was ordered is not lost.
+            self._replace(number)
+            raise
+        if not worker.ready:
             worker.ready = True
+            self._failed_starts = 0
             return None
-        worker.candidate = None
+        candidate = worker.orders.popleft()
+        worker.since = time.monotonic()
         body = message.body
         return Build(
             candidate,
@@ -165,13 +209,44 @@ class BuildPool:
             started=body["started"],
         )
 
-    def _overdue(self, number: int, worker: _Worker) -> Build | None:
-        if worker.candidate is None or time.monotonic() - worker.since < self._timeout_s:
+    def _lost(self, number: int, worker: _Worker, error: WorkerDiedError) -> Build | None:
+        """A worker died: the build it was at is to blame, unless somebody killed the worker."""
+        if not worker.ready:
+            self._start_again(number, str(error))
             return None
-        worker.process.kill()
-        self._workers[number] = self._start()
-        reason = f"the build took longer than {self._timeout_s:g} s"
-        return Build(worker.candidate, Status.BUILD_TIMEOUT, reason, self._timeout_s)
+        guilty = worker.orders[0] if worker.orders else None
+        if guilty is None or (error.from_outside and guilty.key not in self._excused):
+            # Once may be an accident; a compiler that eats all memory is killed twice.
+            self._excused |= {guilty.key} if guilty else set()
+            self._replace(number)
+            return None
+        worker.orders.popleft()
+        self._replace(number)
+        seconds = time.monotonic() - worker.since
+        return Build(guilty, Status.BUILD_CRASH, f"the compiler {error}", seconds)
+
+    def _start_again(self, number: int, reason: str) -> None:
+        self._failed_starts += 1
+        if self._failed_starts > _MOST_FAILED_STARTS:
+            raise WorkerDiedError(f"build workers do not start: the last one {reason}")
+        self._replace(number)
+
+    def _overdue(self, number: int, worker: _Worker) -> Build | None:
+        waited_s = time.monotonic() - worker.since
+        if not worker.ready and waited_s > START_TIMEOUT_S:
+            self._start_again(number, f"was not ready within {START_TIMEOUT_S:g} s")
+        if worker.orders and waited_s > self.timeout_s:
+            return self._late(number, worker)
+        return None
+
+    def _late(self, number: int, worker: _Worker) -> Build | None:
+        if not worker.orders:
+            self._start_again(number, "fell silent")
+            return None
+        guilty = worker.orders.popleft()
+        self._replace(number)
+        reason = f"the build took longer than {self.timeout_s:g} s"
+        return Build(guilty, Status.BUILD_TIMEOUT, reason, self.timeout_s)
 
     def close(self) -> None:
         """End all workers."""

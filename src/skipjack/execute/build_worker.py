@@ -24,7 +24,7 @@ def serve(requests: BinaryIO, answers: BinaryIO, ledger_directory: str | None) -
 
     llvm.binding()  # the import is slow; do it before the first request arrives
     wire.send(answers, {"ready": True})
-    while (message := wire.receive(requests)) is not None:
+    while (message := wire.receive(requests.read)) is not None:
         body, blobs = _build(message.body, ledger)
         wire.send(answers, body, blobs)
 

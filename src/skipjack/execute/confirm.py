@@ -8,14 +8,23 @@ ratio is distribution-free. To be confirmed, the gain must exceed the smallest e
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Protocol
 
-from skipjack.execute.session import Failure, RunSession
+from skipjack.execute.session import Failure
 from skipjack.execute.statistics import Block, Ratio, paired_ratio
 
 ALPHA = 0.01
 MIN_EFFECT = 0.01
 LOOKS = (10, 20, 40)
+
+
+class Session(Protocol):
+    """The one verb of a run session that is needed here."""
+
+    def time(self, kernels: Sequence[int], blocks: int) -> tuple[list[Block], list[Failure]]:
+        """Interleaved blocks of these kernels, and those that failed."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,20 +37,22 @@ class Confirmation:
 
     def confirmed(self, rival: int) -> bool:
         """The challenger is faster than this rival by at least the minimum effect."""
-        return rival in self.gains and self.gains[rival].low > 1.0 + MIN_EFFECT
+        gain = self.gains.get(rival)
+        return gain is not None and gain.supported and gain.low > 1.0 + MIN_EFFECT
 
     def beaten_by(self, rival: int) -> bool:
         """The rival is faster than the challenger by at least the minimum effect."""
-        return rival in self.gains and self.gains[rival].high < 1.0 / (1.0 + MIN_EFFECT)
+        gain = self.gains.get(rival)
+        return gain is not None and gain.supported and gain.high < 1.0 / (1.0 + MIN_EFFECT)
 
     def decided(self, rival: int) -> bool:
         """More pairs would not change the answer."""
         gain = self.gains[rival]
-        return self.confirmed(rival) or gain.high < 1.0 + MIN_EFFECT
+        return gain.supported and (self.confirmed(rival) or gain.high < 1.0 + MIN_EFFECT)
 
 
 def confirm(
-    session: RunSession, challenger: int, rivals: Sequence[int], most: int = LOOKS[-1]
+    session: Session, challenger: int, rivals: Sequence[int], most: int = LOOKS[-1]
 ) -> Confirmation:
     """Time the challenger beside its rivals until every comparison is decided, or `most` pairs."""
     contenders = [challenger, *rivals]
@@ -74,11 +85,4 @@ def confirm(
 
 def _numbered(block: Block, offset: int) -> Block:
     """Rounds of later looks go on counting, so that pairs stay pairs."""
-    return Block(
-        block.kernel,
-        block.round + offset,
-        block.calls,
-        block.samples_ns,
-        block.sentinel_ns,
-        block.disturbed,
-    )
+    return replace(block, round=block.round + offset)

@@ -16,5 +16,5 @@ def device_lock(device: Device, on_wait: Callable[[str], None] | None = None) ->
     """Hold the device; says through `on_wait` if somebody else has it, then waits."""
     # All users of a host share its devices, so the lock lies where all of them can reach it.
     path = Path(tempfile.gettempdir()) / f"skipjack-{device.kind}.lock"
-    with FileLock(path, on_wait):
+    with FileLock(path, on_wait, shared=True):
         yield

@@ -11,19 +11,32 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any, BinaryIO, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from skipjack.errors import WorkerError
 from skipjack.execute import wire
 
 log = logging.getLogger(__name__)
 
+START_TIMEOUT_S = 60.0
+"""A worker that has not said that it is ready by then never will."""
 _STDERR_TAIL = 600
+_LOOK_EVERY_S = 0.25
+_FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class WorkerDiedError(WorkerError):
-    """The process ended; `description` says how."""
+    """The process ended; the message says how."""
+
+    def __init__(self, message: str, return_code: int | None = None) -> None:
+        super().__init__(message)
+        self.return_code = return_code
+
+    @property
+    def from_outside(self) -> bool:
+        """Somebody ended it (memory ran out, an administrator): no kernel dies by these signals."""
+        return self.return_code is not None and -self.return_code in _FROM_OUTSIDE
 
 
 class WorkerHungError(WorkerError):
@@ -31,9 +44,20 @@ class WorkerHungError(WorkerError):
 
 
 class WorkerProcess:
-    """One child that answers requests in order. Not for use from several threads."""
+    """One child that answers requests in order. Not for use from several threads.
 
-    def __init__(self, role: str, arguments: Sequence[str] = (), core: int | None = None) -> None:
+    An exchange that does not complete (the child died or hung, Ctrl-C came) leaves the child dead:
+    the next answer could belong to the request before.
+    """
+
+    def __init__(
+        self,
+        role: str,
+        arguments: Sequence[str] = (),
+        core: int | None = None,
+        share: Sequence[int] = (),
+    ) -> None:
+        """`share` lists descriptors that the child inherits."""
         self.role = role
         # A worker's words go to a file that has no name: nothing is left whoever dies.
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the worker)
@@ -48,11 +72,15 @@ class WorkerProcess:
             stdout=subprocess.PIPE,
             stderr=self._stderr,
             env=environment,
+            pass_fds=tuple(share),
+            bufsize=0,
             # Ctrl-C is for the parent, which decides what its workers still do.
             start_new_session=True,
         )
-        self._in = cast(BinaryIO, self._process.stdin)
-        self._out = cast(BinaryIO, self._process.stdout)
+        assert self._process.stdin and self._process.stdout  # both are pipes
+        self._in, self._out = self._process.stdin, self._process.stdout
+        # A stopped worker reads nothing: a write must not wait for it without limit.
+        os.set_blocking(self._in.fileno(), False)
 
     @property
     def pid(self) -> int:
@@ -63,42 +91,73 @@ class WorkerProcess:
         """Readable when an answer (or the end) is there; for `select`."""
         return self._out.fileno()
 
-    def send(self, body: Mapping[str, Any], blobs: Sequence[bytes] = ()) -> None:
-        """Send a request without waiting for its answer."""
-        try:
-            wire.send(self._in, dict(body), blobs)
-        except (BrokenPipeError, ValueError):
-            raise WorkerDiedError(self._end()) from None
+    def send(
+        self, body: Mapping[str, Any], blobs: Sequence[bytes] = (), timeout_s: float = 60.0
+    ) -> None:
+        """Send a request without waiting for its answer.
 
-    def receive(self, timeout_s: float) -> wire.Message:
-        """The next answer; kills the worker if it takes longer than this."""
+        A child that is gone raises `WorkerDiedError`; what it had answered can still be received.
+        """
+        left = memoryview(wire.encode(dict(body), blobs))
         deadline = time.monotonic() + timeout_s
-        while True:
-            left = deadline - time.monotonic()
-            ready, _, _ = select.select([self._out], [], [], max(0.0, left))
-            if ready:
-                break
-            if left <= 0:
-                self.kill()
-                raise WorkerHungError(f"no answer within {timeout_s:g} s")
-        message = wire.receive(self._out)
+        try:
+            while left:
+                if not self._writable(deadline - time.monotonic()):
+                    raise WorkerHungError(f"took no request within {timeout_s:g} s")
+                with contextlib.suppress(BlockingIOError):
+                    left = left[os.write(self._in.fileno(), left) :]
+        except (BrokenPipeError, ValueError):  # ValueError: it was killed before
+            raise WorkerDiedError("takes no requests any more") from None
+        except BaseException:
+            self.kill()
+            raise
+
+    def receive(
+        self, timeout_s: float, progress: Callable[[], object] = lambda: None
+    ) -> wire.Message:
+        """The next answer. `progress` is looked at now and then: a new value renews the time."""
+        watch = _Watch(timeout_s, progress)
+
+        def read(most: int) -> bytes:
+            while not select.select([self._out], [], [], watch.pause())[0]:
+                if watch.over():
+                    raise WorkerHungError(f"no answer within {timeout_s:g} s")
+            return os.read(self._out.fileno(), most)
+
+        try:
+            message = wire.receive(read)
+        except ValueError:
+            message = None  # it was killed before, or what came is no frame
+        except BaseException:
+            self.kill()
+            raise
         if message is None:
-            raise WorkerDiedError(self._end())
+            raise self._died()
         return message
 
     def request(
-        self, body: Mapping[str, Any], blobs: Sequence[bytes] = (), timeout_s: float = 60.0
+        self,
+        body: Mapping[str, Any],
+        blobs: Sequence[bytes] = (),
+        timeout_s: float = 60.0,
+        progress: Callable[[], object] = lambda: None,
     ) -> wire.Message:
         """Send and wait."""
-        self.send(body, blobs)
-        return self.receive(timeout_s)
+        with contextlib.suppress(WorkerDiedError):  # `receive` says how it died
+            self.send(body, blobs, timeout_s)
+        return self.receive(timeout_s, progress)
 
-    def _end(self) -> str:
+    def _writable(self, timeout_s: float) -> bool:
+        return bool(select.select([], [self._in], [], max(0.0, timeout_s))[1])
+
+    def _died(self) -> WorkerDiedError:
         """Wait for a process that is on its way out and say how it ended."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(5)
+        words = self._last_words()
         self.kill()
-        return describe_exit(self._process.returncode, self._last_words())
+        code = self._process.returncode
+        return WorkerDiedError(describe_exit(code, words), code)
 
     def _last_words(self) -> str:
         with contextlib.suppress(OSError, ValueError):
@@ -108,26 +167,14 @@ class WorkerProcess:
             return lines[-1] if lines else ""
         return ""
 
-    def close(self) -> None:
-        """Let it end by itself, at once if it can."""
-        with contextlib.suppress(OSError):
-            self._in.close()
-        try:
-            self._process.wait(2)
-        except subprocess.TimeoutExpired:
-            self.kill()
-        self._release()
-
     def kill(self) -> None:
-        """End it now."""
-        if self._process.poll() is None:
-            with contextlib.suppress(ProcessLookupError):
+        """End it now, and whatever it started."""
+        if self._process.returncode is None:
+            # Not reaped yet, so the number still belongs to this group.
+            with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
-        self._release()
-
-    def _release(self) -> None:
-        for stream in (self._in, self._out):
+        for stream in (self._in, self._out, self._stderr):
             with contextlib.suppress(OSError):
                 stream.close()
 
@@ -135,6 +182,25 @@ class WorkerProcess:
     def alive(self) -> bool:
         """Whether the process still runs."""
         return self._process.poll() is None
+
+
+class _Watch:
+    """A time limit that starts anew whenever there is progress."""
+
+    def __init__(self, timeout_s: float, progress: Callable[[], object]) -> None:
+        self._timeout_s, self._progress = timeout_s, progress
+        self._seen = progress()
+        self._deadline = time.monotonic() + timeout_s
+
+    def pause(self) -> float:
+        return min(_LOOK_EVERY_S, max(0.0, self._deadline - time.monotonic()))
+
+    def over(self) -> bool:
+        seen = self._progress()
+        if seen != self._seen:
+            self._seen = seen
+            self._deadline = time.monotonic() + self._timeout_s
+        return time.monotonic() >= self._deadline
 
 
 def describe_exit(code: int | None, words: str) -> str:

@@ -1,16 +1,13 @@
 """The side of a run session that holds kernels: load, verify, time, unload.
 
-Before it launches anything it writes the kernel's number into a shared page, so that whoever finds
-this process dead or stuck knows which kernel to blame.
+Before it loads or launches anything it writes the kernel's number into a shared page, so that
+whoever finds this process dead or stuck knows which kernel to blame.
 """
 
 from __future__ import annotations
 
 import hashlib
-import mmap
-import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -18,7 +15,7 @@ import numpy as np
 from skipjack import plugins
 from skipjack.core.problem import DTYPES, Problem
 from skipjack.execute import wire
-from skipjack.execute.announcement import ANNOUNCEMENT, NOTHING
+from skipjack.execute.announcement import NOTHING, Announcement
 from skipjack.execute.disturbance import Watch
 from skipjack.execute.kernels import Kernel, NativeKernel, PythonKernel
 from skipjack.execute.peaks import measure, peaks_to_json
@@ -32,10 +29,11 @@ from skipjack.solvers import find_solver
 from skipjack.solvers.solver import ABI, NativeVendorSolver, Slot, VendorSolver
 
 
-def serve(requests: BinaryIO, answers: BinaryIO, announce: str | None) -> None:
-    """Answer requests until the pipe closes."""
+def serve(requests: BinaryIO, answers: BinaryIO, announce: int | None) -> None:
+    """Answer requests until the pipe closes. `announce` is the descriptor of the shared page."""
     plugins.load_from_environment()
-    worker = _Worker(announce)
+    page = Announcement(announce)
+    worker = _Worker(page)
     wire.send(answers, {"ready": True})
     verbs: dict[str, Callable[[wire.Message], dict[str, Any]]] = {
         "prepare": worker.prepare,
@@ -46,25 +44,25 @@ def serve(requests: BinaryIO, answers: BinaryIO, announce: str | None) -> None:
         "unload": worker.unload,
         "peaks": worker.peaks,
     }
-    while (message := wire.receive(requests)) is not None:
+    while (message := wire.receive(requests.read)) is not None:
         try:
             answer = verbs[message.body["verb"]](message)
         except Exception as error:
             # Whatever goes wrong is the answer to this request; the session goes on.
-            answer = {"error": f"{type(error).__name__}: {error}"[:500]}
-        worker.announce(NOTHING)
+            answer = {"error": f"{type(error).__name__}: {error}"[:500], "kernel": page.kernel}
+        page.announce(NOTHING)
         wire.send(answers, answer)
 
 
 class _Worker:
-    def __init__(self, announce: str | None) -> None:
+    def __init__(self, page: Announcement) -> None:
         device = self._device = cpu.detect()
         self._target = cpu.target_of(device)
         self._loader = llvm.Loader()
         self._timer = NativeTimer(self._loader, self._target)
         cores = cpu.usable_cores()
         self._watch = Watch(cores[0] if len(cores) == 1 else None)
-        self._page = _open_page(announce)
+        self._page = page
         self._checker: Checker | None = None
         self._arrays: dict[str, Any] = {}
         self._kernels: dict[int, tuple[Kernel, Kernel]] = {}
@@ -77,10 +75,6 @@ class _Worker:
         code = llvm.compile_object(arithmetic_kernel(vector, SENTINEL_ROUNDS), self._target)
         out = aligned((4096,), "float32")
         return NativeKernel(self._loader.load(code, "kernel"), ["out"], {"out": out}, self._timer)
-
-    def announce(self, kernel: int) -> None:
-        """Say what is about to run."""
-        ANNOUNCEMENT.pack_into(self._page, 0, kernel)
 
     def prepare(self, message: wire.Message) -> dict[str, Any]:
         """Make arrays and the reference of a problem; drops all kernels of the one before."""
@@ -106,6 +100,7 @@ class _Worker:
             return {"error": "the artifact's bytes do not match its digest; it was not loaded"}
         if body["abi"] != ABI:
             return {"error": f"launch ABI {body['abi']!r} is not known here, only {ABI!r}"}
+        self._page.announce(body["kernel"])
         self._add(body["kernel"], self._loader.load(data, body["symbol"]), body["slots"])
         return {}
 
@@ -113,6 +108,7 @@ class _Worker:
         """Bind a library's function."""
         body = message.body
         solver, checker = find_solver(body["solver"]), self._ready()
+        self._page.announce(body["kernel"])
         if isinstance(solver, NativeVendorSolver):
             text, slots = solver.thunk(checker.problem)
             address = self._loader.load(llvm.compile_object(text, self._target), "kernel")
@@ -142,11 +138,16 @@ class _Worker:
         kernel = message.body["kernel"]
         checker = self._ready()
         checker.prepare()
-        self.announce(kernel)
+        self._page.announce(kernel)
         self._kernels[kernel][0].call()
-        self.announce(NOTHING)
+        self._page.announce(NOTHING)
         verdict = checker.verdict()
-        return {"right": verdict.right, "reason": verdict.reason, "error_ratio": verdict.error}
+        return {
+            "right": verdict.right,
+            "reason": verdict.reason,
+            "error_ratio": verdict.error,
+            "stray": verdict.stray,
+        }
 
     def unload(self, message: wire.Message) -> dict[str, Any]:
         """Free a kernel."""
@@ -191,23 +192,23 @@ class _Worker:
     def _calibrate(self, kernel: int, sample_ns: int) -> None:
         if kernel in self._calls:
             return
-        self.announce(kernel)
+        self._page.announce(kernel)
         timed = self._kernels[kernel][1]
         once = float(timed.sample(1, 2).min())  # the first call also warms caches up
         if once < sample_ns:
             once = float(timed.sample(max(1, int(sample_ns / 4 / max(once, 1.0))), 2).min())
         self._calls[kernel] = max(1, round(sample_ns / max(once, 1.0)))
-        self.announce(NOTHING)
+        self._page.announce(NOTHING)
 
     def _block(self, kernel: int, round_: int, samples: int) -> dict[str, Any]:
-        self.announce(kernel)
+        self._page.announce(kernel)
         calls = self._calls[kernel]
         timed = self._kernels[kernel][1]
         timed.sample(1, 1)  # bring its code and data back into the caches
         before = self._watch.read()
         times = timed.sample(calls, samples)
         disturbed = self._watch.read().disturbed_since(before)
-        self.announce(NOTHING)
+        self._page.announce(NOTHING)
         return {
             "kernel": kernel,
             "round": round_,
@@ -215,13 +216,3 @@ class _Worker:
             "samples_ns": np.round(times, 3).tolist(),
             "disturbed": disturbed,
         }
-
-
-def _open_page(path: str | None) -> mmap.mmap | bytearray:
-    if path is None:
-        return bytearray(ANNOUNCEMENT.size)
-    descriptor = os.open(Path(path), os.O_RDWR)
-    try:
-        return mmap.mmap(descriptor, ANNOUNCEMENT.size)
-    finally:
-        os.close(descriptor)

@@ -7,24 +7,31 @@ others again when they are next needed, and reports which kernel it was.
 from __future__ import annotations
 
 import logging
-import os
-import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from skipjack.core.problem import Problem
 from skipjack.core.protocol import TimingProtocol
 from skipjack.core.trial import Status
 from skipjack.errors import WorkerError
-from skipjack.execute.announcement import ANNOUNCEMENT, NOTHING
-from skipjack.execute.process import WorkerDiedError, WorkerHungError, WorkerProcess
+from skipjack.execute.announcement import NOTHING, Announcement
+from skipjack.execute.process import (
+    START_TIMEOUT_S,
+    WorkerDiedError,
+    WorkerHungError,
+    WorkerProcess,
+)
 from skipjack.execute.statistics import Block
 from skipjack.solvers.solver import Slot
 
 log = logging.getLogger(__name__)
+
+_PREPARE_TIMEOUT_S = 300.0
+_CHANCES = 4
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +60,13 @@ class RunSession:
 
     def __init__(self, protocol: TimingProtocol, core: int | None) -> None:
         self._protocol, self._core = protocol, core
-        # The page is unlinked as soon as the worker has it open: nothing is left behind.
-        self._page = tempfile.NamedTemporaryFile(prefix="skipjack-")  # noqa: SIM115
-        self._page.write(ANNOUNCEMENT.pack(NOTHING))
-        self._page.flush()
+        # Loading takes milliseconds, a vendor's library somewhat longer.
+        self._load_limit_s = max(2.0, protocol.call_timeout_s)
+        self._page = Announcement()
         self._problem: Problem | None = None
         self._loadables: dict[int, Loadable] = {}
+        self._failed: dict[int, Failure] = {}
+        self._excused: set[int] = set()
         self._present: set[int] = set()
         self._next = 0
         self.restarts = -1
@@ -67,13 +75,18 @@ class RunSession:
     def _start(self) -> WorkerProcess:
         self.restarts += 1
         self._present.clear()
-        worker = WorkerProcess("run", ["--announce", self._page.name], self._core)
         self._ready = False
-        return worker
+        self._page.announce(NOTHING)
+        page = self._page.descriptor
+        return WorkerProcess("run", ["--announce", str(page)], self._core, share=[page])
+
+    def _restart(self) -> None:
+        self._worker.kill()
+        self._worker = self._start()
 
     def _await_ready(self) -> None:
         if not self._ready:
-            self._worker.receive(60.0)
+            self._worker.receive(START_TIMEOUT_S)
             self._ready = True
             if self._problem:
                 self._prepare(self._problem)
@@ -81,25 +94,27 @@ class RunSession:
     @property
     def pid(self) -> int:
         """The worker's process id."""
-        self._await_ready()
+        self._surviving(self._await_ready)
         return self._worker.pid
 
     def prepare(self, problem: Problem) -> None:
         """Turn to a problem: kernels of the one before are gone."""
         self._loadables.clear()
+        self._failed.clear()
         self._present.clear()
         self._problem = None
-        self._await_ready()
+        self._surviving(self._await_ready)
+        self._surviving(lambda: self._prepare(problem))
         self._problem = problem
-        self._prepare(problem)
 
     def _prepare(self, problem: Problem) -> None:
+        self._await_ready()
         request = {
             "verb": "prepare",
             "problem": problem.key,
             "alignment": self._protocol.alignment_bytes,
         }
-        answer = self._worker.request(request, timeout_s=300.0).body
+        answer = self._worker.request(request, timeout_s=_PREPARE_TIMEOUT_S).body
         if "error" in answer:
             raise WorkerError(f"cannot prepare {problem.key}: {answer['error']}")
 
@@ -111,9 +126,17 @@ class RunSession:
 
     def unload(self, kernel: int) -> None:
         """Free its memory in the worker; it is loaded again should it be used again."""
-        if kernel in self._present:
-            self._present.discard(kernel)
-            self._worker.request({"verb": "unload", "kernel": kernel})
+        if kernel not in self._present:
+            return
+        self._present.discard(kernel)
+        try:
+            self._worker.request({"verb": "unload", "kernel": kernel}, timeout_s=self._load_limit_s)
+        except (WorkerDiedError, WorkerHungError) as error:
+            log.info("the run worker %s; another one is started", error)
+            self._restart()
+        except BaseException:
+            self._restart()
+            raise
 
     def verify(self, kernel: int) -> tuple[Failure | None, float]:
         """Load and check a kernel; gives the failure, if any, and the error over its tolerance."""
@@ -123,19 +146,27 @@ class RunSession:
             )
         except _KernelFailedError as failed:
             return failed.failure, 0.0
-        if not answer["right"]:
+        if answer["right"]:
+            return None, answer["error_ratio"]
+        if answer["stray"]:
+            self._restart()
+        else:
             self.unload(kernel)
-            return Failure(kernel, Status.WRONG, answer["reason"]), answer["error_ratio"]
-        return None, answer["error_ratio"]
+        return Failure(kernel, Status.WRONG, answer["reason"]), answer["error_ratio"]
 
     def measure_peaks(self) -> dict[str, Any]:
         """What the core can do at most, as JSON."""
-        self._await_ready()
-        return self._worker.request({"verb": "peaks"}, timeout_s=120.0).body
 
-    def time(
-        self, kernels: Sequence[int], blocks: int, expected_s: float = 0.0
-    ) -> tuple[list[Block], list[Failure]]:
+        def ask() -> dict[str, Any]:
+            self._await_ready()
+            return self._worker.request({"verb": "peaks"}, timeout_s=_PREPARE_TIMEOUT_S).body
+
+        answer = self._surviving(ask)
+        if "error" in answer:
+            raise WorkerError(f"cannot measure the peaks of this device: {answer['error']}")
+        return answer
+
+    def time(self, kernels: Sequence[int], blocks: int) -> tuple[list[Block], list[Failure]]:
         """Interleaved blocks of these kernels. Those that fail are left out of the blocks."""
         wanted = list(kernels)
         failures: list[Failure] = []
@@ -147,9 +178,10 @@ class RunSession:
                 "samples": self._protocol.samples_per_block,
                 "sample_ns": self._protocol.sample_ns,
             }
-            limit = self._protocol.call_timeout_s * len(wanted) * (blocks + 1) + 3 * expected_s
+            # A slow kernel is called once for a sample, and once to warm up.
+            calls = self._protocol.samples_per_block + 1
             try:
-                answer = self._ask(request, wanted, limit)
+                answer = self._ask(request, wanted, self._protocol.call_timeout_s * calls)
             except _KernelFailedError as failed:
                 failures.append(failed.failure)
                 wanted.remove(failed.failure.kernel)
@@ -158,27 +190,37 @@ class RunSession:
         return [], failures
 
     def _ask(self, request: dict[str, Any], kernels: list[int], limit_s: float) -> dict[str, Any]:
-        """Load what is needed and ask; a death or silence becomes the guilty kernel's failure."""
-        try:
+        """Load what is needed and ask; a death or silence becomes the guilty kernel's failure.
+
+        The limit is for one launch: as long as the worker goes from kernel to kernel, it is alive.
+        """
+
+        def attempt() -> dict[str, Any]:
             self._await_ready()
             for kernel in kernels:
                 self._load(kernel)
-            answer = self._worker.request(request, timeout_s=limit_s).body
-        except WorkerHungError as error:
-            raise self._blamed(Status.TIMEOUT, str(error), kernels) from None
-        except WorkerDiedError as error:
-            raise self._blamed(Status.CRASH, f"the kernel's process {error}", kernels) from None
+            return self._worker.request(
+                request, timeout_s=limit_s, progress=lambda: self._page.count
+            ).body
+
+        answer = self._surviving(attempt)
         if "error" in answer:
-            raise self._blamed(Status.ERROR, answer["error"], kernels, restart=False)
+            guilty = answer.get("kernel", NOTHING)
+            raise self._blamed(
+                guilty if guilty in kernels else kernels[0], Status.ERROR, answer["error"]
+            )
         return answer
 
     def _load(self, kernel: int) -> None:
+        if kernel in self._failed:
+            raise _KernelFailedError(self._failed[kernel])
         if kernel in self._present:
             return
         loadable = self._loadables[kernel]
         if loadable.vendor:
             answer = self._worker.request(
-                {"verb": "load_vendor", "kernel": kernel, "solver": loadable.vendor}
+                {"verb": "load_vendor", "kernel": kernel, "solver": loadable.vendor},
+                timeout_s=self._load_limit_s,
             ).body
         else:
             request = {
@@ -189,35 +231,49 @@ class RunSession:
                 "abi": loadable.abi,
                 "slots": list(loadable.slots),
             }
-            answer = self._worker.request(request, [loadable.data]).body
+            answer = self._worker.request(request, [loadable.data], self._load_limit_s).body
         if "error" in answer:
-            self._loadables.pop(kernel)
-            raise _KernelFailedError(Failure(kernel, Status.ERROR, answer["error"]))
+            raise self._blamed(kernel, Status.ERROR, answer["error"])
         self._present.add(kernel)
 
-    def _blamed(
-        self, status: Status, reason: str, kernels: list[int], restart: bool = True
-    ) -> _KernelFailedError:
-        guilty = self._announced() if restart else NOTHING
-        if guilty not in kernels:
-            guilty = kernels[0]
-        log.info("kernel %d failed: %s", guilty, reason)
-        if restart:
-            self._worker.kill()
-            self._announce_nothing()
-            self._worker = self._start()
-        self._loadables.pop(guilty, None)
-        self._present.discard(guilty)
-        return _KernelFailedError(Failure(guilty, status, reason))
+    def _surviving(self, attempt: Callable[[], T]) -> T:
+        """Do it, with a new worker if need be. A kernel that ends its worker raises its failure.
 
-    def _announced(self) -> int:
-        number: int = ANNOUNCEMENT.unpack(Path(self._page.name).read_bytes()[: ANNOUNCEMENT.size])[
-            0
-        ]
-        return number
+        If nothing was launched, or somebody else killed the worker, the kernel gets a second
+        chance; so does the worker itself.
+        """
+        for chance in range(_CHANCES):
+            try:
+                return attempt()
+            except (WorkerDiedError, WorkerHungError) as error:
+                kernel = self._page.kernel
+                self._restart()
+                hung = isinstance(error, WorkerHungError)
+                outside = isinstance(error, WorkerDiedError) and error.from_outside
+                if kernel != NOTHING and (kernel in self._excused or not outside):
+                    reason = str(error) if hung else f"the kernel's process {error}"
+                    status = Status.TIMEOUT if hung else Status.CRASH
+                    raise self._blamed(kernel, status, reason) from None
+                self._excused |= {kernel} - {NOTHING}
+                if chance == _CHANCES - 1:
+                    raise WorkerError(
+                        f"run workers fail again and again: the last {error}"
+                    ) from None
+                log.info("the run worker %s; another one is started", error)
+            except _KernelFailedError:
+                raise
+            except BaseException:
+                # Ctrl-C between a request and its answer: the next answer would be the wrong one.
+                self._restart()
+                raise
+        raise AssertionError("the last chance returns or raises")
 
-    def _announce_nothing(self) -> None:
-        os.pwrite(self._page.fileno(), ANNOUNCEMENT.pack(NOTHING), 0)
+    def _blamed(self, kernel: int, status: Status, reason: str) -> _KernelFailedError:
+        log.info("kernel %d failed: %s", kernel, reason)
+        failure = self._failed[kernel] = Failure(kernel, status, reason)
+        self._loadables.pop(kernel, None)
+        self._present.discard(kernel)
+        return _KernelFailedError(failure)
 
     def close(self) -> None:
         """End the worker."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import comb, exp, log
+from math import comb, exp, isfinite, log
 from typing import Any
 
 import numpy as np
@@ -90,15 +90,24 @@ class Ratio:
     confidence: float = 0.99
     pairs: int = 0
 
-    def to_json(self) -> dict[str, float]:
-        """Plain numbers."""
+    @property
+    def supported(self) -> bool:
+        """Whether there are pairs enough for an interval of this confidence."""
+        return 2.0 * 0.5**self.pairs <= 1.0 - self.confidence
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain numbers; None for what is not known, because JSON has no NaN."""
         return {
-            "ratio": round(self.ratio, 4),
-            "low": round(self.low, 4),
-            "high": round(self.high, 4),
+            "ratio": _rounded(self.ratio),
+            "low": _rounded(self.low),
+            "high": _rounded(self.high),
             "confidence": self.confidence,
             "pairs": self.pairs,
         }
+
+
+def _rounded(value: float) -> float | None:
+    return round(value, 4) if isfinite(value) else None
 
 
 def median_interval(values: Sequence[float], confidence: float) -> tuple[float, float]:
@@ -118,7 +127,10 @@ def median_interval(values: Sequence[float], confidence: float) -> tuple[float, 
 
 
 def paired_logs(slower: Sequence[Block], faster: Sequence[Block]) -> list[float]:
-    """Log ratios of blocks of one round, disturbed rounds left out unless all were."""
+    """Log ratios of blocks of one round. Disturbed rounds are left out, unless most were disturbed:
+
+    then that is how this machine is, and pairs are fair all the same, because they share a round.
+    """
     best = best_sentinel([*slower, *faster])
     other = {block.round: block for block in faster}
     pairs = [(block, other[block.round]) for block in slower if block.round in other]
@@ -127,7 +139,8 @@ def paired_logs(slower: Sequence[Block], faster: Sequence[Block]) -> list[float]
         for a, b in pairs
         if not (a.disturbed or b.disturbed or a.drifted(best) or b.drifted(best))
     ]
-    return [log(a.time_ns / b.time_ns) for a, b in good or pairs]
+    kept = good if 2 * len(good) >= len(pairs) else pairs
+    return [log(a.time_ns / b.time_ns) for a, b in kept]
 
 
 def paired_ratio(

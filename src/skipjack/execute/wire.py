@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
 _LENGTH = struct.Struct("<Q")
 _MOST = 1 << 34
+
+Read = Callable[[int], bytes]
+"""Gives some bytes, at most so many; none at the end of the stream."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,40 +27,43 @@ class Message:
     blobs: tuple[bytes, ...] = field(default=())
 
 
+def encode(body: dict[str, Any], blobs: Sequence[bytes] = ()) -> bytes:
+    """One frame."""
+    text = json.dumps({"body": body, "blobs": [len(blob) for blob in blobs]}).encode()
+    return b"".join([_LENGTH.pack(len(text)), text, *blobs])
+
+
 def send(stream: BinaryIO, body: dict[str, Any], blobs: Sequence[bytes] = ()) -> None:
     """Write one frame and flush it."""
-    text = json.dumps({"body": body, "blobs": [len(blob) for blob in blobs]}).encode()
-    stream.write(_LENGTH.pack(len(text)) + text)
-    for blob in blobs:
-        stream.write(blob)
+    stream.write(encode(body, blobs))
     stream.flush()
 
 
-def receive(stream: BinaryIO) -> Message | None:
-    """Read one frame; None at the end of the stream."""
-    head = _exactly(stream, _LENGTH.size)
+def receive(read: Read) -> Message | None:
+    """Read one frame; None at the end of the stream, also in the middle of a frame."""
+    head = _exactly(read, _LENGTH.size)
     if head is None:
         return None
     (length,) = _LENGTH.unpack(head)
     if length > _MOST:
         raise ValueError("a frame is longer than any message of ours")
-    text = _exactly(stream, length)
+    text = _exactly(read, length)
     if text is None:
         return None
     frame = json.loads(text)
     blobs = []
     for size in frame["blobs"]:
-        blob = _exactly(stream, int(size))
+        blob = _exactly(read, int(size))
         if blob is None:
             return None
         blobs.append(blob)
     return Message(frame["body"], tuple(blobs))
 
 
-def _exactly(stream: BinaryIO, count: int) -> bytes | None:
+def _exactly(read: Read, count: int) -> bytes | None:
     parts = bytearray()
     while len(parts) < count:
-        part = stream.read(count - len(parts))
+        part = read(min(count - len(parts), 1 << 20))
         if not part:
             return None
         parts += part

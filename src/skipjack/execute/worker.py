@@ -20,7 +20,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("role", choices=["build", "run"])
     parser.add_argument("parent", type=int)
     parser.add_argument("--core", type=int)
-    parser.add_argument("--announce")
+    parser.add_argument("--announce", type=int, help="descriptor of the page")
     parser.add_argument("--ledger")
     options = parser.parse_args(arguments)
     _die_with(options.parent)

@@ -13,6 +13,8 @@ from skipjack.core.device import Device
 from skipjack.errors import UsageError
 from skipjack.native import llvm
 
+# How LLVM's names of 64-bit ARM processors begin.
+_ARM = ("a64fx", "aarch64", "ampere", "apple", "carmel", "cortex-", "neoverse", "oryon", "thunderx")
 _CACHE_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
@@ -45,9 +47,25 @@ def detect(threads: int = 1) -> Device:
 
 
 def target_of(device: Device) -> str:
-    """What the compiler is told to build for: triple, CPU, features."""
-    triple, _, _ = llvm.host()
-    return "|".join((triple, device.arch, ",".join(device.features)))
+    """What the compiler is told to build for: triple, CPU, features.
+
+    A device that is not this machine may leave its features empty: the CPU's name implies them.
+    """
+    return "|".join((_triple(device.arch), device.arch, ",".join(device.features)))
+
+
+def _triple(arch: str) -> str:
+    """This host's for its own CPU; for another that of Linux (or macOS) on its architecture."""
+    triple, here, _ = llvm.host()
+    if arch == here:
+        return triple
+    if arch.startswith("apple"):
+        return "arm64-apple-macosx"
+    return f"{'aarch64' if _is_arm(arch) else 'x86_64'}-unknown-linux-gnu"
+
+
+def _is_arm(arch: str) -> bool:
+    return arch.startswith(_ARM)
 
 
 def _vector_bytes(features: tuple[str, ...]) -> int:
@@ -94,5 +112,4 @@ def _read(path: str | Path) -> str:
 
 def registers_of(device: Device) -> int:
     """How many vector registers the instruction set has."""
-    wide = device.vector_bytes == 64 or device.arch.startswith(("aarch64", "apple", "neoverse"))
-    return 32 if wide else 16
+    return 32 if device.vector_bytes == 64 or _is_arm(device.arch) else 16

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 ITEM_BYTES = {"f32": 4, "f64": 8}
 _SCALAR = {"f32": "float", "f64": "double"}
+_ZERO = "0x" + "0" * 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,8 @@ class VectorType:
         bits = f"0x{struct.unpack('<Q', struct.pack('<d', rounded))[0]:016X}"
         if self.lanes == 1:
             return bits
+        if bits == _ZERO:
+            return "zeroinitializer"
         return "<" + ", ".join([f"{self.scalar} {bits}"] * self.lanes) + ">"
 
 
@@ -130,10 +133,13 @@ class IRWriter:
 
     def splat(self, vector: VectorType, element: str) -> str:
         """One scalar in all lanes."""
-        first = self.value(f"insertelement {vector.text} poison, {vector.scalar} {element}, i64 0")
+        return self.splat_text(vector.text, vector.scalar, element, vector.lanes)
+
+    def splat_text(self, vector: str, scalar: str, element: str, lanes: int) -> str:
+        """The same for types given by LLVM's names."""
+        first = self.value(f"insertelement {vector} poison, {scalar} {element}, i64 0")
         return self.value(
-            f"shufflevector {vector.text} {first}, {vector.text} poison, "
-            f"<{vector.lanes} x i32> zeroinitializer"
+            f"shufflevector {vector} {first}, {vector} poison, <{lanes} x i32> zeroinitializer"
         )
 
     def loop(
@@ -162,6 +168,26 @@ class IRWriter:
         self.lines[at:at] = heads
         self.open_block(after)
         return results
+
+    def loop_or_skip(
+        self,
+        rounds: str,
+        carried: Carried,
+        body: Callable[[str, list[str]], list[str]],
+    ) -> list[str]:
+        """A counted loop that may have no rounds at all."""
+        before, run, join = self.block, self.name("run"), self.name("join")
+        some = self.value(f"icmp ne i64 {rounds}, 0")
+        self.emit(f"br i1 {some}, label %{run}, label %{join}")
+        self.open_block(run)
+        results = self.loop(rounds, carried, body)
+        ran = self.block
+        self.emit(f"br label %{join}")
+        self.open_block(join)
+        return [
+            self.value(f"phi {kind} [ {start}, %{before} ], [ {result}, %{ran} ]")
+            for (kind, start), result in zip(carried, results, strict=True)
+        ]
 
     def when(self, condition: str, body: Callable[[], None]) -> None:
         """Run the body only if an i1 value holds."""

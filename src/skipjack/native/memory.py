@@ -40,8 +40,7 @@ class GuardedArray:
         start = end - padded
         self._front = whole[start - PAGE : start] if start >= PAGE else whole[:start]
         self._slack = whole[start + bytes_ : end]
-        self._front[:] = _CANARY
-        self._slack[:] = _CANARY
+        self.restore()
         self.array: npt.NDArray[Any] = whole[start : start + bytes_].view(dtype).reshape(shape)
         self._forbid(whole.ctypes.data + end)
 
@@ -50,6 +49,11 @@ class GuardedArray:
         failed = libc.mprotect(ctypes.c_void_p(address), ctypes.c_size_t(PAGE), _PROT_NONE)
         if failed:
             raise OSError(ctypes.get_errno(), "mprotect refused a guard page")
+
+    def restore(self) -> None:
+        """Write the canary anew, so that one kernel's fault is not laid on the next."""
+        self._front[:] = _CANARY
+        self._slack[:] = _CANARY
 
     def intact(self) -> bool:
         """Whether nothing was written around the array."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from skipjack.core.problem import shown
 from skipjack.errors import ProblemError
 
 
@@ -12,7 +13,7 @@ def refuse_unknown(attributes: Mapping[str, str], known: tuple[str, ...], where:
     for name in attributes:
         if name not in known:
             have = f"it knows {', '.join(known)}" if known else "it has none"
-            raise ProblemError(f"problem {where!r}: no attribute {name!r} here, {have}")
+            raise ProblemError(f"problem {where!r}: no attribute {shown(name)!r} here, {have}")
 
 
 def require_rank(shape: tuple[int, ...], rank: int, form: str, where: str) -> None:

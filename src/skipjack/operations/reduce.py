@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import prod
@@ -11,9 +12,11 @@ import numpy as np
 
 from skipjack.core.nest import Access, Accumulator, Call, Constant, Load, Nest, Tensor, index
 from skipjack.core.operation import Array, Arrays, OperationClass, Tolerance
-from skipjack.core.problem import Problem
+from skipjack.core.problem import Problem, shown
 from skipjack.errors import ProblemError
 from skipjack.operations.attributes import refuse_unknown
+
+_AXIS = re.compile(r"-?[0-9]{1,4}")
 
 
 @dataclass(frozen=True)
@@ -41,10 +44,9 @@ class Reduce:
         text = attributes.get("axis", ",".join(map(str, range(len(shape)))))
         chosen: set[int] = set()
         for part in text.split(","):
-            try:
-                axis = int(part)
-            except ValueError:
-                raise ProblemError(f"problem {where!r}: {part!r} is not an axis number") from None
+            if not _AXIS.fullmatch(part):
+                raise ProblemError(f"problem {where!r}: {shown(part)!r} is not an axis number")
+            axis = int(part)
             if not -len(shape) <= axis < len(shape):
                 raise ProblemError(
                     f"problem {where!r}: no axis {axis} in a shape of {len(shape)} axes"

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import difflib
-from math import prod
 
 import numpy as np
 
 from skipjack.core.nest import Tensor
 from skipjack.core.operation import Operation
-from skipjack.core.problem import DTYPES, Problem, parse_shape, split_key
+from skipjack.core.problem import DTYPES, Problem, parse_shape, shown, split_key
 from skipjack.errors import ProblemError, UsageError
 from skipjack.operations.broadcast import BROADCASTS
 from skipjack.operations.elementwise import ELEMENTWISE
@@ -37,9 +36,9 @@ def names() -> list[str]:
 def get(name: str) -> Operation:
     """The operation of this name; `ProblemError` with the closest match if there is none."""
     if name not in _known:
-        close = difflib.get_close_matches(name, _known, 1)
+        close = difflib.get_close_matches(shown(name), _known, 1)
         hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(names())}"
-        raise ProblemError(f"unknown operation {name!r}: {hint}")
+        raise ProblemError(f"unknown operation {shown(name)!r}: {hint}")
     return _known[name]
 
 
@@ -47,27 +46,30 @@ def parse(text: str, dtype: str | None = None) -> Problem:
     """The problem that a full key or short form means; `dtype` fills in what it leaves out."""
     parts = split_key(text)
     operation = get(parts.operation)
+    where = shown(text)
     if len(parts.suffixes) > 1:
         raise ProblemError(
-            f"problem {text!r}: {parts.operation} takes a dtype after the shape and nothing else"
+            f"problem {where!r}: {parts.operation} takes a dtype after the shape and nothing else"
         )
     given = parts.suffixes[0] if parts.suffixes else None
     if given and dtype and given != dtype:
-        raise ProblemError(f"problem {text!r} says {given} but the dtype asked for is {dtype}")
-    chosen = check_dtype(given or dtype or "f32", operation)
-    shape = parse_shape(parts.shape, text)
-    if prod(shape) > _MAX_ELEMENTS:
-        raise ProblemError(f"problem {text!r} is larger than any memory")
-    attributes = operation.check(shape, parts.attributes, text)
-    return Problem(operation.name, shape, chosen, attributes)
+        raise ProblemError(
+            f"problem {where!r} says {shown(given)} but the dtype asked for is {dtype}"
+        )
+    chosen = check_dtype((dtype or "f32") if given is None else given, operation)
+    shape = parse_shape(parts.shape, where)
+    attributes = operation.check(shape, parts.attributes, where)
+    problem = Problem(operation.name, shape, chosen, attributes)
+    if max(tensor.size for tensor in tensors(problem)) > _MAX_ELEMENTS:
+        raise ProblemError(f"problem {where!r} is larger than any memory")
+    return problem
 
 
 def check_dtype(dtype: str, operation: Operation) -> str:
     """The dtype, if the operation can be computed in it."""
     if dtype not in DTYPES or dtype not in operation.dtypes:
-        raise UsageError(
-            f"unknown dtype {dtype!r} for {operation.name}: choose {' or '.join(operation.dtypes)}"
-        )
+        known = " or ".join(operation.dtypes)
+        raise UsageError(f"unknown dtype {shown(dtype)!r} for {operation.name}: choose {known}")
     return dtype
 
 

@@ -33,6 +33,11 @@ def ratio_text(ratio: float, low: float, high: float) -> str:
     return f"{ratio:.2f}x [{low:.2f}, {high:.2f}]"
 
 
+def gain_text(ratio: float, low: float, high: float) -> str:
+    """``3.15 ±0.04``: half the width of the interval; a dash for what was not measured."""
+    return f"{ratio:.2f} ±{(high - low) / 2:.2f}" if isfinite(ratio) else "-"
+
+
 def percent_text(share: float | None) -> str:
     """``97 %``."""
     return "-" if share is None or not isfinite(share) else f"{100 * share:.0f} %"

@@ -5,73 +5,109 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich import box
+from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from skipjack.execute.statistics import Ratio
 from skipjack.report import screen
-from skipjack.report.numbers import percent_text, ratio_text, time_text
+from skipjack.report.numbers import gain_text, percent_text, time_text
 from skipjack.tuning.result import Outcome, TuneResult
 
-_WORDS = {
-    Outcome.BANKED: ("banked", "green"),
-    Outcome.KEPT: ("kept: the bank's entry still leads", "green"),
-    Outcome.RESERVED: ("reserved: gain within the noise", "yellow"),
-    Outcome.VENDOR: ("", "yellow"),
-    Outcome.FAILED: ("failed", "red"),
+_STYLES = {
+    Outcome.BANKED: "green",
+    Outcome.KEPT: "green",
+    Outcome.RESERVED: "yellow",
+    Outcome.VENDOR: "yellow",
+    Outcome.FAILED: "red",
 }
+_COLUMNS = (
+    "default",
+    "NumPy",
+    "tuned",
+    "spread",
+    "rate",
+    "of peak",
+    "x default",
+    "x NumPy",
+    "builds",
+    "runs",
+    "s",
+)
 
 
-def print_results(results: Sequence[TuneResult]) -> None:
-    """One row a problem, then the winners' configs and what went wrong."""
-    console = screen.out()
-    console.print(results_table(results))
+def print_results(results: Sequence[TuneResult], console: Console | None = None) -> None:
+    """One row a problem (or a block, where the screen is narrow), then configs and reasons."""
+    console = console or screen.out()
+    table = results_table(results)
+    if _width(table, console) <= console.width:
+        console.print(table)
+    else:
+        _print_blocks(results, console)
     for result in results:
-        if result.status is Outcome.FAILED:
-            console.print(Text(f"{result.problem.key}: {result.reason}", style="red"))
-            continue
-        ties = f" (and {len(result.ties)} ties)" if result.ties else ""
-        console.print(Text(f"{result.problem.key}: {result.solver} {result.best}{ties}"))
+        style = "red" if result.status is Outcome.FAILED else ""
+        for line in _remarks(result):
+            console.print(Text(line, style=style), soft_wrap=True)
+
+
+def _width(table: Table, console: Console) -> int:
+    """What the table needs so that nothing is cut."""
+    return Measurement.get(console, console.options.update(max_width=1000), table).maximum
 
 
 def results_table(results: Sequence[TuneResult]) -> Table:
     """The rows."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
     table.add_column("problem", no_wrap=True)
-    for name in ("default", "NumPy", "tuned", "spread", "rate", "of peak"):
+    for name in _COLUMNS:
         table.add_column(name, justify="right", no_wrap=True)
-    for name in ("gain over default", "gain over NumPy"):
-        table.add_column(name, no_wrap=True)
-    for name in ("builds/runs", "s"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("bank")
+    table.add_column("bank", no_wrap=True)
     for result in results:
-        table.add_row(*_row(result))
+        bank = Text(str(result.status), style=_STYLES[result.status])
+        table.add_row(result.problem.key, *_cells(result), bank)
     return table
 
 
-def _row(result: TuneResult) -> list[str | Text]:
-    words, style = _WORDS[result.status]
+def _print_blocks(results: Sequence[TuneResult], console: Console) -> None:
+    for result in results:
+        console.print(Text(f"{result.problem.key}: {result.status}", style=_STYLES[result.status]))
+        for name, cell in zip(_COLUMNS, _cells(result), strict=True):
+            console.print(Text(f"  {name:>9}  {cell}"))
+
+
+def _cells(result: TuneResult) -> list[str]:
+    counts = [str(result.builds), str(result.runs), f"{result.seconds:.1f}"]
     if result.status is Outcome.FAILED:
-        return [
-            result.problem.key,
-            *["-"] * 8,
-            f"{result.builds}/{result.runs}",
-            f"{result.seconds:.1f}",
-            Text(words, style=style),
-        ]
+        return [*["-"] * (len(_COLUMNS) - len(counts)), *counts]
     rate, unit = result.rate
-    over, numpy = result.speedup.default, result.speedup.vendor
     return [
-        result.problem.key,
         time_text(result.default_ns),
         time_text(result.vendor_ns),
         time_text(result.time_ns),
         f"{100 * result.spread:.1f} %",
         f"{rate:.1f} {unit}",
         percent_text(result.peak_share),
-        ratio_text(over.ratio, over.low, over.high),
-        ratio_text(numpy.ratio, numpy.low, numpy.high) if numpy else "-",
-        f"{result.builds}/{result.runs}",
-        f"{result.seconds:.1f}",
-        Text(words or result.reason, style=style),
+        _gain(result.speedup.default),
+        _gain(result.speedup.vendor),
+        *counts,
     ]
+
+
+def _gain(ratio: Ratio | None) -> str:
+    return gain_text(ratio.ratio, ratio.low, ratio.high) if ratio else "-"
+
+
+def _remarks(result: TuneResult) -> list[str]:
+    """The winner's config, libraries besides NumPy, and why it is not in the bank."""
+    key = result.problem.key
+    if result.status is Outcome.FAILED:
+        return [f"{key}: {result.reason}"]
+    ties = f", tied with {len(result.ties)} others" if result.ties else ""
+    lines = [f"{key}: {result.solver} {result.best}{ties}"]
+    for name, gain in result.speedup.vendors.items():
+        if name != "numpy":
+            lines.append(f"  {_gain(gain)} over {name}")
+    if result.reason:
+        lines.append(f"  {result.reason}")
+    return lines

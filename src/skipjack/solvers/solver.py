@@ -78,6 +78,10 @@ class Solver(Protocol):
 class BuildingSolver(Solver, Protocol):
     """A solver whose candidates are compiled ahead of running."""
 
+    def compiler(self) -> str:
+        """Name and version of what compiles; builds of another one are not used again."""
+        ...
+
     def lower(self, problem: Problem, device: Device, config: Config) -> Source:
         """The text to compile; pure and cheap."""
         ...

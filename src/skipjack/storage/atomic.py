@@ -9,17 +9,19 @@ from pathlib import Path
 from skipjack.storage.failure import write_failure
 
 
-def atomic_write(path: Path, data: bytes) -> None:
+def atomic_write(path: Path, data: bytes, *, durable: bool = True) -> None:
     """Replace `path` by `data`, on disk when this returns.
 
-    On any failure the old file is as it was and the temporary one is gone; the operating system's
-    errors become `StorageError`.
+    Without `durable` a power cut may leave the file damaged or missing: only for what can be made
+    again and is checked when read. On any failure the old file is as it was and the temporary one
+    is gone; the operating system's errors become `StorageError`.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
     try:
-        _write_durably(temporary, data)
+        _write(temporary, data, durable)
         temporary.replace(path)
-        _sync_directory(path.parent)
+        if durable:
+            _sync_directory(path.parent)
     except BaseException as error:
         temporary.unlink(missing_ok=True)
         if isinstance(error, OSError):
@@ -27,13 +29,14 @@ def atomic_write(path: Path, data: bytes) -> None:
         raise
 
 
-def _write_durably(path: Path, data: bytes) -> None:
+def _write(path: Path, data: bytes, durable: bool) -> None:
     with path.open("xb", buffering=0) as file:
         view = memoryview(data)
         while view:
             # A raw write may be short, notably just before a disk is full.
             view = view[file.write(view) :]
-        os.fsync(file.fileno())
+        if durable:
+            os.fsync(file.fileno())
 
 
 def _sync_directory(directory: Path) -> None:

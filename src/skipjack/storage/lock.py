@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -26,7 +27,8 @@ class FileLock:
 
     If another process holds it, `on_wait` is called once with a sentence that names the holder, and
     the wait lasts until the lock is free, `timeout_s` is over (`StorageError`), or Ctrl-C. The lock
-    is not re-entrant: a second `FileLock` on one path waits, in the same process too.
+    is not re-entrant: a second `FileLock` on one path waits, in the same process too. A `shared`
+    lock can be held by any user of the host, whoever made its file.
     """
 
     def __init__(
@@ -34,15 +36,17 @@ class FileLock:
         path: Path,
         on_wait: Callable[[str], None] | None = None,
         timeout_s: float | None = None,
+        shared: bool = False,
     ) -> None:
         self._path = path
+        self._mode = 0o666 if shared else 0o600
         self._on_wait = on_wait
         self._timeout_s = timeout_s
         self._descriptor: int | None = None
 
     def __enter__(self) -> FileLock:
         try:
-            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+            descriptor = _open(self._path, self._mode)
         except OSError as error:
             raise write_failure(self._path, error) from error
         try:
@@ -105,6 +109,22 @@ def _forget_all() -> None:
 
 
 os.register_at_fork(after_in_child=_forget_all)
+
+
+def _open(path: Path, mode: int) -> int:
+    """A descriptor of the file, which is made if it is not there."""
+    # Not O_CREAT at once: in a sticky directory the kernel refuses that for another user's file.
+    for flags in (os.O_RDWR, os.O_RDONLY):
+        with contextlib.suppress(FileNotFoundError, PermissionError):
+            # O_NOFOLLOW: where everybody may write, a link may lead anywhere.
+            return os.open(path, flags | os.O_NOFOLLOW)
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
+    except FileExistsError:
+        return os.open(path, os.O_RDONLY | os.O_NOFOLLOW)  # made just now by somebody else
+    with contextlib.suppress(PermissionError):
+        os.fchmod(descriptor, mode)  # whatever the umask took away
+    return descriptor
 
 
 def _try_lock(descriptor: int) -> bool:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from dataclasses import replace
 
 from skipjack.core.config import Config
 from skipjack.core.space import Space, Staged
 from skipjack.core.trial import Candidate
+from skipjack.errors import StorageError
 from skipjack.execute.build_pool import Build
 from skipjack.ledger import CandidateKey
 from skipjack.solvers.solver import BuildingSolver
 from skipjack.tuning.workshop import Workshop
+
+log = logging.getLogger(__name__)
 
 
 class BuildDesk:
@@ -59,10 +63,8 @@ class BuildDesk:
         return [self._ready.popleft() for _ in range(min(most, len(self._ready)))]
 
     def cancel(self) -> None:
-        """Drop all orders; what a worker has begun is waited for and thrown away."""
-        self._shop.pool.cancel_waiting()
-        while self._shop.pool.pending:
-            self._shop.pool.poll(0.1)
+        """Drop all orders, also those that a worker has begun."""
+        self._shop.pool.cancel()
         self._waiting.clear()
         self._ready.clear()
 
@@ -83,13 +85,19 @@ class BuildDesk:
         )
         if record is None or record.status.failed or not record.artifact_digest:
             return None
-        if record.artifact_digest not in self._shop.artifacts:
+        if record.compiler != self._solver.compiler():
+            return None
+        try:
+            data = self._shop.artifacts.get(record.artifact_digest)
+        except StorageError as error:
+            log.warning("building again: %s", error)
             return None
         slots = self._solver.slots(candidate.problem, self._shop.device, candidate.config)
         return Build(
             candidate,
             record.status,
             source_digest=record.source_digest,
+            artifact=data,
             artifact_digest=record.artifact_digest,
             symbol=record.symbol,
             abi=record.abi,

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from skipjack.core.config import Config
 from skipjack.core.objective import Objective
 from skipjack.core.problem import Problem
 from skipjack.core.trial import Candidate, Status, Trial
@@ -37,6 +38,8 @@ class Runner:
     time_ns: float = float("inf")
     spread: float = 0.0
     error_ratio: float = 0.0
+    blocks: list[Block] = field(default_factory=list)
+    """All that was timed of it, for those that were timed beside others again and again."""
     resources: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -49,7 +52,7 @@ class Contest:
         self._blocks: list[Block] = []
         self._block_number = 0
         self.runners: dict[str, Runner] = {}
-        """By the config's key."""
+        """By the candidate's key."""
         self.best: Runner | None = None
         self.builds = 0
         self.runs = 0
@@ -65,23 +68,26 @@ class Contest:
         digest = shop.keep(build)
         self.builds += not build.cached and build.status is Status.OK
         if build.source_digest:
-            shop.ledger.add_build(
-                BuildRecord(
-                    build.source_digest,
-                    shop.device.compat_key,
-                    build.status,
-                    artifact_digest=digest or None,
-                    symbol=build.symbol,
-                    abi=build.abi,
-                    reason=build.reason,
-                    seconds=build.seconds,
-                    resources=build.resources,
-                    compiler=build.compiler,
-                    target=build.target,
-                ),
-                CandidateKey.of(build.candidate, version),
-            )
+            key = CandidateKey.of(build.candidate, version)
+            shop.ledger.add_build(self._build_record(build, digest), key)
         return digest
+
+    def _build_record(self, build: Build, digest: str) -> BuildRecord:
+        compat = self._shop.device.compat_key
+        known = self._shop.ledger.find_source(build.source_digest, compat) if build.cached else None
+        return known or BuildRecord(
+            build.source_digest,
+            compat,
+            build.status,
+            artifact_digest=digest or None,
+            symbol=build.symbol,
+            abi=build.abi,
+            reason=build.reason,
+            seconds=build.seconds,
+            resources=build.resources,
+            compiler=build.compiler,
+            target=build.target,
+        )
 
     # running
 
@@ -121,8 +127,6 @@ class Contest:
 
     def add_vendor(self, name: str, version: int) -> Runner | Failure:
         """Take in a library's function; it is checked like everybody else."""
-        from skipjack.core.config import Config
-
         candidate = Candidate(self._problem, name, Config())
         kernel = self._shop.session.add(Loadable(vendor=name))
         runner = Runner(candidate, version, None, kernel)
@@ -146,6 +150,7 @@ class Contest:
         if not entered:
             return []
         field_ = {runner.kernel: runner for runner in entered}
+        everyone = {runner.kernel: runner for runner in [*entered, *self._along()]}
         blocks, failures = self.time(list(field_.values()), 1)
         first = {kernel: summarize(mine).time_ns for kernel, mine in blocks.items()}
         leader = min(first.values(), default=float("inf"))
@@ -168,7 +173,7 @@ class Contest:
                 results.append((runner, Trial(runner.candidate.config, status, reason=reason)))
                 continue
             results.append((runner, self._settle(runner, blocks[runner.kernel], scale)))
-        self._record(blocks, {r.kernel: r for r in [*entered, *self._along()]})
+        self._record(blocks, everyone)
         self._crown(entered)
         return results
 
@@ -185,7 +190,7 @@ class Contest:
         for failure in failures:
             # A kernel that crashes now and then is no winner, also if it led so far.
             if self.best and failure.kernel == self.best.kernel:
-                self.runners.pop(self.best.candidate.config.key, None)
+                self.runners.pop(self.best.candidate.key, None)
                 self.best = None
         by_kernel: dict[int, list[Block]] = {}
         for block in timed:
@@ -195,19 +200,22 @@ class Contest:
         return by_kernel, failures
 
     def _scale(self, blocks: Mapping[int, list[Block]]) -> float:
-        """How much slower the best so far ran just now than when it was first timed.
+        """How much slower than usual the best so far ran just now.
 
-        Dividing by it makes values of different batches comparable.
+        Dividing by it makes values of different batches comparable. What is usual is the median
+        of all its blocks: its first ones were probably lucky, or it would not lead.
         """
         if not self.best or self.best.kernel not in blocks:
             return 1.0
-        now = summarize(blocks[self.best.kernel]).time_ns
-        scale = now / self.best.time_ns
+        self.best.blocks += blocks[self.best.kernel]
+        self.best.time_ns = summarize(self.best.blocks).time_ns
+        scale = summarize(blocks[self.best.kernel]).time_ns / self.best.time_ns
         return min(max(scale, 1.0 / _MOST_DRIFT), _MOST_DRIFT)
 
     def _settle(self, runner: Runner, blocks: list[Block], scale: float) -> Trial:
         timing = summarize(blocks, best_sentinel(self._blocks))
         runner.time_ns, runner.spread = timing.time_ns / scale, timing.spread
+        runner.blocks = list(blocks)
         metrics = {
             "time_ns": runner.time_ns,
             "raw_time_ns": timing.time_ns,
@@ -215,7 +223,7 @@ class Contest:
             **runner.resources,
         }
         value = self._objective.value(metrics)
-        self.runners[runner.candidate.config.key] = runner
+        self.runners[runner.candidate.key] = runner
         return Trial(
             runner.candidate.config,
             Status.OK,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from skipjack.core.objective import Objective
 from skipjack.core.protocol import TimingProtocol
 from skipjack.core.study import Budget
+from skipjack.errors import UsageError
 
 DEFAULT_SECONDS = 5.0
 
@@ -46,3 +47,7 @@ class TuneOptions:
     objective: Objective = field(default_factory=Objective)
     protocol: TimingProtocol = field(default_factory=TimingProtocol)
     observer: Observer = _ignore
+
+    def __post_init__(self) -> None:
+        if self.seed < 0:
+            raise UsageError(f"seed {self.seed} is negative; give 0 or more")

@@ -16,11 +16,10 @@ _PROMISING = 16
 
 
 def starting_points(
-    problem: Problem, space: Space, solver: str, winners: list[Winner], incumbent: Config | None
+    problem: Problem, space: Space, solver: str, winners: list[Winner]
 ) -> tuple[Config, ...]:
-    """The incumbent, winners of the nearest known problems, then what analysis promises."""
-    found: list[Config] = [incumbent] if incumbent is not None else []
-    found += nearest_winners(problem, solver, winners)
+    """Winners of this and of the nearest known problems, then what analysis promises."""
+    found = nearest_winners(problem, solver, winners)
     if isinstance(space, Promising):
         found += space.promising(_PROMISING)
     distinct = {space.key(config): config for config in found if space.contains(config)}
@@ -31,7 +30,7 @@ def nearest_winners(problem: Problem, solver: str, winners: list[Winner]) -> lis
     """Configs of the nearest problems of this solver, nearest first."""
     ranked: list[tuple[float, str, Config]] = []
     for winner in winners:
-        if winner.solver != solver or winner.problem == problem.key:
+        if winner.solver != solver:
             continue
         try:
             other = parse(winner.problem)

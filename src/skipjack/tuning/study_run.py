@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from skipjack.core.config import Config
@@ -16,9 +17,11 @@ from skipjack.execute.session import Failure
 from skipjack.execute.statistics import summarize
 from skipjack.operations import arrays_bytes
 from skipjack.search import SearchContext, Searcher, choose, create
-from skipjack.solvers import solver_for, vendors_for
+from skipjack.solvers import find_solver, names, solver_for, vendors_for
+from skipjack.solvers.solver import BuildingSolver
 from skipjack.tuning.build_desk import BuildDesk
 from skipjack.tuning.contest import Contest, Runner
+from skipjack.tuning.interrupt import Interrupt
 from skipjack.tuning.options import Progress, TuneOptions
 from skipjack.tuning.seeds import starting_points
 from skipjack.tuning.workshop import Workshop
@@ -50,8 +53,11 @@ class Standing:
 class StudyRun:
     """The moving parts of a sitting. `search` runs it."""
 
-    def __init__(self, shop: Workshop, problem: Problem, options: TuneOptions) -> None:
+    def __init__(
+        self, shop: Workshop, problem: Problem, options: TuneOptions, interrupt: Interrupt
+    ) -> None:
         self.shop, self.problem, self.options = shop, problem, options
+        self._interrupt = interrupt
         self.started = time.monotonic()
         check_memory(problem, shop.device.memory_bytes)
         self.solver = solver_for(problem, shop.device, options.solver)
@@ -70,22 +76,23 @@ class StudyRun:
             options.objective,
             shop.protocol,
         )
+        self._default = Candidate(problem, self.solver.name, self.space.default())
         self.entry = shop.bank.lookup(problem.key, shop.device.class_key)
         self.searcher: Searcher
         self.trials: list[Trial] = []
-        self._asked = 0
+        self.incumbent: Candidate | None = None
 
     def search(self) -> Standing:
-        """Spend the budget; a Ctrl-C ends the search early and keeps what is known."""
+        """Spend the budget; an interrupt ends the search early and keeps what is known."""
         shop, ledger = self.shop, self.shop.ledger
         ledger.start_study(self.study, self.solver.version)
         if self.options.retune:
             ledger.forget_study(self.study.id)
         known = tuple(ledger.trials(self.study.id))
-        incumbent = self._incumbent_config()
+        self.incumbent = self._incumbent()
         winners = ledger.winners(self.problem.operation, shop.device.class_key)
         with shop.tracer.span("set up the search", "search"):
-            seeds = starting_points(self.problem, self.space, self.solver.name, winners, incumbent)
+            seeds = starting_points(self.problem, self.space, self.solver.name, winners)
             self.searcher = create(
                 self.study.searcher,
                 SearchContext(
@@ -94,42 +101,56 @@ class StudyRun:
             )
         self.contest = Contest(shop, self.problem, self.options.objective)
         self.desk = BuildDesk(shop, self.solver, self.space)
-        interrupted = False
-        try:
-            self._retime_known(known, incumbent)
-            self._spend()
-        except KeyboardInterrupt:
-            interrupted = True
-            log.warning("interrupted: finishing with what is known; Ctrl-C again stops at once")
+        self._retime_known(known)
+        self._spend()
         self.desk.cancel()
-        return self._finish(interrupted, incumbent)
+        return self._finish()
 
-    def _incumbent_config(self) -> Config | None:
+    def _incumbent(self) -> Candidate | None:
+        """What the bank holds, if it can still be built; vendors are timed in any case."""
         entry = self.entry
-        if entry is None or entry.solver != self.solver.name or self.options.retune:
+        if entry is None or entry.solver not in names():
             return None
+        solver = find_solver(entry.solver)
         config = Config(dict(entry.config))
-        same = entry.solver_version == self.solver.version and self.space.contains(config)
-        return config if same else None
+        if not isinstance(solver, BuildingSolver) or entry.solver_version != solver.version:
+            return None
+        if solver.refuses(self.problem, self.shop.device):
+            return None
+        if not solver.space(self.problem, self.shop.device).contains(config):
+            return None
+        return Candidate(self.problem, solver.name, config)
 
-    def _retime_known(self, known: tuple[Trial, ...], incumbent: Config | None) -> None:
-        """Times of another day do not compare: the old best and the default run again, first."""
-        old = {trial.config.key for trial in known}
+    def _retime_known(self, known: tuple[Trial, ...]) -> None:
+        """Times of another day do not compare: what led before runs again, first."""
         ranked = sorted((t for t in known if t.ok), key=lambda t: t.value or 0.0)
-        again = [self.space.default(), *([incumbent] if incumbent else [])]
-        again += [trial.config for trial in ranked[:3]]
-        distinct = {config.key: config for config in again if config.key in old}
-        for config in distinct.values():
-            self.desk.order(Candidate(self.problem, self.solver.name, config))
-        while self.desk.pending:
-            self.contest.enter(self.desk.collect(1.0, _BATCH), self.solver.version)
+        old = {trial.config for trial in known}
+        configs = [config for config in [self.space.default()] if config in old]
+        configs += [trial.config for trial in ranked[:3]]
+        again = [Candidate(self.problem, self.solver.name, config) for config in configs]
+        self._enter(self.desk, again, self.solver)
+        if self.incumbent is not None:
+            solver = solver_for(self.problem, self.shop.device, self.incumbent.solver)
+            desk = BuildDesk(self.shop, solver, solver.space(self.problem, self.shop.device))
+            self._enter(desk, [self.incumbent], solver)
+
+    def _enter(
+        self, desk: BuildDesk, candidates: Sequence[Candidate], solver: BuildingSolver
+    ) -> None:
+        """Build and time candidates that the searcher did not ask for."""
+        for candidate in dict.fromkeys(candidates):
+            if candidate.key not in self.contest.runners:
+                desk.order(candidate)
+        while desk.pending and not self._interrupt.requested:
+            self.contest.enter(desk.collect(1.0, _BATCH), solver.version)
 
     # the search itself
 
     def _spend(self) -> None:
         deadline = self._search_deadline()
         while True:
-            over = deadline is not None and time.monotonic() >= deadline
+            late = deadline is not None and time.monotonic() >= deadline
+            over = late or self._interrupt.requested
             if not over:
                 self._order_more()
             if over or not self.desk.pending:
@@ -168,7 +189,7 @@ class StudyRun:
 
     def report(self, phase: str) -> None:
         """Tell the observer where we stand."""
-        default = self.contest.runners.get(self.space.default().key)
+        default = self.contest.runners.get(self._default.key)
         self.options.observer(
             Progress(
                 self.problem.key,
@@ -185,7 +206,7 @@ class StudyRun:
 
     # the final
 
-    def _finish(self, interrupted: bool, incumbent: Config | None) -> Standing:
+    def _finish(self) -> Standing:
         contest = self.contest
         self.report("final")
         finalists = contest.finalists(_FINALISTS)
@@ -200,12 +221,12 @@ class StudyRun:
         return Standing(
             contest,
             winner,
-            contest.runners.get(self.space.default().key),
-            contest.runners.get(incumbent.key) if incumbent else None,
+            contest.runners.get(self._default.key),
+            contest.runners.get(self.incumbent.key) if self.incumbent else None,
             vendors,
             ties,
             self.trials,
-            interrupted,
+            self._interrupt.requested,
         )
 
     def _final(self, finalists: list[Runner]) -> tuple[Runner | None, tuple[Runner, ...]]:

@@ -11,6 +11,7 @@ from skipjack.core.problem import Problem
 from skipjack.core.study import Budget
 from skipjack.operations import parse
 from skipjack.settings import Settings, load_settings
+from skipjack.tuning.interrupt import watch_for_interrupt
 from skipjack.tuning.options import DEFAULT_SECONDS, TuneOptions
 from skipjack.tuning.result import TuneResult
 from skipjack.tuning.study_run import StudyRun
@@ -19,33 +20,35 @@ from skipjack.tuning.workshop import Workshop
 
 
 class Tuner:
-    """Holds the device and warm workers: ``with Tuner() as tuner: tuner.tune(problem)``."""
+    """Holds the device and warm workers: ``with Tuner() as tuner: tuner.tune(problem)``.
+
+    `say` is told what a person may have to wait for.
+    """
 
     def __init__(
         self,
         settings: Settings | None = None,
         device: Device | None = None,
-        on_wait: Callable[[str], None] | None = None,
+        say: Callable[[str], None] | None = None,
     ) -> None:
         self.settings = settings or load_settings()
         plugins.load(self.settings.plugins)
-        self.workshop = Workshop(self.settings, device, on_wait=on_wait)
+        self.workshop = Workshop(self.settings, device, say=say)
 
     def tune(self, problem: str | Problem, options: TuneOptions | None = None) -> TuneResult:
         """One sitting of one study."""
         asked = parse(problem) if isinstance(problem, str) else problem
-        run = StudyRun(self.workshop, asked, options or TuneOptions())
-        standing = run.search()
-        return conclude(run, standing)
-
-    def warm_up(self) -> Tuner:
-        """Have the workers started and the device's peaks known before the first problem."""
-        self.workshop.warm_up()
-        self.workshop.peaks()
-        return self
+        with watch_for_interrupt() as interrupt:
+            run = StudyRun(self.workshop, asked, options or TuneOptions(), interrupt)
+            return conclude(run, run.search())
 
     def __enter__(self) -> Tuner:
         self.workshop.__enter__()
+        try:
+            self.workshop.warm_up()
+        except BaseException:
+            self.workshop.close()
+            raise
         return self
 
     def __exit__(
@@ -54,7 +57,7 @@ class Tuner:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.workshop.__exit__(kind, error, trace)
+        self.workshop.close()
 
 
 def make_budget(trials: int | None, seconds: float | None) -> Budget:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from skipjack.bank import BankEntry
 from skipjack.core.config import Config
 from skipjack.core.device import Peaks
-from skipjack.execute.confirm import ALPHA, MIN_EFFECT, Confirmation, confirm
-from skipjack.execute.statistics import Ratio, Timing, summarize
+from skipjack.execute.confirm import ALPHA, LOOKS, MIN_EFFECT, Confirmation, confirm
+from skipjack.execute.statistics import Ratio, Timing, paired_ratio, summarize
 from skipjack.ledger import VerdictRecord
 from skipjack.operations import bytes_moved, get, tensors
 from skipjack.storage import timestamp, utc_now
@@ -59,10 +59,12 @@ class _Judged:
     def timing(self, runner: Runner) -> Timing:
         return summarize(self.confirmation.blocks[runner.kernel])
 
-    def gain(self, runner: Runner | None) -> Ratio:
-        if runner is None or runner.kernel == self.winner.kernel:
+    def gain(self, chosen: Runner, rival: Runner) -> Ratio:
+        """How much faster the chosen one is, from the blocks of the confirmation."""
+        if rival.kernel == chosen.kernel:
             return UNITY
-        return self.confirmation.gains.get(runner.kernel, UNITY)
+        blocks = self.confirmation.blocks
+        return paired_ratio(blocks[rival.kernel], blocks[chosen.kernel], 1.0 - ALPHA / len(LOOKS))
 
     def faster_vendor(self) -> str:
         """The fastest vendor's library that is confirmed faster than the winner, or nothing."""
@@ -87,35 +89,36 @@ class _Judged:
         return Outcome.KEPT if incumbent is not None else Outcome.RESERVED
 
     def chosen(self, outcome: Outcome) -> Runner:
-        """What a user should run: the winner, or the incumbent where nothing beat it."""
-        if outcome is Outcome.KEPT and self.standing.incumbent is not None:
-            return self.standing.incumbent
-        if outcome is Outcome.RESERVED and self.default is not None:
-            return self.default
+        """What a user should run: the winner, or what was used before where nothing beat it."""
+        if outcome is Outcome.KEPT and self._timed(self.standing.incumbent):
+            return self.standing.incumbent or self.winner
+        if outcome is Outcome.RESERVED:
+            return self._default_or(self.winner)
         return self.winner
 
     def result(self, outcome: Outcome, peaks: Peaks) -> TuneResult:
         run, problem = self.run, self.run.problem
         operation = get(problem.operation)
-        best = self.winner
+        best = self.chosen(outcome)
+        default = self._default_or(best)
         timing = self.timing(best)
-        times = {name: self.timing(r).time_ns for name, r in self._timed_vendors().items()}
-        default_ns = self.timing(self._default_or(best)).time_ns
+        vendors = {n: r for n, r in self.standing.vendors.items() if self._timed(r)}
+        times = {name: self.timing(r).time_ns for name, r in vendors.items()}
         now = time.monotonic()
         return TuneResult(
             problem=problem,
             device=run.shop.device.name,
-            solver=run.solver.name,
+            solver=best.candidate.solver,
             status=outcome,
             best=best.candidate.config,
             trials=self.standing.trials,
             speedup=Speedup(
-                self.gain(self.default),
-                {name: self.gain(r) for name, r in self._timed_vendors().items()},
+                self.gain(best, default),
+                {name: self.gain(best, r) for name, r in vendors.items()},
             ),
             time_ns=timing.time_ns,
             spread=timing.spread,
-            default_ns=default_ns,
+            default_ns=self.timing(default).time_ns,
             vendor_ns=times.get("numpy"),
             vendor_times_ns=times,
             builds=self.standing.contest.builds,
@@ -126,11 +129,18 @@ class _Judged:
             bytes_moved=bytes_moved(problem),
             peak_share=_share(run, timing.time_ns, peaks),
             operation_class=operation.operation_class,
-            ties=tuple(tie.candidate.config for tie in self.standing.ties),
+            ties=tuple(tie.candidate.config for tie in self._ties(best)),
             reason=self._reason(outcome),
             interrupted=self.standing.interrupted,
-            code=_code(run, self.chosen(outcome)),
+            code=_code(run, best),
         )
+
+    def _ties(self, best: Runner) -> list[Runner]:
+        """Those that could not be told from the winner; the winner too if it was not chosen."""
+        everyone = (
+            [self.winner, *self.standing.ties] if best is not self.winner else self.standing.ties
+        )
+        return [tie for tie in everyone if tie.kernel != best.kernel]
 
     def _default_or(self, other: Runner) -> Runner:
         default = self.default
@@ -139,14 +149,11 @@ class _Judged:
     def _timed(self, runner: Runner | None) -> bool:
         return runner is not None and runner.kernel in self.confirmation.blocks
 
-    def _timed_vendors(self) -> dict[str, Runner]:
-        return {name: r for name, r in self.standing.vendors.items() if self._timed(r)}
-
     def _reason(self, outcome: Outcome) -> str:
         if outcome is Outcome.VENDOR:
             return f"{self.faster_vendor()} is faster"
         if outcome is Outcome.RESERVED:
-            return f"the gain over the default is not confirmed to exceed {MIN_EFFECT:.0%}"
+            return f"no gain over the default is confirmed to exceed {MIN_EFFECT:.0%}"
         if outcome is Outcome.KEPT:
             return "nothing beat the config that the bank holds"
         return ""
@@ -227,11 +234,12 @@ def _write(run: StudyRun, result: TuneResult, judged: _Judged) -> None:
 def _entry(run: StudyRun, result: TuneResult, judged: _Judged, now: str) -> BankEntry:
     shop = run.shop
     vendor = judged.faster_vendor() if result.status is Outcome.VENDOR else ""
-    solver, version = (vendor, 1) if vendor else (run.solver.name, run.solver.version)
+    best = judged.chosen(result.status)
+    solver, version = (vendor, 1) if vendor else (result.solver, best.version)
     speedup = {"default": result.speedup.default.to_json()}
     if result.speedup.vendor:
         speedup["vendor"] = result.speedup.vendor.to_json()
-    timing = judged.timing(judged.winner)
+    timing = judged.timing(best)
     return BankEntry(
         problem=run.problem.key,
         device=shop.device.class_key,
@@ -252,7 +260,7 @@ def _entry(run: StudyRun, result: TuneResult, judged: _Judged, now: str) -> Bank
             "spread": round(timing.spread, 6),
             "protocol": shop.protocol.key,
             "study": run.study.id,
-            "artifact": "" if vendor else judged.winner.artifact_digest,
+            "artifact": "" if vendor else best.artifact_digest,
             "ties": [dict(config) for config in result.ties],
         },
         created=now,

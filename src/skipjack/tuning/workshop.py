@@ -34,14 +34,14 @@ class Workshop:
         settings: Settings,
         device: Device | None = None,
         protocol: TimingProtocol | None = None,
-        on_wait: Callable[[str], None] | None = None,
+        say: Callable[[str], None] | None = None,
     ) -> None:
         self.settings = settings
         self.device = device or cpu.detect()
         self.protocol = protocol or TimingProtocol(threads=self.device.units)
         self.tracer = Tracer()
         self.id = uuid.uuid4().hex[:12]
-        self._on_wait = on_wait or log.warning
+        self._say = say or log.info
         self._exits = contextlib.ExitStack()
 
     def __enter__(self) -> Workshop:
@@ -52,7 +52,7 @@ class Workshop:
             self.bank = Bank.open(directory)
             self.artifacts = ArtifactStore(directory / "artifacts")
             self.ledger.add_device(self.device)
-            exits.enter_context(device_lock(self.device, self._on_wait))
+            exits.enter_context(device_lock(self.device, self._say))
             self.pool = exits.enter_context(
                 BuildPool(self.settings.build_workers, self.device, directory)
             )
@@ -61,9 +61,11 @@ class Workshop:
         return self
 
     def warm_up(self) -> None:
-        """Wait until the workers are there; otherwise the first problem waits for them."""
+        """Wait until the workers are there and the device's peaks are known."""
+        if read_peaks(self.device, self.settings.user_dir) is None:
+            self._say(f"measuring the peaks of {self.device.name}, once")
+        self.peaks()
         self.pool.warm_up()
-        _ = self.session.pid
 
     def peaks(self) -> Peaks:
         """What the device can do at most; measured the first time."""
@@ -83,17 +85,21 @@ class Workshop:
         digest = hashlib.sha256(data).hexdigest()
         return Loadable(data, digest, build.symbol, build.abi, build.slots)
 
+    def close(self) -> None:
+        """End the workers, release the device, close the files."""
+        self._exits.close()
+
     def __exit__(
         self,
         kind: type[BaseException] | None,
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._exits.close()
+        self.close()
 
 
 def measured_peaks(
-    settings: Settings, *, again: bool = False, on_wait: Callable[[str], None] | None = None
+    settings: Settings, *, again: bool = False, say: Callable[[str], None] | None = None
 ) -> tuple[Device, Peaks]:
     """This machine's CPU and its peaks, measured now if they are not known."""
     device = cpu.detect()
@@ -102,7 +108,7 @@ def measured_peaks(
     if known:
         return device, known
     with (
-        device_lock(device, on_wait),
+        device_lock(device, say),
         RunSession(TimingProtocol(), timing_core(settings)) as session,
     ):
         return device, peaks_of(session, device, directory, again=again)

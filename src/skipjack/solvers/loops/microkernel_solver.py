@@ -46,19 +46,18 @@ class MicrokernelSolver:
                 Parameter("k_block", blocks, default=0, stage="run"),
             ],
             [f"rows * vectors + vectors + 1 <= {registers}"],
-            order=lambda config: _estimate(config, m, n, lanes),
+            order=lambda config: _estimate(config, _tile(config, problem.dtype, lanes), m, n),
         )
+
+    def compiler(self) -> str:
+        """LLVM."""
+        return llvm.compiler_version()
 
     def lower(self, problem: Problem, device: Device, config: Config) -> Source:
         """IR text of the tile and its driver; the shape does not enter."""
         lanes = device.vector_bytes // ITEM_BYTES[problem.dtype]
-        tile = Tile(
-            rows=int(config["rows"]),
-            vectors=int(config["vectors"]),
-            unroll=int(config["unroll"]),
-            vector=VectorType(problem.dtype, lanes),
-        )
-        return Source(generate(tile), target_of(device), llvm.compiler_version())
+        tile = _tile(config, problem.dtype, lanes)
+        return Source(generate(tile), target_of(device), self.compiler())
 
     def compile(self, source: Source) -> Blob:
         """Object code."""
@@ -71,11 +70,27 @@ class MicrokernelSolver:
         return ["a", "b", "out", m, n, k, k, n, n, *settings]
 
 
-def _estimate(config: Config, m: int, n: int, lanes: int) -> float:
-    """Relative time by arithmetic alone: wasted tile parts, loads per multiply-add, latency."""
-    rows, vectors = int(config["rows"]), int(config["vectors"])
-    waste = (-(-m // rows) * rows / m) * (-(-n // (vectors * lanes)) * vectors * lanes / n)
+def _tile(config: Config, dtype: str, lanes: int) -> Tile:
+    return Tile(
+        rows=int(config["rows"]),
+        vectors=int(config["vectors"]),
+        unroll=int(config["unroll"]),
+        vector=VectorType(dtype, lanes),
+    )
+
+
+def _estimate(config: Config, tile: Tile, m: int, n: int) -> float:
+    """Relative time by arithmetic alone: idle parts of tiles, loads per multiply-add, latency."""
+    rows, vectors = tile.rows, tile.vectors
+    edge_columns = tile.edge_vectors * tile.vector.lanes
+    covered = _covered(m, rows, tile.edge_rows) * _covered(n, tile.columns, edge_columns)
     loads = 1.0 + 0.15 * (rows + vectors) / (rows * vectors)
     latency = max(1.0, 10.0 / (rows * vectors))
     blocked = 0.002 * bool(config["k_block"]) + 0.001 * bool(config["columns_first"])
-    return waste * loads * latency + blocked + 0.0001 * int(config["unroll"])
+    return covered / (m * n) * loads * latency + blocked + 0.0001 * int(config["unroll"])
+
+
+def _covered(length: int, size: int, edge: int) -> int:
+    """What whole tiles and then edge tiles compute of a length, idle parts included."""
+    left = length % size
+    return length - left + -(-left // edge) * edge

@@ -32,13 +32,17 @@ class NestSolver:
         lanes = device.vector_bytes // ITEM_BYTES[problem.dtype]
         return ScheduleSpace(get(problem.operation).nest(problem), lanes, registers_of(device))
 
+    def compiler(self) -> str:
+        """LLVM."""
+        return llvm.compiler_version()
+
     def lower(self, problem: Problem, device: Device, config: Config) -> Source:
         """IR text of the nest under its schedule."""
         lanes = device.vector_bytes // ITEM_BYTES[problem.dtype]
         schedule = Schedule.parse(str(config["schedule"]))
         nest = get(problem.operation).nest(problem)
         text = generate(nest, schedule, problem.dtype, lanes)
-        return Source(text, target_of(device), llvm.compiler_version())
+        return Source(text, target_of(device), self.compiler())
 
     def compile(self, source: Source) -> Blob:
         """Object code."""

@@ -1,0 +1,90 @@
+"""Tuning a problem for the benchmark, with workers kept warm and nothing known beforehand."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from skipjack.bank import Bank
+from skipjack.core.problem import Problem
+from skipjack.ledger import Ledger
+from skipjack.storage import ArtifactStore
+from skipjack.tuning.options import TuneOptions
+from skipjack.tuning.result import Outcome, TuneResult
+from skipjack.tuning.tuner import Tuner, make_budget
+from skipjack.tuning.workshop import Workshop
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """A result and what it took."""
+
+    result: TuneResult
+    wall_seconds: float
+    build_ms: float
+    """Median over the builds of this study."""
+
+    def record(self) -> dict[str, Any]:
+        """For the result file."""
+        result = self.result
+        return {
+            "status": str(result.status),
+            "reason": result.reason,
+            "config": dict(result.best),
+            # An unconfirmed gain is not taken: one gets the default, so that is what is timed.
+            "timed": "default" if result.status is Outcome.RESERVED else "config",
+            "wall_seconds": round(self.wall_seconds, 3),
+            "trials": len(result.trials),
+            "failed": sum(trial.status.failed for trial in result.trials),
+            "builds": result.builds,
+            "runs": result.runs,
+            "build_ms": round(self.build_ms, 3),
+            "overhead": round(result.overhead, 4),
+        }
+
+
+def tune(tuner: Tuner, problem: Problem, solver: str, seconds: float, cold: bool = True) -> Tuned:
+    """Tune once. A cold tuning finds an empty ledger and bank, so no other shape helps it."""
+    options = TuneOptions(budget=make_budget(None, seconds), solver=solver)
+    with blank_memory(tuner.workshop) if cold else contextlib.nullcontext():
+        started = time.monotonic()
+        result = tuner.tune(problem, options)
+        wall = time.monotonic() - started
+        return Tuned(result, wall, _build_ms(tuner.workshop, started))
+
+
+@contextlib.contextmanager
+def blank_memory(shop: Workshop) -> Iterator[None]:
+    """Let a workshop remember nothing and keep nothing for a while; its workers stay.
+
+    The build workers look for known builds in the ledger they were started with, which nobody
+    writes to meanwhile.
+    """
+    kept = shop.ledger, shop.bank, shop.artifacts
+    with (
+        tempfile.TemporaryDirectory(prefix="skipjack-bench-") as name,
+        Ledger.open(Path(name)) as ledger,
+    ):
+        ledger.add_device(shop.device)
+        shop.ledger, shop.bank = ledger, Bank.open(Path(name))
+        shop.artifacts = ArtifactStore(Path(name) / "artifacts")
+        try:
+            yield
+        finally:
+            shop.ledger, shop.bank, shop.artifacts = kept
+
+
+def _build_ms(shop: Workshop, since: float) -> float:
+    """From the trace: builds that candidates share appear in the ledger again, at no time."""
+    spans = shop.tracer.spans
+    found = [
+        s.seconds * 1e3 for s in spans if s.track == "build" and s.start >= since and s.seconds
+    ]
+    return float(np.median(found)) if found else float("nan")

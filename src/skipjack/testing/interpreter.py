@@ -1,0 +1,70 @@
+"""What a nest computes, by NumPy and without a schedule: the reference for generated code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from skipjack.core.nest import Access, Accumulator, Affine, Call, Constant, Load, Nest, Scalar
+
+Array = npt.NDArray[Any]
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": np.divide,
+    "max": np.maximum,
+    "min": np.minimum,
+    "neg": np.negative,
+    "abs": np.abs,
+    "sqrt": np.sqrt,
+    "square": np.square,
+    "reciprocal": np.reciprocal,
+    "relu": lambda x: np.maximum(x, 0.0),
+}
+_REDUCTIONS: dict[str, Callable[..., Any]] = {"sum": np.sum, "max": np.max}
+
+
+def interpret(nest: Nest, inputs: Sequence[Array]) -> Array:
+    """The nest's output, in the precision of the inputs. All iterations are in memory at once."""
+    shape = tuple(extent for _, extent in nest.loops)
+    grid = dict(zip((name for name, _ in nest.loops), np.indices(shape, sparse=True), strict=True))
+    loaded = [
+        np.broadcast_to(array.reshape(access.tensor.shape)[_places(access, grid)], shape)
+        for access, array in zip(nest.inputs, inputs, strict=True)
+    ]
+    values = np.broadcast_to(_scalar(nest.body, loaded, None), shape)
+    axes = tuple(at for at, (name, _) in enumerate(nest.loops) if name in set(nest.reduction_loops))
+    if nest.reduction:
+        total = _REDUCTIONS[nest.reduction](values, axis=axes, keepdims=True)
+        values = _scalar(nest.epilogue, loaded, total)
+    out = np.full(nest.output.tensor.shape, np.nan, values.dtype)
+    out[_places(nest.output, grid)] = values.reshape(out[_places(nest.output, grid)].shape)
+    return out
+
+
+def _places(access: Access, grid: dict[str, Array]) -> tuple[Array, ...]:
+    return tuple(_index(at, grid) for at in access.indices)
+
+
+def _index(at: Affine, grid: dict[str, Array]) -> Array:
+    used = [grid[name] * factor for name, factor in at.terms if factor]
+    return np.asarray(sum(used, start=np.int64(at.constant)))
+
+
+def _scalar(scalar: Scalar, loaded: Sequence[Array], total: Array | None) -> Array:
+    match scalar:
+        case Load(operand):
+            return loaded[operand]
+        case Constant(value):
+            return np.asarray(value)
+        case Accumulator():
+            if total is None:
+                raise ValueError("an accumulator outside of an epilogue")
+            return total
+        case Call(name, arguments):
+            result: Array = _FUNCTIONS[name](*(_scalar(part, loaded, total) for part in arguments))
+            return result

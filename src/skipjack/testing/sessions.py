@@ -1,0 +1,61 @@
+"""A run session without a device: kernels of known cost, noise and drift, all from one seed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from skipjack.core.trial import Status
+from skipjack.execute.session import Failure
+from skipjack.execute.statistics import Block
+
+_SENTINEL_NS = 1000.0
+
+
+@dataclass
+class NullSession:
+    """Times kernels as `RunSession.time` does, by drawing from what is known about them.
+
+    `noise` is the relative spread of a sample, `drift` that of the machine's speed, which all
+    kernels of a round share. A round is disturbed with probability `disturbance`: everything in it
+    takes half as long again, and its blocks say so.
+    """
+
+    costs_ns: Mapping[int, float]
+    rng: np.random.Generator
+    noise: float = 0.01
+    drift: float = 0.0
+    disturbance: float = 0.0
+    samples: int = 4
+    failing: frozenset[int] = frozenset()
+    rounds: int = field(default=0, init=False)
+    """How many rounds were timed so far."""
+
+    def time(self, kernels: Sequence[int], blocks: int) -> tuple[list[Block], list[Failure]]:
+        """Interleaved blocks of these kernels."""
+        failures = [
+            Failure(kernel, Status.CRASH, "this session has a hole here")
+            for kernel in kernels
+            if kernel in self.failing
+        ]
+        there = [kernel for kernel in kernels if kernel not in self.failing]
+        timed: list[Block] = []
+        for round_ in range(blocks):
+            timed += self._round(there, round_)
+        return timed, failures
+
+    def _round(self, kernels: Sequence[int], round_: int) -> list[Block]:
+        self.rounds += 1
+        disturbed = bool(self.rng.random() < self.disturbance)
+        speed = float(np.exp(self.rng.normal(0.0, self.drift))) * (1.5 if disturbed else 1.0)
+        sentinel = (_SENTINEL_NS, _SENTINEL_NS * (1.5 if disturbed else 1.0))
+        return [
+            Block(kernel, round_, 1, self._samples(kernel, speed), sentinel, disturbed)
+            for kernel in kernels
+        ]
+
+    def _samples(self, kernel: int, speed: float) -> tuple[float, ...]:
+        noise = np.exp(self.rng.normal(0.0, self.noise, self.samples))
+        return tuple((self.costs_ns[kernel] * speed * noise).tolist())

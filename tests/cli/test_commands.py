@@ -1,0 +1,200 @@
+"""Every command as a user types it: what it prints, what it returns, what it writes."""
+
+import json
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from processes import command
+
+Skipjack = Callable[..., subprocess.CompletedProcess[str]]
+
+COMMANDS = (
+    *("tune", "device", "doctor", "bank", "ledger"),
+    *("bank list", "bank show", "bank rebuild", "bank merge"),
+    *("ledger show", "ledger summary", "ledger merge"),
+)
+QUICK = ("--budget", "3")
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """An environment in which one problem was tuned."""
+    home = tmp_path_factory.mktemp("home")
+    (home / "scratch").mkdir()
+    environment = {
+        **os.environ,
+        "SKIPJACK_USER_DB_PATH": str(home / "user"),
+        "SKIPJACK_BUILD_WORKERS": "1",
+        "TMPDIR": str(home / "scratch"),
+    }
+    done = run(environment, "tune", "matmul:32x32x32", "--budget", "8", "--json")
+    assert done.returncode == 0, done.stderr
+    environment["TUNED"] = done.stdout
+    yield environment
+
+
+def run(environment: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command(words), env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+@pytest.mark.parametrize("words", ["", *COMMANDS])
+def test_help_shows_examples_one_a_line(words: str, skipjack: Skipjack) -> None:
+    done = skipjack(*words.split(), "--help")
+    assert done.returncode == 0
+    lines = done.stdout.splitlines()
+    start = next(n for n, line in enumerate(lines) if line.strip() in ("Example:", "Examples:"))
+    shown = [line.strip() for line in lines[start + 1 :] if line.strip()]
+    assert shown
+    assert all(line.startswith(f"skipjack {words}".strip()) for line in shown)
+
+
+def test_the_version_is_shown(skipjack: Skipjack) -> None:
+    import skipjack as package
+
+    assert skipjack("--version").stdout.split() == ["skipjack", package.__version__]
+
+
+def test_json_of_a_tuning_has_every_field(tuned: dict[str, str]) -> None:
+    (line,) = tuned["TUNED"].splitlines()
+    record = json.loads(line)
+    assert record["format"] == 1
+    assert record["problem"] == "matmul:32x32x32:f32"
+    assert record["solver"] == "nest"
+    assert record["config"]
+    assert record["status"] in ("banked", "reserved", "vendor")
+    assert record["device"].endswith("/1")
+    assert record["speedup"] == record["speedups"]["default"]["ratio"]
+    for field in ("time_ns", "default_ns", "vendor_ns", "speedup", "runs", "seconds"):
+        assert record[field] > 0, field
+    assert 0 < record["builds"] <= 8
+
+
+def test_a_tuning_shows_a_table(tuned: dict[str, str]) -> None:
+    done = run(tuned, "tune", "matmul:32x32x32", *QUICK)
+    assert done.returncode == 0
+    assert "matmul:32x32x32:f32" in done.stdout
+    assert "GFLOP/s" in done.stdout
+    assert not done.stderr
+
+
+def test_every_option_of_tune_together(tuned: dict[str, str], tmp_path: Path) -> None:
+    trace = tmp_path / "trace.json"
+    arch = json.loads(tuned["TUNED"])["device"]
+    words = ["add:8", "--dtype", "f64", "--budget", "4", "--seconds", "1", "--searcher", "random"]
+    words += ["--seed", "3", "--solver", "nest", "--retune", "--device", arch, "--json"]
+    done = run(tuned, "tune", *words, "--trace", str(trace), "--plugin", "json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["problem"] == "add:8:f64"
+    events = json.loads(trace.read_text())["traceEvents"]
+    spans = [event for event in events if event["ph"] == "X"]
+    assert {"build", "run"} <= {event["cat"] for event in spans}
+    assert all(event["dur"] >= 0 and event["ts"] >= 0 for event in spans)
+    assert {event["tid"] for event in spans} <= {e["tid"] for e in events if e["ph"] == "M"}
+
+
+def test_problems_come_from_a_file_and_from_stdin(skipjack: Skipjack, tmp_path: Path) -> None:
+    listed = tmp_path / "problems.txt"
+    listed.write_text("# what we run\n\nadd:8   # small\n  neg:8\nadd:8:f32\n")
+    done = skipjack("tune", "-f", str(listed), "abs:8", *QUICK, "--json")
+    assert done.returncode == 0, done.stderr
+    problems = [json.loads(line)["problem"] for line in done.stdout.splitlines()]
+    assert problems == ["abs:8:f32", "add:8:f32", "neg:8:f32"]
+    done = skipjack("tune", "-f", "-", *QUICK, "--json", input="add:9\n")
+    assert json.loads(done.stdout)["problem"] == "add:9:f32"
+
+
+def test_the_bank_is_listed_shown_rebuilt_and_merged(
+    tuned: dict[str, str], skipjack: Skipjack, user_dir: Path
+) -> None:
+    listed = run(tuned, "bank", "list", "--json")
+    entries = [json.loads(line) for line in listed.stdout.splitlines()]
+    assert "matmul:32x32x32:f32" in [entry["problem"] for entry in entries]
+    assert "matmul:32x32x32" in run(tuned, "bank", "list").stdout
+    shown = run(tuned, "bank", "show", "matmul:32x32x32")
+    assert entries[0]["device_name"] in shown.stdout
+    bank = Path(tuned["SKIPJACK_USER_DB_PATH"]) / "bank.jsonl"
+    before = bank.read_bytes()
+    rebuilt = json.loads(run(tuned, "bank", "rebuild", "--json").stdout)
+    assert rebuilt == {"format": 1, "entries": len(entries)}
+    assert bank.read_bytes() == before
+    for expected in (len(entries), 0):
+        merged = skipjack("bank", "merge", str(bank), "--json")
+        assert json.loads(merged.stdout) == {"format": 1, "changed": expected}
+    assert (user_dir / "bank.jsonl").read_bytes() == before
+
+
+def test_the_ledger_is_shown_counted_and_merged(tuned: dict[str, str], skipjack: Skipjack) -> None:
+    shown = run(tuned, "ledger", "show", "matmul:32x32x32", "--limit", "2")
+    assert shown.returncode == 0
+    assert "schedule" in shown.stdout
+    records = run(tuned, "ledger", "show", "matmul:32x32x32", "--json").stdout.splitlines()
+    assert all(json.loads(record) for record in records)
+    summary = json.loads(run(tuned, "ledger", "summary", "--json").stdout)
+    assert summary["format"] == 1
+    assert summary["builds"] > 0
+    assert "measurements" in run(tuned, "ledger", "summary").stdout
+    ledger = Path(tuned["SKIPJACK_USER_DB_PATH"]) / "ledger.sqlite"
+    first, second = (skipjack("ledger", "merge", str(ledger), "--json") for _ in range(2))
+    assert json.loads(first.stdout)["rows"] > 0
+    assert json.loads(second.stdout) == {"format": 1, "rows": 0}
+
+
+def test_the_device_is_described(tuned: dict[str, str]) -> None:
+    record = json.loads(run(tuned, "device", "--json").stdout)
+    assert record["format"] == 1
+    assert f"{record['arch']}/{record['num_cu']}" == json.loads(tuned["TUNED"])["device"]
+    assert record["arch"] in run(tuned, "device").stdout
+
+
+def test_the_doctor_finds_nothing_bad(tuned: dict[str, str]) -> None:
+    done = run(tuned, "doctor", "--json")
+    findings = [json.loads(line) for line in done.stdout.splitlines()]
+    assert findings
+    assert done.returncode == any(finding["level"] == "bad" for finding in findings)
+    assert run(tuned, "doctor").stdout
+
+
+def test_the_log_level_comes_from_the_option_or_the_environment(
+    tuned: dict[str, str], tmp_path: Path
+) -> None:
+    plugin = tmp_path / "talks.py"
+    plugin.write_text("import logging\nlogging.getLogger('talks').info('heard')\nraise OSError\n")
+    for words, variable, heard in (
+        ([], "", False),
+        ([], "info", True),
+        (["--log-level", "debug"], "error", True),
+        (["--log-level", "error"], "info", False),
+    ):
+        environment = {**tuned, "SKIPJACK_LOG_LEVEL": variable}
+        done = run(environment, *words, "tune", "add:8", "--plugin", str(plugin))
+        assert done.returncode == 2
+        assert ("skipjack: INFO: heard" in done.stderr.splitlines()) == heard
+
+
+def test_a_closed_pipe_is_no_traceback(tuned: dict[str, str]) -> None:
+    words = " ".join(command(["bank", "list", "--json"]))
+    done = subprocess.run(
+        ["bash", "-c", f"{words} | true"], env=tuned, capture_output=True, text=True, check=False
+    )
+    assert "Traceback" not in done.stderr
+    assert "Exception" not in done.stderr
+
+
+def test_output_that_cannot_be_written_is_one_sentence(tuned: dict[str, str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            command(["bank", "list", "--json"]),
+            env=tuned,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == ["skipjack: No space left on device"]

@@ -1,0 +1,74 @@
+"""Places of a test's own: a user directory, and a temporary directory with its own device lock."""
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from processes import command, gone, workers_of
+from skipjack import plugins
+from skipjack.core.problem import Problem
+from skipjack.operations import parse
+
+Skipjack = Callable[..., subprocess.CompletedProcess[str]]
+
+
+ROGUE = Path(__file__).with_name("rogue.py")
+
+
+@pytest.fixture(scope="module")
+def rogue_everywhere() -> Iterator[Path]:
+    """The rogue solver, loaded here and in every worker that is started from now on."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(plugins.VARIABLE, "")
+        plugins.load((str(ROGUE),))
+        patch.setenv(plugins.VARIABLE, str(ROGUE))
+        yield ROGUE
+
+
+@pytest.fixture
+def rogue(rogue_everywhere: Path) -> Problem:
+    """A problem that the rogue solver solves; 60 floats end 16 bytes before the guard page."""
+    return parse("rogue:60")
+
+
+@pytest.fixture
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The temporary directory of this process and of those it starts; device locks lie there."""
+    place = tmp_path / "scratch"
+    place.mkdir()
+    monkeypatch.setenv("TMPDIR", str(place))
+    monkeypatch.setattr(tempfile, "tempdir", str(place))
+    return place
+
+
+@pytest.fixture
+def user_dir(tmp_path: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where ledger and bank of this test lie."""
+    place = tmp_path / "user"
+    monkeypatch.setenv("SKIPJACK_USER_DB_PATH", str(place))
+    monkeypatch.setenv("SKIPJACK_BUILD_WORKERS", "1")
+    return place
+
+
+@pytest.fixture
+def skipjack(user_dir: Path) -> Skipjack:
+    """Runs ``skipjack`` as a user would."""
+
+    def run(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(  # type: ignore[call-overload, no-any-return]
+            command(arguments), capture_output=True, text=True, timeout=120, check=False, **options
+        )
+
+    return run
+
+
+@pytest.fixture
+def children() -> Iterator[Callable[[], set[int]]]:
+    """Lists the workers that this process started in this test; none may be left at the end."""
+    before = workers_of(os.getpid())
+    yield lambda: workers_of(os.getpid()) - before
+    assert gone(workers_of(os.getpid()) - before)

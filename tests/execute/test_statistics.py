@@ -1,0 +1,107 @@
+"""Medians, intervals and paired ratios on blocks whose truth is known."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from skipjack.execute.statistics import (
+    Block,
+    Ratio,
+    median_interval,
+    paired_logs,
+    paired_ratio,
+    summarize,
+    undisturbed,
+)
+from skipjack.testing.sessions import NullSession
+
+
+def block(
+    time_ns: float, round_: int = 0, disturbed: bool = False, sentinel_ns: float = 1000.0
+) -> Block:
+    return Block(1, round_, 1, (time_ns, time_ns, time_ns), (1000.0, sentinel_ns), disturbed)
+
+
+def timed(session: NullSession, kernel: int, blocks: list[Block]) -> list[Block]:
+    return [block for block in blocks if block.kernel == kernel]
+
+
+@pytest.mark.parametrize("confidence", [0.9, 0.99])
+@pytest.mark.parametrize("count", [10, 41])
+def test_an_interval_covers_the_median_as_often_as_it_says(confidence: float, count: int) -> None:
+    rng = np.random.default_rng(1)
+    truth = np.log(2.0)  # the median of an exponential distribution, which is far from normal
+    repeats = 2000
+    covered = 0
+    for _ in range(repeats):
+        low, high = median_interval(rng.exponential(size=count).tolist(), confidence)
+        covered += low <= truth <= high
+    slack = 3 * (confidence * (1 - confidence) / repeats) ** 0.5
+    assert covered / repeats >= confidence - slack
+
+
+def test_more_values_narrow_the_interval() -> None:
+    rng = np.random.default_rng(2)
+    values = rng.normal(size=400).tolist()
+    few, many = (median_interval(values[:count], 0.99) for count in (20, 400))
+    assert many[1] - many[0] < few[1] - few[0]
+
+
+def test_too_few_values_span_all_and_are_called_unsupported() -> None:
+    assert median_interval([3.0, 1.0, 2.0], 0.99) == (1.0, 3.0)
+    assert not Ratio(1.0, 1.0, 1.0, confidence=0.99, pairs=7).supported
+    assert Ratio(1.0, 1.0, 1.0, confidence=0.99, pairs=8).supported
+
+
+def test_a_pair_sees_two_percent_through_a_drift_of_thirty() -> None:
+    session = NullSession({1: 1020.0, 2: 1000.0}, np.random.default_rng(3), noise=0.005, drift=0.3)
+    blocks, _ = session.time([1, 2], 40)
+    slower, faster = timed(session, 1, blocks), timed(session, 2, blocks)
+    ratio = paired_ratio(slower, faster)
+    assert 1.01 < ratio.low < 1.02 < ratio.high < 1.03
+    alone = summarize(slower)
+    assert alone.spread > 0.2, "each alone is lost in the drift"
+
+
+def test_pairs_are_of_one_round() -> None:
+    slower = [block(200.0, round_) for round_ in range(3)]
+    faster = [block(100.0, round_) for round_ in (1, 2, 7)]
+    assert paired_logs(slower, faster) == pytest.approx([np.log(2)] * 2)
+
+
+def test_disturbed_blocks_are_set_aside_and_counted() -> None:
+    blocks = [
+        block(100.0),
+        block(100.0),
+        block(500.0, disturbed=True),
+        block(300.0, 0, False, 1100),
+    ]
+    timing = summarize(blocks)
+    assert timing.time_ns == 100.0
+    assert timing.samples == 6
+    assert timing.set_aside == 6
+    assert undisturbed(blocks) == blocks[:2]
+
+
+def test_where_all_is_disturbed_all_is_believed() -> None:
+    blocks = [block(100.0, disturbed=True), block(120.0, disturbed=True)]
+    timing = summarize(blocks)
+    assert timing.time_ns == 110.0
+    assert timing.set_aside == 0
+
+
+def test_a_pair_with_a_disturbed_half_is_left_out_unless_most_are() -> None:
+    slower = [block(200.0, round_) for round_ in range(4)]
+    faster = [block(100.0, round_) for round_ in range(4)]
+    one = [replace(faster[0], disturbed=True, samples_ns=(900.0,)), *faster[1:]]
+    assert len(paired_logs(slower, one)) == 3
+    most = [replace(each, disturbed=True) for each in faster[:3]] + faster[3:]
+    assert len(paired_logs(slower, most)) == 4
+
+
+def test_what_is_not_known_is_null_in_json() -> None:
+    nan = float("nan")
+    text = json.dumps(Ratio(nan, nan, float("inf")).to_json(), allow_nan=False)
+    assert json.loads(text)["ratio"] is None

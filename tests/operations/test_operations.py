@@ -1,0 +1,87 @@
+"""What every operation says about itself fits together."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from skipjack.core.problem import DTYPES
+from skipjack.errors import ProblemError
+from skipjack.operations import arrays_bytes, bytes_moved, get, names, parse, register, tensors
+from skipjack.operations.elementwise import Elementwise
+from skipjack.testing.interpreter import interpret
+
+SHAPES = {
+    "matmul": ("5x7x3", "1x1x1"),
+    "sum": ("4x5", "4x5/axis=0", "4x5x6/axis=0,2", "4x5x6/axis=1", "9"),
+    "max": ("4x5", "4x5/axis=0", "4x5x6/axis=0,2", "4x5x6/axis=1", "9"),
+    "mean": ("4x5", "4x5/axis=0", "4x5x6/axis=0,2", "4x5x6/axis=1", "9"),
+}
+
+
+@pytest.mark.parametrize("name", names())
+def test_the_nest_means_what_the_reference_computes(name: str) -> None:
+    rng = np.random.default_rng(0)
+    operation = get(name)
+    for shape in SHAPES.get(name, ("7", "3x4x5")):
+        problem = parse(f"{name}:{shape}:f64")
+        inputs = [rng.uniform(*operation.domain, t.shape) for t in operation.inputs(problem)]
+        named = {t.name: x for t, x in zip(operation.inputs(problem), inputs, strict=True)}
+        by_nest = interpret(operation.nest(problem), inputs)
+        reference = operation.reference(problem, named)
+        assert reference.shape == operation.output(problem).shape
+        np.testing.assert_allclose(
+            by_nest.reshape(reference.shape), reference, rtol=1e-13, atol=1e-14
+        )
+
+
+@pytest.mark.parametrize("name", names())
+def test_errors_are_scaled_by_something_positive(name: str) -> None:
+    operation = get(name)
+    problem = parse(f"{name}:{SHAPES.get(name, ('3x4x5',))[0]}")
+    rng = np.random.default_rng(1)
+    drawn = {t.name: rng.uniform(*operation.domain, t.shape) for t in operation.inputs(problem)}
+    scale = operation.magnitude(problem, drawn)
+    assert scale.shape == operation.output(problem).shape
+    assert (scale >= np.abs(operation.reference(problem, drawn)) * (1 - 1e-12)).all()
+    assert operation.tolerance(problem).factor >= 1.0
+
+
+@pytest.mark.parametrize("name", names())
+def test_the_example_of_an_operation_parses_in_all_its_dtypes(name: str) -> None:
+    operation = get(name)
+    assert set(operation.dtypes) <= set(DTYPES)
+    for dtype in operation.dtypes:
+        problem = parse(operation.example, dtype)
+        assert problem.operation == name
+        assert operation.flops(problem) > 0
+    assert operation.operation_class == ("cube" if name == "matmul" else "vector")
+
+
+def test_traffic_counts_every_tensor_once() -> None:
+    problem = parse("matmul:2x3x4:f64")
+    assert [tensor.shape for tensor in tensors(problem)] == [(2, 4), (4, 3), (2, 3)]
+    assert bytes_moved(problem) == (8 + 12 + 6) * 8
+    assert arrays_bytes(problem) > 2 * bytes_moved(problem)
+
+
+def test_a_projection_of_matmul_is_the_projection_of_its_reference() -> None:
+    operation, problem = get("matmul"), parse("matmul:6x5x4:f64")
+    rng = np.random.default_rng(2)
+    drawn = {t.name: rng.uniform(-1, 1, t.shape) for t in operation.inputs(problem)}
+    vector = rng.choice([-1.0, 1.0], 5)
+    exact, scale = operation.project(problem, drawn, vector)  # type: ignore[attr-defined]
+    full = operation.reference(problem, drawn)
+    np.testing.assert_allclose(exact, full @ vector, atol=1e-13)
+    assert (scale >= np.abs(exact)).all()
+    rows, _ = operation.sampled_rows(problem, drawn, np.array([1, 4]))  # type: ignore[attr-defined]
+    np.testing.assert_allclose(rows, full[[1, 4]], atol=1e-13)
+
+
+def test_an_operation_that_was_added_starts_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("skipjack.operations.registry._known", {})
+    with pytest.raises(ProblemError, match="unknown operation 'double'"):
+        parse("double:4")
+    register(Elementwise("double", np.add, 2, step="add"))
+    assert names() == ["double"]
+    assert parse("double:4").key == "double:4:f32"

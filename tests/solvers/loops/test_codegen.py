@@ -1,0 +1,247 @@
+"""Generated code computes its nest under every schedule."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, note, settings
+from hypothesis import strategies as st
+
+from skipjack.core.device import Device
+from skipjack.core.nest import Access, Call, Load, Nest, Tensor, index
+from skipjack.core.problem import DTYPES
+from skipjack.native import llvm
+from skipjack.native.cpu import detect, target_of
+from skipjack.operations import get, names, parse
+from skipjack.solvers.loops.codegen import generate
+from skipjack.solvers.loops.schedule import Schedule, check
+from skipjack.solvers.loops.schedule_space import ScheduleSpace
+from skipjack.testing import nests
+from skipjack.testing.interpreter import interpret
+
+Array = npt.NDArray[Any]
+Runner = Callable[..., Array]
+SIZE = st.integers(1, 40)
+
+NESTS = st.one_of(
+    st.builds(nests.matmul_nest, SIZE, SIZE, SIZE),
+    st.builds(nests.matmul_transposed_nest, SIZE, SIZE, SIZE),
+    st.builds(nests.conv1d_nest, st.integers(1, 90), st.integers(1, 20)),
+    st.builds(nests.transpose_nest, SIZE, SIZE),
+    st.builds(nests.bias_nest, SIZE, SIZE),
+    st.builds(nests.add_nest, st.integers(1, 200)),
+    st.builds(nests.sum_nest, SIZE, SIZE, st.sampled_from((0, 1))),
+)
+SMALL_SHAPES = {
+    "matmul": ("7x19x11", "1x1x1", "3x33x2"),
+    "sum": ("13x17/axis=1", "13x17/axis=0", "5x7x3/axis=0,2", "37"),
+    "max": ("13x17/axis=1", "13x17/axis=0", "5x7x3/axis=1", "1"),
+    "mean": ("13x17/axis=1", "13x17/axis=0", "5x7x3/axis=0,2", "37"),
+}
+
+
+def draw_inputs(nest: Nest, dtype: str, rng: np.random.Generator) -> list[Array]:
+    shapes = [access.tensor.shape for access in nest.inputs]
+    return [rng.uniform(0.5, 1.5, shape).astype(DTYPES[dtype]) for shape in shapes]
+
+
+def draw_schedule(space: ScheduleSpace, rng: np.random.Generator, steps: int) -> str:
+    """A promising or random schedule, and a walk from it."""
+    promising = space.promising(6)
+    at_random = rng.random() < 0.6
+    config = space.sample(rng) if at_random else promising[rng.integers(len(promising))]
+    for _ in range(steps):
+        near = space.neighbours(config)
+        config = near[rng.integers(len(near))] if near else config
+    return str(config["schedule"])
+
+
+def agree(
+    run_ir: Runner, nest: Nest, schedule: str, dtype: str, lanes: int, inputs: list[Array]
+) -> None:
+    """The code under this schedule gives what the nest means."""
+    check(Schedule.parse(schedule), nest)
+    text = generate(nest, Schedule.parse(schedule), dtype, lanes)
+    result = run_ir(text, dtype, inputs, nest.output.tensor.shape)
+    with np.errstate(invalid="ignore", over="ignore"):
+        expected = interpret(nest, [array.astype(np.float64) for array in inputs])
+    # Inputs are near 1, so that results grow with the length of a reduction, and errors too.
+    rtol = 64 * float(np.finfo(DTYPES[dtype]).eps)
+    np.testing.assert_allclose(result, expected, rtol=rtol, atol=rtol)
+
+
+@settings(max_examples=250, derandomize=True, deadline=None)
+@given(
+    nest=NESTS,
+    dtype=st.sampled_from(("f32", "f64")),
+    lanes=st.sampled_from((4, 8, 16)),
+    registers=st.sampled_from((16, 32)),
+    threads=st.sampled_from((1, 4)),
+    steps=st.integers(0, 6),
+    seed=st.integers(0, 2**32),
+)
+def test_every_schedule_of_a_nest_computes_the_nest(
+    run_ir: Runner,
+    nest: Nest,
+    dtype: str,
+    lanes: int,
+    registers: int,
+    threads: int,
+    steps: int,
+    seed: int,
+) -> None:
+    rng = np.random.default_rng(seed)
+    schedule = draw_schedule(ScheduleSpace(nest, lanes, registers, 128, threads), rng, steps)
+    note(f"{nest.loops} under '{schedule}'")
+    agree(run_ir, nest, schedule, dtype, lanes, draw_inputs(nest, dtype, rng))
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("name", names())
+def test_every_operation_is_right_under_random_schedules(
+    run_ir: Runner, name: str, dtype: str
+) -> None:
+    rng = np.random.default_rng(1)
+    for shape in SMALL_SHAPES.get(name, ("3x37", "19")):
+        nest = get(name).nest(parse(f"{name}:{shape}:{dtype}"))
+        for lanes in (4, 16):
+            schedule = draw_schedule(ScheduleSpace(nest, lanes, max_unrolled=64), rng, 2)
+            agree(run_ir, nest, schedule, dtype, lanes, draw_inputs(nest, dtype, rng))
+
+
+@pytest.mark.parametrize(
+    ("schedule", "why"),
+    [
+        ("m:6 n:32 k m/u n/v", "the vectorised loop innermost"),
+        ("m:6 n:32 k n/v m/u", "the vectorised loop around an unrolled one"),
+        ("m:6 n:29 k n/v m/u", "a range that is no multiple of the lanes"),
+        ("n:30 m:6 k n:12/u m/u n/v", "two loops on one variable in the suffix"),
+        ("n:32 k:5 m:6 k:2 m/u k/u n/v", "reduction split into an outer and inner parts"),
+        ("k:7 m:6 n:32 k:3 k m/u n/v", "two reduction loops around the tile"),
+        ("m:5/p n:16/p k m/u n/v", "parallel loops"),
+        ("k m n", "the reduction outermost, nothing marked"),
+        ("n:32 m:3 k:6 m/u k:2/a k/u n/v", "several accumulators for each element"),
+        ("n:32 m:3 k:8 k:2/a n/v m/u k/a", "accumulators on two levels"),
+    ],
+)
+@pytest.mark.parametrize("lanes", [4, 8, 16])
+def test_a_matmul_is_right_with(run_ir: Runner, schedule: str, why: str, lanes: int) -> None:
+    nest = nests.matmul_nest(13, 61, 17)
+    inputs = draw_inputs(nest, "f32", np.random.default_rng(2))
+    agree(run_ir, nest, schedule, "f32", lanes, inputs)
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    ["i0 r1/v", "r1:5 i0 r1", "r1:20 i0:2 r1:8 i0/u r1/v", "r1:32 i0 r1:16/a r1/v", "r1 i0"],
+)
+def test_the_epilogue_of_a_mean_is_applied_exactly_once(run_ir: Runner, schedule: str) -> None:
+    nest = get("mean").nest(parse("mean:5x67/axis=1"))
+    inputs = draw_inputs(nest, "f64", np.random.default_rng(3))
+    agree(run_ir, nest, schedule, "f64", 8, inputs)
+
+
+def scaled_sum_nest(i: int, r: int) -> Nest:
+    """``y[i] = sum over r of x[i] * w[r]``: x is the same in all lanes of a vector along r."""
+    x, w, y = Tensor("x", (i,)), Tensor("w", (r,)), Tensor("y", (i,))
+    return Nest(
+        loops=(("i", i), ("r", r)),
+        inputs=(Access(x, (index("i"),)), Access(w, (index("r"),))),
+        output=Access(y, (index("i"),)),
+        body=Call("mul", (Load(0), Load(1))),
+        reduction="sum",
+    )
+
+
+@pytest.mark.parametrize("schedule", ["i r/v", "i r:5 r/v", "r:11 i:2 i/u r/v", "i r:8/a r/v"])
+@pytest.mark.parametrize("special", [np.inf, -np.inf, np.nan])
+def test_an_infinity_times_a_masked_zero_stays_out_of_the_sum(
+    run_ir: Runner, schedule: str, special: float
+) -> None:
+    nest = scaled_sum_nest(4, 13)
+    inputs = draw_inputs(nest, "f32", np.random.default_rng(4))
+    inputs[0][1] = special
+    agree(run_ir, nest, schedule, "f32", 8, inputs)
+
+
+@pytest.mark.parametrize(
+    ("key", "schedule"),
+    [
+        ("max:3x21/axis=1", "i0 r1/v"),
+        ("max:3x21/axis=1", "i0 r1:16/a r1/v"),
+        ("max:21x3/axis=0", "r0:4 r0/u i1/v"),
+        ("relu:21", "i/v"),
+        ("maximum:21", "i:16 i/v"),
+        ("minimum:21", "i"),
+    ],
+)
+def test_nan_and_infinities_come_through_as_in_numpy(
+    run_ir: Runner, key: str, schedule: str
+) -> None:
+    problem = parse(key)
+    nest = get(problem.operation).nest(problem)
+    for special in (np.nan, np.inf, -np.inf):
+        for at in (0, 7, 20):
+            inputs = draw_inputs(nest, "f32", np.random.default_rng(6))
+            inputs[0].reshape(-1)[at] = special
+            agree(run_ir, nest, schedule, "f32", 8, inputs)
+
+
+def test_a_maximum_of_negative_numbers_ignores_masked_lanes(run_ir: Runner) -> None:
+    nest = get("max").nest(parse("max:3x21/axis=1"))
+    inputs = [-array for array in draw_inputs(nest, "f32", np.random.default_rng(7))]
+    agree(run_ir, nest, "i0 r1/v", "f32", 8, inputs)
+
+
+# other CPUs
+
+HASWELL = Device("cpu", "haswell", 1, vector_bytes=32)
+OTHERS = (
+    HASWELL,
+    Device("cpu", "skylake-avx512", 1, vector_bytes=64),
+    Device("cpu", "neoverse-n1", 1, vector_bytes=16),
+    Device("cpu", "apple-m1", 1, vector_bytes=16),
+)
+
+
+@pytest.mark.parametrize("device", OTHERS, ids=lambda device: device.arch)
+@pytest.mark.parametrize("key", ["matmul:13x61x17", "mean:13x37/axis=1:f64", "relu:100"])
+def test_nests_build_for_other_cpus(device: Device, key: str) -> None:
+    problem = parse(key)
+    nest = get(problem.operation).nest(problem)
+    lanes = device.vector_bytes // np.dtype(DTYPES[problem.dtype]).itemsize
+    for config in ScheduleSpace(nest, lanes, 16).promising(3):
+        schedule = Schedule.parse(str(config["schedule"]))
+        assert llvm.compile_object(
+            generate(nest, schedule, problem.dtype, lanes), target_of(device)
+        )
+
+
+def test_code_for_avx2_uses_nothing_newer_and_runs_right(run_ir: Runner) -> None:
+    if not {"avx2", "fma"} <= set(detect().features):
+        pytest.skip("this CPU has no AVX2")
+    nest = nests.matmul_nest(13, 37, 17)
+    text = generate(nest, Schedule.parse("m:4 n:16 k m/u n/v"), "f32", 8)
+    target = target_of(HASWELL)
+    listing = llvm.assembly(text, target)
+    assert "ymm" in listing
+    assert not re.search(r"zmm|%k[0-7]|[xy]mm(1[6-9]|[23]\d)", listing)
+    inputs = draw_inputs(nest, "f32", np.random.default_rng(8))
+    result = run_ir(text, "f32", inputs, (13, 37), target=target)
+    np.testing.assert_allclose(result, inputs[0] @ inputs[1], rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "schedule", ["m:12 n:32 k m/u n/v", "m:14 n:32 k m/u n/v", "n:32 m:12 k:4 k/u m/u n/v"]
+)
+def test_a_tile_that_fits_the_registers_does_not_spill(schedule: str) -> None:
+    nest = get("matmul").nest(parse("matmul:192x192x192"))
+    target = target_of(Device("cpu", "skylake-avx512", 1, vector_bytes=64))
+    listing = llvm.assembly(generate(nest, Schedule.parse(schedule), "f32", 16), target)
+    assert "vfmadd" in listing
+    assert not re.search(r"[xyz]mm\d+, -?\d*\(%rsp\)", listing)

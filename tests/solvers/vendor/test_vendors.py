@@ -1,0 +1,68 @@
+"""The libraries to beat compute the problem, on the arrays that they are given."""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+import pytest
+
+from skipjack.core.device import Device
+from skipjack.execute.verification import Checker
+from skipjack.native import llvm
+from skipjack.native.cpu import detect, target_of
+from skipjack.operations import get, names, parse
+from skipjack.solvers.vendor.blas import MklSolver, OpenBlasSolver
+from skipjack.solvers.vendor.numpy_solver import NumpySolver
+
+SHAPES = {"matmul": "7x19x11", "sum": "13x17/axis=0", "max": "5x7x3/axis=0,2", "mean": "37"}
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("name", names())
+def test_numpy_writes_the_right_result_into_the_output(name: str, dtype: str) -> None:
+    problem = parse(f"{name}:{SHAPES.get(name, '3x7')}:{dtype}")
+    checker = Checker(problem)
+    call = NumpySolver().bind(problem, checker.arrays)
+    for _ in range(2):
+        checker.prepare()
+        call()
+        assert checker.verdict().right
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("solver", [OpenBlasSolver(), MklSolver()], ids=lambda solver: solver.name)
+def test_a_blas_is_called_without_python_in_between(
+    solver: OpenBlasSolver | MklSolver, dtype: str
+) -> None:
+    problem = parse(f"matmul:7x19x11:{dtype}")
+    if solver.refuses(problem, detect()):
+        pytest.skip(f"{solver.name} is not installed")
+    checker = Checker(problem)
+    text, slots = solver.thunk(problem)
+    values = [checker.arrays[s].ctypes.data if isinstance(s, str) else s for s in slots]
+    loader = llvm.Loader()
+    address = loader.load(llvm.compile_object(text, target_of(detect())), "kernel")
+    checker.prepare()
+    llvm.native(address, ctypes.c_void_p)((ctypes.c_int64 * len(values))(*values))
+    assert checker.verdict().right
+
+
+@pytest.mark.parametrize("solver", [NumpySolver(), OpenBlasSolver(), MklSolver()])
+def test_a_library_has_nothing_to_vary_and_stays_on_the_cpu(
+    solver: NumpySolver | OpenBlasSolver | MklSolver,
+) -> None:
+    problem = parse("matmul:8x8x8")
+    assert len(list(solver.space(problem, detect()).enumerate())) == 1
+    assert solver.refuses(problem, Device("gpu", "sm_90", 132))
+
+
+def test_a_blas_does_matmul_alone() -> None:
+    assert OpenBlasSolver().refuses(parse("add:4"), detect())
+
+
+def test_numpy_repeats_its_own_reference() -> None:
+    problem = parse("relu:9")
+    arrays = {"x": np.linspace(-1, 1, 9, dtype=np.float32), "out": np.zeros(9, np.float32)}
+    NumpySolver().bind(problem, arrays)()
+    np.testing.assert_array_equal(arrays["out"], get("relu").reference(problem, arrays))

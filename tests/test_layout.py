@@ -1,0 +1,128 @@
+"""Arrows point inwards: which package may import which, and what importing Skipjack costs."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import skipjack
+
+ROOT = Path(skipjack.__file__).parent
+
+BELOW: dict[str, set[str]] = {
+    "errors": set(),
+    "core": {"errors"},
+    "operations": {"core", "errors"},
+    "native": {"core", "errors"},
+    "search": {"core", "errors"},
+    "settings": {"errors"},
+    "storage": {"errors", "settings"},
+    "solvers": {"core", "errors", "native", "operations"},
+    "ledger": {"core", "errors", "storage"},
+    "bank": {"core", "errors", "ledger", "storage"},
+    "plugins": {"errors"},
+    "trace": {"storage"},
+    "execute": {
+        *("core", "errors", "native", "operations", "solvers"),
+        *("ledger", "plugins", "storage"),  # build workers look whether a source is known
+    },
+    "tuning": {
+        *("core", "errors", "native", "operations", "solvers", "search"),
+        *("execute", "ledger", "bank", "storage", "settings", "plugins", "trace"),
+    },
+    "report": {
+        *("core", "errors", "native", "operations", "solvers", "search"),
+        *("execute", "ledger", "bank", "storage", "settings", "tuning"),
+    },
+    "cli": {
+        *("", "core", "errors", "native", "operations", "solvers", "search"),
+        *("ledger", "bank", "storage", "settings", "plugins", "tuning", "report"),
+    },
+    "testing": {"core", "errors", "search", "operations", "native", "solvers", "execute"},
+    "": {"tuning"},
+}
+"""For every package or module of ours, those that it may import; "" is `skipjack` itself."""
+
+HEAVY = ("llvmlite", "numpy", "torch", "triton", "ray", "sqlalchemy")
+
+
+def ours(path: Path) -> Iterator[str]:
+    """Names of our modules that a file imports, anywhere in it."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: imports are absolute"
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        yield from (name for name in names if name.split(".")[0] == "skipjack")
+
+
+def package(name: str) -> str:
+    """``skipjack.core.device`` belongs to ``core``, ``skipjack.__version__`` to skipjack itself."""
+    first = [*name.split("."), "", ""][1]
+    return first if first in BELOW else ""
+
+
+def home(path: Path) -> str:
+    first = path.relative_to(ROOT).parts[0].removesuffix(".py")
+    return "" if first == "__init__" else first
+
+
+FILES = sorted(ROOT.rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_file_imports_only_what_lies_below_it(path: Path) -> None:
+    here = home(path)
+    assert here in BELOW, f"{here} is new: say in this file what it may import"
+    allowed = BELOW[here] | {here}
+    beyond = {name for name in ours(path) if package(name) not in allowed}
+    assert not beyond
+
+
+def test_the_table_has_no_cycle_and_no_ghosts() -> None:
+    assert {home(path) for path in FILES} == set(BELOW)
+    # The package itself hands out `tuning` lazily; only the command line asks it for the version.
+    done: set[str] = set()
+    while left := {name for name in BELOW if name not in done}:
+        free = {name for name in left if BELOW[name] <= done}
+        assert free, f"these import each other: {sorted(left)}"
+        done |= free
+
+
+def test_nothing_imports_the_command_line_or_the_fakes() -> None:
+    for name, allowed in BELOW.items():
+        assert "cli" not in allowed, name
+        assert "testing" not in allowed, name
+
+
+def test_no_file_has_a_name_without_a_purpose() -> None:
+    vague = {"utils", "util", "helpers", "common", "misc"}
+    assert not [path for path in FILES if path.stem in vague]
+
+
+def loaded_after(code: str) -> set[str]:
+    listing = f"import sys\n{code}\nprint(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", listing], capture_output=True, text=True, check=True
+    )
+    return {name.split(".")[0] for name in done.stdout.splitlines()[-1].split()}
+
+
+def test_importing_skipjack_loads_nothing_heavy() -> None:
+    assert not loaded_after("import skipjack") & set(HEAVY)
+
+
+def test_help_loads_nothing_heavy() -> None:
+    code = (
+        "import skipjack.cli.main as main\n"
+        "sys.argv = ['skipjack', '--help']\n"
+        "try: main.run()\n"
+        "except SystemExit: pass"
+    )
+    assert not loaded_after(code) & set(HEAVY)

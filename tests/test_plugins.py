@@ -1,0 +1,55 @@
+"""Users' modules and files are loaded once, in order, here and in workers."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from skipjack import plugins
+from skipjack.errors import UsageError
+
+
+@pytest.fixture(autouse=True)
+def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(plugins, "_loaded", {})
+    monkeypatch.setenv(plugins.VARIABLE, "")
+    yield
+
+
+@pytest.fixture
+def diary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for name in ("zebra", "ant"):
+        code = f"from pathlib import Path\nwith Path('diary').open('a') as f: f.write('{name} ')\n"
+        Path(f"{name}.py").write_text(code)
+    return tmp_path / "diary"
+
+
+def test_files_are_loaded_once_and_in_order(diary: Path) -> None:
+    plugins.load(("zebra.py", "ant.py"))
+    plugins.load(("ant.py", str(Path("zebra.py").absolute())))
+    assert diary.read_text().split() == ["zebra", "ant"]
+
+
+def test_workers_inherit_them_wherever_they_stand(diary: Path) -> None:
+    plugins.load(("zebra.py", "ant.py", "json"))
+    inherited = os.environ[plugins.VARIABLE].split(os.pathsep)
+    assert inherited == [str(diary.with_name("zebra.py")), str(diary.with_name("ant.py")), "json"]
+    plugins._loaded.clear()
+    plugins.load_from_environment()
+    assert diary.read_text().split() == ["zebra", "ant", "zebra", "ant"]
+
+
+@pytest.mark.parametrize("name", ["no_such_module", "no_such_file.py"])
+def test_what_is_not_there_is_named(name: str) -> None:
+    with pytest.raises(UsageError, match=name):
+        plugins.load((name,))
+    assert not os.environ[plugins.VARIABLE]
+
+
+def test_what_cannot_be_imported_says_why(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.py"
+    bad.write_text("1 / 0\n")
+    with pytest.raises(UsageError, match=r"bad\.py cannot be imported: division by zero"):
+        plugins.load((str(bad),))

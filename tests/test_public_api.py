@@ -1,0 +1,39 @@
+"""What a program may rely on is listed, is there, and is documented."""
+
+import inspect
+
+import pytest
+
+import skipjack
+from skipjack import bank, ledger, operations, search, solvers, storage, tuning
+
+
+def test_the_front_door_is_small() -> None:
+    assert set(skipjack.__all__) == {"TuneOptions", "TuneResult", "Tuner", "__version__", "tune"}
+
+
+@pytest.mark.parametrize(
+    "module", [skipjack, bank, ledger, operations, search, solvers, storage, tuning]
+)
+def test_everything_listed_is_there_and_documented(module: object) -> None:
+    names: list[str] = module.__all__  # type: ignore[attr-defined]
+    assert len(set(names)) == len(names)
+    for name in names:
+        thing = getattr(module, name)
+        if inspect.isclass(thing) or inspect.isfunction(thing):
+            assert inspect.getdoc(thing), name
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'tuna'"):
+        _ = skipjack.tuna  # type: ignore[attr-defined]
+
+
+def test_the_signature_of_tune_is_kept() -> None:
+    parameters = inspect.signature(skipjack.tune).parameters
+    assert list(parameters) == [
+        *("problem", "seconds", "budget", "dtype", "searcher", "seed", "solver", "retune"),
+        "plugins",
+    ]
+    keyword_only = [p.name for p in parameters.values() if p.kind is p.KEYWORD_ONLY]
+    assert keyword_only == list(parameters)[1:]
