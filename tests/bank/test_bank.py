@@ -170,12 +170,24 @@ def test_rebuilding_gives_the_same_bytes(bank: Bank, ledger: Ledger, entry: Make
     assert bank.path.read_bytes() == before
 
 
-def test_rebuilding_drops_what_no_ledger_knows(
+def test_rebuilding_drops_what_no_ledger_knows_but_keeps_the_old_file(
     bank: Bank, ledger: Ledger, entry: MakeEntry
 ) -> None:
     bank.put(entry())
+    before = bank.path.read_bytes()
     assert bank.rebuild(ledger) == 0
     assert bank.entries() == []
+    (kept,) = bank.path.parent.glob("bank.jsonl.replaced-*")
+    assert kept.read_bytes() == before
+
+
+def test_rebuilding_leaves_nothing_behind_where_the_ledger_knows_all(
+    bank: Bank, ledger: Ledger, entry: MakeEntry
+) -> None:
+    bank.put(entry())
+    conclude(ledger, entry())
+    assert bank.rebuild(ledger) == 1
+    assert not list(bank.path.parent.glob("bank.jsonl.*"))
 
 
 def test_a_verdict_that_is_no_entry_is_named(bank: Bank, ledger: Ledger, entry: MakeEntry) -> None:

@@ -50,7 +50,7 @@ def test_the_stream_adds_two_arrays_within_their_bounds(lanes: int) -> None:
     x, y, out = (GuardedArray((size,), "float32", 4) for _ in range(3))
     x.array[...], y.array[...], out.array[...] = np.arange(size), 1.0, np.nan
     slots = (ctypes.c_int64 * 4)(*(a.array.ctypes.data for a in (x, y, out)), 3)
-    llvm.native(load(stream_kernel(VectorType("f32", lanes))), ctypes.c_void_p)(slots)
+    llvm.native(load(stream_kernel(VectorType("f32", lanes), 4)), ctypes.c_void_p)(slots)
     np.testing.assert_array_equal(out.array, np.arange(size) + 1.0)
     assert out.intact()
 
@@ -60,7 +60,7 @@ def test_the_reading_kernel_reads_everything_once() -> None:
     x, out = GuardedArray((size,), "float32", 4), GuardedArray((32,), "float32", 4)
     x.array[...] = np.arange(size)
     slots = (ctypes.c_int64 * 3)(x.array.ctypes.data, out.array.ctypes.data, 5)
-    llvm.native(load(read_kernel(VectorType("f32", 4))), ctypes.c_void_p)(slots)
+    llvm.native(load(read_kernel(VectorType("f32", 4), 8)), ctypes.c_void_p)(slots)
     assert out.array.sum() == np.arange(size).sum()
 
 

@@ -10,6 +10,7 @@ from skipjack.bank import Bank
 from skipjack.core.study import Budget
 from skipjack.errors import ProblemError, UsageError
 from skipjack.ledger import Ledger
+from skipjack.settings import Settings
 from skipjack.tuning import Outcome, TuneOptions, Tuner, TuneResult
 
 MATMUL = "matmul:24x40x16"
@@ -122,14 +123,15 @@ def test_every_family_tunes(tuner: Tuner, problem: str) -> None:
     np.testing.assert_allclose(result.kernel()(*arrays.values()), expected, rtol=1e-12, atol=1e-13)
 
 
-def test_a_study_with_the_same_seed_asks_the_same(tuner: Tuner) -> None:
+def test_a_study_with_the_same_seed_asks_the_same(user_dir: Path) -> None:
     """A random search does not look at results, whose order depends on the workers."""
-    ledger = tuner.workshop.ledger
     asked = []
-    for _ in range(2):
-        tuner.tune("neg:33", options(6, searcher="random", seed=9, retune=True))
-        (study,) = ledger.studies("neg:33:f32")
-        asked.append([entry.config for entry in ledger.log(study.id) if entry.kind == "ask"])
+    for place in (user_dir / "one", user_dir / "two"):
+        with Tuner(Settings(place)) as tuner:
+            tuner.tune("neg:33", options(6, searcher="random", seed=9))
+            ledger = tuner.workshop.ledger
+            (study,) = ledger.studies()
+            asked.append([entry.config for entry in ledger.log(study.id) if entry.kind == "ask"])
     assert len(asked[0]) == 6
     assert asked[0] == asked[1]
 

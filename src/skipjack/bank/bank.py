@@ -74,7 +74,11 @@ class Bank:
         return self._add(added.values())
 
     def rebuild(self, ledger: Ledger) -> int:
-        """Replace the file by what the ledger's banked verdicts say; return how many entries."""
+        """Replace the file by what the ledger's banked verdicts say; return how many entries.
+
+        A bank that holds more than the ledger knows (merged entries, or the ledger is new) is kept
+        under another name.
+        """
         with self._lock():
             # Verdicts are read under the lock: what is banked later is put into the new file.
             banked = [verdict for verdict in ledger.verdicts() if verdict.status == "banked"]
@@ -86,8 +90,18 @@ class Bank:
                 raise StorageError(
                     f"a banked verdict in {ledger.path} is not a bank entry: {error}"
                 ) from error
+            self._keep_unless_covered(entries)
             atomic_write(self.path, to_lines(entries))
         return len(entries)
+
+    def _keep_unless_covered(self, entries: Mapping[Key, BankEntry]) -> None:
+        try:
+            lost = self._load().keys() - entries.keys()
+        except ValueError:
+            lost = {("", "", "")}  # a damaged file may hold anything
+        if lost:
+            kept = set_aside(self.path, mark="replaced")
+            log.warning("the old bank knew more than the ledger; it was kept as %s", kept.name)
 
     def _add(self, added: Iterable[BankEntry]) -> int:
         with self._lock():

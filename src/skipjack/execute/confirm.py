@@ -7,6 +7,7 @@ ratio is distribution-free. To be confirmed, the gain must exceed the smallest e
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -52,35 +53,51 @@ class Confirmation:
 
 
 def confirm(
-    session: Session, challenger: int, rivals: Sequence[int], most: int = LOOKS[-1]
+    session: Session,
+    challenger: int,
+    rivals: Sequence[int],
+    most: int = LOOKS[-1],
+    until: float | None = None,
 ) -> Confirmation:
-    """Time the challenger beside its rivals until every comparison is decided, or `most` pairs."""
-    contenders = [challenger, *rivals]
-    collected: dict[int, list[Block]] = {kernel: [] for kernel in contenders}
+    """Time the challenger beside its rivals until every comparison is decided, or `most` pairs.
+
+    Rivals that are decided stay out of later looks. After `until` (monotonic) no look is begun.
+    """
+    collected: dict[int, list[Block]] = {kernel: [] for kernel in [challenger, *rivals]}
     failures: list[Failure] = []
-    confidence = 1.0 - ALPHA / len(LOOKS)
+    undecided = list(rivals)
     result = Confirmation({}, {})
     done = 0
     for look in [look for look in LOOKS if look <= most] or [most]:
-        blocks, failed = session.time(contenders, look - done)
+        blocks, failed = session.time([challenger, *undecided], look - done)
         failures += failed
-        contenders = [kernel for kernel in contenders if kernel not in {f.kernel for f in failed}]
+        for failure in failed:
+            collected.pop(failure.kernel, None)
+        if challenger not in collected:
+            return Confirmation({}, {}, tuple(failures))
         for block in blocks:
             collected[block.kernel].append(_numbered(block, done))
         done = look
-        if challenger not in contenders:
+        result = _judge(challenger, collected, failures)
+        undecided = [
+            rival for rival in undecided if rival in collected and not result.decided(rival)
+        ]
+        late = until is not None and time.monotonic() > until
+        if late or not undecided:
             break
-        gains = {
-            rival: paired_ratio(collected[rival], collected[challenger], confidence)
-            for rival in contenders
-            if rival != challenger
-        }
-        result = Confirmation(
-            {kernel: tuple(collected[kernel]) for kernel in contenders}, gains, tuple(failures)
-        )
-        if all(result.decided(rival) for rival in gains):
-            break
-    return result if challenger in contenders else Confirmation({}, {}, tuple(failures))
+    return result
+
+
+def _judge(
+    challenger: int, collected: Mapping[int, list[Block]], failures: list[Failure]
+) -> Confirmation:
+    gains = {
+        rival: paired_ratio(blocks, collected[challenger], 1.0 - ALPHA / len(LOOKS))
+        for rival, blocks in collected.items()
+        if rival != challenger
+    }
+    blocks = {kernel: tuple(blocks) for kernel, blocks in collected.items()}
+    return Confirmation(blocks, gains, tuple(failures))
 
 
 def _numbered(block: Block, offset: int) -> Block:

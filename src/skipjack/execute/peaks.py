@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 FILE_NAME = "devices.json"
 FORMAT = 1
-VERSION = 1
+VERSION = 2
 """Raised when the measurement itself changes."""
 _LARGEST = 256 << 20
 
@@ -63,10 +63,11 @@ def measure(device: Device, target: str, loader: llvm.Loader, timer: NativeTimer
         flops.append((dtype, work / float(np.percentile(times, 5)) * 1e9))
     vector = VectorType("f32", device.vector_bytes // 4)
     mixed, reading = [], []
-    # Both widths, because some cores move data faster in narrower vectors.
+    # Several ways, because which moves data fastest depends on the core and on where the data is.
     probes = [
-        _Probe(VectorType("f32", lanes), target, loader, timer)
+        _Probe(VectorType("f32", lanes), copies, target, loader, timer)
         for lanes in (device.vector_bytes // 4, max(4, device.vector_bytes // 8))
+        for copies in (1, 2, 8)
     ]
     for size in footprints(device):
         mixed.append((size, max(probe.mixed(size) for probe in probes)))
@@ -75,20 +76,25 @@ def measure(device: Device, target: str, loader: llvm.Loader, timer: NativeTimer
 
 
 class _Probe:
-    """Bandwidth in vectors of one width."""
+    """Bandwidth in vectors of one width, so many in a round."""
 
     def __init__(
-        self, vector: VectorType, target: str, loader: llvm.Loader, timer: NativeTimer
+        self,
+        vector: VectorType,
+        copies: int,
+        target: str,
+        loader: llvm.Loader,
+        timer: NativeTimer,
     ) -> None:
-        self._vector, self._timer = vector, timer
+        self._step, self._timer = copies * vector.lanes, timer
         self._stream, self._read = (
             loader.load(llvm.compile_object(text, target), "kernel")
-            for text in (stream_kernel(vector), read_kernel(vector))
+            for text in (stream_kernel(vector, copies), read_kernel(vector, copies))
         )
 
     def mixed(self, footprint: int) -> float:
         """Bytes a second of two reads and a write over arrays that fill the footprint."""
-        step = 4 * self._vector.lanes
+        step = self._step
         rounds = max(1, footprint // 3 // 4 // step)
         arrays = {name: _ones(rounds * step) for name in ("x", "y", "out")}
         kernel = NativeKernel(self._stream, ["x", "y", "out", rounds], arrays, self._timer)
@@ -96,7 +102,7 @@ class _Probe:
 
     def reading(self, footprint: int) -> float:
         """Bytes a second of reading an array that fills the footprint."""
-        step = 8 * self._vector.lanes
+        step = self._step
         rounds = max(1, footprint // 4 // step)
         arrays = {"x": _ones(rounds * step), "out": _ones(step)}
         kernel = NativeKernel(self._read, ["x", "out", rounds], arrays, self._timer)

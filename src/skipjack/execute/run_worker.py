@@ -54,6 +54,10 @@ def serve(requests: BinaryIO, answers: BinaryIO, announce: int | None) -> None:
         wire.send(answers, answer)
 
 
+_SLOW_NS = 2e6
+"""A kernel whose single call takes longer is sampled once a block."""
+
+
 class _Worker:
     def __init__(self, page: Announcement) -> None:
         device = self._device = cpu.detect()
@@ -68,6 +72,7 @@ class _Worker:
         self._kernels: dict[int, tuple[Kernel, Kernel]] = {}
         self._addresses: dict[int, int] = {}
         self._calls: dict[int, int] = {}
+        self._slow: dict[int, bool] = {}
         self._warmed = False
         self._sentinel = self._make_sentinel(VectorType("f32", device.vector_bytes // 4))
 
@@ -198,13 +203,17 @@ class _Worker:
         if once < sample_ns:
             once = float(timed.sample(max(1, int(sample_ns / 4 / max(once, 1.0))), 2).min())
         self._calls[kernel] = max(1, round(sample_ns / max(once, 1.0)))
+        self._slow[kernel] = once > _SLOW_NS
         self._page.announce(NOTHING)
 
     def _block(self, kernel: int, round_: int, samples: int) -> dict[str, Any]:
         self._page.announce(kernel)
         calls = self._calls[kernel]
         timed = self._kernels[kernel][1]
-        timed.sample(1, 1)  # bring its code and data back into the caches
+        if self._slow[kernel]:
+            samples = 1  # long enough by itself, and what the caches held before hardly matters
+        else:
+            timed.sample(1, 1)  # bring its code and data back into the caches
         before = self._watch.read()
         times = timed.sample(calls, samples)
         disturbed = self._watch.read().disturbed_since(before)

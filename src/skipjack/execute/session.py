@@ -24,6 +24,7 @@ from skipjack.execute.process import (
     WorkerProcess,
 )
 from skipjack.execute.statistics import Block
+from skipjack.operations import get
 from skipjack.solvers.solver import Slot
 
 log = logging.getLogger(__name__)
@@ -53,6 +54,9 @@ class Failure:
     kernel: int
     status: Status
     reason: str
+
+
+_SLOW_FLOPS = 1e9
 
 
 class RunSession:
@@ -96,6 +100,13 @@ class RunSession:
         """The worker's process id."""
         self._surviving(self._await_ready)
         return self._worker.pid
+
+    @property
+    def _call_limit_s(self) -> float:
+        """How long one call may take: a plain loop nest does about a GFLOP in a second."""
+        problem = self._problem
+        work = get(problem.operation).flops(problem) if problem else 0
+        return self._protocol.call_timeout_s * max(1.0, work / _SLOW_FLOPS / 10.0)
 
     def prepare(self, problem: Problem) -> None:
         """Turn to a problem: kernels of the one before are gone."""
@@ -141,9 +152,7 @@ class RunSession:
     def verify(self, kernel: int) -> tuple[Failure | None, float]:
         """Load and check a kernel; gives the failure, if any, and the error over its tolerance."""
         try:
-            answer = self._ask(
-                {"verb": "verify", "kernel": kernel}, [kernel], self._protocol.call_timeout_s
-            )
+            answer = self._ask({"verb": "verify", "kernel": kernel}, [kernel], self._call_limit_s)
         except _KernelFailedError as failed:
             return failed.failure, 0.0
         if answer["right"]:
@@ -181,7 +190,7 @@ class RunSession:
             # A slow kernel is called once for a sample, and once to warm up.
             calls = self._protocol.samples_per_block + 1
             try:
-                answer = self._ask(request, wanted, self._protocol.call_timeout_s * calls)
+                answer = self._ask(request, wanted, self._call_limit_s * calls)
             except _KernelFailedError as failed:
                 failures.append(failed.failure)
                 wanted.remove(failed.failure.kernel)

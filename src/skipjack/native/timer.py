@@ -80,8 +80,8 @@ def arithmetic_flops(vector: VectorType, rounds: int) -> int:
     return 2 * _CHAINS * vector.lanes * rounds
 
 
-def stream_kernel(vector: VectorType) -> str:
-    """``out[i] = x[i] + y[i]``, four vectors at a time; slots are x, y, out, count of fours."""
+def stream_kernel(vector: VectorType, copies: int) -> str:
+    """``out[i] = x[i] + y[i]``, some vectors at a time; slots are x, y, out, count of rounds."""
     w = IRWriter()
     width = vector.lanes * vector.item_bytes
     x, y, out = (
@@ -90,19 +90,19 @@ def stream_kernel(vector: VectorType) -> str:
     rounds = w.value(f"load i64, ptr {w.advance('%slots', 24)}, align 8")
 
     def body(_: str, at: list[str]) -> list[str]:
-        for part in range(4):
+        for part in range(copies):
             left, right = (w.load(vector, w.advance(p, part * width)) for p in at[:2])
             total = w.value(f"fadd {vector.text} {left}, {right}")
             w.store(vector, total, w.advance(at[2], part * width))
-        return [w.advance(p, 4 * width) for p in at]
+        return [w.advance(p, copies * width) for p in at]
 
     w.loop(rounds, [("ptr", p) for p in (x, y, out)], body)
     w.emit("ret void")
     return function(w, "void @kernel(ptr %slots)", 8 * width)
 
 
-def read_kernel(vector: VectorType) -> str:
-    """Sum of an array, eight vectors at a time; slots are x, out, count of eights."""
+def read_kernel(vector: VectorType, copies: int) -> str:
+    """Sum of an array, some vectors at a time; slots are x, out, count of rounds."""
     w = IRWriter()
     width = vector.lanes * vector.item_bytes
     x, out = (
@@ -112,14 +112,14 @@ def read_kernel(vector: VectorType) -> str:
 
     def body(_: str, state: list[str]) -> list[str]:
         at, *sums = state
-        loaded = [w.load(vector, w.advance(at, part * width)) for part in range(8)]
+        loaded = [w.load(vector, w.advance(at, part * width)) for part in range(copies)]
         added = [
             w.value(f"fadd {vector.text} {total}, {value}")
             for total, value in zip(sums, loaded, strict=True)
         ]
-        return [w.advance(at, 8 * width), *added]
+        return [w.advance(at, copies * width), *added]
 
-    zeros = [(vector.text, vector.constant(0.0))] * 8
+    zeros = [(vector.text, vector.constant(0.0))] * copies
     _, *sums = w.loop(rounds, [("ptr", x), *zeros], body)
     for part, total in enumerate(sums):
         w.store(vector, total, w.advance(out, part * width))

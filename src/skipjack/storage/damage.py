@@ -10,15 +10,21 @@ from skipjack.storage.clock import Clock, utc_now
 from skipjack.storage.failure import write_failure
 
 
-def set_aside(path: Path, *, companions: tuple[str, ...] = (), clock: Clock = utc_now) -> Path:
-    """Rename `path` to ``name.corrupt-YYYYmmddTHHMMSS[-n]`` and return the new path.
+def set_aside(
+    path: Path,
+    *,
+    companions: tuple[str, ...] = (),
+    mark: str = "corrupt",
+    clock: Clock = utc_now,
+) -> Path:
+    """Rename `path` to ``name.MARK-YYYYmmddTHHMMSS[-n]`` and return the new path.
 
     `companions` are suffixes of files that belong to it, such as ``-wal``; they move first, so that
     whoever creates `path` anew never meets the old ones. Callers that may be several at once hold a
     lock and look again before they call, or the second would set aside what the first made anew.
     """
     try:
-        target = _reserve(path, companions, f"{path.name}.corrupt-{clock():%Y%m%dT%H%M%S}")
+        target = _reserve(path, companions, f"{path.name}.{mark}-{clock():%Y%m%dT%H%M%S}")
         for suffix in companions:
             companion = path.with_name(path.name + suffix)
             if companion.exists():

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from skipjack.core.objective import Objective
-from skipjack.core.protocol import TimingProtocol
 from skipjack.core.study import Budget
 from skipjack.errors import UsageError
 
@@ -45,7 +44,6 @@ class TuneOptions:
     solver: str | None = None
     retune: bool = False
     objective: Objective = field(default_factory=Objective)
-    protocol: TimingProtocol = field(default_factory=TimingProtocol)
     observer: Observer = _ignore
 
     def __post_init__(self) -> None:

@@ -18,7 +18,7 @@ _PROMISING = 16
 def starting_points(
     problem: Problem, space: Space, solver: str, winners: list[Winner]
 ) -> tuple[Config, ...]:
-    """Winners of this and of the nearest known problems, then what analysis promises."""
+    """Winners of the nearest known problems, then what analysis promises."""
     found = nearest_winners(problem, solver, winners)
     if isinstance(space, Promising):
         found += space.promising(_PROMISING)
@@ -30,8 +30,8 @@ def nearest_winners(problem: Problem, solver: str, winners: list[Winner]) -> lis
     """Configs of the nearest problems of this solver, nearest first."""
     ranked: list[tuple[float, str, Config]] = []
     for winner in winners:
-        if winner.solver != solver:
-            continue
+        if winner.solver != solver or winner.problem == problem.key:
+            continue  # its own winner is known from the study, or is not to be known
         try:
             other = parse(winner.problem)
         except ProblemError:

@@ -144,6 +144,12 @@ class StudyRun:
         while desk.pending and not self._interrupt.requested:
             self.contest.enter(desk.collect(1.0, _BATCH), solver.version)
 
+    @property
+    def deadline(self) -> float | None:
+        """When the budget of seconds is spent, on the monotonic clock."""
+        seconds = self.options.budget.seconds
+        return None if seconds is None else self.started + seconds
+
     # the search itself
 
     def _spend(self) -> None:

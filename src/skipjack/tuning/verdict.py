@@ -32,6 +32,7 @@ def conclude(run: StudyRun, standing: Standing) -> TuneResult:
             winner.kernel,
             [rival.kernel for rival in rivals],
             run.shop.protocol.confirm_blocks,
+            run.deadline,
         )
     if winner.kernel not in confirmation.blocks:
         return _failed(run, standing)
@@ -84,7 +85,9 @@ class _Judged:
             return Outcome.KEPT
         if before is not None and before.kernel == self.winner.kernel:
             return Outcome.RESERVED
-        if before is None or self.confirmation.confirmed(before.kernel):
+        if before is None or not self._timed(before):
+            return Outcome.BANKED  # what was used before does not run any more
+        if self.confirmation.confirmed(before.kernel):
             return Outcome.BANKED
         return Outcome.KEPT if incumbent is not None else Outcome.RESERVED
 
