@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import log
+from typing import Any
 
 from skipjack.errors import UsageError
 
@@ -26,6 +28,12 @@ class Device:
     caches: tuple[tuple[str, int], ...] = ()
     memory_bytes: int = 0
     serial: str = ""
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Device:
+        """The device that `dataclasses.asdict` and JSON made this record of."""
+        caches = tuple((str(level), int(size)) for level, size in record["caches"])
+        return cls(**{**record, "features": tuple(record["features"]), "caches": caches})
 
     @property
     def name(self) -> str:

@@ -48,7 +48,7 @@ class Build:
 
 
 _MOST_FAILED_STARTS = 3
-_AHEAD = 2
+_AHEAD = 4
 """Orders that a worker is given at once, so that it need not wait for us between two builds."""
 
 
@@ -110,6 +110,10 @@ class BuildPool:
         deadline = time.monotonic() + timeout_s
         while not all(worker.ready for worker in self._workers) and time.monotonic() < deadline:
             self.poll(0.1)
+
+    def withdraw(self) -> None:
+        """Take back what no worker was given yet."""
+        self._waiting.clear()
 
     def cancel(self, grace_s: float = 0.5) -> None:
         """Forget everything that was submitted; a build that does not end soon is ended."""

@@ -34,7 +34,7 @@ def _build(request: dict[str, Any], ledger: Ledger | None) -> tuple[dict[str, An
     answer: dict[str, Any] = {"status": "ok", "started": started}
     blobs: list[bytes] = []
     try:
-        device = device_from_json(request["device"])
+        device = Device.from_record(request["device"])
         solver = find_solver(request["solver"])
         if not isinstance(solver, BuildingSolver):
             raise TypeError(f"solver {solver.name} builds nothing")
@@ -62,14 +62,3 @@ def _build(request: dict[str, Any], ledger: Ledger | None) -> tuple[dict[str, An
         answer |= {"status": "build_error", "reason": f"{type(error).__name__}: {error}"[:500]}
     answer["seconds"] = time.monotonic() - started
     return answer, blobs
-
-
-def device_from_json(record: dict[str, Any]) -> Device:
-    """A device from what `dataclasses.asdict` made of it."""
-    return Device(
-        **{
-            **record,
-            "features": tuple(record["features"]),
-            "caches": tuple((level, size) for level, size in record["caches"]),
-        }
-    )

@@ -76,7 +76,7 @@ class Ledger:
             "name": device.name,
             "record": rows.canonical_json(asdict(device)),
         }
-        with self._writing():
+        with self.writing():
             rows.insert(
                 self._connection, "devices", [{**rows.identified(row), "created": self._now()}]
             )
@@ -84,7 +84,7 @@ class Ledger:
     def devices(self) -> list[Device]:
         """Every device seen, oldest first."""
         found = self._select("SELECT record FROM devices ORDER BY created, id")
-        return [_device(row["record"]) for row in found]
+        return [Device.from_record(json.loads(row["record"])) for row in found]
 
     def start_study(self, study: Study, solver_version: int) -> StudyRecord:
         """Begin a study, or continue it if it is there.
@@ -92,24 +92,24 @@ class Ledger:
         Under a newer version of its solver it starts over; under an older one it is refused
         (`NewerFormatError`), because its configs would be misread.
         """
-        with self._writing():
+        with self.writing():
             studies.start(self._connection, study, solver_version, self._now())
         return self._studies("WHERE studies.id = ?", study.id)[0]
 
     def forget_study(self, study_id: str) -> None:
         """Let the study start over. What it logged stays in the file, in an earlier epoch."""
-        with self._writing():
+        with self.writing():
             studies.start_over(self._connection, study_id, self._now())
 
     def log_ask(self, study_id: str, config: Config) -> None:
         """Note that a searcher asked for a config."""
-        with self._writing():
+        with self.writing():
             studies.append(self._connection, study_id, [rows.ask_columns(config)], self._now())
 
     def log_tells(self, study_id: str, trials: Iterable[Trial]) -> None:
         """Note what a searcher was told, in this order."""
         entries = [rows.tell_columns(trial) for trial in trials]
-        with self._writing():
+        with self.writing():
             studies.append(self._connection, study_id, entries, self._now())
 
     def log(self, study_id: str) -> list[LogEntry]:
@@ -156,7 +156,7 @@ class Ledger:
         With a build that `find_source` returned, only the map grows.
         """
         now = self._now()
-        with self._writing():
+        with self.writing():
             rows.insert(self._connection, "builds", [rows.build_row(build, now)])
             rows.insert(self._connection, "candidates", rows.candidate_rows(candidates, now))
             self._connection.executemany(
@@ -174,7 +174,7 @@ class Ledger:
         now = self._now()
         candidates = rows.candidate_rows((one.candidate for one in measurements), now)
         protocols = rows.protocol_rows((one.protocol for one in measurements), now)
-        with self._writing():
+        with self.writing():
             rows.insert(self._connection, "candidates", candidates)
             rows.insert(self._connection, "protocols", protocols)
             rows.insert(
@@ -199,7 +199,7 @@ class Ledger:
 
     def add_verdict(self, verdict: VerdictRecord) -> None:
         """Keep what a study concluded; the study must have been started here."""
-        with self._writing():
+        with self.writing():
             rows.insert(self._connection, "verdicts", [rows.verdict_row(verdict, self._now())])
 
     def verdicts(self, problem: str | None = None) -> list[VerdictRecord]:
@@ -255,7 +255,14 @@ class Ledger:
             return [dict(row) for row in self._connection.execute(query, values)]
 
     @contextmanager
-    def _writing(self) -> Iterator[None]:
+    def writing(self) -> Iterator[None]:
+        """One transaction for all that is written inside: everything or nothing.
+
+        Others wait for the file meanwhile, so nothing slow belongs inside.
+        """
+        if self._connection.in_transaction:
+            yield
+            return
         with self._translating(), transaction(self._connection):
             yield
 
@@ -267,10 +274,3 @@ class Ledger:
             if is_damage(error):
                 raise retire_damaged(self._connection, self.path, error) from error
             raise storage_error(error, self.path) from error
-
-
-def _device(text: str) -> Device:
-    fields = json.loads(text)
-    fields["features"] = tuple(fields["features"])
-    fields["caches"] = tuple((level, size) for level, size in fields["caches"])
-    return Device(**fields)

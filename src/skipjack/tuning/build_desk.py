@@ -62,6 +62,10 @@ class BuildDesk:
                 self._ready.append(self._shared(build, sharer))
         return [self._ready.popleft() for _ in range(min(most, len(self._ready)))]
 
+    def withdraw(self) -> None:
+        """Take back what no worker was given yet; the rest goes on while others time."""
+        self._shop.pool.withdraw()
+
     def cancel(self) -> None:
         """Drop all orders, also those that a worker has begun."""
         self._shop.pool.cancel()

@@ -14,6 +14,7 @@ from skipjack.execute.build_pool import Build
 from skipjack.execute.session import Failure, Loadable
 from skipjack.execute.statistics import Block, best_sentinel, summarize
 from skipjack.ledger import BuildRecord, CandidateKey, MeasurementRecord
+from skipjack.tuning.journal import Journal
 from skipjack.tuning.workshop import Workshop
 
 log = logging.getLogger(__name__)
@@ -46,8 +47,11 @@ class Runner:
 class Contest:
     """Runs candidates of one problem; remembers the best and writes everything down."""
 
-    def __init__(self, workshop: Workshop, problem: Problem, objective: Objective) -> None:
-        self._shop, self._problem, self._objective = workshop, problem, objective
+    def __init__(
+        self, workshop: Workshop, journal: Journal, problem: Problem, objective: Objective
+    ) -> None:
+        self._shop, self._journal = workshop, journal
+        self._problem, self._objective = problem, objective
         self._judged: dict[tuple[str, tuple[str | int, ...]], Failure | float] = {}
         self._blocks: list[Block] = []
         self._block_number = 0
@@ -69,7 +73,7 @@ class Contest:
         self.builds += not build.cached and build.status is Status.OK
         if build.source_digest:
             key = CandidateKey.of(build.candidate, version)
-            shop.ledger.add_build(self._build_record(build, digest), key)
+            self._journal.build(self._build_record(build, digest), key)
         return digest
 
     def _build_record(self, build: Build, digest: str) -> BuildRecord:
@@ -263,8 +267,7 @@ class Contest:
                         {"calls": float(block.calls)},
                     )
                 )
-        with shop.tracer.span("write measurements", "ledger"):
-            shop.ledger.add_measurements(records)
+        self._journal.measure(records)
 
     def record_confirmation(self, blocks: Mapping[int, Sequence[Block]], who: list[Runner]) -> None:
         """Write down the blocks of a confirmation too."""

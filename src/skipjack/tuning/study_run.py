@@ -22,13 +22,14 @@ from skipjack.solvers.solver import BuildingSolver
 from skipjack.tuning.build_desk import BuildDesk
 from skipjack.tuning.contest import Contest, Runner
 from skipjack.tuning.interrupt import Interrupt
+from skipjack.tuning.journal import Journal
 from skipjack.tuning.options import Progress, TuneOptions
 from skipjack.tuning.seeds import starting_points
 from skipjack.tuning.workshop import Workshop
 
 log = logging.getLogger(__name__)
 
-_BATCH = 8
+_BATCH = 6
 _FINISH_SHARE = 0.12
 _FINISH_AT_LEAST_S = 0.25
 """Of a budget in seconds, this much is kept for the final and the confirmation."""
@@ -78,6 +79,8 @@ class StudyRun:
         )
         self._default = Candidate(problem, self.solver.name, self.space.default())
         self.entry = shop.bank.lookup(problem.key, shop.device.class_key)
+        self.desk = BuildDesk(shop, self.solver, self.space)
+        self.journal = Journal(shop.ledger, self.study.id, shop.tracer)
         self.searcher: Searcher
         self.trials: list[Trial] = []
         self.incumbent: Candidate | None = None
@@ -99,12 +102,17 @@ class StudyRun:
                     self.space, self.options.seed, self.options.budget.trials, seeds, known
                 ),
             )
-        self.contest = Contest(shop, self.problem, self.options.objective)
-        self.desk = BuildDesk(shop, self.solver, self.space)
+        self.contest = Contest(shop, self.journal, self.problem, self.options.objective)
         self._retime_known(known)
         self._spend()
-        self.desk.cancel()
+        self.desk.withdraw()
+        self.journal.flush()
         return self._finish()
+
+    def close(self) -> None:
+        """Write down what is left, and leave the builders idle."""
+        self.desk.cancel()
+        self.journal.flush()
 
     def _incumbent(self) -> Candidate | None:
         """What the bank holds, if it can still be built; vendors are timed in any case."""
@@ -180,7 +188,7 @@ class StudyRun:
         with self.shop.tracer.span("ask", "search"):
             configs = self.searcher.ask(room)
         for config in configs:
-            self.shop.ledger.log_ask(self.study.id, config)
+            self.journal.ask(config)
             self.desk.order(Candidate(self.problem, self.solver.name, config))
 
     def _run(self, builds: list[Build]) -> None:
@@ -188,8 +196,8 @@ class StudyRun:
         with self.shop.tracer.span("tell", "search"):
             for trial in trials:
                 self.searcher.tell(trial)
-        with self.shop.tracer.span("write tells", "ledger"):
-            self.shop.ledger.log_tells(self.study.id, trials)
+        self.journal.tell(trials)
+        self.journal.flush()
         self.trials += trials
         self.report("search")
 

@@ -40,7 +40,10 @@ class Tuner:
         asked = parse(problem) if isinstance(problem, str) else problem
         with watch_for_interrupt() as interrupt:
             run = StudyRun(self.workshop, asked, options or TuneOptions(), interrupt)
-            return conclude(run, run.search())
+            try:
+                return conclude(run, run.search())
+            finally:
+                run.close()
 
     def __enter__(self) -> Tuner:
         self.workshop.__enter__()

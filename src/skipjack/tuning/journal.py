@@ -1,0 +1,48 @@
+"""What happens in a study, gathered and written to the ledger batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from skipjack.core.config import Config
+from skipjack.core.trial import Trial
+from skipjack.ledger import BuildRecord, CandidateKey, Ledger, MeasurementRecord
+from skipjack.trace import Tracer
+
+
+class Journal:
+    """One transaction for each batch: a transaction for each record took longer than the search."""
+
+    def __init__(self, ledger: Ledger, study_id: str, tracer: Tracer) -> None:
+        self._ledger, self._study, self._tracer = ledger, study_id, tracer
+        self._asks: list[Config] = []
+        self._tells: list[Trial] = []
+        self._builds: list[tuple[BuildRecord, CandidateKey]] = []
+        self._measurements: list[MeasurementRecord] = []
+
+    def ask(self, config: Config) -> None:
+        """The searcher asked for a config."""
+        self._asks.append(config)
+
+    def tell(self, trials: Sequence[Trial]) -> None:
+        """The searcher was told of these."""
+        self._tells += trials
+
+    def build(self, record: BuildRecord, candidate: CandidateKey) -> None:
+        """A candidate was built."""
+        self._builds.append((record, candidate))
+
+    def measure(self, records: Sequence[MeasurementRecord]) -> None:
+        """Blocks were timed."""
+        self._measurements += records
+
+    def flush(self) -> None:
+        """Write everything down."""
+        with self._tracer.span("write", "ledger"), self._ledger.writing():
+            for config in self._asks:
+                self._ledger.log_ask(self._study, config)
+            for record, candidate in self._builds:
+                self._ledger.add_build(record, candidate)
+            self._ledger.add_measurements(self._measurements)
+            self._ledger.log_tells(self._study, self._tells)
+        self._asks, self._tells, self._builds, self._measurements = [], [], [], []
