@@ -23,7 +23,7 @@ import summary
 from contenders import line_up, recipe
 from skipjack.settings import load_settings
 from skipjack.tuning.tuner import Tuner
-from skipjack.tuning.workshop import timing_core
+from skipjack.tuning.workshop import timing_cores
 from stand import Plan, Stand
 from tuned import tune
 
@@ -167,7 +167,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     machine.one_thread()
     with tempfile.TemporaryDirectory(prefix="skipjack-bench-") as directory:
         settings = load_settings(user_dir=directory, core=options.core)
-        core = timing_core(settings)
+        (core,) = timing_cores(settings, 1)
         if options.tvm:
             metaschedule.tune_missing(options.shapes, options.tvm_cache, core)
         with Tuner(settings, None, print) as tuner:

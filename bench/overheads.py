@@ -28,7 +28,7 @@ from skipjack.settings import Settings, load_settings
 from skipjack.solvers.registry import solver_for
 from skipjack.solvers.solver import BuildingSolver
 from skipjack.tuning.tuner import Tuner
-from skipjack.tuning.workshop import timing_core
+from skipjack.tuning.workshop import timing_cores
 from tuned import tune
 
 BUILDS = 50
@@ -139,7 +139,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
     with tempfile.TemporaryDirectory(prefix="skipjack-bench-") as directory:
         settings = load_settings(user_dir=directory, core=args.core)
-        core = timing_core(settings)
+        (core,) = timing_cores(settings, 1)
         seconds, tuner = starting(settings)
         try:
             result["session_start_seconds"] = round(seconds, 3)

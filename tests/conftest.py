@@ -41,6 +41,7 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     place = tmp_path / "scratch"
     place.mkdir()
     monkeypatch.setenv("TMPDIR", str(place))
+    monkeypatch.setenv("SKIPJACK_LOCK_DIR", str(place))
     monkeypatch.setattr(tempfile, "tempdir", str(place))
     return place
 

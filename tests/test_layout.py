@@ -37,6 +37,7 @@ BELOW: dict[str, set[str]] = {
         *("core", "errors", "native", "operations", "solvers", "search"),
         *("execute", "ledger", "bank", "storage", "settings", "tuning"),
     },
+    "__main__": {"cli"},
     "cli": {
         *("", "core", "errors", "native", "operations", "solvers", "search"),
         *("ledger", "bank", "storage", "settings", "plugins", "tuning", "report"),
@@ -97,7 +98,7 @@ def test_the_table_has_no_cycle_and_no_ghosts() -> None:
 
 def test_nothing_imports_the_command_line_or_the_fakes() -> None:
     for name, allowed in BELOW.items():
-        assert "cli" not in allowed, name
+        assert "cli" not in allowed or name == "__main__", name
         assert "testing" not in allowed, name
 
 

@@ -9,7 +9,16 @@ from skipjack import bank, ledger, operations, search, solvers, storage, tuning
 
 
 def test_the_front_door_is_small() -> None:
-    assert set(skipjack.__all__) == {"TuneOptions", "TuneResult", "Tuner", "__version__", "tune"}
+    assert set(skipjack.__all__) == {
+        "TuneOptions",
+        "TuneResult",
+        "TunedKernel",
+        "Tuner",
+        "__version__",
+        "lookup",
+        "tune",
+    }
+    assert set(skipjack.__all__) <= set(dir(skipjack))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,15 @@ if TYPE_CHECKING:
     from skipjack.tuning import TuneOptions, Tuner, TuneResult, tune
 
 __version__ = "0.1.0"
-__all__ = ["TuneOptions", "TuneResult", "Tuner", "__version__", "tune"]
+__all__ = [
+    "TuneOptions",
+    "TuneResult",
+    "TunedKernel",
+    "Tuner",
+    "__version__",
+    "lookup",
+    "tune",
+]
 
 
 def __getattr__(name: str) -> Any:
@@ -20,3 +28,7 @@ def __getattr__(name: str) -> Any:
 
         return getattr(tuning, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

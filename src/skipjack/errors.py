@@ -9,10 +9,14 @@ SkipjackError                 exit code 1: something failed
 │   ├── CorruptFileError      set aside under a new name, nothing overwritten
 │   └── NewerFormatError      written by a newer Skipjack, refused by name
 ├── ScheduleError             an illegal step on a schedule
+├── ForeignError              a solver, searcher or operation raised something of its own
 └── WorkerError               a worker process that died, hung or answered nonsense
 
 A config that fails to build or run is no exception: it is a trial with a status (core.trial).
 """
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
 class SkipjackError(Exception):
@@ -55,5 +59,20 @@ class ScheduleError(SkipjackError):
     """A schedule action that is not legal at this point."""
 
 
+class ForeignError(SkipjackError):
+    """Code that was plugged in raised something of its own."""
+
+
 class WorkerError(SkipjackError):
     """A worker process that died, hung or broke its protocol."""
+
+
+@contextmanager
+def blaming(what: str) -> Iterator[None]:
+    """Turn what foreign code raises into a sentence that names it."""
+    try:
+        yield
+    except (SkipjackError, KeyboardInterrupt):
+        raise
+    except Exception as error:
+        raise ForeignError(f"{what} raised {type(error).__name__}: {error}") from error

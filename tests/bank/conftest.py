@@ -13,6 +13,7 @@ MakeEntry = Callable[..., BankEntry]
 
 @pytest.fixture
 def bank(tmp_path: Path) -> Bank:
+    (tmp_path / "bank").mkdir()
     return Bank.open(tmp_path / "bank")
 
 

@@ -30,6 +30,7 @@ def tuned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
         "SKIPJACK_USER_DB_PATH": str(home / "user"),
         "SKIPJACK_BUILD_WORKERS": "1",
         "TMPDIR": str(home / "scratch"),
+        "SKIPJACK_LOCK_DIR": str(home / "scratch"),
     }
     done = run(environment, "tune", "matmul:32x32x32", "--budget", "8", "--json")
     assert done.returncode == 0, done.stderr
@@ -189,7 +190,7 @@ def test_a_closed_pipe_is_no_traceback(tuned: dict[str, str]) -> None:
 def test_output_that_cannot_be_written_is_one_sentence(tuned: dict[str, str]) -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
-            command(["bank", "list", "--json"]),
+            command(["ledger", "summary", "--json"]),
             env=tuned,
             stdout=full,
             stderr=subprocess.PIPE,

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from skipjack.core.operation import LetteredShape
 from skipjack.core.problem import MAX_AXES, Problem, format_shape, parse_shape, split_key
 from skipjack.errors import ProblemError, UsageError
 from skipjack.operations import get, names, parse
@@ -19,6 +20,8 @@ def keys(draw: st.DrawFn) -> str:
     name = draw(st.sampled_from(names()))
     rank = 3 if name == "matmul" else draw(st.integers(1, 4))
     shape = "x".join(str(draw(st.integers(1, 999))) for _ in range(rank))
+    if isinstance(get(name), LetteredShape):
+        shape = "".join(f"{letter}{draw(st.integers(1, 99))}" for letter in "nchw")
     axes = draw(st.lists(st.integers(-rank, rank - 1), max_size=4))
     axis = f"/axis={','.join(map(str, axes))}" if axes and hasattr(get(name), "axes") else ""
     dtype = draw(st.sampled_from(("", ":f32", ":f64")))

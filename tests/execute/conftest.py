@@ -45,7 +45,7 @@ def loadable(rogue: Problem, device: Device) -> Callable[[str], Loadable]:
 @pytest.fixture(scope="module")
 def shared_session(rogue_everywhere: Path) -> Iterator[RunSession]:
     """Starting a worker takes a while, and a session outlives what its kernels do."""
-    with RunSession(QUICK, None) as opened:
+    with RunSession(QUICK, ()) as opened:
         yield opened
 
 

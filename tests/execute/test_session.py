@@ -156,7 +156,7 @@ def test_a_problem_that_cannot_be_prepared_is_an_error(session: RunSession, rogu
 def test_a_session_leaves_nothing_behind(
     rogue: Problem, loadable: Make, scratch: Path, children: Callable[[], set[int]]
 ) -> None:
-    with RunSession(TimingProtocol(), None) as session:
+    with RunSession(TimingProtocol(), ()) as session:
         session.prepare(rogue)
         session.verify(session.add(loadable("segfault")))
         assert len(children()) == 1

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from math import inf
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from skipjack.execute.statistics import (
     Block,
     Ratio,
+    log_interval,
     median_interval,
     paired_logs,
     paired_ratio,
@@ -49,10 +51,24 @@ def test_more_values_narrow_the_interval() -> None:
     assert many[1] - many[0] < few[1] - few[0]
 
 
-def test_too_few_values_span_all_and_are_called_unsupported() -> None:
-    assert median_interval([3.0, 1.0, 2.0], 0.99) == (1.0, 3.0)
-    assert not Ratio(1.0, 1.0, 1.0, confidence=0.99, pairs=7).supported
-    assert Ratio(1.0, 1.0, 1.0, confidence=0.99, pairs=8).supported
+def test_three_values_know_no_bounds_and_are_called_unsupported() -> None:
+    assert log_interval([3.0, 1.0, 2.0], 0.9975) == (-inf, inf)
+    assert not Ratio(1.0, 1.0, 1.0, pairs=3).supported
+    assert Ratio(1.0, 1.0, 1.0, pairs=4).supported
+
+
+def test_few_values_get_students_interval_at_the_same_confidence() -> None:
+    rng = np.random.default_rng(7)
+    missed = 0
+    for _ in range(4000):
+        low, high = log_interval(rng.normal(size=5).tolist(), 0.9975)
+        missed += not low < 0.0 < high
+    assert missed / 4000 < 0.005
+
+
+def test_many_values_get_the_interval_that_assumes_nothing() -> None:
+    values = np.random.default_rng(8).normal(size=20).tolist()
+    assert log_interval(values, 0.9975) == median_interval(values, 0.9975)
 
 
 def test_a_pair_sees_two_percent_through_a_drift_of_thirty() -> None:

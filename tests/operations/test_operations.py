@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from skipjack.core.operation import NestOperation, ProgramOperation
 from skipjack.core.problem import DTYPES
 from skipjack.errors import ProblemError
 from skipjack.operations import arrays_bytes, bytes_moved, get, names, parse, register, tensors
@@ -12,14 +13,29 @@ from skipjack.operations.elementwise import Elementwise
 from skipjack.testing.interpreter import interpret
 
 SHAPES = {
-    "matmul": ("5x7x3", "1x1x1"),
+    "matmul": (
+        "5x7x3",
+        "1x1x1",
+        "5x7x3/ta=1",
+        "5x7x3/tb=1/beta=0.5",
+        "5x7x3/alpha=-2/bias=1/act=gelu",
+    ),
+    "bmm": ("2x5x7x3", "2x5x7x3/ta=1/tb=1/beta=2/bias=1/act=relu"),
     "sum": ("4x5", "4x5/axis=0", "4x5x6/axis=0,2", "4x5x6/axis=1", "9"),
     "max": ("4x5", "4x5/axis=0", "4x5x6/axis=0,2", "4x5x6/axis=1", "9"),
     "mean": ("4x5", "4x5/axis=0", "4x5x6/axis=0,2", "4x5x6/axis=1", "9"),
+    "batchnorm": ("n2c3h4w5",),
 }
+NESTS = [name for name in names() if isinstance(get(name), NestOperation)]
 
 
-@pytest.mark.parametrize("name", names())
+def test_every_operation_is_one_nest_or_a_program() -> None:
+    for name in names():
+        kinds = [isinstance(get(name), kind) for kind in (NestOperation, ProgramOperation)]
+        assert sum(kinds) == 1, name
+
+
+@pytest.mark.parametrize("name", NESTS)
 def test_the_nest_means_what_the_reference_computes(name: str) -> None:
     rng = np.random.default_rng(0)
     operation = get(name)
@@ -55,7 +71,7 @@ def test_the_example_of_an_operation_parses_in_all_its_dtypes(name: str) -> None
         problem = parse(operation.example, dtype)
         assert problem.operation == name
         assert operation.flops(problem) > 0
-    assert operation.operation_class == ("cube" if name == "matmul" else "vector")
+    assert operation.operation_class == ("cube" if name in ("matmul", "bmm") else "vector")
 
 
 def test_traffic_counts_every_tensor_once() -> None:

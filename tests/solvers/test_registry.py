@@ -66,7 +66,7 @@ def test_a_misspelt_solver_gets_a_hint() -> None:
 
 
 def test_a_solver_that_refuses_says_why() -> None:
-    with pytest.raises(UsageError, match="it knows matmul alone"):
+    with pytest.raises(UsageError, match="it knows the plain matmul alone"):
         solver_for(parse("add:4"), CPU, "microkernel")
     with pytest.raises(UsageError, match="nothing to tune"):
         solver_for(MATMUL, CPU, "numpy")

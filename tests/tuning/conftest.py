@@ -18,6 +18,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         (place / "scratch").mkdir()
         patch.setenv("TMPDIR", str(place / "scratch"))
+        patch.setenv("SKIPJACK_LOCK_DIR", str(place / "scratch"))
         patch.setattr(tempfile, "tempdir", str(place / "scratch"))
         patch.setenv("SKIPJACK_USER_DB_PATH", str(place / "user"))
         patch.setenv("SKIPJACK_BUILD_WORKERS", "1")

@@ -44,8 +44,8 @@ class Bank:
 
     @classmethod
     def open(cls, directory: Path) -> Bank:
-        """The bank in `directory`; without a file it is empty."""
-        return cls(ensure_directory(directory) / FILE_NAME)
+        """The bank in `directory`; without a file it is empty. Reading needs no right to write."""
+        return cls(directory / FILE_NAME)
 
     def lookup(self, problem_key: str, device_class: str, kind: str = "perf") -> BankEntry | None:
         """What is known of a problem on a class of devices."""
@@ -146,6 +146,7 @@ class Bank:
         return self._content.entries
 
     def _lock(self) -> FileLock:
+        ensure_directory(self.path.parent)
         return FileLock(self.path.with_name("bank.lock"), on_wait=log.info)
 
 

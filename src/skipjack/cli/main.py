@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import sys
 from typing import Annotated, NoReturn
@@ -74,6 +75,9 @@ _BadRequest: type[Exception] = typer.BadParameter.__bases__[0]
 
 def run() -> None:
     """Run the command; one sentence and an exit code for everything that goes wrong."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.encoding.lower() != "utf-8":
+            stream.reconfigure(errors="replace")  # a micro sign is no reason to fail
     try:
         code = app(standalone_mode=False)
         sys.stdout.flush()

@@ -43,12 +43,17 @@ def tune(
     seed: Annotated[
         int, typer.Option(min=0, help="Makes a search repeatable given the same results.")
     ] = 0,
-    solver: Annotated[str | None, typer.Option(help="How to build: nest or microkernel.")] = None,
+    solver: Annotated[
+        str | None, typer.Option(help="How to build: nest, packed, microkernel or rows.")
+    ] = None,
     retune: Annotated[
         bool, typer.Option("--retune", help="Start over instead of continuing.")
     ] = False,
     device: Annotated[
         str | None, typer.Option(help="The device to tune for, as arch/units; this machine's CPU.")
+    ] = None,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="How many threads a kernel may use (1).")
     ] = None,
     json: JsonOption = False,
     trace: Annotated[
@@ -63,7 +68,7 @@ def tune(
     from skipjack.tuning import TuneOptions, Tuner, make_budget
 
     settings = load_settings(plugins=tuple(plugin) if plugin else None)
-    tuner = Tuner(settings, choose_device(device), say=_say)
+    tuner = Tuner(settings, choose_device(device, threads), say=_say)
     asked = read_problems(problems or [], file, dtype)
     options = TuneOptions(
         budget=make_budget(budget, seconds),
@@ -105,19 +110,21 @@ def _check(tuner: Tuner, problems: list[Problem], solver: str | None, trace: Pat
         raise UsageError(f"cannot write {trace}: there is no directory {trace.absolute().parent}")
 
 
-def choose_device(text: str | None) -> Device:
-    """This machine's CPU, if that is what was asked for."""
+def choose_device(text: str | None, threads: int | None) -> Device:
+    """This machine's CPU with so many threads, if that is what was asked for."""
     from skipjack.core.device import parse_device_name
     from skipjack.errors import UsageError
     from skipjack.native import cpu
 
-    here = cpu.detect()
     if text is None:
-        return here
+        return cpu.detect(threads or 1)
     arch, units = parse_device_name(text)
-    if (arch, units) != (here.arch, here.units):
+    if threads not in (None, units):
+        raise UsageError(f"device {text} has {units} threads, but --threads says {threads}")
+    here = cpu.detect()
+    if arch != here.arch:
         raise UsageError(f"device {text} is not here: this machine's CPU is {here.name}")
-    return here
+    return cpu.detect(units)
 
 
 def _tune_all(

@@ -11,7 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-UNARY = frozenset({"neg", "abs", "sqrt", "relu", "square", "reciprocal"})
+_TRANSCENDENTAL = ("exp", "log", "tanh", "sigmoid", "silu", "erf", "gelu", "gelu_tanh")
+UNARY = frozenset({"neg", "abs", "sqrt", "relu", "square", "reciprocal", "rsqrt", *_TRANSCENDENTAL})
 BINARY = frozenset({"add", "sub", "mul", "div", "max", "min"})
 REDUCTIONS = frozenset({"sum", "max"})
 
@@ -88,7 +89,9 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Accumulator:
-    """The reduced value; only in an epilogue."""
+    """The reduced value; only in an epilogue. Row programs have several, told apart by name."""
+
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from skipjack.core.nest import Nest, Tensor
 from skipjack.core.problem import Problem
+from skipjack.core.program import RowProgram
 
 Array = npt.NDArray[Any]
 Arrays = Mapping[str, Array]
@@ -29,7 +30,10 @@ class Tolerance:
 
 
 class Operation(Protocol):
-    """One thing that can be computed. Implementations are stateless; every method is pure."""
+    """One thing that can be computed. Implementations are stateless; every method is pure.
+
+    What solvers generate code from is said by a `NestOperation` or a `ProgramOperation`.
+    """
 
     @property
     def name(self) -> str:
@@ -70,10 +74,6 @@ class Operation(Protocol):
         """What is written."""
         ...
 
-    def nest(self, problem: Problem) -> Nest:
-        """The index expression, from which loop solvers generate code."""
-        ...
-
     def flops(self, problem: Problem) -> int:
         """Arithmetic steps of one run."""
         ...
@@ -91,8 +91,49 @@ class Operation(Protocol):
         ...
 
 
+@runtime_checkable
+class NestOperation(Operation, Protocol):
+    """An operation that is one loop nest."""
+
+    def nest(self, problem: Problem) -> Nest:
+        """The index expression, from which loop solvers generate code."""
+        ...
+
+
+@runtime_checkable
+class ProgramOperation(Operation, Protocol):
+    """An operation of several passes over each row."""
+
+    def programs(self, problem: Problem) -> Mapping[str, RowProgram]:
+        """Ways to compute it by name; the first is the plain one."""
+        ...
+
+
+@runtime_checkable
+class LetteredShape(Protocol):
+    """An operation whose shape is not written as ``4x5``."""
+
+    def parse_shape(self, text: str, where: str) -> tuple[tuple[int, ...], str]:
+        """The sizes and their canonical text, or `ProblemError` that names `where`."""
+        ...
+
+
+@runtime_checkable
+class Writing(Protocol):
+    """An operation whose steps by NumPy can all write into one given array."""
+
+    def write(self, problem: Problem, arrays: Arrays, out: Array) -> None:
+        """The result by NumPy, into `out`, in its precision."""
+        ...
+
+
+@runtime_checkable
 class Projectable(Protocol):
     """An operation whose large results can be checked without computing all of the reference."""
+
+    def can_project(self, problem: Problem) -> bool:
+        """Whether this problem allows it."""
+        ...
 
     def project(
         self, problem: Problem, arrays: Arrays, vector: Array

@@ -13,6 +13,7 @@ leaves out, is for `skipjack.operations` to say.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from skipjack.errors import ProblemError
@@ -25,6 +26,7 @@ MAX_AXES = 32
 
 _SHOWN = 80
 _OPERATION = re.compile(r"[a-z][a-z0-9_]*")
+_LETTERED = re.compile(r"([a-z])(-?\d+)", re.ASCII)
 _ATTRIBUTE = re.compile(r"([a-z][a-z0-9_]*)=([A-Za-z0-9_.,+-]+)")
 
 
@@ -109,6 +111,35 @@ def parse_shape(text: str, where: str) -> tuple[int, ...]:
             f"problem {where!r}: {shown(text)!r} is not a shape; "
             "write whole numbers joined by x: 64x128"
         )
+    return _sizes(parts, text, where)
+
+
+def parse_lettered_shape(
+    text: str, letters: str, where: str, defaults: Mapping[str, int]
+) -> tuple[tuple[int, ...], str]:
+    """``n8c64`` as the sizes in the order of `letters`, and the canonical text with all of them."""
+    pairs = _LETTERED.findall(text)
+    named = dict(pairs)
+    if "".join(letter + size for letter, size in pairs) != text or not named:
+        example = "".join(f"{letter}8" for letter in letters)
+        raise ProblemError(
+            f"problem {where!r}: {shown(text)!r} is not a shape; "
+            f"write letters with their sizes: {example}"
+        )
+    if len(named) < len(pairs):
+        raise ProblemError(f"problem {where!r} gives a size twice in {shown(text)!r}")
+    for letter in named:
+        if letter not in letters:
+            have = " ".join(letters)
+            raise ProblemError(f"problem {where!r}: no size {letter!r} here, it has {have}")
+    missing = [letter for letter in letters if letter not in named and letter not in defaults]
+    if missing:
+        raise ProblemError(f"problem {where!r} has no size {missing[0]!r} in {shown(text)!r}")
+    sizes = _sizes([named.get(at) or str(defaults[at]) for at in letters], text, where)
+    return sizes, "".join(f"{at}{size}" for at, size in zip(letters, sizes, strict=True))
+
+
+def _sizes(parts: Sequence[str], text: str, where: str) -> tuple[int, ...]:
     if any(len(part) > 18 for part in parts):
         raise ProblemError(
             f"problem {where!r}: a size in {shown(text)!r} is larger than any memory"

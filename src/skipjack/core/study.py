@@ -20,6 +20,10 @@ class Budget:
     seconds: float | None = None
 
     def __post_init__(self) -> None:
+        if self.trials is not None and not isinstance(self.trials, int):
+            raise UsageError(f"a budget is a whole number of trials, not {self.trials!r}")
+        if self.seconds is not None and not isinstance(self.seconds, int | float):
+            raise UsageError(f"a budget of seconds is a number, not {self.seconds!r}")
         if self.trials is not None and self.trials <= 0:
             raise UsageError(f"a budget of {self.trials} trials tunes nothing; give at least 1")
         if self.seconds is not None and not 0 < self.seconds < float("inf"):

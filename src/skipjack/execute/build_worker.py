@@ -9,27 +9,47 @@ from typing import Any, BinaryIO
 from skipjack import plugins
 from skipjack.core.config import Config
 from skipjack.core.device import Device
+from skipjack.errors import StorageError
 from skipjack.execute import wire
-from skipjack.ledger import Ledger
+from skipjack.ledger import BuildRecord, Ledger
 from skipjack.operations import parse
 from skipjack.solvers import find_solver
-from skipjack.solvers.solver import BuildingSolver
+from skipjack.solvers.solver import BuildingSolver, Source
+from skipjack.storage import ARTIFACTS, ArtifactStore
 
 
 def serve(requests: BinaryIO, answers: BinaryIO, ledger_directory: str | None) -> None:
     """Answer build requests until the pipe closes."""
     plugins.load_from_environment()
-    ledger = Ledger.open(Path(ledger_directory)) if ledger_directory else None
+    known = _Known(Path(ledger_directory)) if ledger_directory else None
     from skipjack.native import llvm
 
     llvm.binding()  # the import is slow; do it before the first request arrives
     wire.send(answers, {"ready": True})
     while (message := wire.receive(requests.read)) is not None:
-        body, blobs = _build(message.body, ledger)
+        body, blobs = _build(message.body, known)
         wire.send(answers, body, blobs)
 
 
-def _build(request: dict[str, Any], ledger: Ledger | None) -> tuple[dict[str, Any], list[bytes]]:
+class _Known:
+    """Builds of earlier sittings whose machine code is still there, whole."""
+
+    def __init__(self, directory: Path) -> None:
+        self._ledger = Ledger.open(directory)
+        self._artifacts = ArtifactStore(directory / ARTIFACTS)
+
+    def find(self, source: Source, compat: str) -> tuple[BuildRecord, bytes] | None:
+        """What came of this source, if it came to something."""
+        record = self._ledger.find_source(source.digest, compat)
+        if record is None or not record.artifact_digest:
+            return None
+        try:
+            return record, self._artifacts.get(record.artifact_digest)
+        except StorageError:
+            return None  # a ledger that was merged brings no machine code along
+
+
+def _build(request: dict[str, Any], known: _Known | None) -> tuple[dict[str, Any], list[bytes]]:
     started = time.monotonic()
     answer: dict[str, Any] = {"status": "ok", "started": started}
     blobs: list[bytes] = []
@@ -47,10 +67,12 @@ def _build(request: dict[str, Any], ledger: Ledger | None) -> tuple[dict[str, An
             "target": source.target,
             "slots": list(solver.slots(problem, device, config)),
         }
-        known = ledger.find_source(source.digest, device.compat_key) if ledger else None
-        if known and known.artifact_digest:
-            answer |= {"artifact_digest": known.artifact_digest, "symbol": known.symbol}
-            answer |= {"abi": known.abi, "resources": dict(known.resources), "cached": True}
+        found = known.find(source, device.compat_key) if known else None
+        if found:
+            record, data = found
+            answer |= {"symbol": record.symbol, "abi": record.abi, "cached": True}
+            answer |= {"resources": dict(record.resources)}
+            blobs = [data]
         else:
             blob = solver.compile(source)
             answer |= {"symbol": blob.symbol, "abi": blob.abi, "resources": dict(blob.resources)}

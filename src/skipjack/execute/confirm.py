@@ -1,14 +1,14 @@
 """Is the challenger really faster? A paired sequential test on fresh, interleaved blocks.
 
 The test looks at the pairs a few times while they come in. Each look uses its share of the error
-probability (Bonferroni), so that the whole test keeps the stated alpha. The interval for the median
-ratio is distribution-free. To be confirmed, the gain must exceed the smallest effect worth having.
+probability (Bonferroni), so that the whole test keeps the stated alpha. From ten pairs on, the
+interval for the median ratio is distribution-free. To be confirmed, the gain must exceed the
+smallest effect worth having.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -17,7 +17,7 @@ from skipjack.execute.statistics import Block, Ratio, paired_ratio
 
 ALPHA = 0.01
 MIN_EFFECT = 0.01
-LOOKS = (10, 20, 40)
+LOOKS = (5, 10, 20, 40)
 
 
 class Session(Protocol):
@@ -57,11 +57,11 @@ def confirm(
     challenger: int,
     rivals: Sequence[int],
     most: int = LOOKS[-1],
-    until: float | None = None,
+    stop: Callable[[], bool] = lambda: False,
 ) -> Confirmation:
     """Time the challenger beside its rivals until every comparison is decided, or `most` pairs.
 
-    Rivals that are decided stay out of later looks. After `until` (monotonic) no look is begun.
+    Rivals that are decided stay out of later looks. Once `stop` holds, no further look is begun.
     """
     collected: dict[int, list[Block]] = {kernel: [] for kernel in [challenger, *rivals]}
     failures: list[Failure] = []
@@ -82,8 +82,7 @@ def confirm(
         undecided = [
             rival for rival in undecided if rival in collected and not result.decided(rival)
         ]
-        late = until is not None and time.monotonic() > until
-        if late or not undecided:
+        if stop() or not undecided:
             break
     return result
 

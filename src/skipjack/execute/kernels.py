@@ -5,13 +5,14 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from skipjack.core.operation import Arrays
 from skipjack.native import llvm
+from skipjack.native.slots import Slots
 from skipjack.native.timer import NativeTimer
 from skipjack.solvers.solver import Slot
 
@@ -28,12 +29,6 @@ class Kernel(Protocol):
         ...
 
 
-def slot_values(slots: Sequence[Slot], arrays: Arrays) -> Any:
-    """The array of 8-byte arguments that a native kernel takes; it points into the arrays."""
-    values = [arrays[slot].ctypes.data if isinstance(slot, str) else slot for slot in slots]
-    return (ctypes.c_int64 * len(values))(*values)
-
-
 class NativeKernel:
     """Machine code at an address."""
 
@@ -41,17 +36,16 @@ class NativeKernel:
         self, address: int, slots: Sequence[Slot], arrays: Arrays, timer: NativeTimer
     ) -> None:
         self._address, self._timer = address, timer
-        self._slots = slot_values(slots, arrays)
-        self._arrays = arrays  # keeps alive what the slots point to
+        self._slots = Slots(slots, arrays)
         self._call = llvm.native(address, ctypes.c_void_p)
 
     def call(self) -> None:
         """Run once."""
-        self._call(ctypes.addressof(self._slots))
+        self._call(self._slots.address)
 
     def sample(self, calls: int, samples: int) -> npt.NDArray[np.float64]:
         """Timed inside of native code."""
-        return self._timer.sample(self._address, ctypes.addressof(self._slots), calls, samples)
+        return self._timer.sample(self._address, self._slots.address, calls, samples)
 
 
 class PythonKernel:

@@ -54,18 +54,19 @@ class WorkerProcess:
         self,
         role: str,
         arguments: Sequence[str] = (),
-        core: int | None = None,
+        cores: Sequence[int] = (),
         share: Sequence[int] = (),
     ) -> None:
         """`share` lists descriptors that the child inherits."""
         self.role = role
         # A worker's words go to a file that has no name: nothing is left whoever dies.
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the worker)
-        environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-        environment |= {"MKL_NUM_THREADS": "1"}
+        # Libraries get as many threads as the kernels that they are compared with.
+        libraries = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+        environment = {**os.environ, **dict.fromkeys(libraries, str(max(1, len(cores))))}
         command = [sys.executable, "-m", "skipjack.execute.worker", role, str(os.getpid())]
-        if core is not None:
-            command += ["--core", str(core)]
+        if cores:
+            command += ["--cores", ",".join(map(str, cores))]
         self._process = subprocess.Popen(
             [*command, *arguments],
             stdin=subprocess.PIPE,

@@ -60,10 +60,10 @@ _SLOW_FLOPS = 1e9
 
 
 class RunSession:
-    """Kernels of one problem after another, on one core. Use from one thread."""
+    """Kernels of one problem after another, on cores of their own. Use from one thread."""
 
-    def __init__(self, protocol: TimingProtocol, core: int | None) -> None:
-        self._protocol, self._core = protocol, core
+    def __init__(self, protocol: TimingProtocol, cores: Sequence[int]) -> None:
+        self._protocol, self._cores = protocol, cores
         # Loading takes milliseconds, a vendor's library somewhat longer.
         self._load_limit_s = max(2.0, protocol.call_timeout_s)
         self._page = Announcement()
@@ -82,7 +82,7 @@ class RunSession:
         self._ready = False
         self._page.announce(NOTHING)
         page = self._page.descriptor
-        return WorkerProcess("run", ["--announce", str(page)], self._core, share=[page])
+        return WorkerProcess("run", ["--announce", str(page)], self._cores, share=[page])
 
     def _restart(self) -> None:
         self._worker.kill()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import comb, exp, isfinite, log
+from math import comb, exp, inf, isfinite, log
 from typing import Any
 
 import numpy as np
@@ -92,8 +92,8 @@ class Ratio:
 
     @property
     def supported(self) -> bool:
-        """Whether there are pairs enough for an interval of this confidence."""
-        return 2.0 * 0.5**self.pairs <= 1.0 - self.confidence
+        """Whether there are pairs enough for an interval at all."""
+        return self.pairs >= _FEWEST
 
     def to_json(self) -> dict[str, Any]:
         """Plain numbers; None for what is not known, because JSON has no NaN."""
@@ -126,6 +126,29 @@ def median_interval(values: Sequence[float], confidence: float) -> tuple[float, 
     return ordered[rank], ordered[count - 1 - rank]
 
 
+_FEWEST = 4
+_STUDENT_CONFIDENCE = 0.9975
+_STUDENT = {3: 9.465, 4: 6.758, 5: 5.604, 6: 4.981, 7: 4.595, 8: 4.334, 9: 4.146}
+"""Two-sided quantiles of Student's distribution at that confidence, by degrees of freedom."""
+
+
+def log_interval(values: Sequence[float], confidence: float) -> tuple[float, float]:
+    """An interval for the middle of some log ratios.
+
+    From order statistics where there are enough values for the confidence, which assumes nothing.
+    Fewer are what slow kernels can afford: then Student's interval, which takes log ratios of
+    neighbouring blocks to be normal. Below four values it knows no bounds.
+    """
+    count = len(values)
+    if 2.0 * 0.5**count <= 1.0 - confidence:
+        return median_interval(values, confidence)
+    if count < _FEWEST or confidence > _STUDENT_CONFIDENCE:
+        return -inf, inf
+    middle, spread = float(np.mean(values)), float(np.std(values, ddof=1))
+    half = _STUDENT[count - 1] * spread / count**0.5
+    return middle - half, middle + half
+
+
 def paired_logs(slower: Sequence[Block], faster: Sequence[Block]) -> list[float]:
     """Log ratios of blocks of one round. Disturbed rounds are left out, unless most were disturbed:
 
@@ -148,5 +171,5 @@ def paired_ratio(
 ) -> Ratio:
     """How many times faster the second is than the first, from interleaved blocks."""
     logs = paired_logs(slower, faster)
-    low, high = median_interval(logs, confidence)
+    low, high = log_interval(logs, confidence)
     return Ratio(exp(float(np.median(logs))), exp(low), exp(high), confidence, len(logs))

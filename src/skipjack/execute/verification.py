@@ -7,7 +7,7 @@ the result and some whole rows are checked instead.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -82,8 +82,8 @@ class Checker:
     def _make_reference(self, exact: Arrays) -> _Full | _Projected:
         operation, problem = self._operation, self.problem
         large = operation.flops(problem) > self._full_reference_flops
-        if large and hasattr(operation, "project"):
-            return _Projected(cast(Projectable, operation), problem, exact, self._unit)
+        if large and isinstance(operation, Projectable) and operation.can_project(problem):
+            return _Projected(operation, problem, exact, self._unit)
         reference = operation.reference(problem, exact)
         scale = operation.magnitude(problem, exact)
         return _Full(reference, scale, self._unit, DTYPES[problem.dtype])

@@ -1,4 +1,4 @@
-"""Where workers begin: ``python -m skipjack.execute.worker build|run PARENT [--core N]``."""
+"""Where workers begin: ``python -m skipjack.execute.worker build|run PARENT [--cores N,M]``."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("role", choices=["build", "run"])
     parser.add_argument("parent", type=int)
-    parser.add_argument("--core", type=int)
+    parser.add_argument("--cores", type=_cores, default=[])
     parser.add_argument("--announce", type=int, help="descriptor of the page")
     parser.add_argument("--ledger")
     options = parser.parse_args(arguments)
     _die_with(options.parent)
     _limit()
     requests, answers = _take_pipes()
-    if options.core is not None:
-        os.sched_setaffinity(0, {options.core})
+    if options.cores:
+        os.sched_setaffinity(0, options.cores)
     if options.role == "build":
         from skipjack.execute.build_worker import serve as serve_builds
 
@@ -36,6 +36,10 @@ def main(arguments: list[str] | None = None) -> None:
         from skipjack.execute.run_worker import serve as serve_runs
 
         serve_runs(requests, answers, options.announce)
+
+
+def _cores(text: str) -> list[int]:
+    return [int(part) for part in text.split(",")]
 
 
 def _die_with(parent: int) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 from skipjack.errors import SkipjackError
@@ -97,13 +98,18 @@ class Loader:
 
     def load(self, data: bytes, symbol: str) -> int:
         """Address of a function in this object; the object's other names stay private to it."""
+        return self.load_several(data, [symbol])[symbol]
+
+    def load_several(self, data: bytes, symbols: Sequence[str]) -> dict[str, int]:
+        """Addresses of functions in this object."""
         self._count += 1
-        builder = binding().JITLibraryBuilder()
-        builder.add_object_img(data).export_symbol(symbol).add_current_process()
+        builder = binding().JITLibraryBuilder().add_object_img(data).add_current_process()
+        for symbol in symbols:
+            builder.export_symbol(symbol)
         tracker = builder.link(self._jit, f"kernel{self._count}")
-        address = int(tracker[symbol])
-        self._loaded[address] = tracker
-        return address
+        addresses = {symbol: int(tracker[symbol]) for symbol in symbols}
+        self._loaded |= dict.fromkeys(addresses.values(), tracker)
+        return addresses
 
     def unload(self, address: int) -> None:
         """Free the object that this function came from."""

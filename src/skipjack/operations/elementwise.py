@@ -1,10 +1,10 @@
-"""Elementwise operations of one or two arrays of one shape: ``add:1024x1024``, ``relu:4096``."""
+"""Elementwise operations of one or two arrays of one shape: ``add:1024x1024``, ``gelu:4096``."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from math import prod
+from math import pi, prod, sqrt
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from skipjack.core.nest import Access, Call, Load, Nest, Tensor, index
 from skipjack.core.operation import Array, Arrays, OperationClass, Tolerance
 from skipjack.core.problem import Problem
 from skipjack.operations.attributes import refuse_unknown
+from skipjack.operations.error_function import erf
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,12 @@ class Elementwise:
     operands: int
     step: str = ""
     domain: tuple[float, float] = (-1.0, 1.0)
+    steps: int = 1
+    """Steps of the formula for an element; exp, log, tanh, erf and sqrt count as one each."""
+    error_eps: float = 2.0
+    """How far a result may be off, in eps of its magnitude."""
+    relative: bool = False
+    """Errors are in proportion to the result alone, however small it is."""
 
     operation_class: OperationClass = "vector"
     dtypes = ("f32", "f64")
@@ -62,8 +69,8 @@ class Elementwise:
         )
 
     def flops(self, problem: Problem) -> int:
-        """One step for each element."""
-        return prod(problem.shape)
+        """Steps of the formula as one writes it, not of the code that computes exp and the like."""
+        return self.steps * prod(problem.shape)
 
     def reference(self, problem: Problem, arrays: Arrays) -> Array:
         """NumPy's own function."""
@@ -72,17 +79,48 @@ class Elementwise:
 
     def magnitude(self, problem: Problem, arrays: Arrays) -> Array:
         """The result's own size and, for sums, the operands': cancellation loses no more."""
+        if self.relative:
+            return np.abs(self.reference(problem, arrays))
         sizes = sum(np.abs(arrays[t.name]) for t in self.inputs(problem))
         scale: Array = np.abs(self.reference(problem, arrays)) + np.asarray(sizes)
         return scale
 
     def tolerance(self, problem: Problem) -> Tolerance:
-        """One rounding, and one for the conversion of the reference."""
-        return Tolerance(2.0)
+        """By default one rounding, and one for the conversion of the reference.
+
+        For a function without an exact method it is the error of the better implementations that
+        are compared, NumPy's among them, and not only of the generated code.
+        """
+        return Tolerance(self.error_eps)
 
 
 def _relu(x: Array) -> Array:
     result: Array = np.maximum(x, x.dtype.type(0))
+    return result
+
+
+def _rsqrt(x: Array) -> Array:
+    result: Array = 1 / np.sqrt(x)
+    return result
+
+
+def _sigmoid(x: Array) -> Array:
+    result: Array = 1 / (1 + np.exp(-x))
+    return result
+
+
+def _silu(x: Array) -> Array:
+    result: Array = x / (1 + np.exp(-x))
+    return result
+
+
+def _gelu(x: Array) -> Array:
+    result: Array = 0.5 * x * (1 + erf(x * sqrt(0.5)))
+    return result
+
+
+def _gelu_tanh(x: Array) -> Array:
+    result: Array = 0.5 * x * (1 + np.tanh(sqrt(2 / pi) * x * (1 + 0.044715 * x * x)))
     return result
 
 
@@ -99,4 +137,14 @@ ELEMENTWISE = (
     Elementwise("sqrt", np.sqrt, 1, domain=(0.0, 1.0)),
     Elementwise("reciprocal", np.reciprocal, 1, domain=(0.5, 1.5)),
     Elementwise("relu", _relu, 1),
+    Elementwise("exp", np.exp, 1, domain=(-10.0, 10.0), error_eps=4.0, relative=True),
+    Elementwise("log", np.log, 1, domain=(0.0, 10.0), error_eps=5.0, relative=True),
+    Elementwise("tanh", np.tanh, 1, domain=(-4.0, 4.0), error_eps=6.0, relative=True),
+    Elementwise("erf", erf, 1, domain=(-3.0, 3.0), error_eps=10.0, relative=True),
+    Elementwise("rsqrt", _rsqrt, 1, domain=(0.1, 10.0), steps=2, relative=True),
+    Elementwise("sigmoid", _sigmoid, 1, domain=(-8.0, 8.0), steps=4, error_eps=6.0, relative=True),
+    Elementwise("silu", _silu, 1, domain=(-8.0, 8.0), steps=4, error_eps=6.0, relative=True),
+    # Left of 0 these are the small difference of large terms: their errors go with the input.
+    Elementwise("gelu", _gelu, 1, domain=(-5.0, 5.0), steps=5, error_eps=4.0),
+    Elementwise("gelu_tanh", _gelu_tanh, 1, domain=(-5.0, 5.0), steps=9, error_eps=4.0),
 )

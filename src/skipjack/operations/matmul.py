@@ -1,78 +1,216 @@
-"""``matmul:MxNxK``: C[M,N] = A[M,K] B[K,N], all row-major."""
+"""``matmul:MxNxK`` and ``bmm:BxMxNxK``: matrix products, plain or with what usually surrounds them.
+
+``out = act(alpha * A B + beta * c + bias)``. Attributes, each left out at its default: ``ta=1`` and
+``tb=1`` for operands that are stored transposed, ``alpha`` and ``beta`` (which adds an input `c`),
+``bias=1`` (an input with one element for each column), ``act`` for an activation.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from skipjack.core.nest import Access, Call, Load, Nest, Tensor, index
+from skipjack.core.nest import (
+    Access,
+    Accumulator,
+    Affine,
+    Call,
+    Constant,
+    Load,
+    Nest,
+    Scalar,
+    Tensor,
+    index,
+)
 from skipjack.core.operation import Array, Arrays, OperationClass, Tolerance
 from skipjack.core.problem import Problem
+from skipjack.errors import ProblemError
 from skipjack.operations.attributes import refuse_unknown, require_rank
+from skipjack.operations.elementwise import ELEMENTWISE
+
+ACTIVATIONS = {
+    operation.name: operation
+    for operation in ELEMENTWISE
+    if operation.name in ("relu", "gelu", "gelu_tanh", "sigmoid", "silu", "tanh")
+}
+_NAMES = ("ta", "tb", "alpha", "beta", "bias", "act")
+_PLAIN = {"ta": "0", "tb": "0", "alpha": "1", "beta": "0", "bias": "0", "act": "none"}
 
 
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """A problem's attributes, read."""
+
+    ta: bool
+    tb: bool
+    alpha: float
+    beta: float
+    bias: bool
+    act: str
+
+    @classmethod
+    def of(cls, problem: Problem) -> Settings:
+        """From the problem, defaults filled in."""
+        found = {**_PLAIN, **dict(problem.attributes)}
+        return cls(
+            found["ta"] == "1",
+            found["tb"] == "1",
+            float(found["alpha"]),
+            float(found["beta"]),
+            found["bias"] == "1",
+            found["act"],
+        )
+
+    @property
+    def plain(self) -> bool:
+        """Just the product, both operands as they are."""
+        return self == Settings(False, False, 1.0, 0.0, False, "none")
+
+
+@dataclass(frozen=True)
 class Matmul:
-    """Matrix product."""
+    """Matrix product, or a batch of them."""
 
-    name = "matmul"
+    name: str = "matmul"
+    batched: bool = False
+
     operation_class: OperationClass = "cube"
-    example = "matmul:192x192x192"
     dtypes = ("f32", "f64")
     domain = (-1.0, 1.0)
+
+    @property
+    def example(self) -> str:
+        """A short key."""
+        return "bmm:16x128x128x64" if self.batched else "matmul:192x192x192"
 
     def check(
         self, shape: tuple[int, ...], attributes: Mapping[str, str], where: str
     ) -> tuple[tuple[str, str], ...]:
-        """Three sizes, no attributes."""
-        require_rank(shape, 3, "matmul:MxNxK", where)
-        refuse_unknown(attributes, (), where)
-        return ()
+        """Three sizes, or four with the batch; attributes at their defaults are left out."""
+        form = "bmm:BxMxNxK" if self.batched else "matmul:MxNxK"
+        require_rank(shape, 4 if self.batched else 3, form, where)
+        refuse_unknown(attributes, _NAMES, where)
+        texts = {name: _checked(name, text, where) for name, text in attributes.items()}
+        return tuple((n, texts[n]) for n in _NAMES if texts.get(n, _PLAIN[n]) != _PLAIN[n])
+
+    def sizes(self, problem: Problem) -> tuple[int, int, int, int]:
+        """Batch, M, N, K."""
+        batch, m, n, k = problem.shape if self.batched else (1, *problem.shape)
+        return batch, m, n, k
+
+    def _tensor(self, name: str, problem: Problem, rows: int, columns: int) -> Tensor:
+        lead = problem.shape[:1] if self.batched else ()
+        return Tensor(name, (*lead, rows, columns))
 
     def inputs(self, problem: Problem) -> tuple[Tensor, ...]:
-        """A and B."""
-        m, n, k = problem.shape
-        return Tensor("a", (m, k)), Tensor("b", (k, n))
+        """A and B as stored, then c and the bias where the problem has them."""
+        _, m, n, k = self.sizes(problem)
+        settings = Settings.of(problem)
+        a = self._tensor("a", problem, *((k, m) if settings.ta else (m, k)))
+        b = self._tensor("b", problem, *((n, k) if settings.tb else (k, n)))
+        c = (self._tensor("c", problem, m, n),) if settings.beta else ()
+        bias = (Tensor("bias", (n,)),) if settings.bias else ()
+        return (a, b, *c, *bias)
 
     def output(self, problem: Problem) -> Tensor:
-        """C."""
-        m, n, _ = problem.shape
-        return Tensor("out", (m, n))
+        """The product."""
+        _, m, n, _ = self.sizes(problem)
+        return self._tensor("out", problem, m, n)
 
     def nest(self, problem: Problem) -> Nest:
-        """``out[m,n] += a[m,k] * b[k,n]``."""
-        m, n, k = problem.shape
-        a, b = self.inputs(problem)
+        """``out[m,n] += a[m,k] * b[k,n]``, and the rest as the epilogue."""
+        batch, m, n, k = self.sizes(problem)
+        settings = Settings.of(problem)
+        a, b, *extras = self.inputs(problem)
+        lead: tuple[Affine, ...] = (index("b"),) if self.batched else ()
+
+        def at(tensor: Tensor, row: str, column: str, swapped: bool = False) -> Access:
+            pair = (column, row) if swapped else (row, column)
+            return Access(tensor, (*lead, *(index(name) for name in pair)))
+
+        beside = [
+            Access(tensor, (index("n"),)) if tensor.name == "bias" else at(tensor, "m", "n")
+            for tensor in extras
+        ]
+        loops = (("m", m), ("k", k), ("n", n))
         return Nest(
-            loops=(("m", m), ("k", k), ("n", n)),
-            inputs=(
-                Access(a, (index("m"), index("k"))),
-                Access(b, (index("k"), index("n"))),
-            ),
-            output=Access(self.output(problem), (index("m"), index("n"))),
+            loops=(("b", batch), *loops) if self.batched else loops,
+            inputs=(at(a, "m", "k", settings.ta), at(b, "k", "n", settings.tb), *beside),
+            output=at(self.output(problem), "m", "n"),
             body=Call("mul", (Load(0), Load(1))),
             reduction="sum",
+            epilogue=self.epilogue(problem),
         )
 
+    def epilogue(self, problem: Problem) -> Scalar:
+        """What is done to a sum; `c` and the bias are operands 2 and on."""
+        settings = Settings.of(problem)
+        names = [tensor.name for tensor in self.inputs(problem)]
+        value: Scalar = Accumulator()
+        if settings.alpha != 1.0:
+            value = Call("mul", (value, Constant(settings.alpha)))
+        if settings.beta:
+            scaled = Call("mul", (Load(names.index("c")), Constant(settings.beta)))
+            value = Call("add", (value, scaled))
+        if settings.bias:
+            value = Call("add", (value, Load(names.index("bias"))))
+        return value if settings.act == "none" else Call(settings.act, (value,))
+
     def flops(self, problem: Problem) -> int:
-        """A multiplication and an addition for each index triple."""
-        m, n, k = problem.shape
-        return 2 * m * n * k
+        """A multiplication and an addition for each index triple; the epilogue is not counted."""
+        batch, m, n, k = self.sizes(problem)
+        return 2 * batch * m * n * k
 
     def reference(self, problem: Problem, arrays: Arrays) -> Array:
-        """NumPy's product."""
-        product: Array = np.matmul(arrays["a"], arrays["b"])
-        return product
+        """NumPy's product, and the rest as a user would write it."""
+        out = np.empty(self.output(problem).shape, arrays["a"].dtype)
+        self.write(problem, arrays, out)
+        return out
+
+    def write(self, problem: Problem, arrays: Arrays, out: Array) -> None:
+        """The same into an array that is there."""
+        settings = Settings.of(problem)
+        a = arrays["a"].swapaxes(-1, -2) if settings.ta else arrays["a"]
+        b = arrays["b"].swapaxes(-1, -2) if settings.tb else arrays["b"]
+        np.matmul(a, b, out=out)
+        if settings.alpha != 1.0:
+            out *= out.dtype.type(settings.alpha)
+        if settings.beta:
+            out += out.dtype.type(settings.beta) * arrays["c"]
+        if settings.bias:
+            out += arrays["bias"]
+        if settings.act != "none":
+            out[...] = ACTIVATIONS[settings.act].function(out)
 
     def magnitude(self, problem: Problem, arrays: Arrays) -> Array:
-        """|A| |B|, the classical bound of a dot product's rounding error."""
-        product: Array = np.matmul(np.abs(arrays["a"]), np.abs(arrays["b"]))
-        return product
+        """|A| |B|, the classical bound of a dot product's rounding error, and what is added."""
+        settings = Settings.of(problem)
+        sizes = {name: np.abs(array) for name, array in arrays.items()}
+        a = sizes["a"].swapaxes(-1, -2) if settings.ta else sizes["a"]
+        b = sizes["b"].swapaxes(-1, -2) if settings.tb else sizes["b"]
+        return self._scaled(settings, np.matmul(a, b), sizes)
+
+    def _scaled(self, settings: Settings, product: Array, sizes: Arrays) -> Array:
+        scale = abs(settings.alpha) * product
+        if settings.beta:
+            scale = scale + abs(settings.beta) * sizes["c"]
+        return scale + sizes["bias"] if settings.bias else scale
 
     def tolerance(self, problem: Problem) -> Tolerance:
-        """K roundings stay within K eps |A||B| in any order, and rarely pass sqrt(K)."""
-        return Tolerance(4.0 + 2.0 * problem.shape[2] ** 0.5)
+        """K roundings stay within K eps |A||B| in any order, and rarely pass sqrt(K).
+
+        An activation's slope is at most about one, and its own error is a few eps of its result.
+        """
+        _, _, _, k = self.sizes(problem)
+        own = 0.0 if Settings.of(problem).act == "none" else 12.0
+        return Tolerance(4.0 + 2.0 * k**0.5 + own)
+
+    def can_project(self, problem: Problem) -> bool:
+        """Only a plain product of two matrices is linear in a vector from the right."""
+        return not self.batched and Settings.of(problem).plain
 
     def project(
         self, problem: Problem, arrays: Arrays, vector: Array
@@ -88,3 +226,23 @@ class Matmul:
         """Some rows of the product, whole."""
         some = arrays["a"][rows]
         return some @ arrays["b"], np.abs(some) @ np.abs(arrays["b"])
+
+
+def _checked(name: str, text: str, where: str) -> str:
+    """An attribute in its canonical text."""
+    if name in ("ta", "tb", "bias"):
+        if text not in ("0", "1"):
+            raise ProblemError(f"problem {where!r}: {name} is 0 or 1, not {text!r}")
+        return text
+    if name == "act":
+        if text != "none" and text not in ACTIVATIONS:
+            known = ", ".join(sorted(ACTIVATIONS))
+            raise ProblemError(f"problem {where!r}: no activation {text!r}, known are {known}")
+        return text
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if not np.isfinite(value):
+        raise ProblemError(f"problem {where!r}: {name} must be a number, not {text!r}")
+    return f"{value:g}" if float(f"{value:g}") == value else repr(value)

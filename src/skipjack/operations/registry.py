@@ -6,25 +6,38 @@ import difflib
 
 import numpy as np
 
+from skipjack.core.naming import check_new_name
 from skipjack.core.nest import Tensor
-from skipjack.core.operation import Operation
+from skipjack.core.operation import LetteredShape, Operation
 from skipjack.core.problem import DTYPES, Problem, parse_shape, shown, split_key
 from skipjack.errors import ProblemError, UsageError
+from skipjack.operations.batchnorm import BatchNorm
 from skipjack.operations.broadcast import BROADCASTS
 from skipjack.operations.elementwise import ELEMENTWISE
 from skipjack.operations.matmul import Matmul
+from skipjack.operations.normalization import NORMALIZATIONS
 from skipjack.operations.reduce import REDUCTIONS
 
 _MAX_ELEMENTS = 2**48
 """More than any memory holds; keeps sizes far from 64-bit overflow."""
 
 _known: dict[str, Operation] = {
-    operation.name: operation for operation in (Matmul(), *ELEMENTWISE, *BROADCASTS, *REDUCTIONS)
+    operation.name: operation
+    for operation in (
+        Matmul(),
+        Matmul("bmm", batched=True),
+        *ELEMENTWISE,
+        *BROADCASTS,
+        *REDUCTIONS,
+        *NORMALIZATIONS,
+        BatchNorm(),
+    )
 }
 
 
 def register(operation: Operation) -> None:
     """Add an operation, so that its name can start a problem's key."""
+    check_new_name("operation", operation.name, _known)
     _known[operation.name] = operation
 
 
@@ -44,6 +57,8 @@ def get(name: str) -> Operation:
 
 def parse(text: str, dtype: str | None = None) -> Problem:
     """The problem that a full key or short form means; `dtype` fills in what it leaves out."""
+    if not isinstance(text, str):
+        raise ProblemError(f"a problem is a text such as matmul:192x192x192, not {text!r}")
     parts = split_key(text)
     operation = get(parts.operation)
     where = shown(text)
@@ -57,9 +72,12 @@ def parse(text: str, dtype: str | None = None) -> Problem:
             f"problem {where!r} says {shown(given)} but the dtype asked for is {dtype}"
         )
     chosen = check_dtype((dtype or "f32") if given is None else given, operation)
-    shape = parse_shape(parts.shape, where)
+    if isinstance(operation, LetteredShape):
+        shape, shape_text = operation.parse_shape(parts.shape, where)
+    else:
+        shape, shape_text = parse_shape(parts.shape, where), ""
     attributes = operation.check(shape, parts.attributes, where)
-    problem = Problem(operation.name, shape, chosen, attributes)
+    problem = Problem(operation.name, shape, chosen, attributes, shape_text=shape_text)
     if max(tensor.size for tensor in tensors(problem)) > _MAX_ELEMENTS:
         raise ProblemError(f"problem {where!r} is larger than any memory")
     return problem

@@ -34,8 +34,14 @@ def ratio_text(ratio: float, low: float, high: float) -> str:
 
 
 def gain_text(ratio: float, low: float, high: float) -> str:
-    """``3.15 ±0.04``: half the width of the interval; a dash for what was not measured."""
-    return f"{ratio:.2f} ±{(high - low) / 2:.2f}" if isfinite(ratio) else "-"
+    """``3.15 [3.12, 3.20]``; a dash for what was not measured."""
+    if not isfinite(ratio):
+        return "-"
+    return f"{_short(ratio)} [{_short(low)}, {_short(high)}]"
+
+
+def _short(value: float) -> str:
+    return f"{value:.2f}" if value < 100 else f"{value:.0f}"
 
 
 def percent_text(share: float | None) -> str:

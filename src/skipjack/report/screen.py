@@ -7,7 +7,7 @@ import sys
 
 from rich.console import Console
 
-_WIDE = 150
+_WIDE = 170
 
 
 def out() -> Console:

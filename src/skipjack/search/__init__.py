@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from functools import partial
 from typing import cast
 
+from skipjack.core.naming import check_new_name
 from skipjack.core.space import Countable, Space
 from skipjack.errors import UsageError
 from skipjack.search.bookkeeping import BookkeepingSearcher
@@ -53,8 +54,9 @@ def names() -> tuple[str, ...]:
 
 def register(name: str, factory: Factory | Search) -> None:
     """Add a searcher: something that makes one from a context, or a generator function."""
-    if name in names():
-        raise UsageError(f"there is a searcher {name!r} already; register yours under another name")
+    check_new_name("searcher", name, names())
+    if not callable(factory):
+        raise UsageError(f"searcher {name!r} must be a function or a class, not {factory!r}")
     if inspect.isgeneratorfunction(factory):
         _FACTORIES[name] = partial(GeneratorSearcher, factory)
     else:

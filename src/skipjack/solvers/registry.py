@@ -5,11 +5,14 @@ from __future__ import annotations
 import difflib
 
 from skipjack.core.device import Device
+from skipjack.core.naming import check_new_name
 from skipjack.core.problem import Problem
 from skipjack.errors import UsageError
 from skipjack.solvers.loops.microkernel_solver import MicrokernelSolver
 from skipjack.solvers.loops.nest_solver import NestSolver
-from skipjack.solvers.solver import BuildingSolver, Solver
+from skipjack.solvers.loops.packed_solver import PackedSolver
+from skipjack.solvers.loops.rows_solver import RowsSolver
+from skipjack.solvers.solver import BuildingSolver, PreferringSolver, Solver
 from skipjack.solvers.vendor.blas import MklSolver, OpenBlasSolver
 from skipjack.solvers.vendor.numpy_solver import NumpySolver
 
@@ -18,6 +21,8 @@ _known: dict[str, Solver] = {
     for solver in (
         NestSolver(),
         MicrokernelSolver(),
+        PackedSolver(),
+        RowsSolver(),
         NumpySolver(),
         MklSolver(),
         OpenBlasSolver(),
@@ -27,6 +32,7 @@ _known: dict[str, Solver] = {
 
 def register(solver: Solver) -> None:
     """Add a solver. It is the default where no other can do a problem; else it is named."""
+    check_new_name("solver", solver.name, _known)
     _known[solver.name] = solver
 
 
@@ -59,7 +65,8 @@ def solver_for(problem: Problem, device: Device, name: str | None = None) -> Bui
         able = building_solvers(problem, device)
         if not able:
             raise UsageError(f"no solver can build {problem.key} for {device.name}")
-        return able[0]
+        eager = [s for s in able if isinstance(s, PreferringSolver) and s.prefers(problem, device)]
+        return (eager or able)[0]
     solver = find_solver(name)
     if not isinstance(solver, BuildingSolver):
         raise UsageError(f"solver {name} is a library to compare with; it has nothing to tune")

@@ -96,6 +96,15 @@ class BuildingSolver(Solver, Protocol):
 
 
 @runtime_checkable
+class PreferringSolver(Protocol):
+    """A solver that knows where it is better than those before it."""
+
+    def prefers(self, problem: Problem, device: Device) -> bool:
+        """Whether it should be tuned where none was named."""
+        ...
+
+
+@runtime_checkable
 class VendorSolver(Solver, Protocol):
     """A library to beat: nothing to build, called from Python or through a C function."""
 

@@ -1,6 +1,6 @@
 """Files that survive crashes, full disks and many processes: what ledger and bank stand on."""
 
-from skipjack.storage.artifacts import ArtifactStore
+from skipjack.storage.artifacts import ARTIFACTS, ArtifactStore
 from skipjack.storage.atomic import atomic_write
 from skipjack.storage.clock import Clock, timestamp, utc_now
 from skipjack.storage.damage import set_aside
@@ -9,6 +9,7 @@ from skipjack.storage.lock import FileLock
 from skipjack.storage.mounts import is_network_file_system
 
 __all__ = [
+    "ARTIFACTS",
     "ArtifactStore",
     "Clock",
     "FileLock",

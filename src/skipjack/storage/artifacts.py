@@ -12,6 +12,8 @@ from skipjack.storage.damage import set_aside
 from skipjack.storage.failure import write_failure
 from skipjack.storage.lock import FileLock
 
+ARTIFACTS = "artifacts"
+"""The store's folder in the user directory."""
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 

@@ -9,9 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from skipjack.core.nest import Access, Accumulator, Affine, Call, Constant, Load, Nest, Scalar
+from skipjack.operations.elementwise import ELEMENTWISE
 
 Array = npt.NDArray[Any]
-_FUNCTIONS: dict[str, Callable[..., Any]] = {
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    **{operation.name: operation.function for operation in ELEMENTWISE},
     "add": np.add,
     "sub": np.subtract,
     "mul": np.multiply,
@@ -40,7 +42,9 @@ def interpret(nest: Nest, inputs: Sequence[Array]) -> Array:
     axes = tuple(at for at, (name, _) in enumerate(nest.loops) if name in set(nest.reduction_loops))
     if nest.reduction:
         total = _REDUCTIONS[nest.reduction](values, axis=axes, keepdims=True)
-        values = _scalar(nest.epilogue, loaded, total)
+        # What an epilogue loads does not depend on the reduced loops: any of their rounds will do.
+        first = tuple(slice(0, 1) if at in axes else slice(None) for at in range(len(shape)))
+        values = _scalar(nest.epilogue, [array[first] for array in loaded], total)
     out = np.full(nest.output.tensor.shape, np.nan, values.dtype)
     out[_places(nest.output, grid)] = values.reshape(out[_places(nest.output, grid)].shape)
     return out
@@ -66,5 +70,5 @@ def _scalar(scalar: Scalar, loaded: Sequence[Array], total: Array | None) -> Arr
                 raise ValueError("an accumulator outside of an epilogue")
             return total
         case Call(name, arguments):
-            result: Array = _FUNCTIONS[name](*(_scalar(part, loaded, total) for part in arguments))
+            result: Array = FUNCTIONS[name](*(_scalar(part, loaded, total) for part in arguments))
             return result

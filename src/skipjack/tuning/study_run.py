@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections.abc import Sequence
@@ -11,7 +12,7 @@ from skipjack.core.config import Config
 from skipjack.core.problem import Problem
 from skipjack.core.study import Study
 from skipjack.core.trial import Candidate, Trial
-from skipjack.errors import ProblemError
+from skipjack.errors import ProblemError, blaming
 from skipjack.execute.build_pool import Build
 from skipjack.execute.session import Failure
 from skipjack.execute.statistics import summarize
@@ -61,8 +62,10 @@ class StudyRun:
         self._interrupt = interrupt
         self.started = time.monotonic()
         check_memory(problem, shop.device.memory_bytes)
-        self.solver = solver_for(problem, shop.device, options.solver)
-        self.space = self.solver.space(problem, shop.device)
+        with blaming(f"a solver asked about {problem.key}"):
+            self.solver = solver_for(problem, shop.device, options.solver)
+        with blaming(f"solver {self.solver.name} asked for the space of {problem.key}"):
+            self.space = self.solver.space(problem, shop.device)
         budget = options.budget
         name = options.searcher
         if name == "auto":
@@ -94,7 +97,7 @@ class StudyRun:
         known = tuple(ledger.trials(self.study.id))
         self.incumbent = self._incumbent()
         winners = ledger.winners(self.problem.operation, shop.device.class_key)
-        with shop.tracer.span("set up the search", "search"):
+        with shop.tracer.span("set up the search", "search"), self._blaming_searcher():
             seeds = starting_points(self.problem, self.space, self.solver.name, winners)
             self.searcher = create(
                 self.study.searcher,
@@ -152,11 +155,11 @@ class StudyRun:
         while desk.pending and not self._interrupt.requested:
             self.contest.enter(desk.collect(1.0, _BATCH), solver.version)
 
-    @property
-    def deadline(self) -> float | None:
-        """When the budget of seconds is spent, on the monotonic clock."""
+    def out_of_time(self) -> bool:
+        """Whether the budget of seconds is spent, or somebody pressed Ctrl-C."""
         seconds = self.options.budget.seconds
-        return None if seconds is None else self.started + seconds
+        late = seconds is not None and time.monotonic() > self.started + seconds
+        return late or self._interrupt.requested
 
     # the search itself
 
@@ -164,7 +167,8 @@ class StudyRun:
         deadline = self._search_deadline()
         while True:
             late = deadline is not None and time.monotonic() >= deadline
-            over = late or self._interrupt.requested
+            # Large arrays take long to prepare: something is tried all the same.
+            over = self._interrupt.requested or (late and bool(self.trials))
             if not over:
                 self._order_more()
             if over or not self.desk.pending:
@@ -185,15 +189,18 @@ class StudyRun:
         room = 2 * self.shop.pool.size + _BATCH - self.desk.pending
         if room <= 0:
             return
-        with self.shop.tracer.span("ask", "search"):
+        with self.shop.tracer.span("ask", "search"), self._blaming_searcher():
             configs = self.searcher.ask(room)
         for config in configs:
             self.journal.ask(config)
             self.desk.order(Candidate(self.problem, self.solver.name, config))
 
+    def _blaming_searcher(self) -> contextlib.AbstractContextManager[None]:
+        return blaming(f"searcher {self.study.searcher}")
+
     def _run(self, builds: list[Build]) -> None:
         trials = self.contest.enter(builds, self.solver.version)
-        with self.shop.tracer.span("tell", "search"):
+        with self.shop.tracer.span("tell", "search"), self._blaming_searcher():
             for trial in trials:
                 self.searcher.tell(trial)
         self.journal.tell(trials)

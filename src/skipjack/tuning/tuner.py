@@ -80,7 +80,7 @@ def tune(
     seed: int = 0,
     solver: str | None = None,
     retune: bool = False,
-    plugins: Sequence[str] = (),
+    plugins: str | Sequence[str] = (),
 ) -> TuneResult:
     """Find the fastest way to compute a problem here, remember it, and give it back.
 
@@ -94,7 +94,8 @@ def tune(
         solver=solver,
         retune=retune,
     )
-    tuner = Tuner(load_settings(plugins=tuple(plugins) or None))
+    named = (plugins,) if isinstance(plugins, str) else tuple(plugins)
+    tuner = Tuner(load_settings(plugins=named or None))
     asked = parse(problem, dtype)  # before workers start: a wrong key should fail at once
     with tuner:
         return tuner.tune(asked, options)

@@ -32,7 +32,7 @@ def conclude(run: StudyRun, standing: Standing) -> TuneResult:
             winner.kernel,
             [rival.kernel for rival in rivals],
             run.shop.protocol.confirm_blocks,
-            run.deadline,
+            run.out_of_time,
         )
     if winner.kernel not in confirmation.blocks:
         return _failed(run, standing)

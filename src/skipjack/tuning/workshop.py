@@ -20,7 +20,7 @@ from skipjack.execute.session import Loadable, RunSession
 from skipjack.ledger import Ledger
 from skipjack.native import cpu
 from skipjack.settings import Settings
-from skipjack.storage import ArtifactStore, user_directory
+from skipjack.storage import ARTIFACTS, ArtifactStore, user_directory
 from skipjack.trace import Tracer
 
 log = logging.getLogger(__name__)
@@ -45,18 +45,18 @@ class Workshop:
         self._exits = contextlib.ExitStack()
 
     def __enter__(self) -> Workshop:
-        core = timing_core(self.settings)
+        cores = timing_cores(self.settings, self.device.units)
         directory = user_directory(self.settings)
         with contextlib.ExitStack() as exits:
             self.ledger = exits.enter_context(Ledger.open(directory))
             self.bank = Bank.open(directory)
-            self.artifacts = ArtifactStore(directory / "artifacts")
+            self.artifacts = ArtifactStore(directory / ARTIFACTS)
             self.ledger.add_device(self.device)
             exits.enter_context(device_lock(self.device, self._say))
             self.pool = exits.enter_context(
                 BuildPool(self.settings.build_workers, self.device, directory)
             )
-            self.session = exits.enter_context(RunSession(self.protocol, core))
+            self.session = exits.enter_context(RunSession(self.protocol, cores))
             self._exits = exits.pop_all()
         return self
 
@@ -109,17 +109,20 @@ def measured_peaks(
         return device, known
     with (
         device_lock(device, say),
-        RunSession(TimingProtocol(), timing_core(settings)) as session,
+        RunSession(TimingProtocol(), timing_cores(settings, 1)) as session,
     ):
         return device, peaks_of(session, device, directory, again=again)
 
 
-def timing_core(settings: Settings) -> int:
-    """The core to time on: the one that was set, or the last that this process may use."""
+def timing_cores(settings: Settings, count: int) -> list[int]:
+    """The cores to time on: from the one that was set on, or the last that this process may use."""
     cores = cpu.usable_cores()
+    if count > len(cores):
+        raise UsageError(f"{count} threads asked for, but this process may use {len(cores)} cores")
     if settings.core is None:
         # The first core of a machine serves most interrupts.
-        return cores[-1]
+        return cores[-count:]
     if settings.core not in cores:
         raise UsageError(f"SKIPJACK_CORE is {settings.core}, but this process may use {cores}")
-    return settings.core
+    at = cores.index(settings.core)
+    return [*cores[at:], *cores[:at]][:count]

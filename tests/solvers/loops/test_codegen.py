@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 
 from skipjack.core.device import Device
 from skipjack.core.nest import Access, Call, Load, Nest, Tensor, index
+from skipjack.core.operation import NestOperation
 from skipjack.core.problem import DTYPES
 from skipjack.native import llvm
 from skipjack.native.cpu import detect, target_of
+from skipjack.native.pool import pool_for
 from skipjack.operations import get, names, parse
 from skipjack.solvers.loops.codegen import generate
 from skipjack.solvers.loops.schedule import Schedule, check
@@ -37,7 +39,9 @@ NESTS = st.one_of(
     st.builds(nests.add_nest, st.integers(1, 200)),
     st.builds(nests.sum_nest, SIZE, SIZE, st.sampled_from((0, 1))),
 )
+NEST_OPERATIONS = [name for name in names() if isinstance(get(name), NestOperation)]
 SMALL_SHAPES = {
+    "bmm": ("2x5x19x7/tb=1/bias=1", "3x4x33x6/ta=1/beta=2/act=relu"),
     "matmul": ("7x19x11", "1x1x1", "3x33x2"),
     "sum": ("13x17/axis=1", "13x17/axis=0", "5x7x3/axis=0,2", "37"),
     "max": ("13x17/axis=1", "13x17/axis=0", "5x7x3/axis=1", "1"),
@@ -67,7 +71,8 @@ def agree(
     """The code under this schedule gives what the nest means."""
     check(Schedule.parse(schedule), nest)
     text = generate(nest, Schedule.parse(schedule), dtype, lanes)
-    result = run_ir(text, dtype, inputs, nest.output.tensor.shape)
+    threads = [pool_for(2).parallel, 2]  # read where the outermost loop is marked parallel
+    result = run_ir(text, dtype, inputs, nest.output.tensor.shape, threads)
     with np.errstate(invalid="ignore", over="ignore"):
         expected = interpret(nest, [array.astype(np.float64) for array in inputs])
     # Inputs are near 1, so that results grow with the length of a reduction, and errors too.
@@ -102,7 +107,7 @@ def test_every_schedule_of_a_nest_computes_the_nest(
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", NEST_OPERATIONS)
 def test_every_operation_is_right_under_random_schedules(
     run_ir: Runner, name: str, dtype: str
 ) -> None:
@@ -245,3 +250,13 @@ def test_a_tile_that_fits_the_registers_does_not_spill(schedule: str) -> None:
     listing = llvm.assembly(generate(nest, Schedule.parse(schedule), "f32", 16), target)
     assert "vfmadd" in listing
     assert not re.search(r"[xyz]mm\d+, -?\d*\(%rsp\)", listing)
+
+
+@pytest.mark.parametrize("text", ["i:32/p i/v", "i:7/p i", "i:16/p i:8/u i/v"])
+@pytest.mark.parametrize("threads", [2, 3])
+def test_threads_share_the_outermost_loop_out(run_ir: Runner, text: str, threads: int) -> None:
+    nest = nests.add_nest(101)
+    code = generate(nest, Schedule.parse(text), "f32", 16)
+    x, y = (np.arange(101, dtype=np.float32) * factor for factor in (1.0, 0.5))
+    numbers = [pool_for(threads).parallel, threads]
+    np.testing.assert_array_equal(run_ir(code, "f32", [x, y], (101,), numbers), x + y)

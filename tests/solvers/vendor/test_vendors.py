@@ -15,7 +15,14 @@ from skipjack.operations import get, names, parse
 from skipjack.solvers.vendor.blas import MklSolver, OpenBlasSolver
 from skipjack.solvers.vendor.numpy_solver import NumpySolver
 
-SHAPES = {"matmul": "7x19x11", "sum": "13x17/axis=0", "max": "5x7x3/axis=0,2", "mean": "37"}
+SHAPES = {
+    "matmul": "7x19x11/ta=1/beta=2/bias=1/act=relu",
+    "bmm": "3x7x19x11",
+    "sum": "13x17/axis=0",
+    "max": "5x7x3/axis=0,2",
+    "mean": "37",
+    "batchnorm": "n3c5h4w4",
+}
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f64"])

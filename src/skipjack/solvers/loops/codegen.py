@@ -17,8 +17,17 @@ from skipjack.solvers.loops.tile_code import Flag, Spot, TileCode
 
 
 def generate(nest: Nest, schedule: Schedule, dtype: str, lanes: int) -> str:
-    """A module with one function ``void @kernel(ptr slots)``: input pointers, then the output's."""
+    """A module with a function ``void @kernel(ptr slots)``.
+
+    The slots are the input pointers, then the output's. Where the outermost loop is marked
+    parallel, a pool of threads and their number follow.
+    """
     return _Generator(nest, schedule, dtype, lanes).module()
+
+
+def is_parallel(schedule: Schedule) -> bool:
+    """Whether threads share the outermost loop out."""
+    return bool(schedule.loops) and schedule.loops[0].mark is Mark.PARALLEL
 
 
 class _Generator:
@@ -30,6 +39,7 @@ class _Generator:
         while nest.reduction and carry and loops[carry - 1].variable in self.reduced:
             carry -= 1
         self.outer = loops[:carry]
+        self.parallel = is_parallel(schedule)
         self.w = IRWriter()
         self.vector = VectorType(dtype, _lanes(nest, schedule, lanes))
         self.tile = TileCode(self.w, nest, loops[carry:start], loops[start:], self.vector)
@@ -41,11 +51,57 @@ class _Generator:
             at = self.w.advance("%slots", 8 * slot)
             pointer = self.w.value(f"load ptr, ptr {at}, align 8")
             bases.append(self.w.advance(pointer, access.offset * self.vector.item_bytes))
-        self._outer(0, Spot(tuple(bases), dict(self.nest.loops)))
-        self.w.emit("ret void")
+        spot = Spot(tuple(bases), dict(self.nest.loops))
         bits = max(128, 8 * self.vector.item_bytes * self.vector.lanes)
-        text = function(self.w, "void @kernel(ptr noalias readonly %slots)", bits)
+        if self.parallel:
+            self._share(spot)
+            self.w.emit("ret void")
+            signature = "void @task(ptr noalias readonly %slots, i64 %index, i64 %count)"
+            text = function(self.w, signature, bits, linkage="internal") + self._launch()
+        else:
+            self._outer(0, spot)
+            self.w.emit("ret void")
+            text = function(self.w, "void @kernel(ptr noalias readonly %slots)", bits)
         return "\n".join([*sorted(self.w.declarations), text])
+
+    def _launch(self) -> str:
+        """The entry that hands the task to the pool."""
+        w, after = IRWriter(), len(self.tile.accesses)
+        pool = w.value(f"load ptr, ptr {w.advance('%slots', 8 * after)}, align 8")
+        count = w.value(f"load i64, ptr {w.advance('%slots', 8 * (after + 1))}, align 8")
+        w.emit(f"call void {pool}(ptr @task, ptr %slots, i64 {count})")
+        w.emit("ret void")
+        return function(w, "void @kernel(ptr %slots)", 128)
+
+    def _share(self, spot: Spot) -> None:
+        """A thread's rounds of the outermost loop; the last thread also does its tail."""
+        w, loop = self.w, self.outer[0]
+        full, tail = divmod(spot.ranges[loop.variable], loop.step)
+        before = w.value(f"udiv i64 {w.value(f'mul i64 %index, {full}')}, %count")
+        following = w.value("add i64 %index, 1")
+        end = w.value(f"udiv i64 {w.value(f'mul i64 {following}, {full}')}, %count")
+        rounds = w.value(f"sub i64 {end}, {before}")
+        item = self.vector.item_bytes
+        starts = []
+        for pointer, access in zip(spot.pointers, self.tile.accesses, strict=True):
+            step = access.stride(loop.variable) * loop.step * item
+            starts.append(w.advance(pointer, w.value(f"mul i64 {before}, {step}")))
+
+        def body(_: str, pointers: list[str]) -> list[str]:
+            ranges = {**spot.ranges, loop.variable: loop.step}
+            self._outer(1, replace(spot, pointers=tuple(pointers), ranges=ranges))
+            return self.tile.moved(tuple(pointers), loop.variable, loop.step)
+
+        w.loop_or_skip(rounds, [("ptr", pointer) for pointer in starts], body)
+        if tail:
+            last = w.value(f"icmp eq i64 {following}, %count")
+            w.when(last, lambda: self._tail(spot, full, tail))
+
+    def _tail(self, spot: Spot, full: int, tail: int) -> None:
+        loop = self.outer[0]
+        pointers = tuple(self.tile.moved(spot.pointers, loop.variable, full * loop.step))
+        ranges = {**spot.ranges, loop.variable: tail}
+        self._outer(1, replace(spot, pointers=pointers, ranges=ranges))
 
     def _outer(self, position: int, spot: Spot) -> None:
         if position == len(self.outer):

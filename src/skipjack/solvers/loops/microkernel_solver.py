@@ -29,7 +29,8 @@ class MicrokernelSolver:
         """Matmul on CPUs only."""
         if device.kind != "cpu":
             return f"it builds for CPUs, not for {device.name}"
-        return "" if problem.operation == "matmul" else "it knows matmul alone"
+        plain = problem.operation == "matmul" and not problem.attributes
+        return "" if plain else "it knows the plain matmul alone"
 
     def space(self, problem: Problem, device: Device) -> ParameterSpace:
         """Tiles whose accumulators fit the registers, best balance of work and loads first."""

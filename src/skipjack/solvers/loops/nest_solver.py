@@ -6,12 +6,15 @@ from collections.abc import Sequence
 
 from skipjack.core.config import Config
 from skipjack.core.device import Device
+from skipjack.core.nest import Nest
+from skipjack.core.operation import NestOperation
 from skipjack.core.problem import Problem
 from skipjack.native import llvm
 from skipjack.native.cpu import registers_of, target_of
 from skipjack.native.ir import ITEM_BYTES
+from skipjack.native.slots import parallel_slot
 from skipjack.operations import get, tensors
-from skipjack.solvers.loops.codegen import generate
+from skipjack.solvers.loops.codegen import generate, is_parallel
 from skipjack.solvers.loops.schedule import Schedule
 from skipjack.solvers.loops.schedule_space import ScheduleSpace
 from skipjack.solvers.solver import Blob, Slot, Source
@@ -24,13 +27,17 @@ class NestSolver:
     version = 1
 
     def refuses(self, problem: Problem, device: Device) -> str:
-        """CPUs only."""
-        return "" if device.kind == "cpu" else f"it builds for CPUs, not for {device.name}"
+        """CPUs only, and what is one nest."""
+        if device.kind != "cpu":
+            return f"it builds for CPUs, not for {device.name}"
+        one = isinstance(get(problem.operation), NestOperation)
+        return "" if one else f"{problem.operation} is not a single loop nest"
 
     def space(self, problem: Problem, device: Device) -> ScheduleSpace:
         """All schedules of the operation's nest."""
         lanes = device.vector_bytes // ITEM_BYTES[problem.dtype]
-        return ScheduleSpace(get(problem.operation).nest(problem), lanes, registers_of(device))
+        nest = _nest(problem)
+        return ScheduleSpace(nest, lanes, registers_of(device), threads=device.units)
 
     def compiler(self) -> str:
         """LLVM."""
@@ -40,8 +47,7 @@ class NestSolver:
         """IR text of the nest under its schedule."""
         lanes = device.vector_bytes // ITEM_BYTES[problem.dtype]
         schedule = Schedule.parse(str(config["schedule"]))
-        nest = get(problem.operation).nest(problem)
-        text = generate(nest, schedule, problem.dtype, lanes)
+        text = generate(_nest(problem), schedule, problem.dtype, lanes)
         return Source(text, target_of(device), self.compiler())
 
     def compile(self, source: Source) -> Blob:
@@ -49,8 +55,17 @@ class NestSolver:
         return compile_source(source)
 
     def slots(self, problem: Problem, device: Device, config: Config) -> Sequence[Slot]:
-        """Pointers alone."""
-        return [tensor.name for tensor in tensors(problem)]
+        """Pointers, and the pool where threads share the outermost loop."""
+        pointers: list[Slot] = [tensor.name for tensor in tensors(problem)]
+        if is_parallel(Schedule.parse(str(config["schedule"]))):
+            pointers += [parallel_slot(device.units), device.units]
+        return pointers
+
+
+def _nest(problem: Problem) -> Nest:
+    operation = get(problem.operation)
+    assert isinstance(operation, NestOperation), "refused before"
+    return operation.nest(problem)
 
 
 def compile_source(source: Source) -> Blob:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import inf
 
 from skipjack.native.ir import IRWriter, VectorType
+from skipjack.solvers.loops.functions import FUNCTIONS, function_code
 
 _INSTRUCTIONS = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
 # `maximum` and `minimum` keep NaN, as NumPy does; x86's plain max does not.
@@ -18,6 +19,8 @@ def step(writer: IRWriter, vector: VectorType, name: str, arguments: list[str]) 
     if name in _INTRINSICS:
         return writer.call(vector, _INTRINSICS[name], arguments)
     value = arguments[0]
+    if name in FUNCTIONS:
+        return function_code(writer, vector, name, value)
     if name == "neg":
         return writer.value(f"fneg {vector.text} {value}")
     if name == "square":

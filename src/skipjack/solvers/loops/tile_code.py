@@ -83,11 +83,11 @@ class TileCode:
             (self._out_offset(point), point.accumulator): point
             for point in self._points(0, widest, {}, ())
         }
-        masks = {offset: point.active for (offset, _), point in names.items()}
-        accumulators = self._start(spot, list(names), masks)
+        points = {offset: point for (offset, _), point in names.items()}
+        accumulators = self._start(spot, list(names), points)
         keys = list(accumulators)
         values = self._carry(0, spot.pointers, spot.ranges, keys, list(accumulators.values()))
-        self._finish(spot, dict(zip(keys, values, strict=True)), masks)
+        self._finish(spot, dict(zip(keys, values, strict=True)), points)
 
     def _carry(
         self,
@@ -220,7 +220,7 @@ class TileCode:
 
     # where accumulators come from and go to
 
-    def _start(self, spot: Spot, keys: list[Sum], masks: dict[int, int]) -> dict[Sum, str]:
+    def _start(self, spot: Spot, keys: list[Sum], points: dict[int, Point]) -> dict[Sum, str]:
         neutral = self.vector.constant(identity(self.nest.reduction))
         started = dict.fromkeys(keys, neutral)
         if spot.first is True or self.vector_variable in self.reduced:
@@ -230,7 +230,7 @@ class TileCode:
             if offset in seen:
                 continue
             seen.add(offset)
-            before = self._before(spot, offset, self.vector, self._mask(masks[offset]))
+            before = self._before(spot, offset, self.vector, self._mask(points[offset].active))
             started[offset, number] = self._unless_first(spot, self.vector, before, neutral)
         return started
 
@@ -247,7 +247,7 @@ class TileCode:
         self,
         spot: Spot,
         accumulators: dict[Sum, str],
-        masks: dict[int, int],
+        points: dict[int, Point],
     ) -> None:
         by_offset: dict[int, list[str]] = {}
         for (offset, _), value in accumulators.items():
@@ -263,29 +263,39 @@ class TileCode:
                     before = self._before(spot, offset, kind, None)
                     before = self._unless_first(spot, kind, before, neutral)
                     total = combine(self.w, kind, self.nest.reduction, before, total)
-            total = self._epilogue(spot, kind, total)
+            total = self._epilogue(spot, kind, total, points[offset])
             at = self.w.advance(spot.pointers[-1], offset * kind.item_bytes)
-            self.w.store(kind, total, at, None if across else self._mask(masks[offset]))
+            mask = None if across else self._mask(points[offset].active)
+            self.w.store(kind, total, at, mask)
 
-    def _epilogue(self, spot: Spot, kind: VectorType, total: str) -> str:
+    def _epilogue(self, spot: Spot, kind: VectorType, total: str, point: Point) -> str:
         if self.nest.epilogue == Accumulator() or spot.last is False:
             return total
-        done = self._after(self.nest.epilogue, kind, total)
+        done = self._after(self.nest.epilogue, kind, total, spot, point)
         if spot.last is True:
             return done
         return self.w.value(f"select i1 {spot.last}, {kind.text} {done}, {kind.text} {total}")
 
-    def _after(self, scalar: Scalar, kind: VectorType, total: str) -> str:
+    def _after(self, scalar: Scalar, kind: VectorType, total: str, spot: Spot, point: Point) -> str:
         match scalar:
             case Accumulator():
                 return total
             case Constant(value):
                 return kind.constant(value)
             case Call(name, arguments):
-                given = [self._after(part, kind, total) for part in arguments]
+                given = [self._after(part, kind, total, spot, point) for part in arguments]
                 return step(self.w, kind, name, given)
-            case Load():
-                raise ValueError("an epilogue reads the accumulator, not an input")
+            case Load(operand):
+                return self._beside(operand, kind, spot, point)
+
+    def _beside(self, operand: int, kind: VectorType, spot: Spot, point: Point) -> str:
+        """An input of the epilogue, where the output element is."""
+        access = self.nest.inputs[operand]
+        offset = self._offset(access, point) * kind.item_bytes
+        at = self.w.advance(spot.pointers[operand], offset)
+        if kind.lanes == 1 or access.stride(self.vector_variable or "") == 0:
+            return self.w.broadcast(kind, at)
+        return self.w.load(kind, at, self._mask(point.active))
 
 
 def _tree(writer: IRWriter, vector: VectorType, reduction: str, values: list[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -48,8 +49,8 @@ class _Blas:
 
     def refuses(self, problem: Problem, device: Device) -> str:
         """Matmul on CPUs, where the library is."""
-        if device.kind != "cpu" or problem.operation != "matmul":
-            return "it is for matmul on CPUs"
+        if device.kind != "cpu" or problem.operation != "matmul" or problem.attributes:
+            return "it is for the plain matmul on CPUs"
         return "" if self.address(problem.dtype) else f"{self.name} is not installed"
 
     def space(self, problem: Problem, device: Device) -> ParameterSpace:
@@ -104,7 +105,7 @@ class OpenBlasSolver(_Blas):
 def _mkl() -> ctypes.CDLL | None:
     library = _first_library([Path(sys.prefix) / "lib"], "libmkl_rt.so*")
     if library:
-        library.MKL_Set_Num_Threads(1)
+        library.MKL_Set_Num_Threads(int(os.environ.get("MKL_NUM_THREADS", "1")))
     return library
 
 

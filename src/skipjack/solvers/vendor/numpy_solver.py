@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from skipjack.core.device import Device
-from skipjack.core.operation import Arrays
+from skipjack.core.operation import Arrays, Writing
 from skipjack.core.parameters import ParameterSpace
 from skipjack.core.problem import Problem
 from skipjack.operations import get
@@ -34,11 +34,11 @@ class NumpySolver:
         operation = get(problem.operation)
         inputs = [arrays[tensor.name] for tensor in operation.inputs(problem)]
         out = arrays["out"]
-        if problem.operation == "matmul":
-            return partial(np.matmul, *inputs, out=out)
         ufunc = getattr(operation, "function", None)
         if isinstance(ufunc, np.ufunc):
             return partial(ufunc, *inputs, out=out)
+        if isinstance(operation, Writing):
+            return partial(operation.write, problem, arrays, out)
         if hasattr(operation, "axes"):
             axes = operation.axes(problem)
             target = out if len(axes) < len(problem.shape) else out.reshape(())

@@ -1,0 +1,20 @@
+"""Names under which operations, solvers and searchers are registered."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container
+
+from skipjack.errors import UsageError
+
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+
+
+def check_new_name(kind: str, name: object, taken: Container[str]) -> None:
+    """Refuse what could not be written on a command line, and what is there already."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise UsageError(
+            f"{name!r} is no name for a {kind}: use lower-case letters, digits and underscores"
+        )
+    if name in taken:
+        raise UsageError(f"there is a {kind} {name!r} already; register yours under another name")

@@ -1,0 +1,56 @@
+"""A kernel's arguments in memory: pointers to arrays, whole numbers, and services of the process.
+
+A slot is the name of an array, a number, or a service: ``@parallel:T`` is the address of a pool of
+T threads (`skipjack.native.pool`), ``@workspace:N`` a buffer of N bytes for the kernel to write.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy.typing as npt
+
+from skipjack.native.memory import aligned
+
+Arrays = Mapping[str, npt.NDArray[Any]]
+_PAGE = 4096
+
+
+def parallel_slot(threads: int) -> str:
+    """The service that runs a task on several threads."""
+    return f"@parallel:{threads}"
+
+
+def workspace_slot(size: int) -> str:
+    """The service that lends memory."""
+    return f"@workspace:{size}"
+
+
+class Slots:
+    """The slots of one kernel on one set of arrays; keeps alive what they point to."""
+
+    def __init__(self, slots: Sequence[str | int], arrays: Arrays) -> None:
+        self._arrays = dict(arrays)
+        self._buffers: list[npt.NDArray[Any]] = []
+        values = [self._value(slot) for slot in slots]
+        self._memory = (ctypes.c_int64 * len(values))(*values)
+
+    @property
+    def address(self) -> int:
+        """Where they are."""
+        return ctypes.addressof(self._memory)
+
+    def _value(self, slot: str | int) -> int:
+        if isinstance(slot, int):
+            return slot
+        if slot.startswith("@workspace:"):
+            self._buffers.append(aligned((int(slot.partition(":")[2]),), "uint8", _PAGE))
+            return int(self._buffers[-1].ctypes.data)
+        if slot.startswith("@parallel:"):
+            from skipjack.native.pool import pool_for
+
+            threads = int(slot.partition(":")[2])
+            return pool_for(threads).parallel if threads > 1 else 0
+        return int(self._arrays[slot].ctypes.data)

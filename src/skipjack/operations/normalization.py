@@ -1,0 +1,253 @@
+"""Normalisations of each row, which is the last axis: ``softmax:256x512``, ``layernorm:4096x1024``.
+
+Every one needs a statistic of the row before it can write an element of it, so each is a program
+of several passes over a row. A pass over what the caches hold costs no memory traffic: the bytes of
+a run are those of every array once.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from math import prod
+
+import numpy as np
+
+from skipjack.core.nest import Accumulator, Call, Constant, Load, Scalar, Tensor
+from skipjack.core.operation import Array, Arrays, OperationClass, Tolerance
+from skipjack.core.problem import Problem
+from skipjack.core.program import RowProgram, Statistic, View
+from skipjack.operations.attributes import positive_number, refuse_unknown
+from skipjack.operations.moments import Moments, normalized, one_pass, two_pass
+
+_X = Load(0)
+
+
+class _RowOperation(ABC):
+    """What they share: one array of any rank, its last axis the rows, perhaps vectors along it."""
+
+    operation_class: OperationClass = "vector"
+    dtypes = ("f32", "f64")
+    name: str
+    domain = (-1.0, 1.0)
+    vectors: tuple[str, ...] = ()
+    """Further inputs, each of one row's length."""
+    eps = 0.0
+    """Default of the attribute of this name; without one there is no such attribute."""
+    steps: int
+    """Arithmetic steps for each element, exp and the like counted as one."""
+
+    @property
+    def example(self) -> str:
+        """A short key."""
+        return f"{self.name}:4096x1024"
+
+    def check(
+        self, shape: tuple[int, ...], attributes: Mapping[str, str], where: str
+    ) -> tuple[tuple[str, str], ...]:
+        """Any shape; ``eps`` where a variance is divided by."""
+        if not self.eps:
+            refuse_unknown(attributes, (), where)
+            return ()
+        refuse_unknown(attributes, ("eps",), where)
+        return (("eps", positive_number(attributes, "eps", self.eps, where)),)
+
+    def inputs(self, problem: Problem) -> tuple[Tensor, ...]:
+        """The array, then vectors along its last axis."""
+        row = problem.shape[-1:]
+        return Tensor("x", problem.shape), *(Tensor(name, row) for name in self.vectors)
+
+    def output(self, problem: Problem) -> Tensor:
+        """As the array."""
+        return Tensor("out", problem.shape)
+
+    def flops(self, problem: Problem) -> int:
+        """Steps of the formula for each element; what is done once for a row is left out."""
+        return self.steps * prod(problem.shape)
+
+    def reference(self, problem: Problem, arrays: Arrays) -> Array:
+        """The result by NumPy."""
+        out = np.empty_like(arrays["x"])
+        self.write(problem, arrays, out)
+        return out
+
+    @abstractmethod
+    def write(self, problem: Problem, arrays: Arrays, out: Array) -> None:
+        """The result by NumPy, into `out`."""
+
+    def _program(
+        self,
+        problem: Problem,
+        statistics: tuple[Statistic, ...],
+        body: Scalar,
+        further: tuple[View, ...] = (),
+    ) -> RowProgram:
+        x, *vectors = self.inputs(problem)
+        columns = problem.shape[-1]
+        return RowProgram(
+            groups=prod(problem.shape[:-1]),
+            segments=1,
+            columns=columns,
+            inputs=(
+                View(x, group=columns, column=1),
+                *(View(vector, column=1) for vector in vectors),
+                *further,
+            ),
+            output=View(self.output(problem), group=columns, column=1),
+            statistics=statistics,
+            body=body,
+        )
+
+
+_SHIFTED = Call("sub", (_X, Accumulator("largest")))
+_POWER = Call("exp", (_SHIFTED,))
+_LARGEST = Statistic("largest", "max", _X)
+
+
+class Softmax(_RowOperation):
+    """``exp(x - max) / sum(exp(x - max))`` along the last axis."""
+
+    name = "softmax"
+    domain = (-8.0, 8.0)
+    steps = 5
+
+    def programs(self, problem: Problem) -> Mapping[str, RowProgram]:
+        """The largest, the sum, the quotient; the exponential stands in the last two passes."""
+        share = Statistic("share", "sum", _POWER, Call("reciprocal", (Accumulator(),)))
+        body = Call("mul", (_POWER, Accumulator("share")))
+        return {"plain": self._program(problem, (_LARGEST, share), body)}
+
+    def write(self, problem: Problem, arrays: Arrays, out: Array) -> None:
+        """Exponentials and quotients where the result belongs."""
+        x = arrays["x"]
+        np.subtract(x, x.max(axis=-1, keepdims=True), out=out)
+        np.exp(out, out=out)
+        out /= out.sum(axis=-1, keepdims=True)
+
+    def magnitude(self, problem: Problem, arrays: Arrays) -> Array:
+        """The result, and more of it the further exponents are from 0: exp multiplies errors."""
+        result = self.reference(problem, arrays)
+        distance = arrays["x"].max(axis=-1, keepdims=True) - arrays["x"]
+        spread = np.sum(result * distance, axis=-1, keepdims=True)
+        scale: Array = result * (1.0 + distance + spread)
+        return scale
+
+    def tolerance(self, problem: Problem) -> Tolerance:
+        """An exponential, a reciprocal, a product, and a sum of positive values."""
+        return Tolerance(8.0 + problem.shape[-1] ** 0.5)
+
+
+class LogSoftmax(_RowOperation):
+    """``x - max - log(sum(exp(x - max)))`` along the last axis."""
+
+    name = "logsoftmax"
+    domain = (-8.0, 8.0)
+    steps = 5
+
+    def programs(self, problem: Problem) -> Mapping[str, RowProgram]:
+        """The largest, the logarithm of the sum, the difference."""
+        total = Statistic("log_sum", "sum", _POWER, Call("log", (Accumulator(),)))
+        body = Call("sub", (_SHIFTED, Accumulator("log_sum")))
+        return {"plain": self._program(problem, (_LARGEST, total), body)}
+
+    def write(self, problem: Problem, arrays: Arrays, out: Array) -> None:
+        """One temporary array for the exponentials."""
+        x = arrays["x"]
+        np.subtract(x, x.max(axis=-1, keepdims=True), out=out)
+        out -= np.log(np.exp(out).sum(axis=-1, keepdims=True))
+
+    def magnitude(self, problem: Problem, arrays: Arrays) -> Array:
+        """Both terms, and 1 for the relative error of the sum."""
+        x = arrays["x"]
+        distance = x.max(axis=-1, keepdims=True) - x
+        scale: Array = 1.0 + distance + np.log(np.exp(-distance).sum(axis=-1, keepdims=True))
+        return scale
+
+    def tolerance(self, problem: Problem) -> Tolerance:
+        """Two subtractions, a logarithm, and a sum of positive values."""
+        return Tolerance(8.0 + problem.shape[-1] ** 0.5)
+
+
+class LayerNorm(_RowOperation):
+    """``(x - mean) / sqrt(variance + eps) * gamma + beta`` along the last axis."""
+
+    name = "layernorm"
+    vectors = ("gamma", "beta")
+    eps = 1e-5
+    steps = 8
+
+    def programs(self, problem: Problem) -> Mapping[str, RowProgram]:
+        """Two passes for the statistics, or one."""
+        columns, eps = problem.shape[-1], float(problem.attribute("eps"))
+        x = self.inputs(problem)[0]
+        some = tuple(View(x, columns, offset=at) for at in (0, columns // 2, columns - 1))
+        three = Load(3), Load(4), Load(5)
+        ways: dict[str, tuple[Moments, tuple[View, ...]]] = {
+            "two_pass": (two_pass(_X, columns, eps), ()),
+            "one_pass": (one_pass(_X, three, columns, eps), some),
+        }
+        return {
+            name: self._program(
+                problem, by.statistics, normalized(_X, by, Load(1), Load(2)), further
+            )
+            for name, (by, further) in ways.items()
+        }
+
+    def write(self, problem: Problem, arrays: Arrays, out: Array) -> None:
+        """One temporary array for the squares, as in `np.var`."""
+        x = arrays["x"]
+        np.subtract(x, x.mean(axis=-1, keepdims=True), out=out)
+        variance = np.square(out).mean(axis=-1, keepdims=True)
+        out /= np.sqrt(variance + x.dtype.type(problem.attribute("eps")))
+        out *= arrays["gamma"]
+        out += arrays["beta"]
+
+    def magnitude(self, problem: Problem, arrays: Arrays) -> Array:
+        """The terms; the mean is off in proportion to the magnitudes that it is over."""
+        x, eps = arrays["x"], float(problem.attribute("eps"))
+        centred = np.abs(x - x.mean(axis=-1, keepdims=True))
+        centred += np.abs(x).mean(axis=-1, keepdims=True)
+        centred /= np.sqrt(x.var(axis=-1, keepdims=True) + eps)
+        scale: Array = centred * np.abs(arrays["gamma"]) + np.abs(arrays["beta"])
+        return scale
+
+    def tolerance(self, problem: Problem) -> Tolerance:
+        """A mean and a variance, then six roundings."""
+        return Tolerance(8.0 + 2.0 * problem.shape[-1] ** 0.5)
+
+
+class RmsNorm(_RowOperation):
+    """``x / sqrt(mean(x * x) + eps) * gamma`` along the last axis."""
+
+    name = "rmsnorm"
+    vectors = ("gamma",)
+    eps = 1e-6
+    steps = 4
+
+    def programs(self, problem: Problem) -> Mapping[str, RowProgram]:
+        """The mean square, then every element."""
+        columns, eps = problem.shape[-1], float(problem.attribute("eps"))
+        mean = Call("mul", (Accumulator(), Constant(1.0 / columns)))
+        scale = Call("rsqrt", (Call("add", (mean, Constant(eps))),))
+        statistic = Statistic("scale", "sum", Call("square", (_X,)), scale)
+        body = Call("mul", (Call("mul", (_X, Accumulator("scale"))), Load(1)))
+        return {"plain": self._program(problem, (statistic,), body)}
+
+    def write(self, problem: Problem, arrays: Arrays, out: Array) -> None:
+        """The squares stand where the result will."""
+        x = arrays["x"]
+        np.square(x, out=out)
+        mean = out.mean(axis=-1, keepdims=True)
+        np.divide(x, np.sqrt(mean + x.dtype.type(problem.attribute("eps"))), out=out)
+        out *= arrays["gamma"]
+
+    def magnitude(self, problem: Problem, arrays: Arrays) -> Array:
+        """The result itself: nothing is subtracted."""
+        return np.abs(self.reference(problem, arrays))
+
+    def tolerance(self, problem: Problem) -> Tolerance:
+        """A mean of positive values, then a few roundings."""
+        return Tolerance(8.0 + problem.shape[-1] ** 0.5)
+
+
+NORMALIZATIONS = (Softmax(), LogSoftmax(), LayerNorm(), RmsNorm())

@@ -1,0 +1,146 @@
+"""Values inside of a row program: trees for one vector of a row, and what a row has in common."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeGuard
+
+from skipjack.core.nest import Accumulator, Call, Constant, Load, Scalar
+from skipjack.core.program import View
+from skipjack.native.ir import IRWriter, VectorType
+from skipjack.solvers.loops.scalar import step
+
+
+@dataclass(slots=True)
+class Row:
+    """One of the groups that are computed together."""
+
+    number: int
+    pointers: list[str]
+    """For each view; the output's last."""
+    known: dict[Scalar, str] = field(default_factory=dict)
+    """Scalars of the group: statistics, and loads of what belongs to it."""
+    splats: dict[Scalar, str] = field(default_factory=dict)
+    """What follows from them and does not change along the row, in all lanes."""
+
+
+@dataclass(slots=True)
+class Place:
+    """One vector of each row inside of a sweep."""
+
+    offset: str | int
+    """Bytes from the start of the segment to the vectors of this round."""
+    copy: int
+    mask: str | None
+    loads: dict[tuple[str, int], str] = field(default_factory=dict)
+    """By start of the segment, and whether along the columns."""
+    values: dict[tuple[int, Scalar], str] = field(default_factory=dict)
+
+
+class RowValues:
+    """Writes the code of trees."""
+
+    def __init__(self, writer: IRWriter, views: tuple[View, ...], vector: VectorType) -> None:
+        self.w, self.views, self.vector = writer, views, vector
+        self.scalar = VectorType(vector.dtype, 1)
+
+    def address(self, place: Place, row: Row, view: int) -> str:
+        """Where the vector begins."""
+        start = self.w.advance(row.pointers[view], place.offset)
+        return self.w.advance(start, place.copy * self.vector.lanes * self.vector.item_bytes)
+
+    def value(self, place: Place, row: Row, scalar: Scalar) -> str:
+        """A tree for one vector of a row; what was computed at this place is used again."""
+        if scalar in row.splats:
+            return row.splats[scalar]
+        match scalar:
+            case Load(operand):
+                return self._loaded(place, row, operand)
+            case Constant(value):
+                return self.vector.constant(value)
+            case Accumulator(name):
+                raise ValueError(f"statistic {name!r} was not collected")
+            case Call(name, arguments):
+                key = (row.number, scalar)
+                if key not in place.values:
+                    place.values[key] = self._fused(place, row, scalar) or step(
+                        self.w,
+                        self.vector,
+                        name,
+                        [self.value(place, row, part) for part in arguments],
+                    )
+                return place.values[key]
+
+    def _loaded(self, place: Place, row: Row, operand: int) -> str:
+        pointer, column = row.pointers[operand], self.views[operand].column
+        key = (pointer, column)
+        if key not in place.loads:
+            place.loads[key] = (
+                self.w.load(self.vector, self.address(place, row, operand), place.mask)
+                if column
+                else self.w.broadcast(self.vector, pointer)
+            )
+        return place.loads[key]
+
+    def _fused(self, place: Place, row: Row, call: Call) -> str:
+        """A product and a sum in one step; empty if the tree is not that."""
+        if call.function not in ("add", "sub"):
+            return ""
+        left, right = call.arguments
+        if _is_product(left, row):
+            one, two = (self.value(place, row, part) for part in left.arguments)
+            plus = self.value(place, row, right)
+            if call.function == "sub":
+                plus = self._negative(plus)
+        elif _is_product(right, row):
+            one, two = (self.value(place, row, part) for part in right.arguments)
+            plus = self.value(place, row, left)
+            if call.function == "sub":
+                one = self._negative(one)
+        else:
+            return ""
+        return self.w.call(self.vector, "fmuladd", [one, two, plus])
+
+    def _negative(self, value: str) -> str:
+        return self.w.value(f"fneg {self.vector.text} {value}")
+
+    def hoist(self, row: Row, scalar: Scalar) -> None:
+        """Work out the largest parts of a tree that do not change along the row."""
+        if isinstance(scalar, Constant) or scalar in row.splats:
+            return
+        if self._of_group(scalar):
+            value = self.once(row, scalar, row.known)
+            lanes = self.vector.lanes
+            row.splats[scalar] = value if lanes == 1 else self.w.splat(self.vector, value)
+        elif isinstance(scalar, Call):
+            for argument in scalar.arguments:
+                self.hoist(row, argument)
+
+    def _of_group(self, scalar: Scalar) -> bool:
+        match scalar:
+            case Load(operand):
+                return self.views[operand].of_group
+            case Call(_, arguments):
+                return all(map(self._of_group, arguments))
+            case _:
+                return True
+
+    def once(self, row: Row, scalar: Scalar, known: dict[Scalar, str]) -> str:
+        """A tree as one number for the row."""
+        if scalar in known:
+            return known[scalar]
+        match scalar:
+            case Load(operand):
+                row.known[scalar] = self.w.load(self.scalar, row.pointers[operand])
+                return row.known[scalar]
+            case Constant(value):
+                return self.scalar.constant(value)
+            case Accumulator(name):
+                raise ValueError(f"statistic {name!r} was not collected")
+            case Call(name, arguments):
+                given = [self.once(row, part, known) for part in arguments]
+                return step(self.w, self.scalar, name, given)
+
+
+def _is_product(scalar: Scalar, row: Row) -> TypeGuard[Call]:
+    return isinstance(scalar, Call) and scalar.function == "mul" and scalar not in row.splats

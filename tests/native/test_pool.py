@@ -1,0 +1,66 @@
+"""The pool: every index runs once, also when threads have gone to sleep."""
+
+from __future__ import annotations
+
+import ctypes
+import time
+
+import numpy as np
+import pytest
+
+from skipjack.native import cpu, llvm
+from skipjack.native.memory import aligned
+from skipjack.native.slots import Slots, parallel_slot, workspace_slot
+
+# task: counters[index] += 1; counters[count] = count
+TASK = """
+define internal void @task(ptr %slots, i64 %index, i64 %count) {
+  %counters = load ptr, ptr %slots
+  %mine = getelementptr i64, ptr %counters, i64 %index
+  %old = load i64, ptr %mine
+  %new = add i64 %old, 1
+  store i64 %new, ptr %mine
+  ret void
+}
+define void @kernel(ptr %slots) {
+  %at = getelementptr i8, ptr %slots, i64 8
+  %parallel = load ptr, ptr %at
+  %at2 = getelementptr i8, ptr %slots, i64 16
+  %count = load i64, ptr %at2
+  call void %parallel(ptr @task, ptr %slots, i64 %count)
+  ret void
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def kernel() -> int:
+    loader = llvm.Loader()
+    test_every_index_runs_once.loader = loader  # type: ignore[attr-defined]  # keeps it alive
+    return loader.load(llvm.compile_object(TASK, cpu.target_of(cpu.detect())), "kernel")
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+@pytest.mark.parametrize("pause_s", [0.0, 0.002])
+def test_every_index_runs_once(kernel: int, threads: int, pause_s: float) -> None:
+    counters = np.zeros(8, np.int64)
+    slots = Slots(["counters", parallel_slot(threads), threads], {"counters": counters})
+    call = llvm.native(kernel, ctypes.c_void_p)
+    for _ in range(50):
+        call(slots.address)
+        time.sleep(pause_s)
+    assert counters.tolist() == [50] * threads + [0] * (8 - threads)
+
+
+def test_a_task_for_fewer_threads_leaves_the_others_idle(kernel: int) -> None:
+    counters = np.zeros(8, np.int64)
+    slots = Slots(["counters", parallel_slot(3), 2], {"counters": counters})
+    llvm.native(kernel, ctypes.c_void_p)(slots.address)
+    assert counters.tolist()[:3] == [1, 1, 0]
+
+
+def test_slots_lend_an_aligned_workspace() -> None:
+    slots = Slots([workspace_slot(10_000), 7, "x"], {"x": aligned((4,), "float32")})
+    values = (ctypes.c_int64 * 3).from_address(slots.address)
+    assert values[0] % 4096 == 0
+    assert values[1] == 7

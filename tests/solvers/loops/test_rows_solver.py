@@ -1,0 +1,133 @@
+"""The solver for row programs: its space, its order, and what it refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from skipjack.core.config import Config
+from skipjack.core.device import Device
+from skipjack.core.problem import Problem
+from skipjack.execute.kernels import NativeKernel
+from skipjack.execute.verification import Checker
+from skipjack.native import llvm
+from skipjack.native.cpu import detect, target_of
+from skipjack.native.timer import NativeTimer
+from skipjack.operations import parse
+from skipjack.solvers.loops.nest_solver import NestSolver
+from skipjack.solvers.loops.rows_solver import RowsSolver
+
+SOLVER = RowsSolver()
+CACHES = (("L1", 32 << 10), ("L2", 1 << 20), ("L3", 32 << 20))
+AVX512 = Device("cpu", "skylake-avx512", 1, vector_bytes=64, caches=CACHES)
+KEYS = (
+    "softmax:7x131",
+    "layernorm:6x96:f64",
+    "batchnorm:n3c5h7w7",
+    "batchnorm:n2c4h4w8/mode=infer",
+    "batchnorm:n3c4h5w5/mode=backward:f64",
+)
+
+
+def space(key: str, device: Device = AVX512) -> Any:
+    return SOLVER.space(parse(key), device)
+
+
+def values(key: str, name: str) -> tuple[Any, ...]:
+    return next(p.values for p in space(key).parameters if p.name == name)
+
+
+def verify(problem: Problem, device: Device, configs: Sequence[Config]) -> None:
+    """Each config's result is right, on arrays fenced by guard pages."""
+    checker, loader = Checker(problem), llvm.Loader()
+    timer = NativeTimer(loader, target_of(device))
+    for config in configs:
+        blob = SOLVER.compile(SOLVER.lower(problem, device, config))
+        address = loader.load(blob.data, blob.symbol)
+        checker.prepare()
+        kernel = NativeKernel(address, SOLVER.slots(problem, device, config), checker.arrays, timer)
+        kernel.call()
+        verdict = checker.verdict()
+        assert verdict.right, f"{config}: {verdict.reason}"
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_configs_from_all_over_the_space_are_verified(key: str) -> None:
+    problem, device = parse(key), detect()
+    rng = np.random.default_rng(0)
+    here = SOLVER.space(problem, device)
+    verify(problem, device, [here.default(), *(here.sample(rng) for _ in range(6))])
+
+
+@pytest.mark.parametrize("key", [*KEYS, "softmax:3x9", "softmax:2x64"])
+@pytest.mark.parametrize("threads", [2, 3])
+def test_threads_share_the_rows_out(key: str, threads: int) -> None:
+    problem, device = parse(key), replace(detect(), units=threads)
+    shared = [c for c in SOLVER.space(problem, device).enumerate() if c["parallel"]]
+    assert shared
+    verify(problem, device, shared[:: max(1, len(shared) // 6)])
+
+
+def test_one_thread_or_one_row_is_not_shared() -> None:
+    assert values("softmax:64x64", "parallel") == (False,)
+    two = replace(AVX512, units=2)
+    assert not any(config["parallel"] for config in space("softmax:1x64", two).enumerate())
+
+
+def test_the_default_is_plain() -> None:
+    default = space("layernorm:4096x1024").default()
+    assert default["program"] == "two_pass"
+    assert (default["vector_bytes"], default["copies"], default["rows"]) == (64, 1, 1)
+    assert default["streaming"] is False
+
+
+def test_only_settings_that_make_a_difference_are_offered() -> None:
+    assert values("softmax:1x1024", "rows") == (1,)
+    assert values("softmax:64x5", "copies") == (1,)
+    assert values("softmax:64x1024", "keep") == (True, False)
+    assert values("layernorm:64x1024", "keep") == (False,)
+    assert values("softmax:64x1024", "streaming") == (False,)
+    assert values("softmax:4096x1024", "streaming") == (False, True)
+    assert values("softmax:4096x1023", "streaming") == (False,)
+    assert values("batchnorm:n8c64h56w56", "program") == ("two_pass", "one_pass")
+
+
+def test_what_is_kept_is_not_streamed() -> None:
+    assert not any(c["keep"] and c["streaming"] for c in space("softmax:4096x1024").enumerate())
+
+
+def test_several_sums_in_flight_are_expected_to_be_faster() -> None:
+    here = space("layernorm:4096x1024")
+    best = here.promising(8)
+    assert all(config["copies"] * config["rows"] >= 4 for config in best)
+    short = space("softmax:4096x8").promising(1)[0]
+    assert short["rows"] > 1
+
+
+def test_each_other_kind_of_problem_is_refused_with_a_reason() -> None:
+    add, softmax = parse("add:64"), parse("softmax:8x8")
+    assert "passes over rows" in SOLVER.refuses(add, AVX512)
+    assert "CPU" in SOLVER.refuses(softmax, Device("gpu", "sm_90", 132))
+    assert SOLVER.refuses(softmax, AVX512) == ""
+    assert "loop nest" in NestSolver().refuses(softmax, AVX512)
+    assert NestSolver().refuses(add, AVX512) == ""
+
+
+@pytest.mark.parametrize(
+    "device",
+    [
+        Device("cpu", "haswell", 1, vector_bytes=32),
+        Device("cpu", "neoverse-n1", 1, vector_bytes=16),
+        AVX512,
+    ],
+    ids=lambda device: device.arch,
+)
+@pytest.mark.parametrize("key", KEYS)
+def test_it_builds_for_other_cpus(device: Device, key: str) -> None:
+    problem: Problem = parse(key)
+    config = SOLVER.space(problem, device).sample(np.random.default_rng(2))
+    assert SOLVER.compile(SOLVER.lower(problem, device, config)).data
