@@ -44,10 +44,26 @@ def test_a_gain_of_five_percent_is_confirmed(
         assert result.gains[RIVAL].low <= 1.06
 
 
-def test_a_clear_case_is_decided_at_the_first_look() -> None:
+def test_a_clear_case_of_quick_kernels_is_decided_at_the_second_look() -> None:
     session = contest(0.5, 0, 0.01, 0.0, 0.0)
     confirm(session, CHALLENGER, [RIVAL])
+    assert session.rounds == LOOKS[1]
+
+
+def test_a_clear_case_of_slow_kernels_is_decided_at_the_first_look(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("skipjack.execute.confirm._CHEAP_S", 0.0)
+    session = contest(0.5, 0, 0.01, 0.0, 0.0)
+    result = confirm(session, CHALLENGER, [RIVAL])
     assert session.rounds == LOOKS[0]
+    assert result.confirmed(RIVAL)
+
+
+def test_no_look_is_begun_once_time_is_up() -> None:
+    session = contest(MIN_EFFECT, 0, 0.01, 0.0, 0.0)
+    confirm(session, CHALLENGER, [RIVAL], stop=lambda: True)
+    assert session.rounds == LOOKS[1]
 
 
 def test_a_close_case_uses_all_looks_and_pairs_stay_pairs() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -124,6 +124,15 @@ class Writing(Protocol):
 
     def write(self, problem: Problem, arrays: Arrays, out: Array) -> None:
         """The result by NumPy, into `out`, in its precision."""
+        ...
+
+
+@runtime_checkable
+class DirectCall(Protocol):
+    """An operation that is one NumPy call, or nearly: what it costs beside that would be unfair."""
+
+    def numpy_call(self, problem: Problem, arrays: Arrays) -> Callable[[], object]:
+        """The call on these arrays, ``out`` among them."""
         ...
 
 

@@ -8,6 +8,7 @@ smallest effect worth having.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -18,6 +19,7 @@ from skipjack.execute.statistics import Block, Ratio, paired_ratio
 ALPHA = 0.01
 MIN_EFFECT = 0.01
 LOOKS = (5, 10, 20, 40)
+_CHEAP_S = 0.2
 
 
 class Session(Protocol):
@@ -68,6 +70,7 @@ def confirm(
     undecided = list(rivals)
     result = Confirmation({}, {})
     done = 0
+    started = time.monotonic()
     for look in [look for look in LOOKS if look <= most] or [most]:
         blocks, failed = session.time([challenger, *undecided], look - done)
         failures += failed
@@ -78,10 +81,11 @@ def confirm(
         for block in blocks:
             collected[block.kernel].append(_numbered(block, done))
         done = look
+        undecided = [rival for rival in undecided if rival in collected]
+        if look == LOOKS[0] and look < most and time.monotonic() - started < _CHEAP_S:
+            continue  # more pairs cost next to nothing and make the interval narrow
         result = _judge(challenger, collected, failures)
-        undecided = [
-            rival for rival in undecided if rival in collected and not result.decided(rival)
-        ]
+        undecided = [rival for rival in undecided if not result.decided(rival)]
         if stop() or not undecided:
             break
     return result

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from math import pi, prod, sqrt
 from typing import Any
 
@@ -77,6 +78,11 @@ class Elementwise:
         result: Array = self.function(*(arrays[t.name] for t in self.inputs(problem)))
         return result
 
+    def numpy_call(self, problem: Problem, arrays: Arrays) -> Callable[[], object]:
+        """NumPy's function on these arrays."""
+        inputs = [arrays[tensor.name] for tensor in self.inputs(problem)]
+        return partial(self.function, *inputs, out=arrays["out"])
+
     def magnitude(self, problem: Problem, arrays: Arrays) -> Array:
         """The result's own size and, for sums, the operands': cancellation loses no more."""
         if self.relative:
@@ -94,33 +100,44 @@ class Elementwise:
         return Tolerance(self.error_eps)
 
 
-def _relu(x: Array) -> Array:
-    result: Array = np.maximum(x, x.dtype.type(0))
+def _relu(x: Array, out: Array | None = None) -> Array:
+    result: Array = np.maximum(x, x.dtype.type(0), out=out)
     return result
 
 
-def _rsqrt(x: Array) -> Array:
-    result: Array = 1 / np.sqrt(x)
+def _rsqrt(x: Array, out: Array | None = None) -> Array:
+    out = np.sqrt(x, out=out)
+    result: Array = np.reciprocal(out, out=out)
     return result
 
 
-def _sigmoid(x: Array) -> Array:
-    result: Array = 1 / (1 + np.exp(-x))
+def _one_and_exp_of_minus(x: Array, out: Array | None) -> Array:
+    out = np.negative(x, out=out)
+    np.exp(out, out=out)
+    out += 1
+    return out
+
+
+def _sigmoid(x: Array, out: Array | None = None) -> Array:
+    out = _one_and_exp_of_minus(x, out)
+    result: Array = np.reciprocal(out, out=out)
     return result
 
 
-def _silu(x: Array) -> Array:
-    result: Array = x / (1 + np.exp(-x))
+def _silu(x: Array, out: Array | None = None) -> Array:
+    out = _one_and_exp_of_minus(x, out)
+    result: Array = np.divide(x, out, out=out)
     return result
 
 
-def _gelu(x: Array) -> Array:
-    result: Array = 0.5 * x * (1 + erf(x * sqrt(0.5)))
+def _gelu(x: Array, out: Array | None = None) -> Array:
+    result: Array = np.multiply(0.5 * x, 1 + erf(x * sqrt(0.5)), out=out)
     return result
 
 
-def _gelu_tanh(x: Array) -> Array:
-    result: Array = 0.5 * x * (1 + np.tanh(sqrt(2 / pi) * x * (1 + 0.044715 * x * x)))
+def _gelu_tanh(x: Array, out: Array | None = None) -> Array:
+    inner = np.tanh(sqrt(2 / pi) * x * (1 + 0.044715 * x * x))
+    result: Array = np.multiply(0.5 * x, 1 + inner, out=out)
     return result
 
 

@@ -60,13 +60,14 @@ ERF_ONE = {"f32": 4.2, "f64": 6.1}
 """Here erf rounds to 1 and the quotient is just above it."""
 
 
-def erf(x: Array) -> Array:
+def erf(x: Array, out: Array | None = None) -> Array:
     """The error function in the precision of x, with whole-array steps."""
     dtype = "f32" if x.dtype == np.float32 else "f64"
     x = np.clip(x, -ERF_ONE[dtype], ERF_ONE[dtype])
     z = x * x
     above, below = (_polynomial(z, part) for part in ERF[dtype])
-    return np.clip(x * above / below, -1.0, 1.0)
+    result: Array = np.clip(x * above / below, -1.0, 1.0, out=out)
+    return result
 
 
 def _polynomial(z: Array, coefficients: Polynomial) -> Array:

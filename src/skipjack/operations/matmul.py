@@ -7,8 +7,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -167,23 +168,23 @@ class Matmul:
     def reference(self, problem: Problem, arrays: Arrays) -> Array:
         """NumPy's product, and the rest as a user would write it."""
         out = np.empty(self.output(problem).shape, arrays["a"].dtype)
-        self.write(problem, arrays, out)
+        self.numpy_call(problem, {**arrays, "out": out})()
         return out
 
-    def write(self, problem: Problem, arrays: Arrays, out: Array) -> None:
-        """The same into an array that is there."""
-        settings = Settings.of(problem)
+    def numpy_call(self, problem: Problem, arrays: Arrays) -> Callable[[], object]:
+        """NumPy's product on these arrays, and the rest in place."""
+        settings, out = Settings.of(problem), arrays["out"]
         a = arrays["a"].swapaxes(-1, -2) if settings.ta else arrays["a"]
         b = arrays["b"].swapaxes(-1, -2) if settings.tb else arrays["b"]
-        np.matmul(a, b, out=out)
-        if settings.alpha != 1.0:
-            out *= out.dtype.type(settings.alpha)
-        if settings.beta:
-            out += out.dtype.type(settings.beta) * arrays["c"]
-        if settings.bias:
-            out += arrays["bias"]
-        if settings.act != "none":
-            out[...] = ACTIVATIONS[settings.act].function(out)
+        product = partial(np.matmul, a, b, out=out)
+        if replace(settings, ta=False, tb=False).plain:
+            return product
+
+        def call() -> None:
+            product()
+            _finish(settings, arrays, out)
+
+        return call
 
     def magnitude(self, problem: Problem, arrays: Arrays) -> Array:
         """|A| |B|, the classical bound of a dot product's rounding error, and what is added."""
@@ -226,6 +227,18 @@ class Matmul:
         """Some rows of the product, whole."""
         some = arrays["a"][rows]
         return some @ arrays["b"], np.abs(some) @ np.abs(arrays["b"])
+
+
+def _finish(settings: Settings, arrays: Arrays, out: Array) -> None:
+    """What surrounds a product, in place."""
+    if settings.alpha != 1.0:
+        out *= out.dtype.type(settings.alpha)
+    if settings.beta:
+        out += out.dtype.type(settings.beta) * arrays["c"]
+    if settings.bias:
+        out += arrays["bias"]
+    if settings.act != "none":
+        out[...] = ACTIVATIONS[settings.act].function(out)
 
 
 def _checked(name: str, text: str, where: str) -> str:

@@ -22,6 +22,8 @@ _STYLES = {
     Outcome.VENDOR: "yellow",
     Outcome.FAILED: "red",
 }
+_SHORT_NS = 5000.0
+"""Below this, calling NumPy from Python costs as much as the work."""
 _COLUMNS = (
     "default",
     "NumPy",
@@ -108,6 +110,8 @@ def _remarks(result: TuneResult) -> list[str]:
     for name, gain in result.speedup.vendors.items():
         if name != "numpy":
             lines.append(f"  {_gain(gain)} over {name}")
+    if result.vendor_ns is not None and result.time_ns < _SHORT_NS:
+        lines.append("  a call this short is mostly Python for NumPy; ours is timed without it")
     if result.reason:
         lines.append(f"  {result.reason}")
     return lines

@@ -6,6 +6,7 @@ import os
 import secrets
 from pathlib import Path
 
+from skipjack.errors import StorageError
 from skipjack.storage.failure import write_failure
 
 
@@ -16,6 +17,8 @@ def atomic_write(path: Path, data: bytes, *, durable: bool = True) -> None:
     again and is checked when read. On any failure the old file is as it was and the temporary one
     is gone; the operating system's errors become `StorageError`.
     """
+    if path.exists() and not path.is_file():
+        raise StorageError(f"{path} is not a plain file; choose another name")
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
     try:
         _write(temporary, data, durable)

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from skipjack.core.device import Device
-from skipjack.core.operation import Arrays, Writing
+from skipjack.core.operation import Arrays, DirectCall, Writing
 from skipjack.core.parameters import ParameterSpace
 from skipjack.core.problem import Problem
 from skipjack.operations import get
@@ -32,6 +32,8 @@ class NumpySolver:
     def bind(self, problem: Problem, arrays: Arrays) -> Callable[[], object]:
         """``np.matmul(a, b, out=out)`` and the like."""
         operation = get(problem.operation)
+        if isinstance(operation, DirectCall):
+            return operation.numpy_call(problem, arrays)
         inputs = [arrays[tensor.name] for tensor in operation.inputs(problem)]
         out = arrays["out"]
         ufunc = getattr(operation, "function", None)
