@@ -201,3 +201,9 @@ def test_blocks_are_found_with_their_marks() -> None:
         ("python", "", "", "1\n"),
         ("python", "file: b.py", "b.py", "1\n"),
     ]
+
+
+def test_every_number_in_the_performance_document_comes_from_a_result_file() -> None:
+    script = ROOT / "bench" / "performance_doc.py"
+    done = subprocess.run([sys.executable, str(script), "--check"], cwd=ROOT, check=False)
+    assert done.returncode == 0, "run python bench/performance_doc.py"
