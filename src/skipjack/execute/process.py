@@ -64,6 +64,9 @@ class WorkerProcess:
         # Libraries get as many threads as the kernels that they are compared with.
         libraries = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
         environment = {**os.environ, **dict.fromkeys(libraries, str(max(1, len(cores))))}
+        # Their threads must not go on spinning after a call: with two threads on two cores, that
+        # made the kernels timed next to them twice as slow.
+        environment |= {"OPENBLAS_THREAD_TIMEOUT": "4", "KMP_BLOCKTIME": "0"}
         command = [sys.executable, "-m", "skipjack.execute.worker", role, str(os.getpid())]
         if cores:
             command += ["--cores", ",".join(map(str, cores))]

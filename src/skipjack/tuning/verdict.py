@@ -166,8 +166,10 @@ def _share(run: StudyRun, time_ns: float, peaks: Peaks) -> float | None:
     problem = run.problem
     operation = get(problem.operation)
     if operation.operation_class == "cube":
-        peak = peaks.flops(problem.dtype)
+        peak = peaks.flops(problem.dtype) * run.shop.device.units
         return operation.flops(problem) / time_ns * 1e9 / peak if peak else None
+    if run.shop.device.units > 1:
+        return None  # bandwidth was measured with one thread; cores share some of it
     moved = bytes_moved(problem)
     elements = [tensor.size for tensor in tensors(problem)]
     peak = peaks.bandwidth(moved, sum(elements[:-1]) / sum(elements))
