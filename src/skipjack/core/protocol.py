@@ -12,7 +12,8 @@ class TimingProtocol:
     """Everything about a timing that is not the kernel or the device."""
 
     alignment_bytes: int = 64
-    caches: Literal["hot", "cold"] = "hot"
+    caches: Literal["hot"] = "hot"
+    """Arrays are used again and again; nothing is flushed in between."""
     threads: int = 1
     pinned: bool = True
     inputs: str = "uniform(-1,1)"

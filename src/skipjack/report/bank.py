@@ -10,7 +10,7 @@ from rich.text import Text
 
 from skipjack.bank import BankEntry
 from skipjack.report import screen
-from skipjack.report.numbers import ratio_text, time_text
+from skipjack.report.numbers import gain_text, time_text
 
 
 def config_text(entry: BankEntry) -> str:
@@ -57,7 +57,7 @@ def print_entry(entry: BankEntry) -> None:
     ]
     for name, gain in sorted(entry.speedup.items()):
         rival = entry.vendor if name == "vendor" else name
-        lines.append((f"gain over {rival}", ratio_text(gain["ratio"], gain["low"], gain["high"])))
+        lines.append((f"gain over {rival}", gain_text(gain["ratio"], gain["low"], gain["high"])))
     evidence = entry.evidence
     lines += [
         ("samples", f"{evidence.get('samples')} kept, {evidence.get('set_aside')} set aside"),

@@ -26,13 +26,6 @@ def size_text(count: int) -> str:
     return f"{count} B"
 
 
-def ratio_text(ratio: float, low: float, high: float) -> str:
-    """``3.15x [3.12, 3.20]``; a dash for what was not measured."""
-    if not isfinite(ratio):
-        return "-"
-    return f"{ratio:.2f}x [{low:.2f}, {high:.2f}]"
-
-
 def gain_text(ratio: float, low: float, high: float) -> str:
     """``3.15 [3.12, 3.20]``; a dash for what was not measured."""
     if not isfinite(ratio):
