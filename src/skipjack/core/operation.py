@@ -119,17 +119,11 @@ class LetteredShape(Protocol):
 
 
 @runtime_checkable
-class Writing(Protocol):
-    """An operation whose steps by NumPy can all write into one given array."""
-
-    def write(self, problem: Problem, arrays: Arrays, out: Array) -> None:
-        """The result by NumPy, into `out`, in its precision."""
-        ...
-
-
-@runtime_checkable
 class DirectCall(Protocol):
-    """An operation that is one NumPy call, or nearly: what it costs beside that would be unfair."""
+    """An operation that says how a user would call NumPy for it, writing into ``out``.
+
+    The call is what gets timed: everything that can be looked up before belongs outside of it.
+    """
 
     def numpy_call(self, problem: Problem, arrays: Arrays) -> Callable[[], object]:
         """The call on these arrays, ``out`` among them."""

@@ -8,7 +8,8 @@ numbers for each channel, are not written.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from math import prod
 
 import numpy as np
@@ -136,6 +137,10 @@ class BatchNorm:
         out = np.empty_like(arrays["x"])
         self.write(problem, arrays, out)
         return out
+
+    def numpy_call(self, problem: Problem, arrays: Arrays) -> Callable[[], object]:
+        """The same on these arrays."""
+        return partial(self.write, problem, arrays, arrays["out"])
 
     def write(self, problem: Problem, arrays: Arrays, out: Array) -> None:
         """By NumPy, with whole arrays for what is needed in between."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -69,6 +70,10 @@ class Broadcast:
         """NumPy's broadcasting."""
         result: Array = self.function(arrays["x"], arrays["v"])
         return result
+
+    def numpy_call(self, problem: Problem, arrays: Arrays) -> Callable[[], object]:
+        """NumPy's function on these arrays."""
+        return partial(self.function, arrays["x"], arrays["v"], out=arrays["out"])
 
     def magnitude(self, problem: Problem, arrays: Arrays) -> Array:
         """The result's own size and the operands'."""

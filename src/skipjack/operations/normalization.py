@@ -8,7 +8,8 @@ a run are those of every array once.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from math import prod
 
 import numpy as np
@@ -70,6 +71,10 @@ class _RowOperation(ABC):
         out = np.empty_like(arrays["x"])
         self.write(problem, arrays, out)
         return out
+
+    def numpy_call(self, problem: Problem, arrays: Arrays) -> Callable[[], object]:
+        """The same on these arrays."""
+        return partial(self.write, problem, arrays, arrays["out"])
 
     @abstractmethod
     def write(self, problem: Problem, arrays: Arrays, out: Array) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -107,6 +108,12 @@ class Reduce:
         """NumPy's own function."""
         result = self.function(arrays["x"], axis=self.axes(problem))
         return np.reshape(result, self.output(problem).shape)
+
+    def numpy_call(self, problem: Problem, arrays: Arrays) -> Callable[[], object]:
+        """NumPy's function on these arrays."""
+        axes, out = self.axes(problem), arrays["out"]
+        target = out if len(axes) < len(problem.shape) else out.reshape(())
+        return partial(self.function, arrays["x"], axis=axes, out=target)
 
     def magnitude(self, problem: Problem, arrays: Arrays) -> Array:
         """The same over magnitudes."""

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
-
-import numpy as np
 
 from skipjack.core.device import Device
-from skipjack.core.operation import Arrays, DirectCall, Writing
+from skipjack.core.operation import Arrays, DirectCall
 from skipjack.core.parameters import ParameterSpace
 from skipjack.core.problem import Problem
 from skipjack.operations import get
@@ -34,17 +31,7 @@ class NumpySolver:
         operation = get(problem.operation)
         if isinstance(operation, DirectCall):
             return operation.numpy_call(problem, arrays)
-        inputs = [arrays[tensor.name] for tensor in operation.inputs(problem)]
         out = arrays["out"]
-        ufunc = getattr(operation, "function", None)
-        if isinstance(ufunc, np.ufunc):
-            return partial(ufunc, *inputs, out=out)
-        if isinstance(operation, Writing):
-            return partial(operation.write, problem, arrays, out)
-        if hasattr(operation, "axes"):
-            axes = operation.axes(problem)
-            target = out if len(axes) < len(problem.shape) else out.reshape(())
-            return partial(operation.function, inputs[0], axis=axes, out=target)  # type: ignore[attr-defined]
 
         def assign() -> None:
             out[...] = operation.reference(problem, arrays)
