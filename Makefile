@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
+TORCH := $(VENV)/.torch
 
-.PHONY: demo test test-long lint bench-cpu clean
+.PHONY: demo test test-long lint bench-cpu bench-small bench-matmul bench-vector clean
 
 demo: $(STAMP)
 	$(BIN)/skipjack tune matmul:192x192x192 matmul:112x256x64 matmul:224x224x256 \
@@ -22,8 +23,28 @@ lint: $(STAMP)
 	$(BIN)/mypy
 	MYPYPATH=src:bench $(BIN)/mypy --strict --explicit-package-bases bench/*.py
 
-bench-cpu: $(STAMP)
+# All of it, about 25 minutes; BENCH_ARGS=--quick for an impression. One part: make bench-vector.
+# The parts run one after the other, also under make -j: beside each other they would measure nothing.
+bench-cpu: $(STAMP) $(TORCH)
 	$(BIN)/python bench/cpu.py $(BENCH_ARGS)
+	$(BIN)/python bench/matmul.py $(BENCH_ARGS)
+	$(BIN)/python bench/vector.py $(BENCH_ARGS)
+
+bench-small: $(STAMP)
+	$(BIN)/python bench/cpu.py $(BENCH_ARGS)
+
+bench-matmul: $(STAMP) $(TORCH)
+	$(BIN)/python bench/matmul.py $(BENCH_ARGS)
+
+bench-vector: $(STAMP) $(TORCH)
+	$(BIN)/python bench/vector.py $(BENCH_ARGS)
+
+# PyTorch is a peer to measure against and needed for nothing else; without it the rest is measured.
+# TORCH_PIP_ARGS may name an index of builds without GPU libraries, which are much smaller.
+$(TORCH): $(STAMP)
+	-$(BIN)/python -m pip install --quiet --disable-pip-version-check $(TORCH_PIP_ARGS) \
+	    -c constraints.txt -e '.[torch]'
+	touch $@
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Skipjack needs Python 3.11 or later; set PYTHON=")'

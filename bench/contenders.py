@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 
 import metaschedule
+import torch_calls
 from shapes import Shape
 from skipjack.core.config import Config
+from skipjack.core.operation import Array
 from skipjack.core.problem import Problem
 from skipjack.errors import SkipjackError
 from skipjack.execute.kernels import Kernel, PythonKernel
@@ -30,7 +32,14 @@ PEERS = (*LIBRARIES, "tvm")
 """Whom a tuned kernel is measured against."""
 UNTUNED = ("default", "recipe")
 """Skipjack's own code generator without a search: its default, and one schedule for all shapes."""
+PAGE = 4096
+"""Alignment of large arrays.
+
+At some other distances in a page loads seem to overlap the stores before them: left to chance, the
+time of one kernel doubles from one run to the next.
+"""
 _SEED = 1
+_ALIKE_ELEMENTS = 1 << 20
 
 
 @dataclass(slots=True)
@@ -43,13 +52,22 @@ class Field:
     errors: dict[str, float] = field(default_factory=dict)
     """Largest error of each in units of the tolerance."""
     tvm: Mapping[str, Any] = field(default_factory=dict)
+    elsewhere: dict[str, Callable[[], Array]] = field(default_factory=dict)
+    """Calls of those that give their result back instead of writing it into the output array."""
     keep: list[object] = field(default_factory=list)
 
 
-def make_arrays(problem: Problem) -> dict[str, np.ndarray[Any, Any]]:
-    """Random inputs and an output, each aligned to 64 bytes."""
+def make_arrays(problem: Problem, alignment: int = 64, stagger: int = 0) -> dict[str, Array]:
+    """Random inputs and an output, aligned; each begins `stagger` bytes later than the one before.
+
+    Without it large arrays begin at the same place of a page, as the allocator puts them.
+    """
     inputs = draw_inputs(problem, _SEED)
-    arrays = {tensor.name: aligned(tensor.shape, "float32") for tensor in tensors(problem)}
+    arrays = {}
+    for number, tensor in enumerate(tensors(problem)):
+        skipped = number * stagger // 4
+        room = aligned((tensor.size + skipped,), "float32", alignment)
+        arrays[tensor.name] = room[skipped:].reshape(tensor.shape)
     for name, values in inputs.items():
         arrays[name][...] = values
     return arrays
@@ -61,24 +79,31 @@ def line_up(shape: Shape, tuned: Mapping[str, TuneResult], stand: Stand, tvm_cac
     arrays = make_arrays(problem)
     there = Field()
     for name, result in tuned.items():
-        code = result.code
-        if code is None:
-            there.skipped[name] = result.reason
-            continue
-        there.kernels[name] = stand.load(code.data, code.symbol, code.slots, arrays)
+        add_tuned(there, name, result, stand, arrays)
     nest = find_solver("nest").space(problem, stand.device)
     for name, config in (("default", nest.default()), ("recipe", recipe(stand))):
         there.kernels[name] = _built(problem, config, stand, arrays)
     for name in LIBRARIES:
-        _add_library(there, name, problem, stand, arrays)
+        add_library(there, name, problem, stand, arrays)
     found = metaschedule.find(shape, tvm_cache, stand, arrays)
     if isinstance(found, str):
         there.skipped["tvm"] = found
     else:
         there.kernels["tvm"], there.tvm = found.kernel, found.meta
         there.keep.append(found.call)
-    _check(there, problem, arrays)
+    check(there, problem, arrays)
     return there
+
+
+def add_tuned(
+    there: Field, name: str, result: TuneResult, stand: Stand, arrays: dict[str, Array]
+) -> None:
+    """The kernel that a tuning found."""
+    code = result.code
+    if code is None:
+        there.skipped[name] = result.reason
+    else:
+        there.kernels[name] = stand.load(code.data, code.symbol, code.slots, arrays)
 
 
 def recipe(stand: Stand) -> Config:
@@ -88,22 +113,20 @@ def recipe(stand: Stand) -> Config:
     return Config(schedule=f"m:6 n:{columns} k m/u n/v")
 
 
-def _built(
-    problem: Problem, config: Config, stand: Stand, arrays: dict[str, np.ndarray[Any, Any]]
-) -> Kernel:
+def _built(problem: Problem, config: Config, stand: Stand, arrays: dict[str, Array]) -> Kernel:
     solver = solver_for(problem, stand.device, "nest")
     blob = solver.compile(solver.lower(problem, stand.device, config))
     slots = solver.slots(problem, stand.device, config)
     return stand.load(blob.data, blob.symbol, slots, arrays)
 
 
-def _add_library(
-    there: Field,
-    name: str,
-    problem: Problem,
-    stand: Stand,
-    arrays: dict[str, np.ndarray[Any, Any]],
+def add_library(
+    there: Field, name: str, problem: Problem, stand: Stand, arrays: dict[str, Array]
 ) -> None:
+    """A library's function, if it is there and can do the problem."""
+    if name == "torch":
+        _add_torch(there, problem, stand, arrays)
+        return
     solver = find_solver(name)
     reason = solver.refuses(problem, stand.device)
     if reason:
@@ -115,17 +138,45 @@ def _add_library(
         there.kernels[name] = PythonKernel(solver.bind(problem, arrays))
 
 
-def _check(there: Field, problem: Problem, arrays: dict[str, np.ndarray[Any, Any]]) -> None:
+def _add_torch(there: Field, problem: Problem, stand: Stand, arrays: dict[str, Array]) -> None:
+    found = torch_calls.bind(problem, arrays, len(stand.cores))
+    if isinstance(found, str):
+        there.skipped["torch"] = found
+        return
+    there.kernels["torch"] = PythonKernel(found.function)
+    if found.result is not None:
+        there.elsewhere["torch"] = found.result
+
+
+def check(there: Field, problem: Problem, arrays: dict[str, Array]) -> None:
     """Against float64, with the tolerance that Skipjack itself applies."""
     operation = get(problem.operation)
-    exact = {name: array.astype(np.float64) for name, array in arrays.items() if name != "out"}
+    inputs = [tensor.name for tensor in operation.inputs(problem)]
+    exact = {name: arrays[name].astype(np.float64) for name in inputs}
     reference = operation.reference(problem, exact)
     unit = operation.tolerance(problem).factor * float(np.finfo(np.float32).eps)
     bound = operation.magnitude(problem, exact) * unit
-    for name, kernel in there.kernels.items():
-        poison(arrays["out"])
-        kernel.call()
-        verdict = judge(arrays["out"].astype(np.float64), reference, bound)
+    for name in there.kernels:
+        verdict = judge(_result(there, name, arrays).astype(np.float64), reference, bound)
         if not verdict.right:
             raise SkipjackError(f"{name} is wrong on {problem.key}: {verdict.reason}")
         there.errors[name] = verdict.error
+
+
+def check_alike(there: Field, problem: Problem, arrays: dict[str, Array], leader: str) -> None:
+    """Against one of them, which the tuner has verified: where a reference would take minutes."""
+    every = max(1, arrays["out"].size // _ALIKE_ELEMENTS)
+    right = _result(there, leader, arrays).ravel()[::every].copy()
+    room = 1e-3 * float(np.abs(right).max())
+    for name in there.kernels:
+        found = _result(there, name, arrays).ravel()[::every]
+        if not np.allclose(found, right, rtol=1e-3, atol=room):
+            raise SkipjackError(f"{name} and {leader} differ on {problem.key}")
+
+
+def _result(there: Field, name: str, arrays: dict[str, Array]) -> Array:
+    poison(arrays["out"])
+    if name in there.elsewhere:
+        return there.elsewhere[name]()
+    there.kernels[name].call()
+    return arrays["out"]

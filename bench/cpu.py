@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,11 +18,10 @@ import machine
 import metaschedule
 import screen
 import shapes
+import sitting
 import summary
 from contenders import line_up, recipe
-from skipjack.settings import load_settings
 from skipjack.tuning.tuner import Tuner
-from skipjack.tuning.workshop import timing_cores
 from stand import Plan, Stand
 from tuned import tune
 
@@ -130,7 +128,7 @@ def report(options: Options, stand: Stand, records: list[summary.Record]) -> Non
         print(f"do not trust the ratios to TVM at: {', '.join(doubtful)}")
     if not options.cold:
         print("shapes tuned before seeded the later ones (--no-cold)")
-    result = machine.header("cpu_matmul", stand.device, stand.core)
+    result = machine.header("cpu_matmul", stand.device, stand.cores)
     tvm = {record["tvm"]["tvm"] for record in records if record["tvm"]}
     result["versions"]["tvm"] = ", ".join(sorted(tvm)) or None
     result |= {
@@ -164,19 +162,12 @@ def _default_path(options: Options, stand: Stand) -> Path:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the benchmark."""
     options = parse_options(argv)
-    machine.one_thread()
-    with tempfile.TemporaryDirectory(prefix="skipjack-bench-") as directory:
-        settings = load_settings(user_dir=directory, core=options.core)
-        (core,) = timing_cores(settings, 1)
+    machine.library_threads(1)
+    with sitting.sit(1, options.core) as at:
         if options.tvm:
-            metaschedule.tune_missing(options.shapes, options.tvm_cache, core)
-        with Tuner(settings, None, print) as tuner:
-            tuner.workshop.warm_up()
-            tuner.workshop.peaks()  # otherwise the first shape would wait for them
-            stand = Stand(tuner.workshop.device, core)
-            print(f"{stand.device.model}, {stand.device.name}, core {core}, one thread, float32")
-            records = measure(options, tuner, stand)
-    report(options, stand, records)
+            metaschedule.tune_missing(options.shapes, options.tvm_cache, at.stand.cores[0])
+        records = measure(options, at.tuner, at.stand)
+    report(options, at.stand, records)
     return 0
 
 

@@ -1,4 +1,4 @@
-"""What a result file says about where it came from, and one thread for every library."""
+"""What a result file says about where it came from, and as many threads for libraries as for us."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import json
 import os
 import platform
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +18,42 @@ from skipjack.native import llvm
 FORMAT = 1
 RESULTS = Path(__file__).resolve().parent / "results"
 
-_ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+_SPIN = {
+    # A library's threads wait for the next call by spinning. Beside another contender they would
+    # take half of its core, so they give up after less than a millisecond, as our own pool does;
+    # `Stand` waits for that. Shorter would make every call of theirs pay for waking a thread.
+    "OPENBLAS_THREAD_TIMEOUT": "20",
+    "KMP_BLOCKTIME": "1",
+    "GOMP_SPINCOUNT": "20000",
+}
+_MEMORY = {
+    # Where a library allocates its result, memory that it freed before is used again: a call that
+    # takes fresh pages from the system each time would be timed for clearing them. The pages are
+    # huge, as those of NumPy's arrays are.
+    "MALLOC_MMAP_MAX_": "0",
+    "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
+    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
+}
 
 
-def one_thread() -> None:
-    """Start this program over if a library might use more threads: they read this when loaded."""
-    if any(os.environ.get(name) != value for name, value in _ONE_THREAD.items()):
-        os.environ.update(_ONE_THREAD)
+_STARTED = "SKIPJACK_BENCH_THREADS"
+
+
+def library_threads(count: int) -> None:
+    """Start this program over so that libraries use so many threads: they read it when loaded.
+
+    Their threads must not spin for long, nor their memory go back to the system after each call.
+    What concerns memory is for this process alone: workers place their arrays as they always do.
+    """
+    if os.environ.get(_STARTED) != str(count):
+        names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", _STARTED)
+        os.environ.update(dict.fromkeys(names, str(count)) | _SPIN | _MEMORY)
         os.execv(sys.executable, sys.orig_argv)
+    for name in (*_MEMORY, _STARTED):
+        os.environ.pop(name, None)
 
 
-def header(name: str, device: Device, core: int) -> dict[str, Any]:
+def header(name: str, device: Device, cores: Sequence[int]) -> dict[str, Any]:
     """The facts that every result file begins with."""
     now = datetime.datetime.now(datetime.UTC)
     return {
@@ -38,7 +64,7 @@ def header(name: str, device: Device, core: int) -> dict[str, Any]:
             "name": device.name,
             "model": device.model,
             "cores": device.cores,
-            "core_used": core,
+            "core_used": ", ".join(map(str, cores)),
             "vector_bytes": device.vector_bytes,
             "caches": dict(device.caches),
         },
@@ -51,7 +77,7 @@ def versions() -> dict[str, str | None]:
     return {
         "python": platform.python_version(),
         "llvm": llvm.compiler_version(),
-        **{name: _version(name) for name in ("skipjack", "llvmlite", "numpy", "mkl")},
+        **{name: _version(name) for name in ("skipjack", "llvmlite", "numpy", "mkl", "torch")},
         "openblas": _openblas(),
     }
 

@@ -127,7 +127,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--core", type=int, help="the core to time on (default: the last)")
     parser.add_argument("--json", type=Path, help="where to write the result")
     args = parser.parse_args(argv)
-    machine.one_thread()
+    machine.library_threads(1)
     device = cpu.detect()
     llvm.binding()
     result: Record = {"builds": {}}
@@ -156,7 +156,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         f"skipjack --help        {result['help_ms']:6.1f} ms (Python alone {result['python_ms']})"
     )
     path = args.json or machine.RESULTS / f"overheads_{device.arch}.json"
-    machine.write_result(path, machine.header("overheads", device, core) | result)
+    machine.write_result(path, machine.header("overheads", device, [core]) | result)
     return 0
 
 

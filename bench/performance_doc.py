@@ -10,11 +10,12 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
-Record = dict[str, Any]
+import small_tables
+import thread_tables
+from table_text import Record
 
 HOME = Path(__file__).resolve().parent
 DOCUMENT = HOME.parent / "docs" / "performance.md"
@@ -22,15 +23,6 @@ RESULTS = HOME / "results"
 FORMAT = 1
 
 _MARKED = re.compile(r"(<!-- results:([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
-_NAMES = {
-    "numpy": "NumPy",
-    "cblas": "OpenBLAS (C)",
-    "mkl": "MKL",
-    "tvm": "TVM MetaSchedule",
-    "default": "untuned default",
-    "recipe": "one recipe for all shapes",
-    "best_of_them": "the best library or peer of each shape",
-}
 
 
 def render(text: str, results: Sequence[Record]) -> str:
@@ -47,126 +39,15 @@ def render(text: str, results: Sequence[Record]) -> str:
     return _MARKED.sub(table, text)
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
-
-def _where(result: Record) -> str:
-    device, versions = result["device"], result["versions"]
-    parts = [f"{name} {version}" for name, version in versions.items() if version]
-    return (
-        f"**{device['model']} (`{device['name']}`)**, core {device['core_used']} of "
-        f"{device['cores']}, {result['date'][:10]}; {', '.join(parts)}."
-    )
-
-
-def _name(contender: str) -> str:
-    return _NAMES.get(contender, f"`{contender}`")
-
-
-def matmul_summary(result: Record) -> str:
-    """Geometric means, worst shapes and losses of each tuned solver."""
-    parts = [_where(result)]
-    for solver, speedups in result["summary"]["speedups"].items():
-        rows = [
-            [
-                _name(rival),
-                f"{found['geomean']:.3f} [{found['low']:.3f}, {found['high']:.3f}]",
-                f"{found['min']:.3f} at {found['min_shape']}",
-                f"{found['losses']} of {found['shapes']}",
-                str(found["clear_losses"]),
-            ]
-            for rival, found in speedups.items()
-        ]
-        head = [
-            f"`{solver}` is so many times faster than",
-            "geometric mean [95 %]",
-            "least",
-            "slower on",
-            "under 0.95x",
-        ]
-        parts.append(_table(head, rows))
-        parts.append(_losses(result["losses"][solver]))
-    parts += [f"Note: {note}" for note in result["notes"]]
-    doubtful = result["tvm_slower_than_its_own_account"]
-    if doubtful:
-        parts.append(f"Ratios to TVM not to be trusted: {', '.join(doubtful)}.")
-    return "\n\n".join(parts)
-
-
-def _losses(found: Sequence[Record]) -> str:
-    listed = ", ".join(f"{x['shape']} ({x['ratio']:.2f}x of {_name(x['rival'])})" for x in found)
-    return f"Under 0.95x of the best library or peer: {listed or 'none'}."
-
-
-def matmul_shapes(result: Record) -> str:
-    """Rates of everyone, shape by shape."""
-    names = list(dict.fromkeys(name for shape in result["shapes"] for name in shape["contenders"]))
-    leader = result["settings"]["solvers"][0]
-    rows = []
-    for shape in result["shapes"]:
-        there = shape["contenders"]
-        rates = [f"{there[name]['gflops']:.1f}" if name in there else "-" for name in names]
-        share = f"{there[leader]['peak_share']:.1%}" if leader in there else "-"
-        rows.append([shape["shape"], *rates, share])
-    head = ["shape, GFLOP/s", *map(_name, names), f"peak share of `{leader}`"]
-    return f"{_where(result)}\n\n{_table(head, rows)}"
-
-
-def matmul_tuning(result: Record) -> str:
-    """What the tuning cost, beside MetaSchedule's."""
-    rows = []
-    for solver, found in result["summary"]["tuning"].items():
-        if found:
-            rows.append(
-                [
-                    f"`{solver}`",
-                    f"{found['median_wall_seconds']:.2f} (at most {found['max_wall_seconds']:.2f})",
-                    f"{found['median_trials']:.0f}",
-                    f"{found['median_builds']:.0f}",
-                    f"{found['median_build_ms']:.1f}",
-                    f"{found['median_overhead']:.1%}",
-                    f"{found['tvm_median_seconds']:.0f}" if "tvm_median_seconds" in found else "-",
-                    f"{found['tvm_seconds_ratio']:.0f}" if "tvm_seconds_ratio" in found else "-",
-                ]
-            )
-    head = ["solver", "seconds a shape", "trials", "builds", "ms a build", "overhead"]
-    head += ["TVM, seconds", "times as long"]
-    return f"{_where(result)}\n\n{_table(head, rows)}"
-
-
-def overheads(result: Record) -> str:
-    """Building, starting, and the share of time around the work."""
-    rows = [
-        [
-            f"a build with `{solver}`, median of {found['builds']}",
-            f"{found['total_ms']:.1f} ms (IR {found['ir_ms']:.1f}, LLVM {found['llvm_ms']:.1f})",
-        ]
-        for solver, found in result["builds"].items()
-    ]
-    rows += [
-        [
-            f"overhead of tuning `{found['problem']}` for {found['seconds']:g} s",
-            f"{found['overhead']:.1%} ({found['trials']} trials)",
-        ]
-        for found in result["tunings"]
-    ]
-    rows += [
-        ["start of a session", f"{result['session_start_seconds']:.2f} s"],
-        [
-            "`skipjack --help`",
-            f"{result['help_ms']:.0f} ms (Python alone: {result['python_ms']:.0f} ms)",
-        ],
-    ]
-    return f"{_where(result)}\n\n{_table(['what', 'cost'], rows)}"
-
-
 TABLES: dict[str, tuple[str, Callable[[Record], str]]] = {
-    "matmul-summary": ("cpu_matmul", matmul_summary),
-    "matmul-shapes": ("cpu_matmul", matmul_shapes),
-    "matmul-tuning": ("cpu_matmul", matmul_tuning),
-    "overheads": ("overheads", overheads),
+    "matmul-summary": ("cpu_matmul", small_tables.matmul_summary),
+    "matmul-shapes": ("cpu_matmul", small_tables.matmul_shapes),
+    "matmul-tuning": ("cpu_matmul", small_tables.matmul_tuning),
+    "products-summary": ("cpu_products", thread_tables.products_summary),
+    "products-shapes": ("cpu_products", thread_tables.products_shapes),
+    "vector-summary": ("cpu_vector", thread_tables.vector_summary),
+    "vector-operations": ("cpu_vector", thread_tables.vector_operations),
+    "overheads": ("overheads", small_tables.overheads),
 }
 
 

@@ -1,4 +1,4 @@
-"""The matrix products that are measured: the 25 test shapes of LoopTune's evaluation."""
+"""The matrix products that are measured: LoopTune's 25 test shapes, squares, layers, odd sizes."""
 
 from __future__ import annotations
 
@@ -53,6 +53,38 @@ ALL = parse_shapes(
     "224_208_224,224_224_256,224_64_240,240_208_144,256_160_112,"
     "64_240_64,80_176_224,96_160_256,96_224_240,96_240_128"
 )
+
+SQUARES = parse_shapes("512_512_512,1024_1024_1024,2048_2048_2048")
+
+LAYERS = {
+    parse_shape(text): origin
+    for text, origin in (
+        ("128_768_768", "BERT-base, attention output, 128 tokens"),
+        ("128_3072_768", "BERT-base, feed-forward up, 128 tokens"),
+        ("128_768_3072", "BERT-base, feed-forward down, 128 tokens"),
+        ("197_3072_768", "ViT-B/16, feed-forward up, one image"),
+        ("512_1024_1024", "BERT-large, attention output, 512 tokens"),
+        ("2048_128_2048", "Llama 2 7B, one head's weights times values, 2048 tokens"),
+        ("1_4096_4096", "Llama 2 7B, attention output, one token"),
+        ("8_4096_4096", "Llama 2 7B, attention output, 8 tokens"),
+        ("16_11008_4096", "Llama 2 7B, feed-forward up, 16 tokens"),
+        ("32_4096_11008", "Llama 2 7B, feed-forward down, 32 tokens"),
+    )
+}
+"""Tokens x outputs x inputs of well-known transformers' layers, and where each is from."""
+
+ODD = parse_shapes(
+    "127_131_137,257_263_269,509_521_523,1009_1013_1019,1_1_100003,"
+    "4096_4096_17,1_1009_1013,1013_1_1009,997_3_991,31_2003_61"
+)
+"""Primes, and sizes of one."""
+
+LARGE = {"square": SQUARES, "transformer": tuple(LAYERS), "odd": ODD}
+QUICK_LARGE = {
+    "square": SQUARES[:1],
+    "transformer": parse_shapes("128_768_768,2048_128_2048,1_4096_4096"),
+    "odd": parse_shapes("257_263_269,1_1009_1013,997_3_991"),
+}
 
 # Every third: small and large, with and without tails in N, short and long K.
 QUICK = ALL[::3][:8]

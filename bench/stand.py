@@ -1,12 +1,13 @@
-"""The test stand: kernels side by side in this process, on one core, in interleaved blocks."""
+"""The test stand: kernels side by side in this process, on chosen cores, in interleaved blocks."""
 
 from __future__ import annotations
 
 import contextlib
 import gc
-import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 
@@ -14,11 +15,13 @@ from skipjack.core.device import Device
 from skipjack.core.operation import Arrays
 from skipjack.execute.disturbance import Watch
 from skipjack.execute.kernels import Kernel, NativeKernel
+from skipjack.execute.pinning import pinned
 from skipjack.execute.statistics import Block, Ratio, best_sentinel, paired_ratio, undisturbed
 from skipjack.native import llvm
 from skipjack.native.cpu import target_of
 from skipjack.native.ir import VectorType
 from skipjack.native.memory import aligned
+from skipjack.native.slots import parallel_slot
 from skipjack.native.timer import (
     SENTINEL_ROUNDS,
     NativeTimer,
@@ -26,12 +29,23 @@ from skipjack.native.timer import (
     arithmetic_kernel,
 )
 from skipjack.solvers.solver import Slot
+from traffic import NOTHING, ON_ALL_THREADS
 
 CONFIDENCE = 0.95
 PEAK = "peak"
-"""The kernel that takes part in every round to show what the core can do at most."""
+"""The kernel that takes part in every round to show what the cores can do at most."""
+FORK = "fork"
+"""Threads that are called and do nothing: what sharing work out costs at least."""
 _MOST_EXTRA = 3
 """On a busy machine up to this many times the rounds are run to get enough undisturbed ones."""
+_SLOW_NS = 2e6
+"""A kernel whose single call takes longer is sampled once a round, without a call before."""
+_FEWEST_ROUNDS = 8
+_RARE_ROUNDS = 4
+_RARE_SHARE = 6
+"""One whose call takes more than one part in so many of the time given runs in few rounds."""
+_SETTLE_S = 0.002
+"""Until threads of the contender before have stopped spinning; see `machine.library_threads`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +56,8 @@ class Plan:
     samples: int = 4
     sample_ns: int = 200_000
     """Calls are repeated until a sample takes about this long."""
+    seconds: float = inf
+    """Slow kernels get fewer rounds, so that all of it takes about this long; at least 8."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,22 +85,40 @@ class Rounds:
         """What arithmetic on registers alone reached in the same rounds."""
         return self.peak_flops / self.time_ns(PEAK) * 1e9
 
+    @property
+    def fork_ns(self) -> float:
+        """What calling the other threads takes; nothing where there are none."""
+        return self.time_ns(FORK) if FORK in self.blocks else 0.0
+
 
 class Stand:
-    """Loads kernels and times them. While it times, this thread stays on one core."""
+    """Loads kernels and times them. While it times, all threads stay on the cores given.
 
-    def __init__(self, device: Device, core: int) -> None:
-        self.device, self.core = device, core
+    The peak kernel runs on as many threads as there are cores. A library must have been called
+    once before it is timed: the threads it starts then may go anywhere.
+    """
+
+    def __init__(self, device: Device, cores: Sequence[int]) -> None:
+        self.device, self.cores = device, tuple(cores)
         self.target = target_of(device)
         self._loader = llvm.Loader()
         self._timer = NativeTimer(self._loader, self.target)
-        self._watch = Watch(core)
+        self._watch = Watch(cores[0] if len(cores) == 1 else None)
         self._loaded: list[int] = []
         vector = VectorType("f32", device.vector_bytes // 4)
-        self._peak_flops = arithmetic_flops(vector, SENTINEL_ROUNDS)
+        self._peak_flops = arithmetic_flops(vector, SENTINEL_ROUNDS) * len(cores)
         code = llvm.compile_object(arithmetic_kernel(vector, SENTINEL_ROUNDS), self.target)
         out = {"out": aligned((4096,), "float32")}
-        self._sentinel = NativeKernel(self._loader.load(code, "kernel"), ["out"], out, self._timer)
+        address = self._loader.load(code, "kernel")
+        self._sentinel = NativeKernel(address, ["out"], out, self._timer)
+        self._own: dict[str, Kernel] = {PEAK: self._sentinel}
+        if len(cores) > 1:
+            code = llvm.compile_object(ON_ALL_THREADS, self.target)
+            everywhere = self._loader.load(code, "kernel")
+            nothing = self._loader.load(llvm.compile_object(NOTHING, self.target), "kernel")
+            for name, inner in ((PEAK, address), (FORK, nothing)):
+                slots: list[Slot] = [parallel_slot(len(cores)), len(cores), inner, "out"]
+                self._own[name] = NativeKernel(everywhere, slots, out, self._timer)
 
     def load(self, code: bytes, symbol: str, slots: Sequence[Slot], arrays: Arrays) -> Kernel:
         """Machine code bound to arrays."""
@@ -103,39 +137,58 @@ class Stand:
         self._loaded.clear()
 
     def time(self, kernels: Mapping[str, Kernel], plan: Plan) -> Rounds:
-        """Every kernel once a round, each round beginning with another one."""
-        with pinned(self.core), _no_collections():
+        """Every kernel once a round, each round in another order."""
+        with pinned(self.cores), _no_collections():
             self._sentinel.sample(1, 400)  # a core that slept needs a while to reach its clock
-            everyone = {**kernels, PEAK: self._sentinel}
-            calls = {name: _calls(kernel, plan.sample_ns) for name, kernel in everyone.items()}
-            return self._rounds(everyone, calls, plan)
+            everyone = {**kernels, **self._own}
+            paces = {name: self._pace(kernel, plan) for name, kernel in everyone.items()}
+            return self._rounds(everyone, paces, plan)
+
+    def _pace(self, kernel: Kernel, plan: Plan) -> _Pace:
+        self._settle()
+        once = float(kernel.sample(1, 2).min())  # the first call also warms caches up
+        if once < plan.sample_ns:
+            once = float(kernel.sample(max(1, int(plan.sample_ns / 4 / max(once, 1.0))), 3).min())
+        calls = max(1, round(plan.sample_ns / max(once, 1.0)))
+        return _Pace(calls, once, 1 if once > _SLOW_NS else plan.samples)
+
+    def _settle(self) -> None:
+        if len(self.cores) > 1:
+            time.sleep(_SETTLE_S)
 
     def _rounds(
-        self, kernels: Mapping[str, Kernel], calls: Mapping[str, int], plan: Plan
+        self, kernels: Mapping[str, Kernel], paces: Mapping[str, _Pace], plan: Plan
     ) -> Rounds:
-        names = list(kernels)
-        blocks: dict[str, list[Block]] = {name: [] for name in names}
+        blocks: dict[str, list[Block]] = {name: [] for name in kernels}
+        wanted, rare = _share_out(paces, plan)
+        deadline = time.monotonic() + 2 * plan.seconds
+        # In an order drawn anew each round, what one contender leaves in the caches hits all alike.
+        rng = np.random.default_rng(0)
         done = quiet = 0
         before = self._beat()
-        while quiet < plan.rounds and done < _MOST_EXTRA * plan.rounds:
-            start = done % len(names)
+        while quiet < wanted and done < _MOST_EXTRA * wanted:
+            if done >= wanted and time.monotonic() > deadline:
+                break
+            names = [name for name in kernels if done < _RARE_ROUNDS or name not in rare]
             turn = {}
-            for name in [*names[start:], *names[:start]]:
-                turn[name] = self._samples(kernels[name], calls[name], plan.samples)
+            for name in rng.permutation(names).tolist():
+                turn[name] = self._samples(kernels[name], paces[name])
             after = self._beat()
             for at, name in enumerate(names):
                 samples, disturbed = turn[name]
-                block = Block(at, done, calls[name], samples, (before, after), disturbed)
-                blocks[name].append(block)
+                calls = paces[name].calls
+                blocks[name].append(Block(at, done, calls, samples, (before, after), disturbed))
             before = after
             done += 1
-            quiet = _quiet_rounds(blocks) if done >= plan.rounds else 0
+            quiet = _quiet_rounds(blocks) if done >= wanted else 0
         return Rounds(blocks, done, quiet, self._peak_flops)
 
-    def _samples(self, kernel: Kernel, calls: int, samples: int) -> tuple[tuple[float, ...], bool]:
+    def _samples(self, kernel: Kernel, pace: _Pace) -> tuple[tuple[float, ...], bool]:
+        self._settle()
         before = self._watch.read()
-        kernel.sample(1, 1)  # bring its code and data back into the caches
-        times = kernel.sample(calls, samples)
+        if not pace.slow:
+            kernel.sample(1, 1)  # bring its code and data back into the caches
+        times = kernel.sample(pace.calls, pace.samples)
         disturbed = self._watch.read().disturbed_since(before)
         return tuple(float(time) for time in times), disturbed
 
@@ -144,10 +197,31 @@ class Stand:
         return float(self._sentinel.sample(1, 3).min())
 
 
-def _calls(kernel: Kernel, sample_ns: int) -> int:
-    kernel.sample(1, 2)
-    once = float(kernel.sample(4, 3).min())
-    return max(1, round(sample_ns / max(once, 1.0)))
+@dataclass(frozen=True, slots=True)
+class _Pace:
+    """How a kernel is sampled in a round."""
+
+    calls: int
+    once_ns: float
+    samples: int
+
+    @property
+    def round_s(self) -> float:
+        calls = self.calls * self.samples + (not self.slow)
+        return calls * self.once_ns / 1e9
+
+    @property
+    def slow(self) -> bool:
+        """Whether one call is long enough by itself, whatever the caches held before."""
+        return self.once_ns > _SLOW_NS
+
+
+def _share_out(paces: Mapping[str, _Pace], plan: Plan) -> tuple[int, set[str]]:
+    """How many rounds there is time for, and who is too slow to run in all of them."""
+    slow = plan.seconds * 1e9 / _RARE_SHARE
+    rare = {name for name, pace in paces.items() if pace.once_ns > slow}
+    each = sum(pace.round_s for name, pace in paces.items() if name not in rare)
+    return max(_FEWEST_ROUNDS, min(plan.rounds, int(min(plan.seconds / each, 1e6)))), rare
 
 
 def _quiet_rounds(blocks: Mapping[str, Sequence[Block]]) -> int:
@@ -155,17 +229,6 @@ def _quiet_rounds(blocks: Mapping[str, Sequence[Block]]) -> int:
     best = best_sentinel(everyone)
     loud = {block.round for block in everyone if block.disturbed or block.drifted(best)}
     return len({block.round for block in everyone}) - len(loud)
-
-
-@contextlib.contextmanager
-def pinned(core: int) -> Iterator[None]:
-    """Keep this thread on one core for a while. Children started meanwhile would inherit it."""
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {core})
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, before)
 
 
 @contextlib.contextmanager

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from contenders import PEERS, UNTUNED, Field
+from roofline import ratio_record
 from shapes import Shape
 from stand import Rounds
 
@@ -35,7 +36,9 @@ def shape_record(
         }
     ratios = {
         subject: {
-            rival: _ratio(rounds, rival, subject) for rival in there.kernels if rival != subject
+            rival: ratio_record(rounds.ratio(rival, subject))
+            for rival in there.kernels
+            if rival != subject
         }
         for subject in subjects
         if subject in there.kernels
@@ -51,16 +54,6 @@ def shape_record(
         "contenders": contenders,
         "ratios": ratios,
         "skipped": there.skipped,
-    }
-
-
-def _ratio(rounds: Rounds, rival: str, subject: str) -> Record:
-    found = rounds.ratio(rival, subject)
-    return {
-        "ratio": round(found.ratio, 4),
-        "low": round(found.low, 4),
-        "high": round(found.high, 4),
-        "pairs": found.pairs,
     }
 
 
@@ -97,15 +90,16 @@ def _against_all(records: Sequence[Record], subject: str) -> Record:
             if rival in record["ratios"].get(subject, {})
         }
         if ratios:
-            found[rival] = _over_shapes(ratios)
+            found[rival] = over_shapes(ratios)
     measured = [record for record in records if subject in record["ratios"]]
     if measured:
         best = {record["shape"]: best_rival(record, subject)[1] for record in measured}
-        found["best_of_them"] = _over_shapes(best)
+        found["best_of_them"] = over_shapes(best)
     return found
 
 
-def _over_shapes(ratios: Mapping[str, float]) -> Record:
+def over_shapes(ratios: Mapping[str, float]) -> Record:
+    """Geometric mean with its interval, the worst, and how many are under 1."""
     values = list(ratios.values())
     mean, low, high = geometric_mean(values)
     worst = min(ratios, key=lambda shape: ratios[shape])

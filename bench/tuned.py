@@ -37,6 +37,7 @@ class Tuned:
         return {
             "status": str(result.status),
             "reason": result.reason,
+            "solver": result.solver,
             "config": dict(result.best),
             # An unconfirmed gain is not taken: one gets the default, so that is what is timed.
             "timed": "default" if result.status is Outcome.RESERVED else "config",
@@ -50,8 +51,13 @@ class Tuned:
         }
 
 
-def tune(tuner: Tuner, problem: Problem, solver: str, seconds: float, cold: bool = True) -> Tuned:
-    """Tune once. A cold tuning finds an empty ledger and bank, so no other shape helps it."""
+def tune(
+    tuner: Tuner, problem: Problem, solver: str | None, seconds: float, cold: bool = True
+) -> Tuned:
+    """Tune once, by the preferred solver if none is named.
+
+    A cold tuning finds an empty ledger and bank, so no other shape helps it.
+    """
     options = TuneOptions(budget=make_budget(None, seconds), solver=solver)
     with blank_memory(tuner.workshop) if cold else contextlib.nullcontext():
         started = time.monotonic()

@@ -55,6 +55,7 @@ def sentence(done: subprocess.CompletedProcess[str], code: int) -> str:
         ("tune matmul:8x8x8:f32:f64", "nothing else"),
         ("tune sum:8x8/axis=7", "axis"),
         ("tune add:8/axis=1", "axis"),
+        ("tune add:4x5/y=3", "shapes 4x5 and 3 do not agree on axis -1"),
         ("tune matmul:1000000x1000000x1000000", "GiB"),
         ("tune matmul:200000x200000x200000", "GiB"),
         ("tune add:8 matmul:200000x200000x200000", "GiB"),

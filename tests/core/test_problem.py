@@ -18,7 +18,7 @@ REPEATABLE = settings(derandomize=True, deadline=None)
 def keys(draw: st.DrawFn) -> str:
     """Keys of every operation, not all of them canonical: axes in any order and sign."""
     name = draw(st.sampled_from(names()))
-    rank = 3 if name == "matmul" else draw(st.integers(1, 4))
+    rank = {"matmul": 3, "bmm": 4}.get(name) or draw(st.integers(1, 4))
     shape = "x".join(str(draw(st.integers(1, 999))) for _ in range(rank))
     if isinstance(get(name), LetteredShape):
         shape = "".join(f"{letter}{draw(st.integers(1, 99))}" for letter in "nchw")
@@ -45,6 +45,8 @@ def test_a_key_parses_back_to_an_equal_problem(text: str) -> None:
         ("sum:4x5", "sum:4x5/axis=0,1:f32"),
         ("sum:4x5/axis=-1:f64", "sum:4x5/axis=1:f64"),
         ("max:4x5x6/axis=2,0,-1", "max:4x5x6/axis=0,2:f32"),
+        ("norm:4x5x6/axis=all", "norm:4x5x6/axis=0,1,2:f32"),
+        ("min:4x5x6/axis=-3", "min:4x5x6/axis=0:f32"),
         ("add:007", "add:7:f32"),
     ],
 )
@@ -90,8 +92,11 @@ def test_a_dtype_asked_for_fills_in_and_must_not_contradict() -> None:
         ("sum:4/axis", "name=value"),
         ("sum:4/axis=", "name=value"),
         ("sum:4/axis=0/axis=0", "twice"),
-        ("sum:4x5/axis=2", "no axis 2"),
-        ("sum:4x5/axis=-3", "no axis -3"),
+        ("sum:4x5/axis=2", "no axis 2 in a shape of 2 axes; they are 0 to 1, or -2 to -1"),
+        ("prod:4x5/axis=-3", "no axis -3"),
+        ("min:4x5/axis=0,1,2", "no axis 2"),
+        ("sum:4x5/axis=none", "'none' is not an axis number; write axis=0 or axis=0,2 or axis=all"),
+        ("sum:4x5/axis=0,all", "'all' is not an axis number"),
         ("sum:4x5/axis=1_0", "not an axis number"),
         ("sum:4x5/axis=0,", "not an axis number"),
         ("sum:4x5/axis=" + "1" * 6000, "not an axis number"),

@@ -5,15 +5,20 @@ from __future__ import annotations
 import pytest
 
 from skipjack.core.nest import Accumulator, Call, Load, Scalar, Tensor
-from skipjack.core.program import RowProgram, Statistic, View, parts, replaced, uses
+from skipjack.core.program import GroupResult, RowProgram, Statistic, View, parts, replaced, uses
 
 X = Load(0)
 
 
-def program(*statistics: Statistic, body: Scalar = X) -> RowProgram:
+def program(
+    *statistics: Statistic, body: Scalar = X, results: tuple[GroupResult, ...] = ()
+) -> RowProgram:
     view = View(Tensor("x", (3, 4)), group=4, column=1)
     out = View(Tensor("out", (3, 4)), group=4, column=1)
-    return RowProgram(3, 1, 4, (view,), out, statistics, body)
+    return RowProgram(3, 1, 4, (view,), out, statistics, body, results)
+
+
+OF_GROUP = View(Tensor("saved", (3,)), group=1)
 
 
 def minus(name: str) -> Scalar:
@@ -43,6 +48,10 @@ def test_a_program_without_statistics_has_no_pass_but_the_last() -> None:
         lambda: program(Statistic("a", "min", X)),
         lambda: program(body=Load(1)),
         lambda: View(Tensor("x", (4,)), column=2),
+        lambda: program(Statistic("a", "prod", X)),
+        lambda: program(results=(GroupResult(OF_GROUP, X),)),
+        lambda: program(results=(GroupResult(OF_GROUP, Accumulator("nobody")),)),
+        lambda: GroupResult(View(Tensor("x", (4,)), column=1), Accumulator("a")),
     ],
 )
 def test_what_has_no_meaning_is_refused(build: object) -> None:
@@ -56,6 +65,13 @@ def test_trees_are_searched_and_changed_everywhere() -> None:
     assert list(parts(tree)).count(X) == 2
     changed = replaced(tree, minus("a"), X)
     assert changed == Call("mul", (X, Call("exp", (X,))))
+
+
+def test_results_of_groups_are_written_after_the_output() -> None:
+    total = GroupResult(OF_GROUP, Accumulator("a"))
+    whole = program(Statistic("a", "sum", X), results=(total,))
+    assert whole.arrays == ("x", "out", "saved")
+    assert whole.views[-1] == OF_GROUP
 
 
 def test_an_array_seen_twice_is_one_array() -> None:

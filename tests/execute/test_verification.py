@@ -142,6 +142,34 @@ def test_vector_operations_are_checked_whole(key: str) -> None:
     assert not checker.verdict().right
 
 
+@pytest.mark.parametrize("wrong", ["out", "dgamma", "dbeta"])
+def test_of_several_outputs_the_wrong_one_is_named(wrong: str) -> None:
+    problem = parse("batchnorm:n2c3h4w5/mode=backward")
+    checker = Checker(problem)
+    compute = NumpySolver().bind(problem, checker.arrays)
+    checker.prepare()
+    assert not checker.verdict().right
+    compute()
+    verdict = checker.verdict()
+    assert verdict.right
+    assert 0 < verdict.error < 1
+    checker.arrays[wrong].reshape(-1)[-1] += 1.0
+    assert checker.verdict().reason.startswith(f"{wrong}: 1 of ")
+
+
+def test_further_outputs_are_poisoned_and_guarded() -> None:
+    checker = Checker(parse("batchnorm:n2c3h4w5"))
+    compute = NumpySolver().bind(checker.problem, checker.arrays)
+    compute()
+    checker.prepare()
+    assert all(np.isnan(checker.arrays[name]).all() for name in ("out", "mean", "invstd"))
+    compute()
+    ctypes.memset(checker.arrays["invstd"].ctypes.data + 3 * 4, 1, 4)
+    verdict = checker.verdict()
+    assert verdict.reason == "wrote outside of invstd"
+    assert verdict.stray
+
+
 def test_inputs_repeat_with_the_seed_and_lie_in_the_domain() -> None:
     problem = parse("sqrt:100")
     first, again, other = (draw_inputs(problem, seed)["x"] for seed in (1, 1, 2))

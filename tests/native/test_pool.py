@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import signal
 import time
 
 import numpy as np
@@ -64,3 +66,20 @@ def test_slots_lend_an_aligned_workspace() -> None:
     values = (ctypes.c_int64 * 3).from_address(slots.address)
     assert values[0] % 4096 == 0
     assert values[1] == 7
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+def test_a_forked_process_gets_threads_of_its_own(kernel: int) -> None:
+    counters = np.zeros(8, np.int64)
+    slots = Slots(["counters", parallel_slot(2), 2], {"counters": counters})
+    call = llvm.native(kernel, ctypes.c_void_p)
+    call(slots.address)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)  # a pool without threads would wait for ever
+        call(slots.address)
+        os._exit(0 if counters.tolist()[:2] == [2, 2] else 1)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+    call(slots.address)
+    assert counters.tolist()[:2] == [2, 2]

@@ -14,7 +14,15 @@ from hypothesis import strategies as st
 from skipjack.core.operation import ProgramOperation
 from skipjack.core.problem import Problem
 from skipjack.errors import ProblemError
-from skipjack.operations import bytes_moved, get, parse, tensors
+from skipjack.operations import (
+    bytes_moved,
+    get,
+    magnitudes,
+    outputs,
+    parse,
+    references,
+    tensors,
+)
 from skipjack.testing.program_interpreter import interpret_program
 
 Array = npt.NDArray[Any]
@@ -56,10 +64,14 @@ def by_loops(x: Array, axes: str, formula: Callable[[Array], Array]) -> Array:
 def test_every_program_means_what_the_reference_computes(key: str) -> None:
     problem = parse(key)
     inputs = drawn(problem)
-    reference = get(problem.operation).reference(problem, inputs)
-    for name, program in programs(problem).items():
-        result = interpret_program(program, inputs)
-        np.testing.assert_allclose(result, reference, rtol=1e-11, atol=1e-11, err_msg=name)
+    expected = references(problem, inputs)
+    assert list(expected) == [tensor.name for tensor in outputs(problem)]
+    for way, program in programs(problem).items():
+        results = interpret_program(program, inputs)
+        assert results.keys() == expected.keys()
+        for name, result in results.items():
+            where = f"{name} of {way}"
+            np.testing.assert_allclose(result, expected[name], 1e-11, 1e-11, err_msg=where)
 
 
 def test_a_softmax_is_a_distribution_that_no_shift_changes() -> None:
@@ -118,22 +130,40 @@ def test_backward_is_the_gradient_of_training() -> None:
     dy = np.random.default_rng(5).normal(size=x.shape)
     invstd = (x.var(axis=(0, 2, 3)) + eps) ** -0.5
     saved = {"mean": x.mean(axis=(0, 2, 3)), "invstd": invstd}
-    dx = operation.reference(backward, {"dy": dy, "x": x, "gamma": inputs["gamma"], **saved})
+    given = {"dy": dy, "x": x, "gamma": inputs["gamma"], **saved}
+    gradients = references(backward, given)
     step = 1e-6
-    for at in np.ndindex(x.shape):
-        moved = np.zeros_like(x)
-        moved[at] = step
-        high, low = (operation.reference(forward, {**inputs, "x": x + s * moved}) for s in (1, -1))
-        assert dx[at] == pytest.approx(np.sum(dy * (high - low)) / (2 * step), abs=1e-6)
+    for name, of in (("out", "x"), ("dgamma", "gamma"), ("dbeta", "beta")):
+        for at in np.ndindex(inputs[of].shape):
+            moved = np.zeros_like(inputs[of])
+            moved[at] = step
+            high, low = (
+                operation.reference(forward, {**inputs, of: inputs[of] + s * moved})
+                for s in (1, -1)
+            )
+            slope = np.sum(dy * (high - low)) / (2 * step)
+            assert gradients[name][at] == pytest.approx(slope, abs=1e-6)
+
+
+def test_training_saves_what_the_gradient_needs() -> None:
+    problem = parse("batchnorm:n3c4h5w2/eps=0.01:f64")
+    inputs = drawn(problem)
+    saved = references(problem, inputs)
+    for c in range(4):
+        x = inputs["x"][:, c]
+        assert saved["mean"][c] == pytest.approx(x.mean())
+        assert saved["invstd"][c] == pytest.approx((x.var() + 0.01) ** -0.5)
 
 
 @pytest.mark.parametrize("key", KEYS)
 def test_errors_are_scaled_by_at_least_the_result(key: str) -> None:
     problem = parse(key)
-    operation, inputs = get(problem.operation), drawn(problem)
-    scale = operation.magnitude(problem, inputs)
-    assert scale.shape == operation.output(problem).shape
-    assert (scale >= np.abs(operation.reference(problem, inputs)) * (1 - 1e-12)).all()
+    inputs = drawn(problem)
+    scales, results = magnitudes(problem, inputs), references(problem, inputs)
+    for tensor in outputs(problem):
+        scale = scales[tensor.name]
+        assert scale.shape == tensor.shape
+        assert (scale >= np.abs(results[tensor.name]) * (1 - 1e-12)).all()
 
 
 @pytest.mark.parametrize("outlier", [None, 0, 250, 499])
@@ -149,7 +179,7 @@ def test_one_pass_keeps_to_the_tolerance_far_from_zero_and_with_outliers(
     exact = {name: array.astype(np.float64) for name, array in inputs.items()}
     reference, scale = (f(problem, exact) for f in (operation.reference, operation.magnitude))
     unit = operation.tolerance(problem).factor * np.finfo(np.float32).eps
-    result = interpret_program(programs(problem)["one_pass"], inputs)
+    result = interpret_program(programs(problem)["one_pass"], inputs)["out"]
     assert result.dtype == np.float32
     assert (np.abs(result - reference) <= unit * scale).all()
 
@@ -223,7 +253,9 @@ def test_inputs_stand_in_the_order_of_a_call() -> None:
 
     assert named("layernorm:4x5") == ["x", "gamma", "beta", "out"]
     assert named("batchnorm:c5/mode=infer") == ["x", "gamma", "beta", "mean", "var", "out"]
-    assert named("batchnorm:c5/mode=backward") == ["dy", "x", "gamma", "mean", "invstd", "out"]
+    assert named("batchnorm:c5") == ["x", "gamma", "beta", "out", "mean", "invstd"]
+    backward = ["dy", "x", "gamma", "mean", "invstd", "out", "dgamma", "dbeta"]
+    assert named("batchnorm:c5/mode=backward") == backward
     for key in KEYS:
         problem = parse(key)
         for program in programs(problem).values():
@@ -232,4 +264,4 @@ def test_inputs_stand_in_the_order_of_a_call() -> None:
 
 def test_traffic_is_every_array_once() -> None:
     assert bytes_moved(parse("layernorm:4x5")) == (20 + 5 + 5 + 20) * 4
-    assert bytes_moved(parse("batchnorm:n2c3h2w2/mode=backward")) == (24 * 3 + 3 * 3) * 4
+    assert bytes_moved(parse("batchnorm:n2c3h2w2/mode=backward")) == (24 * 3 + 3 * 3 + 2 * 3) * 4

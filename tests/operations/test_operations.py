@@ -10,6 +10,7 @@ from skipjack.core.problem import DTYPES
 from skipjack.errors import ProblemError
 from skipjack.operations import arrays_bytes, bytes_moved, get, names, parse, register, tensors
 from skipjack.operations.elementwise import Elementwise
+from skipjack.operations.reduce import REDUCTIONS
 from skipjack.testing.interpreter import interpret
 
 SHAPES = {
@@ -21,9 +22,19 @@ SHAPES = {
         "5x7x3/alpha=-2/bias=1/act=gelu",
     ),
     "bmm": ("2x5x7x3", "2x5x7x3/ta=1/tb=1/beta=2/bias=1/act=relu"),
-    "sum": ("4x5", "4x5/axis=0", "4x5x6/axis=0,2", "4x5x6/axis=1", "9"),
-    "max": ("4x5", "4x5/axis=0", "4x5x6/axis=0,2", "4x5x6/axis=1", "9"),
-    "mean": ("4x5", "4x5/axis=0", "4x5x6/axis=0,2", "4x5x6/axis=1", "9"),
+    **dict.fromkeys(
+        (reduction.name for reduction in REDUCTIONS),
+        (
+            "4x5",
+            "4x5/axis=0",
+            "4x5x6/axis=0,2",
+            "4x5x6/axis=1",
+            "9",
+            "4x1/axis=1",
+            "4x1x6/axis=0,2",
+            "1",
+        ),
+    ),
     "batchnorm": ("n2c3h4w5",),
 }
 NESTS = [name for name in names() if isinstance(get(name), NestOperation)]

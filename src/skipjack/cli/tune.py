@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,6 +20,7 @@ EXAMPLES = examples(
     "skipjack tune add:1024x1024 sum:4096x1024/axis=1 --seconds 5",
     "skipjack tune matmul:256x256x256 --budget 64 --searcher genetic --seed 7 --json",
     "skipjack tune -f problems.txt --retune",
+    "skipjack tune matmul:512x512x512 --device haswell/1 --build-only -o objects",
 )
 
 
@@ -34,7 +36,8 @@ def tune(
     ] = None,
     dtype: DtypeOption = None,
     budget: Annotated[
-        int | None, typer.Option(help="Most configs to try for each problem.")
+        int | None,
+        typer.Option(help="Most configs to try for each problem (16 with --build-only)."),
     ] = None,
     seconds: Annotated[
         float | None, typer.Option(help="Most seconds for each problem (5 without --budget).")
@@ -50,10 +53,21 @@ def tune(
         bool, typer.Option("--retune", help="Start over instead of continuing.")
     ] = False,
     device: Annotated[
-        str | None, typer.Option(help="The device to tune for, as arch/units; this machine's CPU.")
+        str | None,
+        typer.Option(
+            help="The device, as arch/units: this machine's CPU; with --build-only, any CPU."
+        ),
     ] = None,
     threads: Annotated[
         int | None, typer.Option(min=1, help="How many threads a kernel may use (1).")
+    ] = None,
+    build_only: Annotated[
+        bool,
+        typer.Option("--build-only", help="Build the most promising configs and run nothing."),
+    ] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Where --build-only writes object files, too."),
     ] = None,
     json: JsonOption = False,
     trace: Annotated[
@@ -65,9 +79,22 @@ def tune(
     from skipjack.cli.problems import read_problems
     from skipjack.search import check_name
     from skipjack.settings import load_settings
-    from skipjack.tuning import TuneOptions, Tuner, make_budget
+    from skipjack.tuning import Builder, BuildOptions, TuneOptions, Tuner, make_budget
+    from skipjack.tuning.build_only import DEFAULT_CONFIGS
 
     settings = load_settings(plugins=tuple(plugin) if plugin else None)
+    if build_only:
+        from skipjack.cli.build_only import build_problems
+
+        unused = {"--seconds": seconds, "--searcher": searcher != "auto", "--retune": retune}
+        _refuse(unused | {"--trace": trace}, "with --build-only, which times nothing")
+        named = choose_device(device, threads, build_only=True)
+        builder = Builder(named, settings)
+        asked = read_problems(problems or [], file, dtype)
+        chosen = BuildOptions(DEFAULT_CONFIGS if budget is None else budget, solver, seed)
+        build_problems(builder, asked, chosen, output, json)
+        return
+    _refuse({"--output": output}, "without --build-only, which alone writes object files")
     tuner = Tuner(settings, choose_device(device, threads), say=_say)
     asked = read_problems(problems or [], file, dtype)
     options = TuneOptions(
@@ -110,21 +137,40 @@ def _check(tuner: Tuner, problems: list[Problem], solver: str | None, trace: Pat
         raise UsageError(f"cannot write {trace}: there is no directory {trace.absolute().parent}")
 
 
-def choose_device(text: str | None, threads: int | None) -> Device:
-    """This machine's CPU with so many threads, if that is what was asked for."""
+def _refuse(options: Mapping[str, object], why: str) -> None:
+    """One sentence about an option that was given in vain."""
+    from skipjack.errors import UsageError
+
+    for name, value in options.items():
+        if value not in (None, False):
+            raise UsageError(f"{name} says nothing {why}; leave it out")
+
+
+def choose_device(text: str | None, threads: int | None, *, build_only: bool = False) -> Device:
+    """This machine's CPU with so many threads; where nothing runs, any CPU that LLVM knows."""
+    from dataclasses import replace
+
     from skipjack.core.device import parse_device_name
     from skipjack.errors import UsageError
     from skipjack.native import cpu
 
     if text is None:
-        return cpu.detect(threads or 1)
+        return replace(cpu.detect(), units=threads or 1) if build_only else cpu.detect(threads or 1)
     arch, units = parse_device_name(text)
     if threads not in (None, units):
         raise UsageError(f"device {text} has {units} threads, but --threads says {threads}")
     here = cpu.detect()
-    if arch != here.arch:
-        raise UsageError(f"device {text} is not here: this machine's CPU is {here.name}")
-    return cpu.detect(units)
+    if arch == here.arch and not build_only:
+        return cpu.detect(units)
+    from skipjack.native.named_cpu import describe
+
+    named = describe(text)
+    if build_only:
+        return named
+    raise UsageError(
+        f"device {text} is not here: this machine's CPU is {here.name}; "
+        "to build for it without running, add --build-only"
+    )
 
 
 def _tune_all(

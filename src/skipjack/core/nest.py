@@ -14,7 +14,7 @@ from math import prod
 _TRANSCENDENTAL = ("exp", "log", "tanh", "sigmoid", "silu", "erf", "gelu", "gelu_tanh")
 UNARY = frozenset({"neg", "abs", "sqrt", "relu", "square", "reciprocal", "rsqrt", *_TRANSCENDENTAL})
 BINARY = frozenset({"add", "sub", "mul", "div", "max", "min"})
-REDUCTIONS = frozenset({"sum", "max"})
+REDUCTIONS = frozenset({"sum", "max", "min", "prod"})
 
 
 @dataclass(frozen=True, slots=True)

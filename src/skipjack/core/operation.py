@@ -71,7 +71,7 @@ class Operation(Protocol):
         ...
 
     def output(self, problem: Problem) -> Tensor:
-        """What is written."""
+        """What is written. An operation that writes more is one of `SeveralOutputs`."""
         ...
 
     def flops(self, problem: Problem) -> int:
@@ -106,6 +106,27 @@ class ProgramOperation(Operation, Protocol):
 
     def programs(self, problem: Problem) -> Mapping[str, RowProgram]:
         """Ways to compute it by name; the first is the plain one."""
+        ...
+
+
+@runtime_checkable
+class SeveralOutputs(Protocol):
+    """An operation that writes more than its `output`, at least in some of its problems.
+
+    Each array is checked with the operation's one tolerance. Everybody else asks
+    `skipjack.operations.outputs`, which knows operations with one output too.
+    """
+
+    def outputs(self, problem: Problem) -> tuple[Tensor, ...]:
+        """All that is written: first `Operation.output`, then further arrays of other names."""
+        ...
+
+    def references(self, problem: Problem, arrays: Arrays) -> Arrays:
+        """Each output by name, by NumPy and in the precision of the inputs given."""
+        ...
+
+    def magnitudes(self, problem: Problem, arrays: Arrays) -> Arrays:
+        """The scale of rounding errors of each output, from inputs in float64."""
         ...
 
 

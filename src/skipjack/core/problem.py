@@ -90,7 +90,8 @@ def split_key(text: str) -> ProblemText:
         match = _ATTRIBUTE.fullmatch(attribute)
         if not match:
             raise ProblemError(
-                f"problem {where!r}: {shown(attribute)!r} is not of the form name=value"
+                f"problem {where!r}: {shown(attribute)!r} is not of the form name=value "
+                "with a lower-case name"
             )
         if match[1] in named:
             raise ProblemError(f"problem {where!r} gives {shown(match[1])} twice")

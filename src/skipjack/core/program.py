@@ -14,8 +14,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from skipjack.core.nest import REDUCTIONS, Accumulator, Call, Load, Scalar, Tensor
+from skipjack.core.nest import Accumulator, Call, Load, Scalar, Tensor
 
+REDUCTIONS = frozenset({"sum", "max"})
+"""What a statistic may be."""
 _REDUCED = Accumulator()
 
 
@@ -58,6 +60,18 @@ class Statistic:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupResult:
+    """A further output with one element for each group: ``value(inputs of it, statistics)``."""
+
+    view: View
+    value: Scalar
+
+    def __post_init__(self) -> None:
+        if not self.view.of_group:
+            raise ValueError("a group's result is one element for the whole group")
+
+
+@dataclass(frozen=True, slots=True)
 class RowProgram:
     """``output = body(inputs, statistics)`` for every element of every group."""
 
@@ -68,6 +82,8 @@ class RowProgram:
     output: View
     statistics: tuple[Statistic, ...]
     body: Scalar
+    results: tuple[GroupResult, ...] = ()
+    """Further outputs, written once the statistics of a group are known."""
 
     def __post_init__(self) -> None:
         known: set[str] = set()
@@ -78,6 +94,11 @@ class RowProgram:
             self._check(statistic.epilogue, known | {""})
             known.add(statistic.name)
         self._check(self.body, known)
+        for result in self.results:
+            self._check(result.value, known)
+            loads = (part for part in parts(result.value) if isinstance(part, Load))
+            if not all(self.inputs[load.operand].of_group for load in loads):
+                raise ValueError("a group's result cannot be of single elements")
 
     def _check(self, scalar: Scalar, known: set[str]) -> None:
         for part in parts(scalar):
@@ -88,8 +109,13 @@ class RowProgram:
 
     @property
     def arrays(self) -> tuple[str, ...]:
-        """Names of the arrays, each once: inputs in order, then the output."""
-        return tuple(dict.fromkeys(view.tensor.name for view in (*self.inputs, self.output)))
+        """Names of the arrays, each once: inputs in order, then the outputs."""
+        return tuple(dict.fromkeys(view.tensor.name for view in self.views))
+
+    @property
+    def views(self) -> tuple[View, ...]:
+        """Inputs, then the output, then further ones."""
+        return (*self.inputs, self.output, *(result.view for result in self.results))
 
     def passes(self) -> tuple[tuple[Statistic, ...], ...]:
         """Statistics that can be collected together, in order."""

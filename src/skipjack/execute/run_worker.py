@@ -19,6 +19,7 @@ from skipjack.execute.announcement import NOTHING, Announcement
 from skipjack.execute.disturbance import Watch
 from skipjack.execute.kernels import Kernel, NativeKernel, PythonKernel
 from skipjack.execute.peaks import measure, peaks_to_json
+from skipjack.execute.pinning import pinned
 from skipjack.execute.verification import Checker
 from skipjack.native import cpu, llvm
 from skipjack.native.ir import VectorType
@@ -64,8 +65,8 @@ class _Worker:
         self._target = cpu.target_of(device)
         self._loader = llvm.Loader()
         self._timer = NativeTimer(self._loader, self._target)
-        cores = cpu.usable_cores()
-        self._watch = Watch(cores[0] if len(cores) == 1 else None)
+        self._cores = cpu.usable_cores()
+        self._watch = Watch(self._cores[0] if len(self._cores) == 1 else None)
         self._page = page
         self._checker: Checker | None = None
         self._arrays: dict[str, Any] = {}
@@ -177,18 +178,22 @@ class _Worker:
             self._warmed = True
         for kernel in kernels:
             self._calibrate(kernel, body["sample_ns"])
-        blocks = []
+        with pinned(self._cores):  # now that the first calls have started all threads
+            return {"blocks": self._rounds(kernels, body["blocks"], body["samples"])}
+
+    def _rounds(self, kernels: list[int], count: int, samples: int) -> list[dict[str, Any]]:
+        blocks: list[dict[str, Any]] = []
         before = self._beat()
-        for round_ in range(body["blocks"]):
+        for round_ in range(count):
             # Rotating the order keeps a neighbour's after-effects from hitting always the same one.
             start = round_ % len(kernels)
             for kernel in [*kernels[start:], *kernels[:start]]:
-                blocks.append(self._block(kernel, round_, body["samples"]))
+                blocks.append(self._block(kernel, round_, samples))
             after = self._beat()
             for block in blocks[-len(kernels) :]:
                 block["sentinel_ns"] = [before, after]
             before = after
-        return {"blocks": blocks}
+        return blocks
 
     def _beat(self) -> float:
         """The sentinel's time: the best of three, so that one interruption does not count."""
@@ -199,7 +204,9 @@ class _Worker:
             return
         self._page.announce(kernel)
         timed = self._kernels[kernel][1]
-        once = float(timed.sample(1, 2).min())  # the first call also warms caches up
+        once = float(timed.sample(1, 1).min())
+        if once < _SLOW_NS:
+            once = float(timed.sample(1, 1).min())  # the first call also warmed caches up
         if once < sample_ns:
             once = float(timed.sample(max(1, int(sample_ns / 4 / max(once, 1.0))), 2).min())
         self._calls[kernel] = max(1, round(sample_ns / max(once, 1.0)))

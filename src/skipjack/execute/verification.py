@@ -6,7 +6,7 @@ the result and some whole rows are checked instead.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy.typing as npt
 from skipjack.core.operation import Arrays, Operation, Projectable
 from skipjack.core.problem import DTYPES, Problem
 from skipjack.native.memory import GuardedArray, poison
-from skipjack.operations import get
+from skipjack.operations import get, magnitudes, outputs, references
 
 FULL_REFERENCE_FLOPS = 1e9
 _PROJECTIONS = 4
@@ -61,42 +61,47 @@ class Checker:
         self._full_reference_flops = full_reference_flops
         self._operation: Operation = get(problem.operation)
         dtype = DTYPES[problem.dtype]
-        output = self._operation.output(problem)
-        inputs = draw_inputs(problem, seed)
+        inputs, written = draw_inputs(problem, seed), outputs(problem)
         self._guarded = {
             name: GuardedArray(array.shape, dtype, alignment) for name, array in inputs.items()
         }
-        self._guarded[output.name] = GuardedArray(output.shape, dtype, alignment)
+        self._guarded |= {
+            tensor.name: GuardedArray(tensor.shape, dtype, alignment) for tensor in written
+        }
         self.arrays: dict[str, npt.NDArray[Any]] = {
             name: guarded.array for name, guarded in self._guarded.items()
         }
         for name, array in inputs.items():
             self.arrays[name][...] = array
         self._inputs = inputs
-        self._output = output.name
+        self._outputs = [tensor.name for tensor in written]
         self._broken = False
         self._unit = self._operation.tolerance(problem).factor * float(np.finfo(dtype).eps)
         exact = {name: array.astype(np.float64) for name, array in inputs.items()}
-        self._reference = self._make_reference(exact)
+        self._references = self._make_references(exact)
 
-    def _make_reference(self, exact: Arrays) -> _Full | _Projected:
+    def _make_references(self, exact: Arrays) -> dict[str, _Full | _Projected]:
+        """By output."""
         operation, problem = self._operation, self.problem
-        large = operation.flops(problem) > self._full_reference_flops
+        large = operation.flops(problem) > self._full_reference_flops and len(self._outputs) == 1
         if large and isinstance(operation, Projectable) and operation.can_project(problem):
-            return _Projected(operation, problem, exact, self._unit)
-        reference = operation.reference(problem, exact)
-        scale = operation.magnitude(problem, exact)
-        return _Full(reference, scale, self._unit, DTYPES[problem.dtype])
+            return {self._outputs[0]: _Projected(operation, problem, exact, self._unit)}
+        scales = magnitudes(problem, exact)
+        return {
+            name: _Full(reference, scales[name], self._unit, DTYPES[problem.dtype])
+            for name, reference in references(problem, exact).items()
+        }
 
     def prepare(self) -> None:
-        """Poison the output before a run, and mend what an earlier one broke."""
+        """Poison the outputs before a run, and mend what an earlier one broke."""
         if self._broken:
             for guarded in self._guarded.values():
                 guarded.restore()
             for name, array in self._inputs.items():
                 self.arrays[name][...] = array
             self._broken = False
-        poison(self.arrays[self._output])
+        for name in self._outputs:
+            poison(self.arrays[name])
 
     def verdict(self) -> Verdict:
         """Judge what a run left behind."""
@@ -108,7 +113,14 @@ class Checker:
             if not np.array_equal(self.arrays[name], array):
                 self._broken = True
                 return Verdict(False, f"changed its input {name}")
-        return self._reference.compare(self.arrays[self._output])
+        worst = 0.0
+        for name, reference in self._references.items():
+            verdict = reference.compare(self.arrays[name])
+            if not verdict.right:
+                where = f"{name}: " if len(self._outputs) > 1 else ""
+                return replace(verdict, reason=where + verdict.reason)
+            worst = max(worst, verdict.error)
+        return Verdict(True, error=worst)
 
 
 class _Full:

@@ -15,6 +15,8 @@ from skipjack.native import llvm
 
 # How LLVM's names of 64-bit ARM processors begin.
 _ARM = ("a64fx", "aarch64", "ampere", "apple", "carmel", "cortex-", "neoverse", "oryon", "thunderx")
+GENERIC_ARM = "aarch64"
+"""Any 64-bit ARM with NEON; LLVM calls it ``generic``, as it does for other architectures."""
 _CACHE_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
@@ -39,7 +41,7 @@ def detect(threads: int = 1) -> Device:
         model=_model(),
         features=features,
         cores=cores,
-        vector_bytes=_vector_bytes(features),
+        vector_bytes=vector_bytes(features),
         caches=_caches(),
         memory_bytes=_memory_bytes(),
         serial=_serial(),
@@ -51,24 +53,31 @@ def target_of(device: Device) -> str:
 
     A device that is not this machine may leave its features empty: the CPU's name implies them.
     """
-    return "|".join((_triple(device.arch), device.arch, ",".join(device.features)))
+    return "|".join((_triple(device), llvm_name(device.arch), ",".join(device.features)))
 
 
-def _triple(arch: str) -> str:
+def llvm_name(arch: str) -> str:
+    """What LLVM calls the CPU."""
+    return "generic" if arch == GENERIC_ARM else arch
+
+
+def _triple(device: Device) -> str:
     """This host's for its own CPU; for another that of Linux (or macOS) on its architecture."""
     triple, here, _ = llvm.host()
-    if arch == here:
+    if device.arch == here:
         return triple
-    if arch.startswith("apple"):
+    if device.arch.startswith("apple"):
         return "arm64-apple-macosx"
-    return f"{'aarch64' if _is_arm(arch) else 'x86_64'}-unknown-linux-gnu"
+    return f"{'aarch64' if is_arm(device) else 'x86_64'}-unknown-linux-gnu"
 
 
-def _is_arm(arch: str) -> bool:
-    return arch.startswith(_ARM)
+def is_arm(device: Device) -> bool:
+    """By its features; where they were left empty, by its name."""
+    return "neon" in device.features or device.arch.startswith(_ARM)
 
 
-def _vector_bytes(features: tuple[str, ...]) -> int:
+def vector_bytes(features: tuple[str, ...]) -> int:
+    """The widest vectors that kernels use; scalable ones (SVE) are used as NEON."""
     if "avx512f" in features and "avx512vl" in features:
         return 64
     return 32 if "avx2" in features and "fma" in features else 16
@@ -112,4 +121,4 @@ def _read(path: str | Path) -> str:
 
 def registers_of(device: Device) -> int:
     """How many vector registers the instruction set has."""
-    return 32 if device.vector_bytes == 64 or _is_arm(device.arch) else 16
+    return 32 if device.vector_bytes == 64 or is_arm(device) else 16

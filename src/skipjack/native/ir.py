@@ -13,6 +13,8 @@ from dataclasses import dataclass
 ITEM_BYTES = {"f32": 4, "f64": 8}
 _SCALAR = {"f32": "float", "f64": "double"}
 _ZERO = "0x" + "0" * 16
+STREAM_METADATA = "!0 = !{i32 1}\n"
+"""What `IRWriter.stream` refers to; a module has it once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +89,16 @@ class IRWriter:
         self.lines.append(f"{label}:")
         self.block = label
 
-    def call(self, vector: VectorType, intrinsic: str, arguments: Sequence[str]) -> str:
-        """Call an elementwise intrinsic on values of one type."""
+    def call(
+        self, vector: VectorType, intrinsic: str, arguments: Sequence[str], flags: str = ""
+    ) -> str:
+        """Call an elementwise intrinsic on values of one type, under LLVM's fast-math `flags`."""
         name = f"@llvm.{intrinsic}.{vector.suffix}"
         types = ", ".join([vector.text] * len(arguments))
         self.declarations.add(f"declare {vector.text} {name}({types})")
         given = ", ".join(f"{vector.text} {argument}" for argument in arguments)
-        return self.value(f"call {vector.text} {name}({given})")
+        call = f"call {flags}" if flags else "call"
+        return self.value(f"{call} {vector.text} {name}({given})")
 
     def advance(self, pointer: str, bytes_: int | str) -> str:
         """The pointer moved by a number of bytes, known now or an i64 value."""
@@ -125,6 +130,14 @@ class IRWriter:
             f"call void {name}({vector.text} {value}, ptr {pointer}, "
             f"i32 {vector.item_bytes}, {lanes} {mask})"
         )
+
+    def stream(self, vector: VectorType, value: str, pointer: str, alignment: int) -> None:
+        """Store a vector past the caches, in pieces if it is not aligned to the whole of it.
+
+        A module with such stores ends with `STREAM_METADATA`. They are not ordered by themselves:
+        a fence must follow before anyone is told.
+        """
+        self.emit(f"store {vector.text} {value}, ptr {pointer}, align {alignment}, !nontemporal !0")
 
     def broadcast(self, vector: VectorType, pointer: str) -> str:
         """Load one element into all lanes."""

@@ -75,9 +75,11 @@ def compile_object(text: str, target: str) -> bytes:
 
 
 def assembly(text: str, target: str) -> str:
-    """The same as assembly text, for people."""
+    """The same as assembly text, for people; comments say what was spilled."""
     llvm = binding()
-    listing: str = _machine(target).emit_assembly(llvm.parse_assembly(text))
+    machine = _machine(target)
+    machine.set_asm_verbosity(True)
+    listing: str = machine.emit_assembly(llvm.parse_assembly(text))
     return listing
 
 

@@ -2,7 +2,8 @@
 
 ``void parallel(ptr task, ptr slots, i64 count)`` calls ``task(slots, index, count)`` for every
 index below `count`, index 0 on the calling thread, and returns when all are done. Threads spin for
-a little while after a task, because the next one usually follows at once, then sleep. Only one
+a little while after a task, because the next one usually follows at once, then sleep. A caller that
+waits for long lets others run, for the thread it waits for may be waiting for its core. Only one
 thread of a process may be inside of `parallel` at a time.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import os
 import threading
 
 from skipjack.native import cpu, llvm
@@ -30,6 +32,7 @@ declare i32 @pthread_mutex_lock(ptr)
 declare i32 @pthread_mutex_unlock(ptr)
 declare i32 @pthread_cond_wait(ptr, ptr)
 declare i32 @pthread_cond_broadcast(ptr)
+declare i32 @sched_yield()
 DECLARE_PAUSE
 
 define void @parallel(ptr %task, ptr %slots, i64 %count) nounwind {
@@ -59,11 +62,17 @@ share:
   %threads = load i64, ptr %at_threads, align 8
   br label %wait
 wait:
+  %waited = phi i64 [ 0, %share ], [ %longer, %again ], [ %longer, %yield ]
   %done = load atomic i64, ptr %at_done acquire, align 8
   %all = icmp eq i64 %done, %threads
+  %longer = add i64 %waited, 1
   br i1 %all, label %end, label %again
 again:
   PAUSE
+  %long = icmp ugt i64 %longer, SPINS
+  br i1 %long, label %yield, label %wait
+yield:
+  %y = call i32 @sched_yield()
   br label %wait
 end:
   ret void
@@ -123,6 +132,7 @@ finish:
 define void @start(i64 %count) nounwind {
 entry:
   %thread = alloca i64, align 8
+  store %state zeroinitializer, ptr @pool, align 64
   %at_threads = getelementptr %state, ptr @pool, i32 0, i32 5
   store i64 %count, ptr %at_threads, align 8
   br label %loop
@@ -166,7 +176,11 @@ class ThreadPool:
         self.parallel: int = addresses["parallel"]
         """Address of ``void parallel(ptr task, ptr slots, i64 count)``."""
         self.threads = threads
-        llvm.native(addresses["start"], ctypes.c_int64)(threads - 1)
+        start = functools.partial(llvm.native(addresses["start"], ctypes.c_int64), threads - 1)
+        start()
+        if hasattr(os, "register_at_fork"):
+            # A forked process has the pool's memory, but none of its threads.
+            os.register_at_fork(after_in_child=start)
 
 
 _lock = threading.Lock()

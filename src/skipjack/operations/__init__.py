@@ -4,10 +4,24 @@ from skipjack.operations.registry import (
     arrays_bytes,
     bytes_moved,
     get,
+    magnitudes,
     names,
+    outputs,
     parse,
+    references,
     register,
     tensors,
 )
 
-__all__ = ["arrays_bytes", "bytes_moved", "get", "names", "parse", "register", "tensors"]
+__all__ = [
+    "arrays_bytes",
+    "bytes_moved",
+    "get",
+    "magnitudes",
+    "names",
+    "outputs",
+    "parse",
+    "references",
+    "register",
+    "tensors",
+]

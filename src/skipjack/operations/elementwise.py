@@ -1,25 +1,30 @@
-"""Elementwise operations of one or two arrays of one shape: ``add:1024x1024``, ``gelu:4096``."""
+"""Elementwise operations: ``gelu:4096``, ``add:1024x1024``, ``add:64x128x56x56/y=128x1x1``."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from math import pi, prod, sqrt
+from math import pi, sqrt
 from typing import Any
 
 import numpy as np
 
-from skipjack.core.nest import Access, Call, Load, Nest, Tensor, index
+from skipjack.core.nest import Call, Load, Nest, Tensor
 from skipjack.core.operation import Array, Arrays, OperationClass, Tolerance
-from skipjack.core.problem import Problem
+from skipjack.core.problem import Problem, parse_shape
 from skipjack.operations.attributes import refuse_unknown
+from skipjack.operations.broadcast import broadcast_shape, elementwise_nest, second_shape
 from skipjack.operations.error_function import erf
 
 
 @dataclass(frozen=True)
 class Elementwise:
-    """``out[i] = function(x[i])`` or ``function(x[i], y[i])``; all axes are flattened to one."""
+    """``out = function(x)`` or ``function(x, y)``, element by element.
+
+    The main shape is that of x. The attribute ``y`` is the shape of the second operand where it is
+    another one; the two are broadcast as NumPy does.
+    """
 
     name: str
     function: Callable[..., Any]
@@ -33,6 +38,8 @@ class Elementwise:
     """How far a result may be off, in eps of its magnitude."""
     relative: bool = False
     """Errors are in proportion to the result alone, however small it is."""
+    vector: bool = False
+    """The second operand is a vector ``v`` along the last axis of x, whatever the shape."""
 
     operation_class: OperationClass = "vector"
     dtypes = ("f32", "f64")
@@ -45,36 +52,42 @@ class Elementwise:
     def check(
         self, shape: tuple[int, ...], attributes: Mapping[str, str], where: str
     ) -> tuple[tuple[str, str], ...]:
-        """Any shape, no attributes."""
-        refuse_unknown(attributes, (), where)
-        return ()
+        """Any shape; ``y`` for two operands, left out where it is the shape of x."""
+        chosen = self.operands == 2 and not self.vector
+        refuse_unknown(attributes, ("y",) if chosen else (), where)
+        second = second_shape(attributes, shape, where)
+        return (("y", second),) if second else ()
 
     def inputs(self, problem: Problem) -> tuple[Tensor, ...]:
-        """x, and y for two operands."""
-        return tuple(Tensor(name, problem.shape) for name in ("x", "y")[: self.operands])
+        """x, and y or v for two operands."""
+        x = Tensor("x", problem.shape)
+        if self.operands == 1:
+            return (x,)
+        if self.vector:
+            return x, Tensor("v", problem.shape[-1:])
+        second = dict(problem.attributes).get("y")
+        return x, Tensor("y", parse_shape(second, problem.key) if second else problem.shape)
 
     def output(self, problem: Problem) -> Tensor:
-        """One element for each of the inputs'."""
-        return Tensor("out", problem.shape)
+        """The shape that the operands have together."""
+        x, *others = self.inputs(problem)
+        shape = x.shape
+        for other in others:
+            shape = broadcast_shape(shape, other.shape, problem.key)
+        return Tensor("out", shape)
 
     def nest(self, problem: Problem) -> Nest:
-        """A single flat loop: all accesses are contiguous."""
-        size = prod(problem.shape)
-        flat = [Access(Tensor(t.name, (size,)), (index("i"),)) for t in self.inputs(problem)]
+        """One loop for every run of axes that all operands treat alike."""
         loads = tuple(Load(operand) for operand in range(self.operands))
-        return Nest(
-            loops=(("i", size),),
-            inputs=tuple(flat),
-            output=Access(Tensor("out", (size,)), (index("i"),)),
-            body=Call(self.step or self.name, loads),
-        )
+        body = Call(self.step or self.name, loads)
+        return elementwise_nest(self.inputs(problem), self.output(problem), body)
 
     def flops(self, problem: Problem) -> int:
         """Steps of the formula as one writes it, not of the code that computes exp and the like."""
-        return self.steps * prod(problem.shape)
+        return self.steps * self.output(problem).size
 
     def reference(self, problem: Problem, arrays: Arrays) -> Array:
-        """NumPy's own function."""
+        """NumPy's own function, which broadcasts."""
         result: Array = self.function(*(arrays[t.name] for t in self.inputs(problem)))
         return result
 
@@ -87,8 +100,9 @@ class Elementwise:
         """The result's own size and, for sums, the operands': cancellation loses no more."""
         if self.relative:
             return np.abs(self.reference(problem, arrays))
-        sizes = sum(np.abs(arrays[t.name]) for t in self.inputs(problem))
-        scale: Array = np.abs(self.reference(problem, arrays)) + np.asarray(sizes)
+        scale: Array = np.abs(self.reference(problem, arrays))
+        for tensor in self.inputs(problem):
+            scale = scale + np.abs(arrays[tensor.name])
         return scale
 
     def tolerance(self, problem: Problem) -> Tolerance:
@@ -148,6 +162,8 @@ ELEMENTWISE = (
     Elementwise("div", np.divide, 2, domain=(0.5, 1.5)),
     Elementwise("maximum", np.maximum, 2, step="max"),
     Elementwise("minimum", np.minimum, 2, step="min"),
+    Elementwise("bias", np.add, 2, step="add", vector=True),
+    Elementwise("scale", np.multiply, 2, step="mul", vector=True),
     Elementwise("neg", np.negative, 1),
     Elementwise("abs", np.abs, 1),
     Elementwise("square", np.square, 1),

@@ -27,7 +27,7 @@ from skipjack.core.nest import (
     index,
 )
 from skipjack.core.operation import Array, Arrays, OperationClass, Tolerance
-from skipjack.core.problem import Problem
+from skipjack.core.problem import Problem, shown
 from skipjack.errors import ProblemError
 from skipjack.operations.attributes import refuse_unknown, require_rank
 from skipjack.operations.elementwise import ELEMENTWISE
@@ -245,17 +245,20 @@ def _checked(name: str, text: str, where: str) -> str:
     """An attribute in its canonical text."""
     if name in ("ta", "tb", "bias"):
         if text not in ("0", "1"):
-            raise ProblemError(f"problem {where!r}: {name} is 0 or 1, not {text!r}")
+            raise ProblemError(f"problem {where!r}: {name} is 0 or 1, not {shown(text)!r}")
         return text
     if name == "act":
         if text != "none" and text not in ACTIVATIONS:
             known = ", ".join(sorted(ACTIVATIONS))
-            raise ProblemError(f"problem {where!r}: no activation {text!r}, known are {known}")
+            raise ProblemError(
+                f"problem {where!r}: no activation {shown(text)!r}, known are {known}"
+            )
         return text
     try:
         value = float(text)
     except ValueError:
         value = float("nan")
     if not np.isfinite(value):
-        raise ProblemError(f"problem {where!r}: {name} must be a number, not {text!r}")
+        raise ProblemError(f"problem {where!r}: {name} must be a number, not {shown(text)!r}")
+    value += 0.0  # -0 and 0 are one problem
     return f"{value:g}" if float(f"{value:g}") == value else repr(value)

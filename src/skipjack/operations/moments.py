@@ -26,7 +26,7 @@ def two_pass(x: Scalar, count: int, eps: float) -> Moments:
         Accumulator("scale"),
         (
             mean_of("mean", x, count),
-            Statistic("scale", "sum", squares, inverse_root(_over(Accumulator(), count), eps)),
+            Statistic("scale", "sum", squares, inverse_root(over(Accumulator(), count), eps)),
         ),
     )
 
@@ -40,7 +40,7 @@ def one_pass(x: Scalar, some: tuple[Scalar, Scalar, Scalar], count: int, eps: fl
     middle = _middle(*some)
     away = Call("sub", (x, middle))
     shift = Accumulator("shift")
-    variance = Call("sub", (_over(Accumulator(), count), Call("square", (shift,))))
+    variance = Call("sub", (over(Accumulator(), count), Call("square", (shift,))))
     positive = Call("max", (variance, Constant(0.0)))
     return Moments(
         Call("add", (middle, shift)),
@@ -59,7 +59,7 @@ def _middle(one: Scalar, two: Scalar, three: Scalar) -> Scalar:
 
 def mean_of(name: str, body: Scalar, count: int) -> Statistic:
     """The mean of a body over a group of so many elements."""
-    return Statistic(name, "sum", body, _over(Accumulator(), count))
+    return Statistic(name, "sum", body, over(Accumulator(), count))
 
 
 def inverse_root(variance: Scalar, eps: float) -> Scalar:
@@ -73,5 +73,6 @@ def normalized(x: Scalar, moments: Moments, gamma: Scalar, beta: Scalar) -> Scal
     return Call("add", (Call("mul", (Call("sub", (x, moments.mean)), factor)), beta))
 
 
-def _over(total: Scalar, count: int) -> Scalar:
+def over(total: Scalar, count: int) -> Scalar:
+    """A sum of so many as their mean."""
     return Call("mul", (total, Constant(1.0 / count)))

@@ -1,9 +1,9 @@
-"""Reductions over chosen axes: ``sum:4096x1024/axis=1``, ``max:64x64x64/axis=0,2``, ``mean``."""
+"""Reductions over chosen axes: ``sum:4096x1024/axis=1``, ``max:64x64/axis=0``, ``norm:4096``."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import prod
@@ -11,7 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from skipjack.core.nest import Access, Accumulator, Call, Constant, Load, Nest, Tensor, index
+from skipjack.core.nest import (
+    Access,
+    Accumulator,
+    Call,
+    Constant,
+    Load,
+    Nest,
+    Scalar,
+    Tensor,
+    index,
+)
 from skipjack.core.operation import Array, Arrays, OperationClass, Tolerance
 from skipjack.core.problem import Problem, shown
 from skipjack.errors import ProblemError
@@ -20,17 +30,31 @@ from skipjack.operations.attributes import refuse_unknown
 _AXIS = re.compile(r"-?[0-9]{1,4}")
 
 
+_ELEMENT = Load(0)
+
+
+def _as_it_is(count: int) -> Scalar:
+    return Accumulator()
+
+
 @dataclass(frozen=True)
 class Reduce:
-    """The sum, largest or mean over some axes; the others remain, in order."""
+    """The sum, largest, mean and the like over some axes; the others remain, in order."""
 
     name: str
     reduction: str
     function: Callable[..., Any]
+    """NumPy's function of an array, ``axis`` and ``out``."""
+    body: Scalar = _ELEMENT
+    """What is reduced, for each element."""
+    epilogue: Callable[[int], Scalar] = _as_it_is
+    """What becomes of the reduced value, from the number of elements that went into it."""
+    steps: int = 1
+    """Arithmetic steps for each element."""
+    domain: tuple[float, float] = (-1.0, 1.0)
 
     operation_class: OperationClass = "vector"
     dtypes = ("f32", "f64")
-    domain = (-1.0, 1.0)
 
     @property
     def example(self) -> str:
@@ -40,17 +64,23 @@ class Reduce:
     def check(
         self, shape: tuple[int, ...], attributes: Mapping[str, str], where: str
     ) -> tuple[tuple[str, str], ...]:
-        """``axis`` is a list of axes, negative ones from the end; without it all are reduced."""
+        """``axis`` is a list of axes, negative ones from the end, or ``all``, the default."""
         refuse_unknown(attributes, ("axis",), where)
-        text = attributes.get("axis", ",".join(map(str, range(len(shape)))))
+        text = attributes.get("axis", "all")
+        if text == "all":
+            text = ",".join(map(str, range(len(shape))))
         chosen: set[int] = set()
         for part in text.split(","):
             if not _AXIS.fullmatch(part):
-                raise ProblemError(f"problem {where!r}: {shown(part)!r} is not an axis number")
+                raise ProblemError(
+                    f"problem {where!r}: {shown(part)!r} is not an axis number; "
+                    "write axis=0 or axis=0,2 or axis=all"
+                )
             axis = int(part)
             if not -len(shape) <= axis < len(shape):
                 raise ProblemError(
-                    f"problem {where!r}: no axis {axis} in a shape of {len(shape)} axes"
+                    f"problem {where!r}: no axis {axis} in a shape of {len(shape)} axes; they are "
+                    f"0 to {len(shape) - 1}, or -{len(shape)} to -1 from the end"
                 )
             chosen.add(axis % len(shape))
         return (("axis", ",".join(map(str, sorted(chosen)))),)
@@ -77,22 +107,24 @@ class Reduce:
         x = Tensor("x", tuple(size for _, size, _ in groups))
         out = Tensor("out", tuple(size for _, size in kept) or (1,))
         count = prod(size for _, size, reduced in groups if reduced)
-        mean = Call("mul", (Accumulator(), Constant(1.0 / count)))
         return Nest(
             loops=loops,
             inputs=(Access(x, tuple(index(name) for name, _ in loops)),),
             output=Access(out, tuple(index(name) for name, _ in kept) or (index("none", 0),)),
-            body=Load(0),
+            body=self.body,
             reduction=self.reduction,
-            epilogue=mean if self.name == "mean" else Accumulator(),
+            epilogue=self.epilogue(count),
         )
 
     def _groups(self, problem: Problem) -> list[tuple[str, int, bool]]:
         """Runs of neighbouring axes that are all reduced or all kept, as (loop, size, reduced)."""
-        axes = self.axes(problem)
+        reduced_axes = self.axes(problem)
+        axes = [(size, at in reduced_axes) for at, size in enumerate(problem.shape)]
+        if any(size > 1 and reduced for size, reduced in axes):
+            # An axis of one element keeps nothing apart.
+            axes = [(size, reduced) for size, reduced in axes if size > 1]
         groups: list[tuple[str, int, bool]] = []
-        for axis, size in enumerate(problem.shape):
-            reduced = axis in axes
+        for size, reduced in axes:
             if groups and groups[-1][2] == reduced:
                 name, before, _ = groups[-1]
                 groups[-1] = (name, before * size, reduced)
@@ -101,8 +133,8 @@ class Reduce:
         return groups
 
     def flops(self, problem: Problem) -> int:
-        """One step for each element read."""
-        return prod(problem.shape)
+        """The steps for each element read."""
+        return self.steps * prod(problem.shape)
 
     def reference(self, problem: Problem, arrays: Arrays) -> Array:
         """NumPy's own function."""
@@ -116,18 +148,68 @@ class Reduce:
         return partial(self.function, arrays["x"], axis=axes, out=target)
 
     def magnitude(self, problem: Problem, arrays: Arrays) -> Array:
-        """The same over magnitudes."""
-        return self.reference(problem, {"x": np.abs(arrays["x"])})
+        """The same over magnitudes; of extremes the largest, since the smallest may be 0."""
+        function = np.max if self.exact else self.function
+        sizes = function(np.abs(arrays["x"]), axis=self.axes(problem))
+        return np.reshape(sizes, self.output(problem).shape)
+
+    @property
+    def exact(self) -> bool:
+        """Whether the result is one of the elements, so that nothing is rounded."""
+        return self.reduction in ("max", "min")
 
     def tolerance(self, problem: Problem) -> Tolerance:
-        """A sum of n values; a maximum is exact but for the conversion of the reference."""
-        if self.reduction == "max":
+        """A sum of n values; an extreme is exact but for the conversion of the reference."""
+        if self.exact:
             return Tolerance(1.0)
         return Tolerance(4.0 + 2.0 * (prod(problem.shape) / self.output(problem).size) ** 0.5)
 
 
+def _mean(count: int) -> Scalar:
+    return Call("mul", (Accumulator(), Constant(1.0 / count)))
+
+
+def _root(count: int) -> Scalar:
+    return Call("sqrt", (Accumulator(),))
+
+
+def _sumsq(x: Array, axis: Sequence[int], out: Array | None = None) -> Array:
+    """Without an array for the squares; where all is summed, BLAS is three times as fast."""
+    every = list(range(x.ndim))
+    kept = [at for at in every if at not in axis]
+    if kept:
+        result: Array = np.einsum(x, every, x, every, kept, out=out)
+        return result
+    out = np.empty((), x.dtype) if out is None else out
+    out[...] = np.vdot(x, x)
+    return out
+
+
+def _norm(x: Array, axis: Sequence[int], out: Array | None = None) -> Array:
+    squares = _sumsq(x, axis, out)
+    result: Array = np.sqrt(squares, out=squares)
+    return result
+
+
+def _absmax(x: Array, axis: Sequence[int], out: Array | None = None) -> Array:
+    """By two passes without an array for the magnitudes, which are faster than one with it."""
+    low = np.min(x, axis=tuple(axis))
+    high = np.asarray(np.max(x, axis=tuple(axis), out=out))
+    result: Array = np.maximum(high, np.negative(low), out=high)
+    return result
+
+
+_SQUARE = Call("mul", (_ELEMENT, _ELEMENT))
+_NEAR_ONE = (1 - 2.0**-7, 1 + 2.0**-7 + 2.0**-14 / 3)
+"""Logarithms of numbers from here have a mean of 0, so that long products stay in range."""
+
 REDUCTIONS = (
     Reduce("sum", "sum", np.sum),
+    Reduce("mean", "sum", np.mean, epilogue=_mean),
+    Reduce("prod", "prod", np.prod, domain=_NEAR_ONE),
     Reduce("max", "max", np.max),
-    Reduce("mean", "sum", np.mean),
+    Reduce("min", "min", np.min),
+    Reduce("absmax", "max", _absmax, body=Call("abs", (_ELEMENT,)), steps=2),
+    Reduce("sumsq", "sum", _sumsq, body=_SQUARE, steps=2),
+    Reduce("norm", "sum", _norm, body=_SQUARE, epilogue=_root, steps=2),
 )

@@ -8,11 +8,10 @@ import numpy as np
 
 from skipjack.core.naming import check_new_name
 from skipjack.core.nest import Tensor
-from skipjack.core.operation import LetteredShape, Operation
+from skipjack.core.operation import Arrays, LetteredShape, Operation, SeveralOutputs
 from skipjack.core.problem import DTYPES, Problem, parse_shape, shown, split_key
 from skipjack.errors import ProblemError, UsageError
 from skipjack.operations.batchnorm import BatchNorm
-from skipjack.operations.broadcast import BROADCASTS
 from skipjack.operations.elementwise import ELEMENTWISE
 from skipjack.operations.matmul import Matmul
 from skipjack.operations.normalization import NORMALIZATIONS
@@ -27,7 +26,6 @@ _known: dict[str, Operation] = {
         Matmul(),
         Matmul("bmm", batched=True),
         *ELEMENTWISE,
-        *BROADCASTS,
         *REDUCTIONS,
         *NORMALIZATIONS,
         BatchNorm(),
@@ -87,14 +85,40 @@ def check_dtype(dtype: str, operation: Operation) -> str:
     """The dtype, if the operation can be computed in it."""
     if dtype not in DTYPES or dtype not in operation.dtypes:
         known = " or ".join(operation.dtypes)
-        raise UsageError(f"unknown dtype {shown(dtype)!r} for {operation.name}: choose {known}")
+        order = "; attributes stand before the dtype" if "/" in dtype else ""
+        raise UsageError(
+            f"unknown dtype {shown(dtype)!r} for {operation.name}: choose {known}{order}"
+        )
     return dtype
 
 
-def tensors(problem: Problem) -> tuple[Tensor, ...]:
-    """Inputs in the order of a call, then the output."""
+def outputs(problem: Problem) -> tuple[Tensor, ...]:
+    """All that is written, the main output first."""
     operation = get(problem.operation)
-    return (*operation.inputs(problem), operation.output(problem))
+    if isinstance(operation, SeveralOutputs):
+        return operation.outputs(problem)
+    return (operation.output(problem),)
+
+
+def references(problem: Problem, arrays: Arrays) -> Arrays:
+    """Each output by name, by NumPy and in the precision of the inputs given."""
+    operation = get(problem.operation)
+    if isinstance(operation, SeveralOutputs):
+        return operation.references(problem, arrays)
+    return {operation.output(problem).name: operation.reference(problem, arrays)}
+
+
+def magnitudes(problem: Problem, arrays: Arrays) -> Arrays:
+    """The scale of rounding errors of each output, from inputs in float64."""
+    operation = get(problem.operation)
+    if isinstance(operation, SeveralOutputs):
+        return operation.magnitudes(problem, arrays)
+    return {operation.output(problem).name: operation.magnitude(problem, arrays)}
+
+
+def tensors(problem: Problem) -> tuple[Tensor, ...]:
+    """Inputs in the order of a call, then the outputs."""
+    return (*get(problem.operation).inputs(problem), *outputs(problem))
 
 
 def bytes_moved(problem: Problem) -> int:

@@ -55,6 +55,9 @@ def share_done(standing: Standing) -> float:
 
 def best_text(standing: Standing) -> str:
     """``best 120 µs, 3.2x the default, 47 trials (2 failed)``."""
+    if standing.phase == "build":
+        failed = f" ({standing.failed} failed)" if standing.failed else ""
+        return f"{standing.trials} of {standing.budget.trials} built{failed}"
     if standing.best_ns is None:
         return f"{standing.trials} trials"
     gain = (

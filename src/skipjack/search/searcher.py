@@ -24,11 +24,15 @@ class SearchContext:
     """Where to look first: winners of near problems, promising configs."""
     known: tuple[Trial, ...] = ()
     """Trials of earlier sittings. They are not asked again and cost no budget."""
+    default_first: bool = True
+    """Gains are measured against the default, so it is asked for in any case; else after seeds."""
 
     def starts(self) -> tuple[Config, ...]:
-        """What is asked first: the default, then the seeds that are legal here, each once."""
+        """What is asked first: the default and the seeds that are legal here, each once."""
+        default = self.space.default()
+        order = (default, *self.seeds) if self.default_first else (*self.seeds, default)
         distinct: dict[str, Config] = {}
-        for config in (self.space.default(), *self.seeds):
+        for config in order:
             if self.space.contains(config):
                 distinct.setdefault(self.space.key(config), config)
         return tuple(distinct.values())

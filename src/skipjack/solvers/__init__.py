@@ -6,7 +6,16 @@ from skipjack.solvers.registry import (
     names,
     register,
     solver_for,
+    solvers_for,
     vendors_for,
 )
 
-__all__ = ["building_solvers", "find_solver", "names", "register", "solver_for", "vendors_for"]
+__all__ = [
+    "building_solvers",
+    "find_solver",
+    "names",
+    "register",
+    "solver_for",
+    "solvers_for",
+    "vendors_for",
+]

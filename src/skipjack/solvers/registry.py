@@ -12,7 +12,7 @@ from skipjack.solvers.loops.microkernel_solver import MicrokernelSolver
 from skipjack.solvers.loops.nest_solver import NestSolver
 from skipjack.solvers.loops.packed_solver import PackedSolver
 from skipjack.solvers.loops.rows_solver import RowsSolver
-from skipjack.solvers.solver import BuildingSolver, PreferringSolver, Solver
+from skipjack.solvers.solver import BuildingSolver, RacingSolver, Solver
 from skipjack.solvers.vendor.blas import MklSolver, OpenBlasSolver
 from skipjack.solvers.vendor.numpy_solver import NumpySolver
 
@@ -59,14 +59,29 @@ def building_solvers(problem: Problem, device: Device) -> list[BuildingSolver]:
     ]
 
 
+def solvers_for(problem: Problem, device: Device, name: str | None = None) -> list[BuildingSolver]:
+    """The solvers to tune: the one named, or those that race, the most promising first.
+
+    The first of those that can do a problem always races, the others if they say so.
+    """
+    if name is not None:
+        return [_named(problem, device, name)]
+    able = building_solvers(problem, device)
+    if not able:
+        raise UsageError(f"no solver can build {problem.key} for {device.name}")
+    promises = [(1.0, able[0])]
+    for solver in able[1:]:
+        if isinstance(solver, RacingSolver) and (promise := solver.promise(problem, device)):
+            promises.append((promise, solver))
+    return [solver for _, solver in sorted(promises, key=lambda pair: -pair[0])]
+
+
 def solver_for(problem: Problem, device: Device, name: str | None = None) -> BuildingSolver:
-    """The solver to tune: the one named, or the preferred one."""
-    if name is None:
-        able = building_solvers(problem, device)
-        if not able:
-            raise UsageError(f"no solver can build {problem.key} for {device.name}")
-        eager = [s for s in able if isinstance(s, PreferringSolver) and s.prefers(problem, device)]
-        return (eager or able)[0]
+    """The solver that was named, or the most promising one."""
+    return solvers_for(problem, device, name)[0]
+
+
+def _named(problem: Problem, device: Device, name: str) -> BuildingSolver:
     solver = find_solver(name)
     if not isinstance(solver, BuildingSolver):
         raise UsageError(f"solver {name} is a library to compare with; it has nothing to tune")

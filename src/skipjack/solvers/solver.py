@@ -96,11 +96,11 @@ class BuildingSolver(Solver, Protocol):
 
 
 @runtime_checkable
-class PreferringSolver(Protocol):
-    """A solver that knows where it is better than those before it."""
+class RacingSolver(Protocol):
+    """A solver that is tuned beside the first one where none was named."""
 
-    def prefers(self, problem: Problem, device: Device) -> bool:
-        """Whether it should be tuned where none was named."""
+    def promise(self, problem: Problem, device: Device) -> float:
+        """0: not worth a trial; below 1: worth some; above 1: likely better than the first one."""
         ...
 
 

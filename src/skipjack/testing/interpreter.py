@@ -27,7 +27,12 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "reciprocal": np.reciprocal,
     "relu": lambda x: np.maximum(x, 0.0),
 }
-_REDUCTIONS: dict[str, Callable[..., Any]] = {"sum": np.sum, "max": np.max}
+_REDUCTIONS: dict[str, Callable[..., Any]] = {
+    "sum": np.sum,
+    "max": np.max,
+    "min": np.min,
+    "prod": np.prod,
+}
 
 
 def interpret(nest: Nest, inputs: Sequence[Array]) -> Array:

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from skipjack.core.nest import Access, Affine, Call, Load, Nest, Tensor, index
+from skipjack.core.nest import (
+    Access,
+    Accumulator,
+    Affine,
+    Call,
+    Constant,
+    Load,
+    Nest,
+    Tensor,
+    index,
+)
 
 
 def matmul_nest(m: int, n: int, k: int) -> Nest:
@@ -55,6 +65,29 @@ def sum_nest(i: int, j: int, axis: int) -> Nest:
         output=Access(Tensor("y", (extent,)), (index(kept),)),
         body=Load(0),
         reduction="sum",
+    )
+
+
+def outer_sum_nest(i: int, j: int, k: int, reduction: str = "sum") -> Nest:
+    """``y = x.sum((0, 2))`` for an array of three axes, or another reduction."""
+    return Nest(
+        loops=(("i", i), ("j", j), ("k", k)),
+        inputs=(Access(Tensor("x", (i, j, k)), (index("i"), index("j"), index("k"))),),
+        output=Access(Tensor("y", (j,)), (index("j"),)),
+        body=Load(0),
+        reduction=reduction,
+    )
+
+
+def mean_nest(i: int, reduction: str = "sum") -> Nest:
+    """``y = x.sum() / i``: nothing remains; with another reduction likewise."""
+    return Nest(
+        loops=(("i", i),),
+        inputs=(Access(Tensor("x", (i,)), (index("i"),)),),
+        output=Access(Tensor("y", (1,)), (index("i", 0),)),
+        body=Load(0),
+        reduction=reduction,
+        epilogue=Call("mul", (Accumulator(), Constant(1.0 / i))),
     )
 
 

@@ -15,8 +15,8 @@ from skipjack.testing.interpreter import FUNCTIONS
 Array = npt.NDArray[Any]
 
 
-def interpret_program(program: RowProgram, arrays: Mapping[str, Array]) -> Array:
-    """The program's output, in the precision of the inputs."""
+def interpret_program(program: RowProgram, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """The program's outputs by name, in the precision of the inputs."""
     loaded = [_seen(program, view, arrays[view.tensor.name]) for view in program.inputs]
     known: dict[str, Array] = {}
     for statistic in program.statistics:
@@ -24,10 +24,19 @@ def interpret_program(program: RowProgram, arrays: Mapping[str, Array]) -> Array
         reduce: Callable[..., Any] = np.sum if statistic.reduction == "sum" else np.fmax.reduce
         total = reduce(values, axis=(1, 2), keepdims=True)
         known[statistic.name] = _scalar(statistic.epilogue, loaded, {**known, "": total})
-    values = np.broadcast_to(_scalar(program.body, loaded, known), _shape(program))
-    out = np.full(program.output.tensor.size, np.nan, values.dtype)
-    out[_places(program, program.output)] = values
-    return out.reshape(program.output.tensor.shape)
+    written = [(program.output, program.body)]
+    written += [(result.view, result.value) for result in program.results]
+    return {
+        view.tensor.name: _stored(program, view, _scalar(scalar, loaded, known))
+        for view, scalar in written
+    }
+
+
+def _stored(program: RowProgram, view: View, values: Array) -> Array:
+    """An array with NaN wherever the program writes nothing."""
+    out = np.full(view.tensor.size, np.nan, values.dtype)
+    out[_places(program, view)] = np.broadcast_to(values, _shape(program))
+    return out.reshape(view.tensor.shape)
 
 
 def _shape(program: RowProgram) -> tuple[int, int, int]:

@@ -1,13 +1,20 @@
 """The loop: ask, build, race, confirm, keep."""
 
+from skipjack.tuning.build_only import Builder, BuildOptions, build
+from skipjack.tuning.build_result import BuildResult, BuiltConfig
 from skipjack.tuning.kernel import BoundKernel, TunedKernel
 from skipjack.tuning.lookup import lookup
+from skipjack.tuning.object_files import write_objects
 from skipjack.tuning.options import Progress, TuneOptions
 from skipjack.tuning.result import Outcome, Speedup, TuneResult
 from skipjack.tuning.tuner import Tuner, make_budget, tune
 
 __all__ = [
     "BoundKernel",
+    "BuildOptions",
+    "BuildResult",
+    "Builder",
+    "BuiltConfig",
     "Outcome",
     "Progress",
     "Speedup",
@@ -15,7 +22,9 @@ __all__ = [
     "TuneResult",
     "TunedKernel",
     "Tuner",
+    "build",
     "lookup",
     "make_budget",
     "tune",
+    "write_objects",
 ]

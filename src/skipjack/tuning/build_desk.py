@@ -5,31 +5,69 @@ from __future__ import annotations
 import logging
 from collections import deque
 from dataclasses import replace
+from typing import Protocol
 
-from skipjack.core.config import Config
+from skipjack.core.device import Device
 from skipjack.core.space import Space, Staged
 from skipjack.core.trial import Candidate
 from skipjack.errors import StorageError
-from skipjack.execute.build_pool import Build
-from skipjack.ledger import CandidateKey
-from skipjack.solvers.solver import BuildingSolver
-from skipjack.tuning.workshop import Workshop
+from skipjack.execute.build_pool import Build, BuildPool
+from skipjack.ledger import BuildRecord, CandidateKey, Ledger
+from skipjack.solvers.solver import BuildingSolver, Slot
+from skipjack.storage import ArtifactStore
 
 log = logging.getLogger(__name__)
 
+_Part = tuple[str, str]
+"""A solver, and what of a config decides its build."""
+
+
+class BuildShop(Protocol):
+    """What building needs: builders, and where builds of earlier sittings are found."""
+
+    device: Device
+    pool: BuildPool
+    ledger: Ledger
+    artifacts: ArtifactStore
+
+
+def build_record(shop: BuildShop, build: Build, digest: str) -> BuildRecord:
+    """What the ledger keeps of a build whose machine code has this digest."""
+    compat = shop.device.compat_key
+    known = shop.ledger.find_source(build.source_digest, compat) if build.cached else None
+    return known or BuildRecord(
+        build.source_digest,
+        compat,
+        build.status,
+        artifact_digest=digest or None,
+        symbol=build.symbol,
+        abi=build.abi,
+        reason=build.reason,
+        seconds=build.seconds,
+        resources=build.resources,
+        compiler=build.compiler,
+        target=build.target,
+    )
+
 
 class BuildDesk:
-    """Orders of one study. Candidates that differ in run-time settings alone share a build."""
+    """Orders of one sitting. Candidates that differ in run-time settings alone share a build."""
 
-    def __init__(self, workshop: Workshop, solver: BuildingSolver, space: Space) -> None:
-        self._shop, self._solver, self._space = workshop, solver, space
-        self._finished: dict[str, Build] = {}
-        self._waiting: dict[str, list[Candidate]] = {}
+    def __init__(self, shop: BuildShop, solver: BuildingSolver, space: Space) -> None:
+        self._shop = shop
+        self._offers: dict[str, tuple[BuildingSolver, Space]] = {}
+        self.offer(solver, space)
+        self._finished: dict[_Part, Build] = {}
+        self._waiting: dict[_Part, list[Candidate]] = {}
         self._ready: deque[Build] = deque()
+
+    def offer(self, solver: BuildingSolver, space: Space) -> None:
+        """Take orders for a further solver too."""
+        self._offers[solver.name] = (solver, space)
 
     def order(self, candidate: Candidate) -> None:
         """Ask for a build; it comes out of `collect` sooner or later."""
-        part = self._part(candidate.config)
+        part = self._part(candidate)
         if part in self._finished:
             self._ready.append(self._shared(self._finished[part], candidate))
         elif part in self._waiting:
@@ -55,7 +93,7 @@ class BuildDesk:
     def collect(self, timeout_s: float, most: int) -> list[Build]:
         """Up to `most` finished builds, waiting up to this long for the first."""
         for build in self._shop.pool.poll(0.0 if self._ready else timeout_s):
-            part = self._part(build.candidate.config)
+            part = self._part(build.candidate)
             self._finished[part] = build
             self._ready.append(build)
             for sharer in self._waiting.pop(part, []):
@@ -72,31 +110,37 @@ class BuildDesk:
         self._waiting.clear()
         self._ready.clear()
 
-    def _part(self, config: Config) -> str:
-        space = self._space
-        return (space.build_part(config) if isinstance(space, Staged) else config).key
+    def _part(self, candidate: Candidate) -> _Part:
+        _, space = self._offers[candidate.solver]
+        config = candidate.config
+        part = space.build_part(config) if isinstance(space, Staged) else config
+        return candidate.solver, part.key
+
+    def _slots(self, candidate: Candidate) -> tuple[Slot, ...]:
+        solver, _ = self._offers[candidate.solver]
+        return tuple(solver.slots(candidate.problem, self._shop.device, candidate.config))
 
     def _shared(self, build: Build, candidate: Candidate) -> Build:
-        slots = tuple(self._solver.slots(candidate.problem, self._shop.device, candidate.config))
+        slots = self._slots(candidate)
         return replace(build, candidate=candidate, slots=slots, cached=True, seconds=0.0)
 
     def _known(self, candidate: Candidate) -> Build | None:
         """A build of an earlier sitting, if its machine code is still there."""
-        key = CandidateKey.of(candidate, self._solver.version)
+        solver, _ = self._offers[candidate.solver]
+        key = CandidateKey.of(candidate, solver.version)
         compat = self._shop.device.compat_key
         record = self._shop.ledger.find_build(
             key.problem, key.solver, key.solver_version, key.config, compat
         )
         if record is None or record.status.failed or not record.artifact_digest:
             return None
-        if record.compiler != self._solver.compiler():
+        if record.compiler != solver.compiler():
             return None
         try:
             data = self._shop.artifacts.get(record.artifact_digest)
         except StorageError as error:
             log.warning("building again: %s", error)
             return None
-        slots = self._solver.slots(candidate.problem, self._shop.device, candidate.config)
         return Build(
             candidate,
             record.status,
@@ -105,7 +149,7 @@ class BuildDesk:
             artifact_digest=record.artifact_digest,
             symbol=record.symbol,
             abi=record.abi,
-            slots=tuple(slots),
+            slots=self._slots(candidate),
             resources=record.resources,
             compiler=record.compiler,
             target=record.target,

@@ -13,7 +13,8 @@ from skipjack.core.trial import Candidate, Status, Trial
 from skipjack.execute.build_pool import Build
 from skipjack.execute.session import Failure, Loadable
 from skipjack.execute.statistics import Block, best_sentinel, summarize
-from skipjack.ledger import BuildRecord, CandidateKey, MeasurementRecord
+from skipjack.ledger import CandidateKey, MeasurementRecord
+from skipjack.tuning.build_desk import build_record
 from skipjack.tuning.journal import Journal
 from skipjack.tuning.workshop import Workshop
 
@@ -22,6 +23,8 @@ log = logging.getLogger(__name__)
 HOPELESS = 1.25
 """A candidate this much slower than the best after its first block gets no second one."""
 _MOST_DRIFT = 1.5
+_SLOW_NS = 2e7
+"""A sample this long has averaged out most of the noise by itself."""
 
 
 @dataclass(slots=True)
@@ -73,47 +76,34 @@ class Contest:
         self.builds += not build.cached and build.status is Status.OK
         if build.source_digest:
             key = CandidateKey.of(build.candidate, version)
-            self._journal.build(self._build_record(build, digest), key)
+            self._journal.build(build_record(shop, build, digest), key)
         return digest
-
-    def _build_record(self, build: Build, digest: str) -> BuildRecord:
-        compat = self._shop.device.compat_key
-        known = self._shop.ledger.find_source(build.source_digest, compat) if build.cached else None
-        return known or BuildRecord(
-            build.source_digest,
-            compat,
-            build.status,
-            artifact_digest=digest or None,
-            symbol=build.symbol,
-            abi=build.abi,
-            reason=build.reason,
-            seconds=build.seconds,
-            resources=build.resources,
-            compiler=build.compiler,
-            target=build.target,
-        )
 
     # running
 
-    def enter(self, builds: Sequence[Build], version: int) -> list[Trial]:
-        """Take in builds of a batch: verify, time beside the best, give their trials in order."""
+    def enter(self, builds: Sequence[Build], versions: Mapping[str, int]) -> list[Trial]:
+        """Take in builds of a batch: verify, time beside the best, give their trials in order.
+
+        `versions` has the version of every solver that they are of.
+        """
         trials: dict[str, Trial] = {}
         entered: list[Runner] = []
         for build in builds:
-            config = build.candidate.config
+            config, key = build.candidate.config, build.candidate.key
+            version = versions[build.candidate.solver]
             digest = self.record_build(build, version)
             if build.status.failed:
-                trials[config.key] = Trial(config, build.status, reason=build.reason)
+                trials[key] = Trial(config, build.status, reason=build.reason)
                 continue
             runner = self._load(build, digest, version)
             failure = self._verify(runner)
             if failure:
-                trials[config.key] = Trial(config, failure.status, reason=failure.reason)
+                trials[key] = Trial(config, failure.status, reason=failure.reason)
             else:
                 entered.append(runner)
         for runner, trial in self._race(entered):
-            trials[runner.candidate.config.key] = trial
-        return [trials[build.candidate.config.key] for build in builds]
+            trials[runner.candidate.key] = trial
+        return [trials[build.candidate.key] for build in builds]
 
     def _load(self, build: Build, digest: str, version: int) -> Runner:
         loadable = self._shop.loadable(build)
@@ -162,7 +152,8 @@ class Contest:
             r for r in field_.values() if first.get(r.kernel, float("inf")) < leader * HOPELESS
         ]
         if hopeful:
-            more, late = self.time(hopeful, self._shop.protocol.race_blocks - 1)
+            again = self._shop.protocol.race_blocks - 1
+            more, late = self.time(hopeful, again if leader < _SLOW_NS else 1)
             failures += late
             for kernel, mine in more.items():
                 blocks[kernel] = [*blocks.get(kernel, []), *mine]

@@ -1,4 +1,4 @@
-"""What happens in a study, gathered and written to the ledger batch by batch."""
+"""What happens in a sitting, gathered and written to the ledger batch by batch."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from skipjack.trace import Tracer
 class Journal:
     """One transaction for each batch: a transaction for each record took longer than the search."""
 
-    def __init__(self, ledger: Ledger, study_id: str, tracer: Tracer) -> None:
-        self._ledger, self._study, self._tracer = ledger, study_id, tracer
-        self._asks: list[Config] = []
-        self._tells: list[Trial] = []
+    def __init__(self, ledger: Ledger, tracer: Tracer) -> None:
+        self._ledger, self._tracer = ledger, tracer
+        self._asks: list[tuple[str, Config]] = []
+        self._tells: dict[str, list[Trial]] = {}
         self._builds: list[tuple[BuildRecord, CandidateKey]] = []
         self._measurements: list[MeasurementRecord] = []
 
-    def ask(self, config: Config) -> None:
-        """The searcher asked for a config."""
-        self._asks.append(config)
+    def ask(self, study: str, config: Config) -> None:
+        """A study's searcher asked for a config."""
+        self._asks.append((study, config))
 
-    def tell(self, trials: Sequence[Trial]) -> None:
-        """The searcher was told of these."""
-        self._tells += trials
+    def tell(self, study: str, trials: Sequence[Trial]) -> None:
+        """A study's searcher was told of these."""
+        self._tells.setdefault(study, []).extend(trials)
 
     def build(self, record: BuildRecord, candidate: CandidateKey) -> None:
         """A candidate was built."""
@@ -39,10 +39,11 @@ class Journal:
     def flush(self) -> None:
         """Write everything down."""
         with self._tracer.span("write", "ledger"), self._ledger.writing():
-            for config in self._asks:
-                self._ledger.log_ask(self._study, config)
+            for study, config in self._asks:
+                self._ledger.log_ask(study, config)
             for record, candidate in self._builds:
                 self._ledger.add_build(record, candidate)
             self._ledger.add_measurements(self._measurements)
-            self._ledger.log_tells(self._study, self._tells)
-        self._asks, self._tells, self._builds, self._measurements = [], [], [], []
+            for study, trials in self._tells.items():
+                self._ledger.log_tells(study, trials)
+        self._asks, self._tells, self._builds, self._measurements = [], {}, [], []

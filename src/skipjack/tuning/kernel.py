@@ -7,18 +7,20 @@ import ctypes
 import functools
 import hashlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from skipjack.core.nest import Tensor
 from skipjack.core.problem import DTYPES, Problem
 from skipjack.errors import SkipjackError, UsageError
 from skipjack.native import llvm
 from skipjack.native.memory import aligned
 from skipjack.native.slots import Slots
-from skipjack.operations import get
+from skipjack.operations import get, outputs
+from skipjack.operations.broadcast import is_padded
 from skipjack.solvers.solver import ABI
 from skipjack.tuning.result import KernelCode, TuneResult
 
@@ -32,8 +34,17 @@ def _loader() -> llvm.Loader:
 _POOL_LOCK = threading.Lock()
 
 
+Array = npt.NDArray[Any]
+Out = Array | Sequence[Array | None] | Mapping[str, Array] | None
+"""Where to write: the main output's array; one for each output in order, with None for those to be
+made; or arrays by name. What is left out is made."""
+
+
 class TunedKernel:
-    """Call it with the inputs in order; it gives the output, or writes into ``out=``."""
+    """Call it with the inputs in order; it gives the output, or writes into ``out=``.
+
+    An operation with several outputs (`outputs` names them) gives a tuple of them.
+    """
 
     def __init__(self, problem: Problem, code: KernelCode) -> None:
         if hashlib.sha256(code.data).hexdigest() != code.digest:
@@ -42,7 +53,7 @@ class TunedKernel:
             raise SkipjackError(f"launch ABI {code.abi!r} is not known here, only {ABI!r}")
         operation = get(problem.operation)
         self.problem = problem
-        self._inputs, self._output = operation.inputs(problem), operation.output(problem)
+        self._inputs, self._outputs = operation.inputs(problem), outputs(problem)
         self._dtype = np.dtype(DTYPES[problem.dtype])
         self._slots = code.slots
         shares = any(str(slot).startswith("@parallel") for slot in code.slots)
@@ -57,13 +68,19 @@ class TunedKernel:
             raise SkipjackError(f"{result.problem.key} has no tuned kernel: {result.reason}")
         return cls(result.problem, result.code)
 
-    def __call__(
-        self, *inputs: npt.NDArray[Any], out: npt.NDArray[Any] | None = None
-    ) -> npt.NDArray[Any]:
-        """Compute. Inputs that are not contiguous are copied; dtypes and shapes must match."""
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Names of what is written, the main output first."""
+        return tuple(tensor.name for tensor in self._outputs)
+
+    def __call__(self, *inputs: Array, out: Out = None) -> Any:
+        """Compute. Inputs that are not contiguous are copied; dtypes and shapes must match.
+
+        Gives the output's array, or a tuple of arrays where there are several outputs.
+        """
         return self.bind(*inputs, out=out)()
 
-    def bind(self, *inputs: npt.NDArray[Any], out: npt.NDArray[Any] | None = None) -> BoundKernel:
+    def bind(self, *inputs: Array, out: Out = None) -> BoundKernel:
         """The call on these very arrays, checked once: for loops over small problems."""
         if len(inputs) != len(self._inputs):
             raise UsageError(
@@ -73,23 +90,50 @@ class TunedKernel:
             tensor.name: np.ascontiguousarray(self._checked(array, tensor.name, tensor.shape))
             for tensor, array in zip(self._inputs, inputs, strict=True)
         }
-        if out is None:
-            out = aligned(self._output.shape, self._dtype.name)
-        else:
-            self._checked(out, "out", self._output.shape)
-            if not out.flags.c_contiguous or not out.flags.writeable:
-                raise UsageError("out must be contiguous and writeable")
-            if any(np.may_share_memory(out, array) for array in arrays.values()):
-                raise UsageError("out must not overlap an input")
-        arrays[self._output.name] = out
-        return BoundKernel(self._function, Slots(self._slots, arrays), out, self._lock)
+        given = self._given(out)
+        for tensor in self._outputs:
+            array = given.get(tensor.name)
+            if array is None:
+                array = aligned(tensor.shape, self._dtype.name)
+            else:
+                self._check_output(array, tensor, arrays)
+            arrays[tensor.name] = array
+        results = tuple(arrays[name] for name in self.outputs)
+        result = results if len(results) > 1 else results[0]
+        return BoundKernel(self._function, Slots(self._slots, arrays), result, self._lock)
+
+    def _given(self, out: Out) -> Mapping[str, Array | None]:
+        """Arrays to write into, by name."""
+        names = ", ".join(self.outputs)
+        if isinstance(out, Mapping):
+            unknown = [str(name) for name in out if name not in self.outputs]
+            if unknown:
+                raise UsageError(f"{self.problem.key} has no output {unknown[0]}, only {names}")
+            return out
+        if isinstance(out, list | tuple):
+            if len(out) != len(self._outputs):
+                raise UsageError(
+                    f"{self.problem.key} has the outputs {names}: out= takes as many arrays, "
+                    f"{len(out)} were given"
+                )
+            return dict(zip(self.outputs, out, strict=True))
+        return {self.outputs[0]: out}  # type: ignore[dict-item]  # refused by its type if wrong
+
+    def _check_output(self, array: Array, tensor: Tensor, others: Mapping[str, Array]) -> None:
+        name = tensor.name
+        self._checked(array, name, tensor.shape)
+        if not array.flags.c_contiguous or not array.flags.writeable:
+            raise UsageError(f"{name} must be contiguous and writeable")
+        if any(np.may_share_memory(array, other) for other in others.values()):
+            raise UsageError(f"{name} must not overlap an input or another output")
 
     def _checked(
         self, array: npt.NDArray[Any], name: str, shape: tuple[int, ...]
     ) -> npt.NDArray[Any]:
         if not isinstance(array, np.ndarray):
             raise UsageError(f"{name} must be a NumPy array, not {type(array).__name__}")
-        if array.shape != shape or array.dtype != self._dtype:
+        fits = array.shape == shape or is_padded(array.shape, shape, len(self._outputs[0].shape))
+        if not fits or array.dtype != self._dtype:
             raise UsageError(
                 f"{name} must be {self._dtype} of shape {shape}, "
                 f"not {array.dtype} of shape {array.shape}"
@@ -102,7 +146,7 @@ class TunedKernel:
 
 
 class BoundKernel:
-    """A kernel and its arrays; calling it computes into the same output again."""
+    """A kernel and its arrays; calling it computes into the same outputs again."""
 
     __slots__ = ("_address", "_function", "_lock", "_slots", "out")
 
@@ -110,14 +154,15 @@ class BoundKernel:
         self,
         function: Callable[[int], object],
         slots: Slots,
-        out: npt.NDArray[Any],
+        out: Array | tuple[Array, ...],
         lock: contextlib.AbstractContextManager[object] | None,
     ) -> None:
         self._function, self._slots, self._address = function, slots, slots.address
         self.out, self._lock = out, lock
+        """The output's array, or a tuple of all outputs."""
 
-    def __call__(self) -> npt.NDArray[Any]:
-        """Compute with what the inputs hold now."""
+    def __call__(self) -> Any:
+        """Compute with what the inputs hold now; gives `out`."""
         if self._lock is None:
             self._function(self._address)
         else:

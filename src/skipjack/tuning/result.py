@@ -42,6 +42,16 @@ class Speedup:
 
 
 @dataclass(frozen=True, slots=True)
+class SolverScore:
+    """How one of the solvers that raced did."""
+
+    solver: str
+    trials: int
+    time_ns: float | None
+    """Of its best config during the search; None if nothing ran."""
+
+
+@dataclass(frozen=True, slots=True)
 class KernelCode:
     """What is needed to call the winner in a process."""
 
@@ -79,10 +89,12 @@ class TuneResult:
     """Of the arithmetic peak for cube operations, of the bandwidth for vector operations."""
     operation_class: str
     ties: tuple[Config, ...] = ()
-    """Other configs that could not be told from the winner."""
+    """Other configs of its solver that could not be told from the winner."""
     reason: str = ""
     interrupted: bool = False
     code: KernelCode | None = None
+    solvers: tuple[SolverScore, ...] = ()
+    """All that raced."""
 
     def kernel(self) -> TunedKernel:
         """The winner as a function of NumPy arrays."""
@@ -126,6 +138,14 @@ class TuneResult:
             "runs": self.runs,
             "seconds": _rounded(self.seconds),
             "overhead": _rounded(self.overhead, 4),
+            "solvers": [
+                {
+                    "solver": score.solver,
+                    "trials": score.trials,
+                    "time_ns": _rounded(score.time_ns),
+                }
+                for score in self.solvers
+            ],
             "ties": [dict(config) for config in self.ties],
             "interrupted": self.interrupted,
             "reason": self.reason,

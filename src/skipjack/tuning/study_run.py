@@ -1,11 +1,10 @@
-"""One sitting of one study: ask, build, race, confirm, keep."""
+"""One sitting at one problem: its solvers ask, and what is built races for the first place."""
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from skipjack.core.config import Config
@@ -17,24 +16,29 @@ from skipjack.execute.build_pool import Build
 from skipjack.execute.session import Failure
 from skipjack.execute.statistics import summarize
 from skipjack.operations import arrays_bytes
-from skipjack.search import SearchContext, Searcher, choose, create
-from skipjack.solvers import find_solver, names, solver_for, vendors_for
+from skipjack.solvers import find_solver, names, solver_for, solvers_for, vendors_for
 from skipjack.solvers.solver import BuildingSolver
+from skipjack.tuning.arm import Arm, in_turn, make_arm
 from skipjack.tuning.build_desk import BuildDesk
 from skipjack.tuning.contest import Contest, Runner
 from skipjack.tuning.interrupt import Interrupt
 from skipjack.tuning.journal import Journal
 from skipjack.tuning.options import Progress, TuneOptions
-from skipjack.tuning.seeds import starting_points
 from skipjack.tuning.workshop import Workshop
 
 log = logging.getLogger(__name__)
 
 _BATCH = 6
+_TURN = 2
+"""Configs that a solver asks before another one may."""
 _FINISH_SHARE = 0.12
 _FINISH_AT_LEAST_S = 0.25
 """Of a budget in seconds, this much is kept for the final and the confirmation."""
 _FINALISTS = 6
+_FINAL_CALLS = 40
+"""Calls of kernels about as fast as the best that a final and a confirmation take at least."""
+_SLOW_NS = 2e7
+"""Kernels that take longer are timed in small batches, and few of them reach the final."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,48 +67,37 @@ class StudyRun:
         self.started = time.monotonic()
         check_memory(problem, shop.device.memory_bytes)
         with blaming(f"a solver asked about {problem.key}"):
-            self.solver = solver_for(problem, shop.device, options.solver)
-        with blaming(f"solver {self.solver.name} asked for the space of {problem.key}"):
-            self.space = self.solver.space(problem, shop.device)
-        budget = options.budget
-        name = options.searcher
-        if name == "auto":
-            name = choose(self.space, budget.trials)
-        self.study = Study(
-            problem,
-            self.solver.name,
-            shop.device.class_key,
-            name,
-            options.seed,
-            f"{self.solver.version}:{_space_digest(self.space)}",
-            options.objective,
-            shop.protocol,
-        )
-        self._default = Candidate(problem, self.solver.name, self.space.default())
+            solvers = solvers_for(problem, shop.device, options.solver)
+        self.arms = [
+            make_arm(shop, problem, solver, options, leads=place == 0)
+            for place, solver in enumerate(solvers)
+        ]
+        self._by_solver = {arm.solver.name: arm for arm in self.arms}
+        self._default = self.arms[0].default
         self.entry = shop.bank.lookup(problem.key, shop.device.class_key)
-        self.desk = BuildDesk(shop, self.solver, self.space)
-        self.journal = Journal(shop.ledger, self.study.id, shop.tracer)
-        self.searcher: Searcher
+        self.desk = BuildDesk(shop, self.arms[0].solver, self.arms[0].space)
+        for arm in self.arms[1:]:
+            self.desk.offer(arm.solver, arm.space)
+        self._versions = {arm.solver.name: arm.solver.version for arm in self.arms}
+        self.journal = Journal(shop.ledger, shop.tracer)
         self.trials: list[Trial] = []
         self.incumbent: Candidate | None = None
+
+    def study_of(self, solver: str) -> Study:
+        """The study that a solver's results belong to; the leading one for all other solvers."""
+        return self._by_solver.get(solver, self.arms[0]).study
 
     def search(self) -> Standing:
         """Spend the budget; an interrupt ends the search early and keeps what is known."""
         shop, ledger = self.shop, self.shop.ledger
-        ledger.start_study(self.study, self.solver.version)
-        if self.options.retune:
-            ledger.forget_study(self.study.id)
-        known = tuple(ledger.trials(self.study.id))
         self.incumbent = self._incumbent()
-        winners = ledger.winners(self.problem.operation, shop.device.class_key)
-        with shop.tracer.span("set up the search", "search"), self._blaming_searcher():
-            seeds = starting_points(self.problem, self.space, self.solver.name, winners)
-            self.searcher = create(
-                self.study.searcher,
-                SearchContext(
-                    self.space, self.options.seed, self.options.budget.trials, seeds, known
-                ),
-            )
+        known: list[tuple[Arm, Trial]] = []
+        for arm in self.arms:
+            ledger.start_study(arm.study, arm.solver.version)
+            if self.options.retune:
+                ledger.forget_study(arm.study.id)
+            with shop.tracer.span("set up the search", "search"):
+                known += [(arm, trial) for trial in arm.start(shop, self.options)]
         self.contest = Contest(shop, self.journal, self.problem, self.options.objective)
         self._retime_known(known)
         self._spend()
@@ -132,28 +125,34 @@ class StudyRun:
             return None
         return Candidate(self.problem, solver.name, config)
 
-    def _retime_known(self, known: tuple[Trial, ...]) -> None:
+    def _retime_known(self, known: list[tuple[Arm, Trial]]) -> None:
         """Times of another day do not compare: what led before runs again, first."""
-        ranked = sorted((t for t in known if t.ok), key=lambda t: t.value or 0.0)
-        old = {trial.config for trial in known}
-        configs = [config for config in [self.space.default()] if config in old]
-        configs += [trial.config for trial in ranked[:3]]
-        again = [Candidate(self.problem, self.solver.name, config) for config in configs]
-        self._enter(self.desk, again, self.solver)
+        ranked = sorted((pair for pair in known if pair[1].ok), key=lambda pair: pair[1].value or 0)
+        old = {arm.candidate(trial.config) for arm, trial in known}
+        again = [self._default] if self._default in old else []
+        again += [arm.candidate(trial.config) for arm, trial in ranked[:3]]
         if self.incumbent is not None:
-            solver = solver_for(self.problem, self.shop.device, self.incumbent.solver)
-            desk = BuildDesk(self.shop, solver, solver.space(self.problem, self.shop.device))
-            self._enter(desk, [self.incumbent], solver)
+            again.append(self.incumbent)
+            if self.incumbent.solver not in self._by_solver:
+                solver = solver_for(self.problem, self.shop.device, self.incumbent.solver)
+                self.desk.offer(solver, solver.space(self.problem, self.shop.device))
+                self._versions[solver.name] = solver.version
+        for candidate in dict.fromkeys(again):
+            self.desk.order(candidate)
+        while self.desk.pending and not self._interrupt.requested:
+            builds = self.desk.collect(1.0, _BATCH)
+            for arm, trials in self._by_arm(builds, self.contest.enter(builds, self._versions)):
+                arm.note(trials)
 
-    def _enter(
-        self, desk: BuildDesk, candidates: Sequence[Candidate], solver: BuildingSolver
-    ) -> None:
-        """Build and time candidates that the searcher did not ask for."""
-        for candidate in dict.fromkeys(candidates):
-            if candidate.key not in self.contest.runners:
-                desk.order(candidate)
-        while desk.pending and not self._interrupt.requested:
-            self.contest.enter(desk.collect(1.0, _BATCH), solver.version)
+    def _by_arm(
+        self, builds: list[Build], trials: list[Trial]
+    ) -> Iterator[tuple[Arm, list[Trial]]]:
+        """The trials of each arm that has any."""
+        for arm in self.arms:
+            pairs = zip(builds, trials, strict=True)
+            own = [trial for build, trial in pairs if build.candidate.solver == arm.name]
+            if own:
+                yield arm, own
 
     def out_of_time(self) -> bool:
         """Whether the budget of seconds is spent, or somebody pressed Ctrl-C."""
@@ -164,46 +163,64 @@ class StudyRun:
     # the search itself
 
     def _spend(self) -> None:
-        deadline = self._search_deadline()
         while True:
-            late = deadline is not None and time.monotonic() >= deadline
             # Large arrays take long to prepare: something is tried all the same.
-            over = self._interrupt.requested or (late and bool(self.trials))
+            over = self._interrupt.requested or (self._late() and bool(self.trials))
             if not over:
                 self._order_more()
             if over or not self.desk.pending:
                 break
-            builds = self.desk.collect(0.05, _BATCH)
+            builds = self.desk.collect(0.05, self._batch())
             if builds:
                 self._run(builds)
 
-    def _search_deadline(self) -> float | None:
+    def _late(self) -> bool:
+        """Whether what is left of the seconds is needed for the final and the confirmation."""
         seconds = self.options.budget.seconds
         if seconds is None:
-            return None
-        reserve = max(_FINISH_AT_LEAST_S, _FINISH_SHARE * seconds)
-        return self.started + max(seconds - reserve, 0.3 * seconds)
+            return False
+        best = self.contest.best
+        final = _FINAL_CALLS * best.time_ns * 1e-9 if best else 0.0
+        reserve = max(_FINISH_AT_LEAST_S, _FINISH_SHARE * seconds, final)
+        return time.monotonic() >= self.started + max(seconds - reserve, 0.3 * seconds)
+
+    def _batch(self) -> int:
+        """How many are timed side by side; of slow ones few, so that the clock is looked at."""
+        best = self.contest.best
+        if best is None:
+            return 2
+        return _BATCH if best.time_ns < _SLOW_NS else 1
 
     def _order_more(self) -> None:
         """Keep the builders busy a little ahead of the runner."""
         room = 2 * self.shop.pool.size + _BATCH - self.desk.pending
-        if room <= 0:
-            return
-        with self.shop.tracer.span("ask", "search"), self._blaming_searcher():
-            configs = self.searcher.ask(room)
-        for config in configs:
-            self.journal.ask(config)
-            self.desk.order(Candidate(self.problem, self.solver.name, config))
+        limit = self.options.budget.trials
+        if limit is not None:
+            room = min(room, limit - sum(arm.asked for arm in self.arms))
+        with self.shop.tracer.span("ask", "search"):
+            while room > 0:
+                asked = self._ask_one_arm(min(room, _TURN))
+                if not asked:
+                    return
+                room -= asked
 
-    def _blaming_searcher(self) -> contextlib.AbstractContextManager[None]:
-        return blaming(f"searcher {self.study.searcher}")
+    def _ask_one_arm(self, most: int) -> int:
+        """Let the arm whose turn it is ask; the next one where its searcher waits or is done."""
+        for arm, limit in in_turn(self.arms):
+            configs = arm.ask(min(most, limit)) if limit else []
+            for config in configs:
+                self.journal.ask(arm.study.id, config)
+                self.desk.order(arm.candidate(config))
+            if configs:
+                return len(configs)
+        return 0
 
     def _run(self, builds: list[Build]) -> None:
-        trials = self.contest.enter(builds, self.solver.version)
-        with self.shop.tracer.span("tell", "search"), self._blaming_searcher():
-            for trial in trials:
-                self.searcher.tell(trial)
-        self.journal.tell(trials)
+        trials = self.contest.enter(builds, self._versions)
+        with self.shop.tracer.span("tell", "search"):
+            for arm, own in self._by_arm(builds, trials):
+                arm.tell(own)
+                self.journal.tell(arm.study.id, own)
         self.journal.flush()
         self.trials += trials
         self.report("search")
@@ -231,6 +248,8 @@ class StudyRun:
         contest = self.contest
         self.report("final")
         finalists = contest.finalists(_FINALISTS)
+        if contest.best and contest.best.time_ns > _SLOW_NS:
+            finalists = [r for r in finalists if r.time_ns < 1.05 * contest.best.time_ns][:3]
         winner, ties = self._final(finalists)
         vendors: dict[str, Runner] = {}
         for vendor in vendors_for(self.problem, self.shop.device):
@@ -254,7 +273,7 @@ class StudyRun:
         """The leaders once more, side by side; those within the noise of the winner are ties."""
         if len(finalists) < 2:
             return (finalists[0] if finalists else None), ()
-        blocks, _ = self.contest.time(finalists, 4)
+        blocks, _ = self.contest.time(finalists, 4 if finalists[0].time_ns < _SLOW_NS else 2)
         for runner in finalists:
             if runner.kernel in blocks:
                 timing = summarize(blocks[runner.kernel])
@@ -272,11 +291,6 @@ class StudyRun:
 
 def _tie_width(one: Runner, other: Runner) -> float:
     return max(0.005, min(one.spread, other.spread, 0.02))
-
-
-def _space_digest(space: object) -> str:
-    digest = getattr(space, "digest", None)
-    return str(digest() if callable(digest) else digest or "")
 
 
 def check_memory(problem: Problem, memory_bytes: int) -> None:

@@ -13,8 +13,9 @@ from skipjack.execute.statistics import Ratio, Timing, paired_ratio, summarize
 from skipjack.ledger import VerdictRecord
 from skipjack.operations import bytes_moved, get, tensors
 from skipjack.storage import timestamp, utc_now
+from skipjack.tuning.arm import Arm
 from skipjack.tuning.contest import Runner
-from skipjack.tuning.result import KernelCode, Outcome, Speedup, TuneResult
+from skipjack.tuning.result import KernelCode, Outcome, SolverScore, Speedup, TuneResult
 from skipjack.tuning.study_run import Standing, StudyRun
 
 UNITY = Ratio(1.0, 1.0, 1.0)
@@ -136,14 +137,16 @@ class _Judged:
             reason=self._reason(outcome),
             interrupted=self.standing.interrupted,
             code=_code(run, best),
+            solvers=tuple(_score(arm) for arm in run.arms),
         )
 
     def _ties(self, best: Runner) -> list[Runner]:
-        """Those that could not be told from the winner; the winner too if it was not chosen."""
+        """Those of its solver that could not be told from it; the winner too if it is another."""
         everyone = (
             [self.winner, *self.standing.ties] if best is not self.winner else self.standing.ties
         )
-        return [tie for tie in everyone if tie.kernel != best.kernel]
+        solver = best.candidate.solver
+        return [t for t in everyone if t.kernel != best.kernel and t.candidate.solver == solver]
 
     def _default_or(self, other: Runner) -> Runner:
         default = self.default
@@ -160,6 +163,10 @@ class _Judged:
         if outcome is Outcome.KEPT:
             return "nothing beat the config that the bank holds"
         return ""
+
+
+def _score(arm: Arm) -> SolverScore:
+    return SolverScore(arm.name, len(arm.trials), arm.best if arm.best < float("inf") else None)
 
 
 def _share(run: StudyRun, time_ns: float, peaks: Peaks) -> float | None:
@@ -191,7 +198,7 @@ def _failed(run: StudyRun, standing: Standing) -> TuneResult:
     return TuneResult(
         problem=problem,
         device=run.shop.device.name,
-        solver=run.solver.name,
+        solver=run.arms[0].name,
         status=Outcome.FAILED,
         best=Config(),
         trials=standing.trials,
@@ -222,7 +229,7 @@ def _write(run: StudyRun, result: TuneResult, judged: _Judged) -> None:
     with shop.tracer.span("write the verdict", "ledger"):
         shop.ledger.add_verdict(
             VerdictRecord(
-                run.study.id,
+                run.study_of(entry.solver).id,
                 run.problem.key,
                 shop.device.class_key,
                 entry.solver,
@@ -264,7 +271,7 @@ def _entry(run: StudyRun, result: TuneResult, judged: _Judged, now: str) -> Bank
             "set_aside": timing.set_aside,
             "spread": round(timing.spread, 6),
             "protocol": shop.protocol.key,
-            "study": run.study.id,
+            "study": run.study_of(result.solver).id,
             "artifact": "" if vendor else best.artifact_digest,
             "ties": [dict(config) for config in result.ties],
         },

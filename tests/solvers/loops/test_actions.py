@@ -154,4 +154,4 @@ def test_the_list_is_exact_all_along_a_random_walk(nest: Nest, seed: int) -> Non
 def test_the_list_of_a_plain_nest_is_known() -> None:
     plain = Schedule.parse("i")
     texts = [str(action) for action in legal_actions(plain, add_nest(10), factors=(2, 9, 10))]
-    assert texts == ["split 0 2", "split 0 9", "mark 0 v", "mark 0 u", "mark 0 p"]
+    assert texts == ["split 0 2", "split 0 9", "mark 0 v", "mark 0 u", "mark 0 p", "mark 0 s"]

@@ -18,9 +18,11 @@ from skipjack.core.operation import NestOperation
 from skipjack.core.problem import DTYPES
 from skipjack.native import llvm
 from skipjack.native.cpu import detect, target_of
+from skipjack.native.memory import aligned
 from skipjack.native.pool import pool_for
 from skipjack.operations import get, names, parse
 from skipjack.solvers.loops.codegen import generate
+from skipjack.solvers.loops.partial_results import partial_bytes
 from skipjack.solvers.loops.schedule import Schedule, check
 from skipjack.solvers.loops.schedule_space import ScheduleSpace
 from skipjack.testing import nests
@@ -38,6 +40,8 @@ NESTS = st.one_of(
     st.builds(nests.bias_nest, SIZE, SIZE),
     st.builds(nests.add_nest, st.integers(1, 200)),
     st.builds(nests.sum_nest, SIZE, SIZE, st.sampled_from((0, 1))),
+    st.builds(nests.outer_sum_nest, SIZE, SIZE, SIZE, st.sampled_from(("sum", "max"))),
+    st.builds(nests.mean_nest, st.integers(1, 5000), st.sampled_from(("sum", "max"))),
 )
 NEST_OPERATIONS = [name for name in names() if isinstance(get(name), NestOperation)]
 SMALL_SHAPES = {
@@ -71,7 +75,9 @@ def agree(
     """The code under this schedule gives what the nest means."""
     check(Schedule.parse(schedule), nest)
     text = generate(nest, Schedule.parse(schedule), dtype, lanes)
-    threads = [pool_for(2).parallel, 2]  # read where the outermost loop is marked parallel
+    room = aligned((2 * partial_bytes(nest, dtype),), "uint8")
+    # Read where the outermost loop is marked parallel, the room where it reduces.
+    threads = [pool_for(2).parallel, 2, room.ctypes.data]
     result = run_ir(text, dtype, inputs, nest.output.tensor.shape, threads)
     with np.errstate(invalid="ignore", over="ignore"):
         expected = interpret(nest, [array.astype(np.float64) for array in inputs])
@@ -87,6 +93,7 @@ def agree(
     lanes=st.sampled_from((4, 8, 16)),
     registers=st.sampled_from((16, 32)),
     threads=st.sampled_from((1, 4)),
+    cache=st.sampled_from((0, 1)),
     steps=st.integers(0, 6),
     seed=st.integers(0, 2**32),
 )
@@ -97,11 +104,13 @@ def test_every_schedule_of_a_nest_computes_the_nest(
     lanes: int,
     registers: int,
     threads: int,
+    cache: int,
     steps: int,
     seed: int,
 ) -> None:
     rng = np.random.default_rng(seed)
-    schedule = draw_schedule(ScheduleSpace(nest, lanes, registers, 128, threads), rng, steps)
+    space = ScheduleSpace(nest, lanes, registers, 128, threads, cache)
+    schedule = draw_schedule(space, rng, steps)
     note(f"{nest.loops} under '{schedule}'")
     agree(run_ir, nest, schedule, dtype, lanes, draw_inputs(nest, dtype, rng))
 
@@ -128,7 +137,10 @@ def test_every_operation_is_right_under_random_schedules(
         ("n:30 m:6 k n:12/u m/u n/v", "two loops on one variable in the suffix"),
         ("n:32 k:5 m:6 k:2 m/u k/u n/v", "reduction split into an outer and inner parts"),
         ("k:7 m:6 n:32 k:3 k m/u n/v", "two reduction loops around the tile"),
-        ("m:5/p n:16/p k m/u n/v", "parallel loops"),
+        ("m:5/p n:16/p k m/u n/v", "parallel loops, shared out together"),
+        ("m:5/p n:16/p m:2/p k m/u n/v", "a parallel loop inside of a thread"),
+        ("k:5/p m:6 n:32 k m/u n/v", "the reduction shared out to threads"),
+        ("m:6 n:32 k m/u n/s", "an output that is stored past the caches where it is aligned"),
         ("k m n", "the reduction outermost, nothing marked"),
         ("n:32 m:3 k:6 m/u k:2/a k/u n/v", "several accumulators for each element"),
         ("n:32 m:3 k:8 k:2/a n/v m/u k/a", "accumulators on two levels"),
@@ -180,6 +192,9 @@ def test_an_infinity_times_a_masked_zero_stays_out_of_the_sum(
         ("max:3x21/axis=1", "i0 r1/v"),
         ("max:3x21/axis=1", "i0 r1:16/a r1/v"),
         ("max:21x3/axis=0", "r0:4 r0/u i1/v"),
+        ("max:5x21/axis=0", "r0:2 i1:16 r0/u i1/v"),
+        ("max:3x21/axis=1", "i0/u r1:8/a r1/v"),
+        ("max:63", "r0:32/p r0:16 r0:8/a r0/v"),
         ("relu:21", "i/v"),
         ("maximum:21", "i:16 i/v"),
         ("minimum:21", "i"),
@@ -252,11 +267,81 @@ def test_a_tile_that_fits_the_registers_does_not_spill(schedule: str) -> None:
     assert not re.search(r"[xyz]mm\d+, -?\d*\(%rsp\)", listing)
 
 
-@pytest.mark.parametrize("text", ["i:32/p i/v", "i:7/p i", "i:16/p i:8/u i/v"])
+# threads and stores
+
+
+def run_on_threads(run_ir: Runner, nest: Nest, text: str, threads: int) -> tuple[Array, Array]:
+    """What the code of a nest gives on whole numbers, and what it should, both exact."""
+    check(Schedule.parse(text), nest)
+    code = generate(nest, Schedule.parse(text), "f32", 16)
+    inputs = [np.arange(each.tensor.size, dtype=np.float32) % 13 for each in nest.inputs]
+    room = np.full(threads * partial_bytes(nest, "f32"), 0xFF, np.uint8)  # NaN wherever it is read
+    numbers = [pool_for(threads).parallel, threads, room.ctypes.data]
+    shaped = [x.reshape(each.tensor.shape) for x, each in zip(inputs, nest.inputs, strict=True)]
+    result = run_ir(code, "f32", shaped, nest.output.tensor.shape, numbers)
+    return result, interpret(nest, shaped)
+
+
+@pytest.mark.parametrize("text", ["i:32/p i/v", "i:7/p i", "i:16/p i:8/u i/v", "i:100/p i:16 i/v"])
 @pytest.mark.parametrize("threads", [2, 3])
 def test_threads_share_the_outermost_loop_out(run_ir: Runner, text: str, threads: int) -> None:
-    nest = nests.add_nest(101)
+    np.testing.assert_array_equal(*run_on_threads(run_ir, nests.add_nest(101), text, threads))
+
+
+@pytest.mark.parametrize(
+    "text", ["i/p j:16/p j/v", "i:2/p j:16/p i j/v", "j:40/p i:3/p i j:16 j/v"]
+)
+@pytest.mark.parametrize("threads", [2, 3, 5])
+def test_threads_share_several_loops_out_together(run_ir: Runner, text: str, threads: int) -> None:
+    np.testing.assert_array_equal(*run_on_threads(run_ir, nests.bias_nest(5, 67), text, threads))
+
+
+@pytest.mark.parametrize(
+    ("nest", "text"),
+    [
+        (nests.sum_nest(5, 67, 1), "j:32/p i j:16 j/v"),
+        (nests.sum_nest(37, 50, 0), "i:8/p i:2 j:16 i/u j/v"),
+        (nests.sum_nest(37, 50, 0), "i:36/p j:32 i j/v"),
+        (nests.outer_sum_nest(4, 3, 20, "max"), "k:10/p i j k/v"),
+        (nests.mean_nest(1024), "i:256/p i:32 i:16/a i/v"),
+    ],
+)
+@pytest.mark.parametrize("threads", [2, 3, 7])
+def test_threads_share_a_reduction_out(run_ir: Runner, nest: Nest, text: str, threads: int) -> None:
+    np.testing.assert_array_equal(*run_on_threads(run_ir, nest, text, threads))
+
+
+@pytest.mark.parametrize("size", [256, 260, 263])
+def test_an_output_is_stored_past_the_caches_wherever_it_begins(run_ir: Runner, size: int) -> None:
+    # Arrays end at a page's end: these begin on a whole vector, on 16 bytes, and on an element.
+    nest = nests.add_nest(size)
+    text = "i:64 i/s"
+    np.testing.assert_array_equal(*run_on_threads(run_ir, nest, text, 1))
     code = generate(nest, Schedule.parse(text), "f32", 16)
-    x, y = (np.arange(101, dtype=np.float32) * factor for factor in (1.0, 0.5))
-    numbers = [pool_for(threads).parallel, threads]
-    np.testing.assert_array_equal(run_ir(code, "f32", [x, y], (101,), numbers), x + y)
+    listing = llvm.assembly(code, target_of(Device("cpu", "skylake-avx512", 1, vector_bytes=64)))
+    assert re.search(r"vmovntps\s+%zmm", listing)
+    assert re.search(r"vmovntps\s+%xmm", listing)
+    assert code.count("fence seq_cst") == 2
+
+
+def test_rows_that_are_no_whole_vectors_are_stored_through_the_caches() -> None:
+    code = generate(nests.bias_nest(8, 40), Schedule.parse("i j:16 j/s"), "f32", 16)
+    assert "nontemporal" not in code
+
+
+# long sums
+
+
+@pytest.mark.parametrize("text", ["i", "i:4 i/u", "i:16 i/v", "i:32 i:16/a i/v", "i:64/p i:16 i/v"])
+@pytest.mark.parametrize("size", [1500, 40_003, 300_000])
+def test_the_error_of_a_long_sum_does_not_grow_with_its_length(
+    run_ir: Runner, text: str, size: int
+) -> None:
+    nest = nests.mean_nest(size)
+    inputs = [np.random.default_rng(9).uniform(0.5, 1.5, size).astype(np.float32)]
+    code = generate(nest, Schedule.parse(text), "f32", 16)
+    room = aligned((2 * partial_bytes(nest, "f32"),), "uint8")
+    numbers = [pool_for(2).parallel, 2, room.ctypes.data]
+    result = run_ir(code, "f32", inputs, (1,), numbers)
+    eps = float(np.finfo(np.float32).eps)
+    assert result[0] == pytest.approx(inputs[0].mean(dtype=np.float64), rel=4 * eps)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,7 @@ Runner = Callable[..., Array]
 Exact = Callable[[Array], Array]
 GELUS = ("gelu", "gelu_tanh")
 VECTOR = {"f32": 16, "f64": 8}
+DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "problems.md"
 
 fused = pytest.mark.skipif(
     detect().vector_bytes < 32 and not detect().arch.startswith(("apple", "cortex", "neoverse")),
@@ -67,11 +70,26 @@ def gelu_tanh(x: Array) -> Array:
     return np.asarray(np.where(x < -60, -0.0, x * sigmoid(inner)))
 
 
+def erf(x: Array) -> Array:
+    """Python's in double; beyond, exp(-x**2) times a series without cancellation."""
+    if x.dtype == np.float64:
+        return np.vectorize(math.erf, otypes=[np.float64])(x)
+    near = np.clip(x, -7, 7)
+    twice_square = 2 * near * near
+    term, total, count = near, near, 1
+    while (np.abs(term) > np.finfo(x.dtype).eps / 8 * np.abs(total)).any():
+        count += 2
+        term = term * twice_square / count
+        total = total + term
+    root = np.sqrt(np.arccos(x.dtype.type(-1)))
+    return np.asarray(np.clip(2 / root * np.exp(-near * near) * total, -1, 1))
+
+
 EXACT: dict[str, Exact] = {
     "exp": np.exp,
     "log": np.log,
     "tanh": np.tanh,
-    "erf": np.vectorize(math.erf, otypes=[np.float64]),
+    "erf": erf,
     "rsqrt": lambda x: 1 / np.sqrt(x),
     "sigmoid": sigmoid,
     "silu": silu,
@@ -168,6 +186,41 @@ def test_f64_is_within_its_stated_error_over_all_exponents(run_ir: Runner, name:
     assert largest_error(name, x, result, np.longdouble) <= stated(name, "f64")
 
 
+ROUNDED: dict[str, Exact] = {"sqrt": np.sqrt, "reciprocal": lambda x: 1 / x, "square": np.square}
+
+
+@pytest.mark.skipif(np.finfo(np.longdouble).nmant < 63, reason="needs a type wider than double")
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("name", sorted(ROUNDED))
+def test_what_a_cpu_has_an_instruction_for_is_rounded_correctly(
+    run_ir: Runner, name: str, dtype: str
+) -> None:
+    x = samples(dtype, 1 << 16, 1 << 12)
+    result = apply(run_ir, name, x, dtype)
+    with np.errstate(all="ignore"):
+        exact = ROUNDED[name](x.astype(np.longdouble))
+        # Rounded twice, the exact value may be off by a hair more than half a unit.
+        assert float(errors_ulp(result, exact).max()) <= 0.5 + 2**-9
+
+
+def document_table() -> dict[str, tuple[str, str]]:
+    """Function to its two stated errors, as users read them."""
+    rows = re.findall(
+        r"^\| `(\w+)` \| [^|]+ \| ([\d.]+ \w+) \| ([\d.]+ \w+) \|", DOCUMENT.read_text(), re.M
+    )
+    return {name: (single, double) for name, single, double in rows}
+
+
+def test_the_document_states_the_errors_that_are_tested() -> None:
+    expected = {
+        name: tuple(f"{errors[dtype]:g} ulp" for dtype in ("f32", "f64"))
+        for name, errors in ERROR_ULP.items()
+    }
+    expected |= dict.fromkeys(ROUNDED, ("0.5 ulp",) * 2)
+    expected |= dict.fromkeys(GELUS, (f"{GELU_ERROR_EPS:g} eps",) * 2)
+    assert document_table() == expected
+
+
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 @pytest.mark.parametrize(
     ("name", "at", "expected"),
@@ -192,6 +245,52 @@ def test_special_values_and_the_signs_of_zeros(
     np.testing.assert_array_equal(result, wanted)
     numbers = ~np.isnan(wanted)
     np.testing.assert_array_equal(np.signbit(result[numbers]), np.signbit(wanted[numbers]))
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize(
+    ("name", "far_left", "far_right"),
+    [
+        ("exp", 0.0, np.inf),
+        ("tanh", -1.0, 1.0),
+        ("erf", -1.0, 1.0),
+        ("sigmoid", 0.0, 1.0),
+        ("silu", -0.0, None),
+        ("gelu", -0.0, None),
+        ("gelu_tanh", -0.0, None),
+    ],
+)
+def test_large_arguments_have_the_limits(
+    run_ir: Runner, name: str, far_left: float, far_right: float | None, dtype: str
+) -> None:
+    """The largest numbers too, whose squares and cubes overflow on the way."""
+    kind = np.dtype(DTYPES[dtype])
+    far = np.r_[np.geomspace(1e3, 1e38, 50), np.finfo(kind).max].astype(kind)
+    left, right = apply(run_ir, name, -far, dtype), apply(run_ir, name, far, dtype)
+    np.testing.assert_array_equal(left, np.full(far.size, far_left, kind))
+    assert (np.signbit(left) == np.signbit(far_left)).all()
+    np.testing.assert_array_equal(right, far if far_right is None else np.full(far.size, far_right))
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("exp", lambda x: np.ones_like(x)),
+        ("tanh", lambda x: x),
+        ("sigmoid", lambda x: np.full_like(x, 0.5)),
+        ("silu", lambda x: x / 2),
+        ("sqrt", np.sqrt),
+        ("square", lambda x: np.zeros_like(x)),
+        ("log", lambda x: np.log(x.astype(np.longdouble)).astype(x.dtype)),
+        ("rsqrt", lambda x: (1 / np.sqrt(x.astype(np.longdouble))).astype(x.dtype)),
+    ],
+)
+def test_denormals_are_not_flushed(run_ir: Runner, name: str, expected: Exact, dtype: str) -> None:
+    kind = np.dtype(DTYPES[dtype])
+    x = np.finfo(kind).smallest_subnormal * np.array([2.0, 6.0, 64.0, 4094.0]).astype(kind)
+    assert (x < np.finfo(kind).tiny).all()
+    np.testing.assert_array_max_ulp(apply(run_ir, name, x, dtype), expected(x), 2)
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f64"])

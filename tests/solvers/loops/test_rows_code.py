@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from typing import Any
 
@@ -11,14 +12,15 @@ import pytest
 
 from skipjack.core.device import Device
 from skipjack.core.operation import ProgramOperation
-from skipjack.core.problem import DTYPES, Problem
+from skipjack.core.problem import Problem
 from skipjack.core.program import RowProgram
-from skipjack.execute.verification import draw_inputs, judge
+from skipjack.execute.verification import Checker, draw_inputs
 from skipjack.native import llvm
 from skipjack.native.cpu import detect, target_of
 from skipjack.native.ir import ITEM_BYTES
+from skipjack.native.slots import Slots, parallel_slot, workspace_slot
 from skipjack.operations import get, parse
-from skipjack.solvers.loops.rows_code import generate
+from skipjack.solvers.loops.rows_code import generate, scratch_bytes
 from skipjack.solvers.loops.rows_plan import RowsPlan, fitted
 
 Array = npt.NDArray[Any]
@@ -47,54 +49,112 @@ def ways(problem: Problem) -> dict[str, RowProgram]:
 def drawn_plan(program: RowProgram, dtype: str, rng: np.random.Generator) -> RowsPlan:
     lanes = int(rng.choice((16, 32, detect().vector_bytes))) // ITEM_BYTES[dtype]
     copies, rows = int(rng.choice((1, 2, 3, 4, 8))), int(rng.choice((1, 2, 3, 4)))
-    keep = bool(rng.random() < 0.5)
-    return fitted(RowsPlan(lanes, copies, rows, keep, streaming=not keep), program)
+    keep = str(rng.choice(("again", "output", "scratch")))
+    streaming, ahead = (bool(rng.random() < 0.5) for _ in range(2))
+    block, aligned = int(rng.choice((0, 1, 2, 3, 100))), bool(rng.random() < 0.5)
+    chunk = int(rng.choice((0, 1, 2, 5)))
+    plan = RowsPlan(lanes, copies, rows, keep, streaming, False, ahead, block, aligned, chunk)
+    return fitted(plan, program)
 
 
-def run(run_ir: Runner, problem: Problem, program: RowProgram, plan: RowsPlan) -> Array:
-    """The output for random inputs, checked by the operation's own tolerance."""
-    operation, inputs = get(problem.operation), draw_inputs(problem, 3)
-    text = generate(program, plan, problem.dtype)
-    result = run_ir(text, problem.dtype, list(inputs.values()), operation.output(problem).shape)
-    exact = {name: array.astype(np.float64) for name, array in inputs.items()}
-    unit = operation.tolerance(problem).factor * float(np.finfo(DTYPES[problem.dtype]).eps)
-    bound = operation.magnitude(problem, exact) * unit
-    verdict = judge(result.astype(np.float64), operation.reference(problem, exact), bound)
-    assert verdict.right, f"{problem.key} {plan}: {verdict.reason}"
-    return result
+LOADER = llvm.Loader()
+
+
+def run(checker: Checker, program: RowProgram, plan: RowsPlan, target: str = "") -> None:
+    """Every output for random inputs, on arrays that end where a forbidden page begins."""
+    dtype = checker.problem.dtype
+    text = generate(program, plan, dtype)
+    address = LOADER.load(llvm.compile_object(text, target or target_of(detect())), "kernel")
+    slots: list[str | int] = [*program.arrays]
+    if size := scratch_bytes(program, plan, dtype):
+        slots.append(workspace_slot(size * max(1, plan.pieces)))
+    if plan.pieces:
+        slots += [parallel_slot(plan.pieces), plan.pieces]
+    checker.prepare()
+    placed = Slots(slots, checker.arrays)
+    llvm.native(address, ctypes.c_void_p)(placed.address)
+    LOADER.unload(address)
+    verdict = checker.verdict()
+    assert verdict.right, f"{checker.problem.key} {plan}: {verdict.reason}"
+
+
+def unaligned(key: str) -> Checker:
+    """Arrays of a problem that start anywhere."""
+    problem = parse(key)
+    return Checker(problem, alignment=ITEM_BYTES[problem.dtype], seed=3)
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 @pytest.mark.parametrize("key", KEYS)
-def test_any_plan_is_right_on_any_shape(run_ir: Runner, key: str, dtype: str) -> None:
-    problem = parse(f"{key}:{dtype}")
+def test_any_plan_is_right_on_any_shape(key: str, dtype: str) -> None:
+    checker = unaligned(f"{key}:{dtype}")
     rng = np.random.default_rng(len(key))
-    for program in ways(problem).values():
-        for _ in range(2):
-            run(run_ir, problem, program, drawn_plan(program, dtype, rng))
+    for program in ways(checker.problem).values():
+        for _ in range(3):
+            run(checker, program, drawn_plan(program, dtype, rng))
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+@pytest.mark.parametrize(
+    "key",
+    [
+        *("softmax:1x64", "softmax:3x131", "logsoftmax:2x257", "layernorm:2x100:f64"),
+        *(
+            f"batchnorm:{shape}/mode={mode}"
+            for mode in ("train", "infer", "backward")
+            for shape in ("n5c1h7w7", "n7c2h3w5", "n1c2h9w11")
+        ),
+    ],
+)
+def test_pieces_of_a_row_come_together(key: str, threads: int) -> None:
+    checker = unaligned(key)
+    for program in ways(checker.problem).values():
+        for keep, streaming in (("again", True), ("output", False)):
+            for aligned in (False, True):
+                plan = RowsPlan(16, 2, 1, keep, streaming, True, aligned=aligned, pieces=threads)
+                plan = fitted(plan, program)
+                assert plan.pieces == threads
+                run(checker, program, plan)
 
 
 @pytest.mark.parametrize("rows", [1, 2, 4])
 @pytest.mark.parametrize("copies", [1, 4])
-@pytest.mark.parametrize("keep", [False, True])
-def test_rows_that_are_left_over_are_computed(
-    run_ir: Runner, rows: int, copies: int, keep: bool
-) -> None:
+@pytest.mark.parametrize("keep", ["again", "output", "scratch"])
+def test_rows_that_are_left_over_are_computed(rows: int, copies: int, keep: str) -> None:
     for shape in ("5x40", "7x19", "4x64"):
-        problem = parse(f"softmax:{shape}")
-        run(run_ir, problem, ways(problem)["plain"], RowsPlan(16, copies, rows, keep))
+        checker = unaligned(f"softmax:{shape}")
+        run(checker, ways(checker.problem)["plain"], RowsPlan(16, copies, rows, keep))
+
+
+@pytest.mark.parametrize("keep", ["again", "output", "scratch"])
+@pytest.mark.parametrize("aligned", [False, True])
+@pytest.mark.parametrize("name", ["softmax", "logsoftmax"])
+def test_rows_are_read_in_chunks_of_any_length(name: str, aligned: bool, keep: str) -> None:
+    for shape in ("3x64", "4x131", "2x999"):
+        checker = unaligned(f"{name}:{shape}")
+        program = ways(checker.problem)["plain"]
+        for chunk in (1, 2, 7, 100):
+            for copies, streaming in ((1, False), (4, True)):
+                plan = RowsPlan(16, copies, 1, keep, streaming, aligned=aligned, chunk=chunk)
+                run(checker, program, fitted(plan, program))
+
+
+@pytest.mark.parametrize("block", [1, 3, 4, 5, 8])
+@pytest.mark.parametrize("mode", ["train", "infer", "backward"])
+def test_groups_that_are_left_over_of_a_block_are_computed(block: int, mode: str) -> None:
+    checker = unaligned(f"batchnorm:n3c5h3w7/mode={mode}")
+    for program in ways(checker.problem).values():
+        run(checker, program, fitted(RowsPlan(16, 2, block=block), program))
 
 
 def test_what_is_kept_is_not_computed_again() -> None:
     program = ways(parse("softmax:4x64"))["plain"]
-    kept, anew = (generate(program, RowsPlan(16, keep=keep), "f32") for keep in (True, False))
+    kept, anew = (generate(program, RowsPlan(16, keep=keep), "f32") for keep in ("output", "again"))
     assert 0 < kept.count("fmuladd") < anew.count("fmuladd")
 
 
 @pytest.mark.parametrize("offset", [0, 4])
 def test_streaming_takes_outputs_that_are_not_aligned(run_ir: Runner, offset: int) -> None:
-    import ctypes
-
     problem = parse("layernorm:4x64")
     program = ways(problem)["two_pass"]
     inputs = draw_inputs(problem, 1)
@@ -146,19 +206,20 @@ def test_rows_with_nan_and_infinities_are_as_numpy_has_them(
     with np.errstate(all="ignore"):
         expected = get(name).reference(problem, inputs)
     for way, program in ways(problem).items():
-        text = generate(program, fitted(RowsPlan(16, 2, 2, keep=True), program), "f32")
-        result = run_ir(text, "f32", list(inputs.values()), x.shape)
-        np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6, err_msg=way)
+        for chunk in (0, 1):
+            plan = fitted(RowsPlan(16, 2, 2, keep="output", chunk=chunk), program)
+            text, scratch = generate(program, plan, "f32"), np.empty(1 << 12, np.float32)
+            result = run_ir(text, "f32", list(inputs.values()), x.shape, [scratch.ctypes.data])
+            np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6, err_msg=way)
 
 
 @pytest.mark.parametrize("key", ["softmax:5x37", "layernorm:5x37", "batchnorm:n3c2h5w5"])
-def test_code_for_avx2_runs_right(run_ir: Runner, key: str) -> None:
+def test_code_for_avx2_runs_right(key: str) -> None:
     if not {"avx2", "fma"} <= set(detect().features):
         pytest.skip("this CPU has no AVX2")
 
-    def for_haswell(*arguments: Any) -> Array:
-        return run_ir(*arguments, target=target_of(HASWELL))
-
-    problem = parse(key)
-    for program in ways(problem).values():
-        run(for_haswell, problem, program, fitted(RowsPlan(8, 2, 2, keep=True), program))
+    checker = unaligned(key)
+    for program in ways(checker.problem).values():
+        for block in (0, 2):
+            plan = fitted(RowsPlan(8, 2, 2, keep="output", block=block), program)
+            run(checker, program, plan, target_of(HASWELL))

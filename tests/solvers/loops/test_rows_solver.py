@@ -78,6 +78,29 @@ def test_one_thread_or_one_row_is_not_shared() -> None:
     assert not any(config["parallel"] for config in space("softmax:1x64", two).enumerate())
 
 
+@pytest.mark.parametrize(
+    "key", ["softmax:1x9001", "layernorm:3x4100", "batchnorm:n2c1h47w47/mode=backward:f64"]
+)
+@pytest.mark.parametrize("threads", [2, 3])
+def test_threads_share_few_long_rows_by_pieces(key: str, threads: int) -> None:
+    problem, device = parse(key), replace(detect(), units=threads)
+    here = SOLVER.space(problem, device)
+    pieces = [config for config in here.enumerate() if config["pieces"]]
+    assert pieces
+    verify(problem, device, pieces[:: max(1, len(pieces) // 6)])
+
+
+def test_one_long_row_is_expected_to_be_faster_in_pieces() -> None:
+    two = replace(AVX512, units=2)
+    assert all(config["pieces"] for config in space("softmax:1x200000", two).promising(4))
+
+
+def test_many_rows_are_not_cut_to_pieces() -> None:
+    two = replace(AVX512, units=2)
+    for key in ("softmax:64x4096", "batchnorm:n8c64h56w56"):
+        assert not any(config["pieces"] for config in space(key, two).enumerate())
+
+
 def test_the_default_is_plain() -> None:
     default = space("layernorm:4096x1024").default()
     assert default["program"] == "two_pass"
@@ -88,16 +111,53 @@ def test_the_default_is_plain() -> None:
 def test_only_settings_that_make_a_difference_are_offered() -> None:
     assert values("softmax:1x1024", "rows") == (1,)
     assert values("softmax:64x5", "copies") == (1,)
-    assert values("softmax:64x1024", "keep") == (True, False)
-    assert values("layernorm:64x1024", "keep") == (False,)
+    assert values("softmax:64x1024", "keep") == ("output", "again")
+    assert values("softmax:4096x1024", "keep") == ("output", "scratch", "again")
+    assert values("layernorm:64x1024", "keep") == ("again",)
+    assert values("layernorm:64x1024", "ahead") == (False,)
+    assert values("layernorm:4096x1024", "ahead") == (False, True)
+    assert values("layernorm:4096x1024", "block") == (0,)
+    assert values("batchnorm:c64h56w56", "block") == (0,)
+    assert values("batchnorm:n8c64h56w56", "block") == (0, 4, 16, 64)
     assert values("softmax:64x1024", "streaming") == (False,)
     assert values("softmax:4096x1024", "streaming") == (False, True)
-    assert values("softmax:4096x1023", "streaming") == (False,)
+    assert values("softmax:4096x1024", "aligned") == (False,)
+    assert values("softmax:4096x1023", "aligned") == (False, True)
+    assert values("softmax:4096x7", "aligned") == values("softmax:4096x7", "streaming") == (False,)
     assert values("batchnorm:n8c64h56w56", "program") == ("two_pass", "one_pass")
 
 
-def test_what_is_kept_is_not_streamed() -> None:
-    assert not any(c["keep"] and c["streaming"] for c in space("softmax:4096x1024").enumerate())
+def test_what_is_kept_in_the_output_is_not_streamed_and_scratch_memory_is_for_streaming() -> None:
+    pairs = {(c["keep"], c["streaming"]) for c in space("softmax:4096x1024").enumerate()}
+    assert pairs == {("output", False), ("scratch", True), ("again", False), ("again", True)}
+
+
+def test_rows_that_begin_anywhere_are_streamed_only_from_where_they_are_aligned() -> None:
+    pairs = {(c["aligned"], c["streaming"]) for c in space("softmax:4096x1023").enumerate()}
+    assert pairs == {(False, False), (True, False), (True, True)}
+
+
+def test_accumulators_are_in_registers_or_in_memory() -> None:
+    for config in space("batchnorm:n8c64h56w56").enumerate():
+        assert config["block"] == 0 or (config["rows"] == 1 and not config["ahead"])
+
+
+def test_beyond_the_second_cache_the_order_of_memory_is_tried_first() -> None:
+    blocks = {config["block"] for config in space("batchnorm:n32c256h14w14").promising(8)}
+    assert 256 in blocks
+    small = space("batchnorm:n4c64h7w7").promising(8)
+    assert all(config["block"] == 0 for config in small)
+
+
+def test_threads_have_scratch_memory_of_their_own() -> None:
+    problem, two = parse("batchnorm:n8c64h56w56"), replace(AVX512, units=2)
+    config = next(c for c in SOLVER.space(problem, two).enumerate() if c["block"] == 16)
+    alone, shared = (
+        SOLVER.slots(problem, two, Config({**config, "parallel": parallel}))
+        for parallel in (False, True)
+    )
+    sizes = [int(str(slots[6]).removeprefix("@workspace:")) for slots in (alone, shared)]
+    assert sizes[1] == 2 * sizes[0] > 0
 
 
 def test_several_sums_in_flight_are_expected_to_be_faster() -> None:

@@ -14,12 +14,13 @@ from skipjack.core.problem import DTYPES
 from skipjack.native.ir import IRWriter, VectorType
 from skipjack.solvers.loops.codegen import generate
 from skipjack.solvers.loops.functions import FUNCTIONS
-from skipjack.solvers.loops.scalar import combine, identity, step
+from skipjack.solvers.loops.scalar import identity, step
 from skipjack.solvers.loops.schedule import Schedule
 from skipjack.testing.interpreter import interpret
 
 Runner = Callable[..., npt.NDArray[Any]]
 VALUES = np.array([0.0, -0.0, 1.0, -1.5, 2.0, 1e-3, np.inf, -np.inf, np.nan, 3.25, -7.0])
+TINY_AND_HUGE = {"f32": [1e-40, -1e-45, 3e38], "f64": [1e-310, -5e-324, 1.7e308]}
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
@@ -28,7 +29,8 @@ def test_a_step_gives_what_numpy_gives_for_special_values_too(
     run_ir: Runner, name: str, dtype: str
 ) -> None:
     operands = 1 if name in UNARY else 2
-    pairs = np.array(np.meshgrid(VALUES, VALUES)).reshape(2, -1).astype(DTYPES[dtype])
+    values = np.r_[VALUES, TINY_AND_HUGE[dtype]]
+    pairs = np.array(np.meshgrid(values, values)).reshape(2, -1).astype(DTYPES[dtype])
     count = pairs.shape[1]
     access = [Access(Tensor(f"x{at}", (count,)), (index("i"),)) for at in range(operands)]
     nest = Nest(
@@ -44,12 +46,39 @@ def test_a_step_gives_what_numpy_gives_for_special_values_too(
     np.testing.assert_array_equal(result, expected)
 
 
+STEPS = {"sum": np.add, "max": np.maximum, "min": np.minimum, "prod": np.multiply}
+
+
 @pytest.mark.parametrize("reduction", sorted(REDUCTIONS))
-def test_an_identity_changes_nothing(run_ir: Runner, reduction: str) -> None:
-    for value in (-1.5, 0.0, 7.0, -np.inf):
-        functions = {"sum": np.add, "max": np.maximum}
-        assert functions[reduction](identity(reduction), value) == value
-    assert combine(IRWriter(), VectorType("f32", 4), reduction, "%a", "%b").startswith("%")
+def test_an_identity_changes_nothing(reduction: str) -> None:
+    for value in (-1.5, 0.0, 7.0, np.inf, -np.inf, np.nan):
+        np.testing.assert_equal(STEPS[reduction](identity(reduction), value), value)
+
+
+def reduction_nest(reduction: str, columns: int) -> Nest:
+    return Nest(
+        loops=(("i", 4), ("r", columns)),
+        inputs=(Access(Tensor("x", (4, columns)), (index("i"), index("r"))),),
+        output=Access(Tensor("y", (4,)), (index("i"),)),
+        body=Load(0),
+        reduction=reduction,
+    )
+
+
+@pytest.mark.parametrize("schedule", ["i r/v", "i r", "r:9 i r/v", "i r:16/a r/v", "r:16 i/u r/v"])
+@pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf, 0.0, 2.5])
+@pytest.mark.parametrize("reduction", sorted(REDUCTIONS))
+def test_a_reduction_gives_what_numpy_gives_for_special_values_too(
+    run_ir: Runner, reduction: str, special: float, schedule: str
+) -> None:
+    nest = reduction_nest(reduction, 37)
+    for at in (0, 17, 36):
+        x = np.random.default_rng(at).uniform(-1.5, 1.5, (4, 37))
+        x[1, at] = special
+        x[2] = -np.abs(x[2])
+        result = run_ir(generate(nest, Schedule.parse(schedule), "f64", 8), "f64", [x], (4,))
+        expected = STEPS[reduction].reduce(x, axis=1)
+        np.testing.assert_allclose(result, expected, rtol=1e-13, atol=1e-13)
 
 
 def test_an_unknown_step_is_refused_by_name() -> None:

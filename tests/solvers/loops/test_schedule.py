@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skipjack.core.nest import Nest
+from skipjack.core.nest import Access, Accumulator, Call, Constant, Load, Nest, Tensor
 from skipjack.errors import ScheduleError
 from skipjack.solvers.loops.actions import apply, legal_actions
 from skipjack.solvers.loops.schedule import (
@@ -174,6 +175,10 @@ def test_normal_form_visits_in_the_same_order(outer: list[Loop]) -> None:
         ("k:128 m:4/u k/a m/u n/v", MATMUL),
         ("m/p n:16/p k n/v", MATMUL),
         ("m:4 n:16 k m:2/u n/v m/u", MATMUL),
+        ("m:4 n:16 k m/u n/s", MATMUL),
+        ("k:64/p m n:16 k n/v", MATMUL),
+        ("i:64/p i/s", add_nest(1000)),
+        ("j:32/p i j:16 j/v", sum_nest(10, 100, 1)),
         ("i j:64 j:16/a j/v", sum_nest(10, 100, 1)),
         ("j:64 i:4 i/u j/v", sum_nest(10, 100, 0)),
         ("i:16 i/v", add_nest(100)),
@@ -199,7 +204,10 @@ def test_legal_schedules_pass(text: str, nest: Nest) -> None:
         ("m/u n k", "straight-line"),
         ("m n/p k", "not parallel"),
         ("n k/p m", "not parallel"),
-        ("k/p m n", "cannot be parallel"),
+        ("k/p m/p n", "not the only parallel loop"),
+        ("m/p k/p n", "not the only parallel loop"),
+        ("k m n/s", "reads the output again"),
+        ("m k n:16/s n", "straight-line"),
         ("k m n/a", "nothing to accumulate"),
         ("n k m/v", "cannot be vectorised"),
         ("m n k/v", "cannot be vectorised"),
@@ -209,6 +217,25 @@ def test_legal_schedules_pass(text: str, nest: Nest) -> None:
 def test_illegal_schedules_are_refused_with_a_reason(text: str, reason: str) -> None:
     assert reason in fault(text)
     assert not is_legal(Schedule.parse(text), MATMUL)
+
+
+def test_a_reduced_variable_cannot_be_stored_past_the_caches() -> None:
+    assert "it reduces" in fault("i j:16 j/s", sum_nest(10, 100, 1))
+
+
+def test_partial_results_need_an_output_of_which_each_element_is_written() -> None:
+    nest = sum_nest(10, 100, 1)
+    wider = replace(nest, output=Access(Tensor("y", (20,)), nest.output.indices))
+    check(Schedule.parse("j:10/p i j"), nest)
+    assert "leaves parts of the output alone" in fault("j:10/p i j", wider)
+
+
+def test_partial_results_go_through_an_epilogue_that_reads_nothing() -> None:
+    nest = sum_nest(10, 100, 1)
+    halved = replace(nest, epilogue=Call("mul", (Accumulator(), Constant(0.5))))
+    check(Schedule.parse("j:10/p i j"), halved)
+    reading = replace(nest, epilogue=Call("add", (Accumulator(), Load(0))))
+    assert "reads arrays" in fault("j:10/p i j", reading)
 
 
 def test_a_variable_that_runs_once_has_no_loop() -> None:

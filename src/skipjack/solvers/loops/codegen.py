@@ -11,23 +11,28 @@ from __future__ import annotations
 from dataclasses import replace
 
 from skipjack.core.nest import Nest
-from skipjack.native.ir import IRWriter, VectorType, function
-from skipjack.solvers.loops.schedule import Mark, Schedule, ranges
-from skipjack.solvers.loops.tile_code import Flag, Spot, TileCode
+from skipjack.native.ir import STREAM_METADATA, IRWriter, VectorType, function
+from skipjack.solvers.loops.footprint import is_aligned, is_streaming, vector_lanes
+from skipjack.solvers.loops.partial_results import join, partial_bytes
+from skipjack.solvers.loops.schedule import Schedule, carrying_start
+from skipjack.solvers.loops.sharing import Sharing, has_partials, is_parallel, shared_loops
+from skipjack.solvers.loops.tile_code import TileCode
+from skipjack.solvers.loops.tile_points import Flag, Spot
+
+_KERNEL = "void @kernel(ptr noalias readonly %slots)"
+_PIECE = 16
+"""Bytes that allocators align arrays to, and x86 can store past the caches."""
+_TASK = "void @task(ptr noalias readonly %slots, i64 %index, i64 %count)"
 
 
 def generate(nest: Nest, schedule: Schedule, dtype: str, lanes: int) -> str:
     """A module with a function ``void @kernel(ptr slots)``.
 
     The slots are the input pointers, then the output's. Where the outermost loop is marked
-    parallel, a pool of threads and their number follow.
+    parallel, a pool of threads and their number follow; where it reduces, a workspace of
+    `partial_bytes` for each thread after these.
     """
     return _Generator(nest, schedule, dtype, lanes).module()
-
-
-def is_parallel(schedule: Schedule) -> bool:
-    """Whether threads share the outermost loop out."""
-    return bool(schedule.loops) and schedule.loops[0].mark is Mark.PARALLEL
 
 
 class _Generator:
@@ -35,73 +40,94 @@ class _Generator:
         self.nest = nest
         self.reduced = frozenset(nest.reduction_loops)
         loops, start = schedule.loops, schedule.suffix_start
-        carry = start
-        while nest.reduction and carry and loops[carry - 1].variable in self.reduced:
-            carry -= 1
+        carry = carrying_start(schedule, nest)
         self.outer = loops[:carry]
-        self.parallel = is_parallel(schedule)
+        self.shared = shared_loops(schedule)
+        self.partial = has_partials(schedule, nest)
         self.w = IRWriter()
-        self.vector = VectorType(dtype, _lanes(nest, schedule, lanes))
+        self.vector = VectorType(dtype, vector_lanes(schedule, nest, lanes))
+        self.widest = VectorType(dtype, lanes)
         self.tile = TileCode(self.w, nest, loops[carry:start], loops[start:], self.vector)
+        self.streaming = is_streaming(schedule) and is_aligned(schedule, nest, lanes)
+        self.parallel = is_parallel(schedule)
 
     def module(self) -> str:
         """The text of the whole module."""
-        bases = []
-        for slot, access in enumerate(self.tile.accesses):
-            at = self.w.advance("%slots", 8 * slot)
-            pointer = self.w.value(f"load ptr, ptr {at}, align 8")
-            bases.append(self.w.advance(pointer, access.offset * self.vector.item_bytes))
-        spot = Spot(tuple(bases), dict(self.nest.loops))
-        bits = max(128, 8 * self.vector.item_bytes * self.vector.lanes)
+        spot = Spot(self._bases(), dict(self.nest.loops))
+        if self.streaming:
+            self._streamed_if_aligned(spot)
+        else:
+            self._everything(spot)
+        self.w.emit("ret void")
+        declarations = self.w.declarations
         if self.parallel:
-            self._share(spot)
-            self.w.emit("ret void")
-            signature = "void @task(ptr noalias readonly %slots, i64 %index, i64 %count)"
-            text = function(self.w, signature, bits, linkage="internal") + self._launch()
+            launch = self._launch()
+            declarations = declarations | launch.declarations
+            text = function(self.w, _TASK, _bits(self.vector), linkage="internal")
+            text += function(launch, _KERNEL, _bits(self.widest))
+        else:
+            text = function(self.w, _KERNEL, _bits(self.vector))
+        return "\n".join([*sorted(declarations), text, STREAM_METADATA])
+
+    def _bases(self) -> tuple[str, ...]:
+        """Where each access begins; a thread's own copy of the output, if it has one."""
+        w, count = self.w, len(self.tile.accesses)
+        pointers = [_slot(w, slot) for slot in range(count)]
+        if self.partial:
+            own = w.value(f"mul i64 %index, {partial_bytes(self.nest, self.vector.dtype)}")
+            pointers[-1] = w.advance(_slot(w, count + 2), own)
+        return tuple(
+            w.advance(pointer, access.offset * self.vector.item_bytes)
+            for pointer, access in zip(pointers, self.tile.accesses, strict=True)
+        )
+
+    def _streamed_if_aligned(self, spot: Spot) -> None:
+        """Stored past the caches in whole vectors, in pieces or not, by where the output begins."""
+        w, width = self.w, self.vector.lanes * self.vector.item_bytes
+        address = w.value(f"ptrtoint ptr {spot.pointers[-1]} to i64")
+
+        def from_alignment(*alignments: int) -> None:
+            if not alignments:
+                self._everything(spot)
+                return
+            odd = w.value(f"and i64 {address}, {alignments[0] - 1}")
+            w.when(w.value(f"icmp eq i64 {odd}, 0"), lambda: self._streamed(spot, alignments[0]))
+            w.when(w.value(f"icmp ne i64 {odd}, 0"), lambda: from_alignment(*alignments[1:]))
+
+        from_alignment(*dict.fromkeys((width, min(width, _PIECE))))
+
+    def _streamed(self, spot: Spot, alignment: int) -> None:
+        self.tile.streaming = alignment
+        self._everything(spot)
+        self.tile.streaming = 0
+        # These stores are not ordered by themselves: whoever is told next must see them.
+        self.w.emit("fence seq_cst")
+
+    def _everything(self, spot: Spot) -> None:
+        if self.shared:
+            inside = len(self.shared)
+            sharing = Sharing(self.w, self.tile.accesses, self.shared, self.vector.item_bytes)
+            sharing.emit(spot, self.partial, lambda here: self._outer(inside, here))
         else:
             self._outer(0, spot)
-            self.w.emit("ret void")
-            text = function(self.w, "void @kernel(ptr noalias readonly %slots)", bits)
-        return "\n".join([*sorted(self.w.declarations), text])
 
-    def _launch(self) -> str:
-        """The entry that hands the task to the pool."""
+    def _launch(self) -> IRWriter:
+        """The entry that hands the task to the pool and joins partial results."""
         w, after = IRWriter(), len(self.tile.accesses)
-        pool = w.value(f"load ptr, ptr {w.advance('%slots', 8 * after)}, align 8")
-        count = w.value(f"load i64, ptr {w.advance('%slots', 8 * (after + 1))}, align 8")
+        pool = _slot(w, after)
+        count = _slot(w, after + 1, "i64")
+        if self.partial:
+            # No thread may be without a round: its copy would hold anything.
+            loop = self.shared[0]
+            rounds = -(-self.nest.extent(loop.variable) // loop.step)
+            few = w.value(f"icmp ult i64 {rounds}, {count}")
+            count = w.value(f"select i1 {few}, i64 {rounds}, i64 {count}")
         w.emit(f"call void {pool}(ptr @task, ptr %slots, i64 {count})")
+        if self.partial:
+            pointers = (_slot(w, after - 1), _slot(w, after + 2))
+            join(w, self.nest, self.widest, pointers, count)
         w.emit("ret void")
-        return function(w, "void @kernel(ptr %slots)", 128)
-
-    def _share(self, spot: Spot) -> None:
-        """A thread's rounds of the outermost loop; the last thread also does its tail."""
-        w, loop = self.w, self.outer[0]
-        full, tail = divmod(spot.ranges[loop.variable], loop.step)
-        before = w.value(f"udiv i64 {w.value(f'mul i64 %index, {full}')}, %count")
-        following = w.value("add i64 %index, 1")
-        end = w.value(f"udiv i64 {w.value(f'mul i64 {following}, {full}')}, %count")
-        rounds = w.value(f"sub i64 {end}, {before}")
-        item = self.vector.item_bytes
-        starts = []
-        for pointer, access in zip(spot.pointers, self.tile.accesses, strict=True):
-            step = access.stride(loop.variable) * loop.step * item
-            starts.append(w.advance(pointer, w.value(f"mul i64 {before}, {step}")))
-
-        def body(_: str, pointers: list[str]) -> list[str]:
-            ranges = {**spot.ranges, loop.variable: loop.step}
-            self._outer(1, replace(spot, pointers=tuple(pointers), ranges=ranges))
-            return self.tile.moved(tuple(pointers), loop.variable, loop.step)
-
-        w.loop_or_skip(rounds, [("ptr", pointer) for pointer in starts], body)
-        if tail:
-            last = w.value(f"icmp eq i64 {following}, %count")
-            w.when(last, lambda: self._tail(spot, full, tail))
-
-    def _tail(self, spot: Spot, full: int, tail: int) -> None:
-        loop = self.outer[0]
-        pointers = tuple(self.tile.moved(spot.pointers, loop.variable, full * loop.step))
-        ranges = {**spot.ranges, loop.variable: tail}
-        self._outer(1, replace(spot, pointers=pointers, ranges=ranges))
+        return w
 
     def _outer(self, position: int, spot: Spot) -> None:
         if position == len(self.outer):
@@ -148,9 +174,9 @@ class _Generator:
         return self.w.value(f"and i1 {left}, {right}")
 
 
-def _lanes(nest: Nest, schedule: Schedule, lanes: int) -> int:
-    """Lanes of a vector: a range that half a vector covers gets a half, not a mask."""
-    for loop, covered in zip(schedule.loops, ranges(schedule, nest), strict=True):
-        if loop.mark is Mark.VECTORIZE:
-            return min(lanes, 1 << (covered - 1).bit_length())
-    return 1
+def _bits(vector: VectorType) -> int:
+    return max(128, 8 * vector.item_bytes * vector.lanes)
+
+
+def _slot(w: IRWriter, number: int, kind: str = "ptr") -> str:
+    return w.value(f"load {kind}, ptr {w.advance('%slots', 8 * number)}, align 8")

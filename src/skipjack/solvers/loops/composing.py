@@ -51,14 +51,6 @@ class _Parts:
     suffix: list[Loop] = field(default_factory=list)
 
 
-def with_parallel_top(schedule: Schedule, nest: Nest) -> Schedule:
-    """The schedule with its outermost loop parallel, where it is plain and does not reduce."""
-    top = schedule.loops[:1]
-    if not top or top[0].mark or top[0].variable in nest.reduction_loops:
-        return schedule
-    return Schedule((replace(top[0], mark=Mark.PARALLEL), *schedule.loops[1:]))
-
-
 # Drawing at random
 
 
@@ -142,7 +134,10 @@ def _without_idle(schedule: Schedule) -> Schedule:
 
 
 def crossover(first: Schedule, second: Schedule, nest: Nest, rng: np.random.Generator) -> Schedule:
-    """A legal child: each variable's steps and marks from one parent, the order from the first."""
+    """A child: each variable's steps and marks from one parent, the order from the first.
+
+    It is legal but for a mark of streaming, which may have come to a place where it is not.
+    """
     chains = {
         name: (first if rng.random() < 0.5 else second).chain(name) for name in long_variables(nest)
     }
@@ -152,13 +147,11 @@ def crossover(first: Schedule, second: Schedule, nest: Nest, rng: np.random.Gene
     marked = {name: [x for x in chain if x.mark.in_suffix] for name, chain in chains.items()}
     outer = _arrange(_names(first.loops[:cut]), plain, rng)
     suffix = _arrange(_names(first.loops[cut:]), marked, rng)
-    return normalize([*_parallel_prefix(outer), *suffix], nest)
+    return _parallel_prefix(normalize([*outer, *suffix], nest), nest)
 
 
 def _keep_one_vector(chains: dict[str, tuple[Loop, ...]], rng: np.random.Generator) -> None:
-    rivals = [
-        name for name, chain in chains.items() if any(loop.mark is Mark.VECTORIZE for loop in chain)
-    ]
+    rivals = [name for name, chain in chains.items() if any(loop.mark.in_vectors for loop in chain)]
     if len(rivals) > 1:
         rivals.remove(_choice(rivals, rng))
         for name in rivals:
@@ -181,13 +174,24 @@ def _arrange(
     return [next(loops[name]) for name in places]
 
 
-def _parallel_prefix(loops: Iterable[Loop]) -> list[Loop]:
-    """The loops with parallel marks only where all outer loops have one, too."""
-    settled: list[Loop] = []
-    for loop in loops:
-        inside = bool(settled) and settled[-1].mark is not Mark.PARALLEL
-        settled.append(replace(loop, mark=Mark.NONE) if inside else loop)
-    return settled
+def _parallel_prefix(schedule: Schedule, nest: Nest) -> Schedule:
+    """The schedule with parallel marks only where all outer loops have one, too.
+
+    A loop that reduces shares a mark with no other.
+    """
+    reduced = nest.reduction_loops
+    kept = 0
+    for loop in schedule.loops:
+        if loop.mark is not Mark.PARALLEL or (kept and loop.variable in reduced):
+            break
+        kept += 1
+        if loop.variable in reduced:
+            break
+    rest = (
+        replace(loop, mark=Mark.NONE) if loop.mark is Mark.PARALLEL else loop
+        for loop in schedule.loops[kept:]
+    )
+    return Schedule((*schedule.loops[:kept], *rest))
 
 
 def _names(loops: Iterable[Loop]) -> list[str]:

@@ -1,4 +1,4 @@
-"""How much straight-line code and how many registers the marked suffix of a schedule takes."""
+"""What the marked suffix of a schedule takes: code, registers, and places on whole vectors."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ def suffix_trips(schedule: Schedule, nest: Nest, lanes: int) -> tuple[int, ...]:
     start = schedule.suffix_start
     pairs = zip(schedule.loops[start:], ranges(schedule, nest)[start:], strict=True)
     return tuple(
-        -(-covered // (lanes if loop.mark is Mark.VECTORIZE else loop.step))
-        for loop, covered in pairs
+        -(-covered // (lanes if loop.mark.in_vectors else loop.step)) for loop, covered in pairs
     )
 
 
@@ -37,6 +36,52 @@ def accumulator_vectors(schedule: Schedule, nest: Nest, lanes: int) -> int:
     )
 
 
+def vector_lanes(schedule: Schedule, nest: Nest, lanes: int) -> int:
+    """Lanes of a vector: a range that half a vector covers gets a half, not a mask."""
+    for loop, covered in zip(schedule.loops, ranges(schedule, nest), strict=True):
+        if loop.mark.in_vectors:
+            return min(lanes, 1 << (covered - 1).bit_length())
+    return 1
+
+
+def is_streaming(schedule: Schedule) -> bool:
+    """Whether the output is to be stored past the caches."""
+    loop = schedule.vectorized
+    return loop is not None and loop.mark is Mark.STREAM
+
+
+def is_aligned(schedule: Schedule, nest: Nest, lanes: int) -> bool:
+    """Whether all vectors of the output begin on whole vectors, if the output itself does."""
+    width = vector_lanes(schedule, nest, lanes)
+    moves = [
+        loop.step * nest.output.stride(loop.variable)
+        for loop in schedule.loops
+        if not loop.mark.in_vectors
+    ]
+    return all(move % width == 0 for move in (nest.output.offset, *moves))
+
+
+def touched_elements(nest: Nest) -> int:
+    """Elements of all arrays that the nest reads or writes."""
+    accesses = (*nest.inputs, nest.output)
+    return sum({access.tensor.name: access.tensor.size for access in accesses}.values())
+
+
+def with_streaming(schedule: Schedule) -> Schedule:
+    """The same schedule with stores past the caches."""
+    return _marked(schedule, Mark.VECTORIZE, Mark.STREAM)
+
+
+def without_streaming(schedule: Schedule) -> Schedule:
+    """The same schedule with stores that go through the caches."""
+    return _marked(schedule, Mark.STREAM, Mark.VECTORIZE)
+
+
+def _marked(schedule: Schedule, old: Mark, new: Mark) -> Schedule:
+    loops = (replace(loop, mark=new) if loop.mark is old else loop for loop in schedule.loops)
+    return Schedule(tuple(loops))
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What a machine and a code generator can stand."""
@@ -53,6 +98,7 @@ class Limits:
         return (
             unrolled_copies(schedule, nest, self.lanes) <= self.max_unrolled
             and accumulator_vectors(schedule, nest, self.lanes) <= 2 * self.registers
+            and (not is_streaming(schedule) or is_aligned(schedule, nest, self.lanes))
         )
 
     def admit(self, schedule: Schedule, nest: Nest) -> bool:
@@ -60,10 +106,16 @@ class Limits:
         return is_legal(schedule, nest) and self.allow(schedule, nest)
 
     def fit(self, schedule: Schedule, nest: Nest) -> Schedule:
-        """The legal schedule with marks taken off the top of its suffix until it is allowed."""
-        while not self.allow(schedule, nest):
-            start = schedule.suffix_start
-            loops = list(schedule.loops)
+        """The schedule with marks taken off the top of its suffix until it is allowed.
+
+        It keeps a mark for streaming only where that is legal in the end.
+        """
+        fitted = without_streaming(schedule)
+        while not self.allow(fitted, nest):
+            start = fitted.suffix_start
+            loops = list(fitted.loops)
             loops[start] = replace(loops[start], mark=Mark.NONE)
-            schedule = Schedule(tuple(loops))
-        return schedule
+            fitted = Schedule(tuple(loops))
+        if fitted.loops == without_streaming(schedule).loops and self.admit(schedule, nest):
+            return schedule
+        return fitted

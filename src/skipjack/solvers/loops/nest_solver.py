@@ -12,11 +12,13 @@ from skipjack.core.problem import Problem
 from skipjack.native import llvm
 from skipjack.native.cpu import registers_of, target_of
 from skipjack.native.ir import ITEM_BYTES
-from skipjack.native.slots import parallel_slot
+from skipjack.native.slots import parallel_slot, workspace_slot
 from skipjack.operations import get, tensors
-from skipjack.solvers.loops.codegen import generate, is_parallel
+from skipjack.solvers.loops.codegen import generate
+from skipjack.solvers.loops.partial_results import partial_bytes
 from skipjack.solvers.loops.schedule import Schedule
 from skipjack.solvers.loops.schedule_space import ScheduleSpace
+from skipjack.solvers.loops.sharing import has_partials, is_parallel
 from skipjack.solvers.solver import Blob, Slot, Source
 
 
@@ -36,8 +38,14 @@ class NestSolver:
     def space(self, problem: Problem, device: Device) -> ScheduleSpace:
         """All schedules of the operation's nest."""
         lanes = device.vector_bytes // ITEM_BYTES[problem.dtype]
-        nest = _nest(problem)
-        return ScheduleSpace(nest, lanes, registers_of(device), threads=device.units)
+        last = max((size for _, size in device.caches), default=0)
+        return ScheduleSpace(
+            _nest(problem),
+            lanes,
+            registers_of(device),
+            threads=device.units,
+            cache_elements=last // ITEM_BYTES[problem.dtype],
+        )
 
     def compiler(self) -> str:
         """LLVM."""
@@ -55,10 +63,14 @@ class NestSolver:
         return compile_source(source)
 
     def slots(self, problem: Problem, device: Device, config: Config) -> Sequence[Slot]:
-        """Pointers, and the pool where threads share the outermost loop."""
+        """Pointers, the pool where threads share loops out, and room for their partial results."""
         pointers: list[Slot] = [tensor.name for tensor in tensors(problem)]
-        if is_parallel(Schedule.parse(str(config["schedule"]))):
+        schedule, nest = Schedule.parse(str(config["schedule"])), _nest(problem)
+        if is_parallel(schedule):
             pointers += [parallel_slot(device.units), device.units]
+        if has_partials(schedule, nest):
+            room = device.units * partial_bytes(nest, problem.dtype)
+            pointers.append(workspace_slot(room))
         return pointers
 
 

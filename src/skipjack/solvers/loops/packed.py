@@ -11,13 +11,12 @@ from dataclasses import dataclass
 
 from skipjack.native.ir import function
 from skipjack.solvers.loops.packed_parts import (
-    PartsWriter,
     Recipe,
     TileFunction,
     edge,
-    pack_a,
-    pack_b,
 )
+from skipjack.solvers.loops.packing import packing
+from skipjack.solvers.loops.whole_numbers import WholeNumberWriter
 
 POINTERS = ("a", "b", "out", "workspace", "parallel")
 NUMBERS = (
@@ -70,7 +69,11 @@ def _pages(size: int) -> int:
 
 def generate(recipe: Recipe) -> str:
     """The whole module; ``void @kernel(ptr slots)`` takes `POINTERS`, `NUMBERS` and extras."""
-    parts = [TileFunction(recipe, direct=False).text(), pack_a(recipe), pack_b(recipe)]
+    parts = [
+        TileFunction(recipe, direct=False).text(),
+        packing("pack_a", recipe.rows, recipe.vector),
+        packing("pack_b", recipe.columns, recipe.vector),
+    ]
     if not recipe.pack_a:
         parts.append(TileFunction(recipe, direct=True).text())
     parts += [edge(recipe), _block(recipe), _multiply(recipe), _task(recipe), _kernel()]
@@ -78,7 +81,7 @@ def generate(recipe: Recipe) -> str:
     return "\n".join([*sorted(declarations), *(text for text, _ in parts)])
 
 
-class _Writer(PartsWriter):
+class _Writer(WholeNumberWriter):
     """Knows the slots."""
 
     def pointer(self, name: str) -> str:
@@ -145,17 +148,24 @@ def _block(recipe: Recipe) -> tuple[str, set[str]]:
                 tile(kind, source, b, c_here, ldc, "i1 %add, i1 %last", given)
 
             def outside() -> None:
-                source = packed
-                if not recipe.pack_a:
-                    # A tile reads all its rows: what hangs over the edge is packed with zeros.
+                flags = "i1 false, i1 false"
+                nowhere = recipe.extra_arguments(["null"] * recipe.extras, ["0"] * recipe.extras)
+
+                def through(kind: str, source: str) -> None:
+                    tile(kind, source, b, "%tile", str(width * item), flags, nowhere)
+
+                def missing_rows() -> None:
+                    # A tile reads all its rows, so those that are there are packed for it.
                     w.emit(
                         f"call void @pack_a(ptr {a}, ptr %packed, i64 {have_m}, i64 %depth, "
                         f"i64 {lda}, i64 {a_col})"
                     )
-                    source = "%packed"
-                flags = "i1 false, i1 false"
-                nowhere = recipe.extra_arguments(["null"] * recipe.extras, ["0"] * recipe.extras)
-                tile("packed", source, b, "%tile", str(width * item), flags, nowhere)
+                    through("packed", "%packed")
+
+                if recipe.pack_a:
+                    through("packed", packed)
+                else:
+                    w.either(high, lambda: through("direct", a), missing_rows)
                 w.emit(
                     f"call void @edge(ptr %tile, ptr {c_here}, i64 {ldc}, i64 {have_m}, "
                     f"i64 {have_n}, i1 %add, i1 %last{given})"
@@ -210,7 +220,7 @@ def _multiply(recipe: Recipe) -> tuple[str, set[str]]:
             last = w.value(f"icmp ule i64 {left}, {k_block}")
             w.emit(
                 f"call void @pack_b(ptr {b_here}, ptr {packed_b}, i64 {n}, i64 {depth}, "
-                f"i64 {b_row}, i64 {b_col})"
+                f"i64 {b_col}, i64 {b_row})"
             )
 
             def m_blocks(ic: str, state: list[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Parts of a packed matrix product as LLVM IR: the register tile, packing, edges.
+"""Parts of a packed matrix product as LLVM IR: the register tile, and what hangs over the edge.
 
 B is copied into panels as wide as the tile, so that the tile reads it front to back; A is copied in
 the same way or read where it is. Sizes and strides are arguments. Strides are in bytes here.
@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from skipjack.core.nest import Accumulator, Call, Constant, Load, Scalar
 from skipjack.native.ir import Carried, IRWriter, VectorType, function
 from skipjack.solvers.loops.scalar import step
+from skipjack.solvers.loops.whole_numbers import WholeNumberWriter
 
 _BASE_EVERY = 3
 """Rows of A that share a pointer: the two after it are reached by one and two strides."""
@@ -50,36 +51,6 @@ class Recipe:
         return "".join(f", ptr {pointer}, i64 {stride}" for pointer, stride in pairs)
 
 
-class PartsWriter(IRWriter):
-    """An `IRWriter` with whole-number arithmetic."""
-
-    def mul(self, left: str | int, right: str | int) -> str:
-        """Product of two i64."""
-        return self.value(f"mul i64 {left}, {right}")
-
-    def add(self, left: str | int, right: str | int) -> str:
-        """Sum of two i64."""
-        return self.value(f"add i64 {left}, {right}")
-
-    def sub(self, left: str | int, right: str | int) -> str:
-        """Difference of two i64."""
-        return self.value(f"sub i64 {left}, {right}")
-
-    def least(self, left: str | int, right: str | int) -> str:
-        """The smaller of two i64."""
-        self.declarations.add("declare i64 @llvm.umin.i64(i64, i64)")
-        return self.value(f"call i64 @llvm.umin.i64(i64 {left}, i64 {right})")
-
-    def rounds(self, total: str | int, size: str | int) -> str:
-        """How many pieces of a size cover a total."""
-        return self.value(f"udiv i64 {self.sub(self.add(total, size), 1)}, {size}")
-
-    def either(self, condition: str, yes: Callable[[], None], no: Callable[[], None]) -> None:
-        """One of two bodies."""
-        self.when(condition, yes)
-        self.when(self.value(f"xor i1 {condition}, true"), no)
-
-
 def finished(
     w: IRWriter, kind: VectorType, scalar: Scalar, total: str, load: Callable[[int], str]
 ) -> str:
@@ -101,7 +72,7 @@ class TileFunction:
 
     def __init__(self, recipe: Recipe, *, direct: bool) -> None:
         self.recipe, self.direct = recipe, direct
-        self.vector, self.w = recipe.vector, PartsWriter()
+        self.vector, self.w = recipe.vector, WholeNumberWriter()
 
     def text(self) -> tuple[str, set[str]]:
         """The function and the declarations that it needs."""
@@ -229,146 +200,28 @@ class TileFunction:
         return body
 
 
-def pack_a(recipe: Recipe) -> tuple[str, set[str]]:
-    """Rows of A into panels of the tile's height, k by k; rows that are missing are zero."""
-    w, item, height = PartsWriter(), recipe.vector.item_bytes, recipe.rows
-    scalar = VectorType(recipe.vector.dtype, 1)
-
-    def copy_rows(count: int | str, source: str, target: str) -> None:
-        def body(_: str, at: list[str]) -> list[str]:
-            w.store(scalar, w.load(scalar, at[0]), at[1])
-            return [w.advance(at[0], "%row"), w.advance(at[1], item)]
-
-        w.loop(count, [("ptr", source), ("ptr", target)], body)
-
-    def whole(at: list[str]) -> None:
-        pointer = at[0]
-        for row in range(height):
-            w.store(scalar, w.load(scalar, pointer), w.advance(at[1], row * item))
-            if row + 1 < height:
-                pointer = w.advance(pointer, "%row")
-
-    def panel(number: str, at: list[str]) -> list[str]:
-        have = w.least(w.sub("%m", w.mul(number, height)), height)
-
-        def each_k(fill: Callable[[list[str]], None]) -> None:
-            def body(_: str, here: list[str]) -> list[str]:
-                fill(here)
-                return [w.advance(here[0], "%col"), w.advance(here[1], height * item)]
-
-            w.loop("%depth", [("ptr", at[0]), ("ptr", at[1])], body)
-
-        def part(here: list[str]) -> None:
-            for row in range(height):
-                w.store(scalar, scalar.constant(0.0), w.advance(here[1], row * item))
-            copy_rows(have, here[0], here[1])
-
-        full = w.value(f"icmp eq i64 {have}, {height}")
-        w.either(full, lambda: each_k(whole), lambda: each_k(part))
-        panel_bytes = w.mul("%depth", height * item)
-        return [w.advance(at[0], w.mul("%row", height)), w.advance(at[1], panel_bytes)]
-
-    w.loop(w.rounds("%m", height), [("ptr", "%from"), ("ptr", "%to")], panel)
-    w.emit("ret void")
-    parameters = "ptr noalias %from, ptr noalias %to, i64 %m, i64 %depth, i64 %row, i64 %col"
-    signature = f"void @pack_a({parameters})"
-    return function(w, signature, 64, linkage="internal", attributes="noinline"), w.declarations
-
-
-def pack_b(recipe: Recipe) -> tuple[str, set[str]]:
-    """Columns of B into panels of the tile's width, k by k; columns that are missing are zero."""
-    w, vector, width = PartsWriter(), recipe.vector, recipe.columns
-    item, lanes = vector.item_bytes, vector.lanes
-    scalar = VectorType(vector.dtype, 1)
-
-    def vectors(masks: list[str | None]) -> Callable[[list[str]], None]:
-        def fill(here: list[str]) -> None:
-            for part, mask in enumerate(masks):
-                offset = part * lanes * item
-                value = w.load(vector, w.advance(here[0], offset), mask)
-                w.store(vector, value, w.advance(here[1], offset))
-
-        return fill
-
-    def strided(have: str) -> Callable[[list[str]], None]:
-        def fill(here: list[str]) -> None:
-            for part in range(recipe.vectors):
-                at = w.advance(here[1], part * lanes * item)
-                w.store(vector, vector.constant(0.0), at)
-
-            def body(_: str, at: list[str]) -> list[str]:
-                w.store(scalar, w.load(scalar, at[0]), at[1])
-                return [w.advance(at[0], "%col"), w.advance(at[1], item)]
-
-            w.loop(have, [("ptr", here[0]), ("ptr", here[1])], body)
-
-        return fill
-
-    def panel(number: str, at: list[str]) -> list[str]:
-        have = w.least(w.sub("%n", w.mul(number, width)), width)
-
-        def each_k(fill: Callable[[list[str]], None]) -> None:
-            def body(_: str, here: list[str]) -> list[str]:
-                fill(here)
-                return [w.advance(here[0], "%row"), w.advance(here[1], width * item)]
-
-            w.loop("%depth", [("ptr", at[0]), ("ptr", at[1])], body)
-
-        def contiguous() -> None:
-            full = w.value(f"icmp eq i64 {have}, {width}")
-            w.either(
-                full,
-                lambda: each_k(vectors([None] * recipe.vectors)),
-                lambda: each_k(vectors(_masks(w, recipe, have))),
-            )
-
-        dense = w.value(f"icmp eq i64 %col, {item}")
-        w.either(dense, contiguous, lambda: each_k(strided(have)))
-        panel_bytes = w.mul("%depth", width * item)
-        return [w.advance(at[0], w.mul("%col", width)), w.advance(at[1], panel_bytes)]
-
-    w.loop(w.rounds("%n", width), [("ptr", "%from"), ("ptr", "%to")], panel)
-    w.emit("ret void")
-    parameters = "ptr noalias %from, ptr noalias %to, i64 %n, i64 %depth, i64 %row, i64 %col"
-    bits = 8 * lanes * item
-    signature = f"void @pack_b({parameters})"
-    return function(w, signature, bits, linkage="internal", attributes="noinline"), w.declarations
-
-
-def _masks(w: PartsWriter, recipe: Recipe, have: str) -> list[str | None]:
-    """One mask for each vector of a panel that has fewer columns."""
-    lanes = recipe.vector.lanes
-    w.declarations.add("declare i64 @llvm.usub.sat.i64(i64, i64)")
-    numbers = "<" + ", ".join(f"i64 {lane}" for lane in range(lanes)) + ">"
-    masks: list[str | None] = []
-    for part in range(recipe.vectors):
-        left = w.value(f"call i64 @llvm.usub.sat.i64(i64 {have}, i64 {part * lanes})")
-        limit = w.splat_text(f"<{lanes} x i64>", "i64", left, lanes)
-        masks.append(w.value(f"icmp ult <{lanes} x i64> {numbers}, {limit}"))
-    return masks
-
-
 def edge(recipe: Recipe) -> tuple[str, set[str]]:
-    """Write the part of a tile that lies inside of C, element by element, like a tile would."""
-    w, item = PartsWriter(), recipe.vector.item_bytes
-    scalar = VectorType(recipe.vector.dtype, 1)
+    """Write the part of a tile that lies inside of C, like a tile would; the rest stays."""
+    w, vector = WholeNumberWriter(), recipe.vector
+    lanes, width = vector.lanes, vector.lanes * vector.item_bytes
     extras = [f"%e{number}" for number in range(recipe.extras)]
+    masks = [w.first_lanes(lanes, w.without("%n", part * lanes)) for part in range(recipe.vectors)]
 
-    def column(_: str, at: list[str]) -> list[str]:
-        total = w.load(scalar, at[0])
-        both = w.value(f"fadd {scalar.text} {total}, {w.load(scalar, at[1])}")
-        total = w.value(f"select i1 %add, {scalar.text} {both}, {scalar.text} {total}")
+    def piece(at: list[str], mask: str) -> None:
+        total = w.load(vector, at[0])
+        both = w.value(f"fadd {vector.text} {total}, {w.load(vector, at[1], mask)}")
+        total = w.value(f"select i1 %add, {vector.text} {both}, {vector.text} {total}")
         done = finished(
-            w, scalar, recipe.epilogue, total, lambda number: w.load(scalar, at[2 + number])
+            w, vector, recipe.epilogue, total, lambda number: w.load(vector, at[2 + number], mask)
         )
         if done != total:
-            total = w.value(f"select i1 %last, {scalar.text} {done}, {scalar.text} {total}")
-        w.store(scalar, total, at[1])
-        return [w.advance(pointer, item) for pointer in at]
+            total = w.value(f"select i1 %last, {vector.text} {done}, {vector.text} {total}")
+        w.store(vector, total, at[1], mask)
 
     def row(_: str, at: list[str]) -> list[str]:
-        w.loop("%n", [("ptr", pointer) for pointer in at], column)
-        strides: list[int | str] = [recipe.columns * item, "%ldc"]
+        for part, mask in enumerate(masks):
+            piece([w.advance(pointer, part * width) for pointer in at], mask)
+        strides: list[int | str] = [recipe.vectors * width, "%ldc"]
         strides += [f"%s{number}" for number in range(recipe.extras)]
         return [w.advance(p, stride) for p, stride in zip(at, strides, strict=True)]
 
@@ -379,4 +232,5 @@ def edge(recipe: Recipe) -> tuple[str, set[str]]:
         + recipe.extra_parameters()
     )
     signature = f"void @edge({parameters})"
-    return function(w, signature, 64, linkage="internal", attributes="noinline"), w.declarations
+    bits = 8 * width
+    return function(w, signature, bits, linkage="internal", attributes="noinline"), w.declarations

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import cached_property
 
 from skipjack.core.config import Config
 from skipjack.core.device import Device
@@ -17,30 +18,52 @@ from skipjack.operations import bytes_moved, get
 from skipjack.operations.matmul import Matmul, Settings
 from skipjack.solvers.loops.nest_solver import compile_source
 from skipjack.solvers.loops.packed import SPLITS, Blocks, generate
+from skipjack.solvers.loops.packed_estimate import Sizes, estimate, parse_tile
 from skipjack.solvers.loops.packed_parts import Recipe
 from skipjack.solvers.solver import Blob, Slot, Source
 
-_TILES = ("4x6", "5x5", "6x4", "8x3", "10x2", "12x2", "14x2", "5x4", "4x4", "6x2", "4x3", "4x2")
+_TILES = ("6x4", "5x4", "4x4", "8x3", "8x2", "12x2", "14x2", "4x6", "5x5", "6x2", "4x3", "4x2")
 """Rows and vectors of columns; those beyond the registers are left out."""
+_NOT_THIN = 8
+"""Fewer rows or columns than this hardly repay packing."""
+_RANKED = 256
+_REPEATED = 0.004
+"""How much better a config must be for every one before it with the same tile."""
 
 
 class PackedSpace(ParameterSpace):
-    """Tries different tiles before different blocks of one tile."""
+    """Tries different tiles before many blocks of one tile."""
+
+    def __init__(
+        self, parameters: Sequence[Parameter], estimate: Callable[[Config], float]
+    ) -> None:
+        super().__init__(parameters, [], order=estimate)
+        self.estimate = estimate
+
+    def default(self) -> Config:
+        """The best by the estimate."""
+        return self._best
+
+    @cached_property
+    def _best(self) -> Config:
+        return super().promising(1)[0]
 
     def promising(self, count: int) -> Sequence[Config]:
-        """By the estimate, but one of each tile in turn."""
-        groups: dict[tuple[object, object], list[Config]] = {}
-        for config in super().promising(10_000):
-            groups.setdefault((config["tile"], config["pack_a"]), []).append(config)
-        turns = itertools.chain.from_iterable(itertools.zip_longest(*groups.values()))
-        return tuple(itertools.islice((config for config in turns if config), count))
+        """By the estimate, but what repeats a tile has to be a little better each time."""
+        tried: Counter[tuple[object, object]] = Counter()
+        ranked: list[tuple[float, int, Config]] = []
+        for config in super().promising(_RANKED):
+            tile = (config["tile"], config["pack_a"])
+            ranked.append((self.estimate(config) + _REPEATED * tried[tile], len(ranked), config))
+            tried[tile] += 1
+        return [config for *_, config in sorted(ranked, key=lambda entry: entry[:2])[:count]]
 
 
 class PackedSolver:
     """The tile and the epilogue are built; blocks and the threads' shares are set at run time."""
 
     name = "packed"
-    version = 1
+    version = 2
 
     def refuses(self, problem: Problem, device: Device) -> str:
         """Matrix products on CPUs."""
@@ -50,34 +73,38 @@ class PackedSolver:
             "" if isinstance(get(problem.operation), Matmul) else "it knows matrix products alone"
         )
 
-    def prefers(self, problem: Problem, device: Device) -> bool:
-        """Where a plain nest would miss caches, or could not read in vectors."""
+    def promise(self, problem: Problem, device: Device) -> float:
+        """Likely better than a plain nest where that misses caches or cannot read in vectors."""
         settings = Settings.of(problem)
-        large = bytes_moved(problem) > (device.cache_bytes("L2") or 1 << 20)
         _, m, n, _ = _matmul(problem).sizes(problem)
-        return min(m, n) > 1 and (large or settings.ta or settings.tb)
+        if min(m, n) == 1:
+            return 0.0
+        large = bytes_moved(problem) / (device.cache_bytes("L2") or 1 << 20)
+        if settings.ta or settings.tb or (large > 4 and min(m, n) >= _NOT_THIN):
+            return 2.0
+        return 0.5 if large > 0.25 else 0.0
 
     def space(self, problem: Problem, device: Device) -> ParameterSpace:
         """Tiles that fit the registers, blocks that fit the caches, best by arithmetic first."""
         operation = _matmul(problem)
         batch, m, n, k = operation.sizes(problem)
-        lanes = device.vector_bytes // ITEM_BYTES[problem.dtype]
+        item = ITEM_BYTES[problem.dtype]
+        sizes = Sizes(m, n, k, device.vector_bytes // item, item, device)
         registers = registers_of(device)
         tiles = tuple(tile for tile in _TILES if _fits(tile, registers))
         splits = _splits(batch, m, n, device.units)
         packs = (True,) if Settings.of(problem).ta else (False, True)
         return PackedSpace(
             [
-                Parameter("tile", tiles, default=tiles[0]),
-                Parameter("unroll", (1, 2), default=1),
-                Parameter("pack_a", packs, default=packs[-1]),
-                Parameter("m_block", _sizes(m, (96, 192, 480)), stage="run"),
-                Parameter("k_block", _sizes(k, (256, 384, 512)), stage="run"),
-                Parameter("n_block", _sizes(n, (256, 512, 1024)), stage="run"),
+                Parameter("tile", tiles),
+                Parameter("unroll", (1, 2)),
+                Parameter("pack_a", packs),
+                Parameter("m_block", _sizes(m, (48, 96, 192)), stage="run"),
+                Parameter("k_block", _sizes(k, (64, 128, 256, 512, 1024)), stage="run"),
+                Parameter("n_block", _sizes(n, (256, 512, 2048)), stage="run"),
                 Parameter("split", splits, stage="run"),
             ],
-            [],
-            order=lambda config: _estimate(config, (m, n, k), lanes, device),
+            lambda config: estimate(config, sizes),
         )
 
     def compiler(self) -> str:
@@ -136,7 +163,7 @@ def _matmul(problem: Problem) -> Matmul:
 
 def _recipe(problem: Problem, device: Device, config: Config) -> Recipe:
     operation = _matmul(problem)
-    rows, vectors = (int(part) for part in str(config["tile"]).split("x"))
+    rows, vectors = parse_tile(config["tile"])
     return Recipe(
         rows,
         vectors,
@@ -149,7 +176,7 @@ def _recipe(problem: Problem, device: Device, config: Config) -> Recipe:
 
 
 def _fits(tile: str, registers: int) -> bool:
-    rows, vectors = (int(part) for part in tile.split("x"))
+    rows, vectors = parse_tile(tile)
     return rows * vectors + vectors + 1 <= registers
 
 
@@ -167,22 +194,3 @@ def _splits(batch: int, m: int, n: int, threads: int) -> tuple[str, ...]:
         for name, size in zip(SPLITS, (batch, m, n), strict=True)
         if size >= threads or name == "rows"
     )
-
-
-def _estimate(config: Config, sizes: tuple[int, int, int], lanes: int, device: Device) -> float:
-    """Relative time by arithmetic alone: tile waste, loads per multiply-add, packing, caches."""
-    m, n, k = sizes
-    rows, vectors = (int(part) for part in str(config["tile"]).split("x"))
-    m_block, k_block, n_block = (int(config[f"{letter}_block"]) for letter in "mkn")
-    columns = vectors * lanes
-    item = 64 // lanes if device.vector_bytes == 64 else device.vector_bytes // lanes
-    waste = (-(-m // rows) * rows / m) * (-(-n // columns) * columns / n)
-    loads = 1.0 + 0.15 * (rows + vectors) / (rows * vectors)
-    latency = max(1.0, 10.0 / (rows * vectors))
-    packing = 4.0 / m + (6.0 * -(-n // n_block) / n if config["pack_a"] else 0.0)
-    accumulating = 0.05 * (-(-k // k_block) - 1) * 256 / k
-    b_panel, a_block = k_block * columns * item, m_block * k_block * item
-    l1, l2 = device.cache_bytes("L1") or 32768, device.cache_bytes("L2") or 1 << 20
-    spilled = 0.01 * max(0.0, b_panel / l1 - 1.0) + 0.05 * max(0.0, a_block / (0.6 * l2) - 1.0)
-    order = 0.0002 * int(config["unroll"])
-    return waste * loads * latency + packing + accumulating + spilled + order

@@ -4,6 +4,8 @@ Every schedule here is a register tile (`register_tile`) with loops around it. T
 the model; the ways to put loops around one (order, unrolled reduction, blocked reduction) are
 variants that the model cannot tell apart, ordered by experience. The two orders are interleaved, so
 that the first few schedules differ in what matters most.
+
+Where memory is the limit, the tile matters little: see `promising_streams`.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from dataclasses import dataclass
 
 from skipjack.core.nest import Nest
 from skipjack.solvers.loops.composing import long_variables
+from skipjack.solvers.loops.promising_streams import map_schedules, reduction_schedules
 from skipjack.solvers.loops.register_tile import Pivot, Tile, find_pivot, throughput, tiles
 from skipjack.solvers.loops.schedule import Loop, Mark, Schedule, normalize
 
@@ -42,41 +45,25 @@ class _Variant:
     """Whether those copies have accumulators of their own."""
 
 
-def promising_schedules(nest: Nest, lanes: int, registers: int) -> Iterator[Schedule]:
-    """Legal schedules, not necessarily distinct, in the order in which to try them."""
+def promising_schedules(
+    nest: Nest, lanes: int, registers: int, streaming: bool = False
+) -> Iterator[Schedule]:
+    """Schedules, not necessarily distinct or legal, in the order in which to try them.
+
+    With `streaming` those of a map that store past the caches come first.
+    """
     pivot = find_pivot(nest, lanes)
     if pivot is None:
         return
+    if not nest.reduction:
+        yield from map_schedules(nest, pivot, streaming)
+    elif len(nest.inputs) == 1:
+        yield from reduction_schedules(nest, pivot)
     ranked = _diverse(list(tiles(nest, pivot, registers)), nest, pivot)
     variants = _variants(nest, pivot)
     pairs = [(at, style) for at in range(len(ranked)) for style in range(len(variants))]
     for at, style in sorted(pairs, key=lambda pair: pair[0] + _VARIANT_WEIGHT * pair[1]):
-        schedule = _around(ranked[at], variants[style], nest, pivot)
-        yield schedule
-        if not nest.reduction:
-            yield from _half_vectors(schedule, nest, pivot)
-
-
-def _half_vectors(schedule: Schedule, nest: Nest, pivot: Pivot) -> Iterator[Schedule]:
-    """The same copies in vectors of half the size.
-
-    Where memory is the limit, some cores move data in narrower vectors faster: on a Zen 4 core
-    arrays of 4 MiB were added in 139 us by 256-bit vectors and in 165 us by 512-bit ones.
-    """
-    half = pivot.lanes // 2
-    steps = [loop.step for loop in schedule.loops if loop.variable == pivot.variable]
-    if not pivot.vectorized or half < 4 or len(steps) != 2:
-        return
-    copies = steps[0] // pivot.lanes
-    loops = []
-    for loop in schedule.loops:
-        if loop.variable == pivot.variable and loop.step > 1:
-            loops.append(Loop(loop.variable, copies * half))
-        elif loop.mark is Mark.VECTORIZE and copies > 1:
-            loops += [Loop(loop.variable, half, Mark.UNROLL), loop]
-        else:
-            loops.append(loop)
-    yield normalize(loops, nest)
+        yield _around(ranked[at], variants[style], nest, pivot)
 
 
 def _diverse(found: Sequence[Tile], nest: Nest, pivot: Pivot) -> list[Tile]:
@@ -110,8 +97,6 @@ def _variants(nest: Nest, pivot: Pivot) -> list[_Variant]:
         unrolls = list(dict.fromkeys((most, *unrolls)))
     found = [_Variant(order, copies) for copies in unrolls for order in orders]
     if not shared:
-        # Nothing is used twice, so that what counts is to read the input in its own order.
-        found += [_Variant(reductions + outputs, copies) for copies in unrolls]
         found += [_Variant(natural, copies, accumulate=True) for copies in unrolls if copies > 1]
     blocks = [block for block in _REDUCTION_BLOCKS if block < most]
     blocked = [_Variant(order, block=block) for block in blocks for order in orders]

@@ -8,68 +8,94 @@ rows out.
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import inf
 
-from skipjack.core.nest import Accumulator, Call, Load
-from skipjack.core.program import RowProgram, Statistic, replaced
-from skipjack.native.ir import Carried, IRWriter, VectorType, constant_mask, function
-from skipjack.solvers.loops.rows_plan import RowsPlan, kept_part
-from skipjack.solvers.loops.rows_values import Place, Row, RowValues
+from skipjack.core.nest import Accumulator
+from skipjack.core.program import RowProgram, Statistic
+from skipjack.native.ir import STREAM_METADATA, Carried, IRWriter, VectorType, function
+from skipjack.solvers.loops.rows_blocks import Blocks
+from skipjack.solvers.loops.rows_chunks import Chunks
+from skipjack.solvers.loops.rows_pieces import Pieces
+from skipjack.solvers.loops.rows_plan import OUTPUT, SCRATCH, RowsPlan
+from skipjack.solvers.loops.rows_sweep import Sweeps
+from skipjack.solvers.loops.rows_values import Row
 
-_STARTS = {"sum": 0.0, "max": -inf}
 _KERNEL = "void @kernel(ptr noalias readonly %slots)"
 _TASK = "void @task(ptr noalias readonly %slots, i64 %index, i64 %count)"
-
-_Step = Callable[[Place, list[Row], list[str]], list[str]]
-"""Code for one place; takes and gives what the sweep carries."""
+_LINE = 64
 
 
 def generate(program: RowProgram, plan: RowsPlan, dtype: str) -> str:
     """A module with ``void @kernel(ptr slots)``.
 
-    The slots are the program's arrays in order. Of a parallel plan a pool of threads and their
-    number follow.
+    The slots are the program's arrays in order, then scratch memory where `scratch_bytes` asks for
+    some. Of a parallel plan a pool of threads and their number follow.
     """
-    return _Generator(program, plan, VectorType(dtype, plan.lanes)).module()
+    return _writer(program, plan, dtype).module()
+
+
+def scratch_bytes(program: RowProgram, plan: RowsPlan, dtype: str) -> int:
+    """Memory that each thread needs for itself."""
+    return _writer(program, plan, dtype).scratch
+
+
+def _writer(program: RowProgram, plan: RowsPlan, dtype: str) -> _Generator | Pieces:
+    kind = Pieces if plan.pieces else _Generator
+    return kind(program, plan, VectorType(dtype, plan.lanes))
 
 
 class _Generator:
     def __init__(self, program: RowProgram, plan: RowsPlan, vector: VectorType) -> None:
         self.program, self.plan, self.vector = program, plan, vector
-        self.views = (*program.inputs, program.output)
-        self.w = IRWriter()
-        self.values = RowValues(self.w, self.views, vector)
-        self.kept = kept_part(program) if plan.keep else None
-        self.streaming = False
-        self.bytes = vector.item_bytes * vector.lanes
+        self.sweeps = Sweeps(program, plan, vector)
+        self.w, self.values = self.sweeps.w, self.sweeps.values
+        self.blocks = Blocks(self.sweeps) if plan.block else None
+        vectors = -(-program.columns // vector.lanes) + plan.aligned
+        self.kept_row = -(-vectors * self.sweeps.bytes // _LINE) * _LINE
+        scratch = self.kept_row * plan.rows if plan.keep == SCRATCH else 0
+        self.chunks = Chunks(self.sweeps) if plan.chunk else None
+        self.maxima_at = scratch
+        if self.chunks:
+            scratch += self.chunks.count * self.sweeps.bytes
+        if self.blocks:
+            scratch = self.blocks.record.size * plan.block
+        # Threads do not share a line, nor the neighbour that is fetched with it.
+        self.scratch = -(-scratch // (2 * _LINE)) * 2 * _LINE
+        self.scratch_at = ""
 
     # the module
 
     def module(self) -> str:
         w, item = self.w, self.vector.item_bytes
-        arrays = {
-            name: w.value(f"load ptr, ptr {w.advance('%slots', 8 * slot)}, align 8")
-            for slot, name in enumerate(self.program.arrays)
-        }
-        bases = [w.advance(arrays[view.tensor.name], view.offset * item) for view in self.views]
+        names = self.program.arrays
+        arrays = {name: self._slot(slot) for slot, name in enumerate(names)}
+        views = self.program.views
+        bases = [w.advance(arrays[view.tensor.name], view.offset * item) for view in views]
+        if self.scratch:
+            self.scratch_at = self._slot(len(names))
+            if self.plan.parallel:
+                own = w.value(f"mul i64 %index, {self.scratch}")
+                self.scratch_at = w.advance(self.scratch_at, own)
         if self.plan.streaming:
-            address = w.value(f"ptrtoint ptr {bases[-1]} to i64")
-            odd = w.value(f"and i64 {address}, {self.bytes - 1}")
+            address = w.value(f"ptrtoint ptr {bases[self.sweeps.out]} to i64")
+            odd = w.value(f"and i64 {address}, {self.sweeps.odd_bytes}")
             w.when(w.value(f"icmp eq i64 {odd}, 0"), lambda: self._streamed(bases))
             w.when(w.value(f"icmp ne i64 {odd}, 0"), lambda: self._all(bases))
         else:
             self._all(bases)
         w.emit("ret void")
-        bits = max(128, 8 * self.bytes)
+        bits = max(128, 8 * self.sweeps.bytes)
         if self.plan.parallel:
             text = function(w, _TASK, bits, linkage="internal") + self._launch(bits)
         else:
             text = function(w, _KERNEL, bits)
-        return "\n".join([*sorted(w.declarations), text, "!0 = !{i32 1}\n"])
+        return "\n".join([*sorted(w.declarations), text, STREAM_METADATA])
+
+    def _slot(self, number: int) -> str:
+        return self.w.value(f"load ptr, ptr {self.w.advance('%slots', 8 * number)}, align 8")
 
     def _launch(self, bits: int) -> str:
         """The entry that hands the task to the pool."""
-        w, after = IRWriter(), len(self.program.arrays)
+        w, after = IRWriter(), len(self.program.arrays) + bool(self.scratch)
         pool = w.value(f"load ptr, ptr {w.advance('%slots', 8 * after)}, align 8")
         count = w.value(f"load i64, ptr {w.advance('%slots', 8 * (after + 1))}, align 8")
         w.emit(f"call void {pool}(ptr @task, ptr %slots, i64 {count})")
@@ -77,27 +103,28 @@ class _Generator:
         return function(w, _KERNEL, bits)
 
     def _streamed(self, bases: list[str]) -> None:
-        self.streaming = True
+        self.sweeps.streaming = True
         self._all(bases)
-        self.streaming = False
+        self.sweeps.streaming = False
         # Streamed stores are not ordered by themselves: whoever is told next must see them.
         self.w.emit("fence seq_cst")
 
     # loops over groups
 
     def _all(self, bases: list[str]) -> None:
-        """All groups, or the share of this thread."""
-        w, rows = self.w, self.plan.rows
-        full, rest = divmod(self.program.groups, rows)
-        moves = [view.group * self.vector.item_bytes for view in self.views]
+        """All groups, or the share of this thread; so many at a time, then those left over."""
+        w, together = self.w, self.plan.block or self.plan.rows
+        full, rest = divmod(self.program.groups, together)
+        moves = [view.group * self.vector.item_bytes for view in self.program.views]
+        some: Callable[[list[str], int], None] = self._block if self.blocks else self._rows
 
         def body(_: str, pointers: list[str]) -> list[str]:
-            self._groups(pointers, moves, rows)
-            return [w.advance(p, move * rows) for p, move in zip(pointers, moves, strict=True)]
+            some(pointers, together)
+            return [w.advance(p, move * together) for p, move in zip(pointers, moves, strict=True)]
 
         def remaining() -> None:
             ends = zip(bases, moves, strict=True)
-            self._groups([w.advance(p, move * rows * full) for p, move in ends], moves, rest)
+            some([w.advance(p, move * together * full) for p, move in ends], rest)
 
         if not self.plan.parallel:
             if full:
@@ -108,7 +135,7 @@ class _Generator:
         first, following = self._share("%index", full), w.value("add i64 %index, 1")
         rounds = w.value(f"sub i64 {self._share(following, full)}, {first}")
         starts = [
-            w.advance(base, w.value(f"mul i64 {first}, {move * rows}") if move else 0)
+            w.advance(base, w.value(f"mul i64 {first}, {move * together}") if move else 0)
             for base, move in zip(bases, moves, strict=True)
         ]
         w.loop_or_skip(rounds, [("ptr", start) for start in starts], body)
@@ -120,160 +147,49 @@ class _Generator:
         product = self.w.value(f"mul i64 {index}, {total}")
         return self.w.value(f"udiv i64 {product}, %count")
 
-    def _groups(self, pointers: list[str], moves: list[int], count: int) -> None:
+    def _block(self, pointers: list[str], count: int) -> None:
+        assert self.blocks is not None
+        self.blocks.block(pointers, self.scratch_at, count)
+
+    def _rows(self, pointers: list[str], count: int) -> None:
+        """Some groups from first pass to last, their accumulators in registers."""
+        moves = [view.group * self.vector.item_bytes for view in self.program.views]
+        if self.plan.keep == SCRATCH:
+            pointers, moves = [*pointers, self.scratch_at], [*moves, self.kept_row]
         pairs = list(zip(pointers, moves, strict=True))
         rows = [
             Row(number, [self.w.advance(p, move * number) for p, move in pairs])
             for number in range(count)
         ]
-        for statistics in self.program.passes():
-            self._collect(rows, statistics)
-        self._write(rows)
+        if self.chunks:
+            self.chunks.row(rows[0], self.w.advance(self.scratch_at, self.maxima_at))
+            return
+        for number, statistics in enumerate(self.program.passes()):
+            self._collect(rows, statistics, first=number == 0)
+        for row in rows:
+            self.sweeps.finish(row)
+            self.values.hoist(row, self.sweeps.body)
+        self.sweeps.segments(rows, [], self.sweeps.write)
 
-    # passes
-
-    def _collect(self, rows: list[Row], statistics: tuple[Statistic, ...]) -> None:
+    def _collect(self, rows: list[Row], statistics: tuple[Statistic, ...], *, first: bool) -> None:
         """Sweep once for some statistics; each row knows them afterwards."""
-        copies = self.plan.copies
-        keys = [
-            (row.number, statistic.name, copy)
-            for row in rows
-            for statistic in statistics
-            for copy in range(copies)
-        ]
+        reducing = self.sweeps.reducing
         starts: Carried = []
         for row in rows:
             for statistic in statistics:
                 self.values.hoist(row, statistic.body)
-                start = self.vector.constant(_STARTS[statistic.reduction])
-                starts += [(self.vector.text, start)] * copies
-
-        def add(place: Place, here: list[Row], state: list[str]) -> list[str]:
-            sums = dict(zip(keys, state, strict=True))
-            for row in here:
-                for statistic in statistics:
-                    key = (row.number, statistic.name, place.copy)
-                    sums[key] = self._reduced(place, row, statistic, sums[key])
-            return list(sums.values())
-
-        sums = dict(zip(keys, self._sweep(rows, starts, add), strict=True))
+                start = reducing.start(statistic.reduction)
+                starts += [(self.vector.text, start)] * self.plan.copies
+        # The output's lines are fetched while there is only reading to do.
+        fetch = self.plan.ahead and first and not self.sweeps.streaming and self.plan.keep != OUTPUT
+        ends = self.sweeps.segments(rows, starts, self.sweeps.adding(statistics, rows, fetch))
+        sums = dict(zip(self.sweeps.accumulators(statistics, rows), ends, strict=True))
         for row in rows:
             for statistic in statistics:
-                own = [sums[row.number, statistic.name, copy] for copy in range(copies)]
-                known = {**row.known, Accumulator(): self._total(statistic.reduction, own)}
+                copies = range(self.plan.copies)
+                own = [sums[row.number, statistic.name, copy] for copy in copies]
+                together = reducing.together(statistic.reduction, own)
+                total = reducing.total(statistic.reduction, together)
+                known = {**row.known, Accumulator(): total}
                 value = self.values.once(row, statistic.epilogue, known)
                 row.known[Accumulator(statistic.name)] = value
-
-    def _reduced(self, place: Place, row: Row, statistic: Statistic, before: str) -> str:
-        """An accumulator after one more vector."""
-        body, text = statistic.body, self.vector.text
-        if statistic.reduction == "max":
-            after = self._larger(self.values.value(place, row, body), before)
-        elif isinstance(body, Call) and body.function in ("mul", "square") and body != self.kept:
-            factors = [self.values.value(place, row, part) for part in body.arguments]
-            after = self.w.call(self.vector, "fmuladd", [factors[0], factors[-1], before])
-        else:
-            value = self.values.value(place, row, body)
-            after = self.w.value(f"fadd {text} {before}, {value}")
-            if body == self.kept:
-                self._store(place, row, value)
-        if place.mask is None:
-            return after
-        lanes = f"<{self.vector.lanes} x i1>"
-        return self.w.value(f"select {lanes} {place.mask}, {text} {after}, {text} {before}")
-
-    def _write(self, rows: list[Row]) -> None:
-        """The last sweep."""
-        body = self.program.body
-        if self.kept is not None:
-            body = replaced(body, self.kept, Load(len(self.program.inputs)))
-        for row in rows:
-            self.values.hoist(row, body)
-
-        def write(place: Place, here: list[Row], state: list[str]) -> list[str]:
-            values = [self.values.value(place, row, body) for row in here]
-            for row, value in zip(here, values, strict=True):
-                self._store(place, row, value)
-            return state
-
-        self._sweep(rows, [], write)
-
-    def _store(self, place: Place, row: Row, value: str) -> None:
-        at = self.values.address(place, row, len(self.views) - 1)
-        if self.streaming:
-            place_text = f"ptr {at}, align {self.bytes}, !nontemporal !0"
-            self.w.emit(f"store {self.vector.text} {value}, {place_text}")
-        else:
-            self.w.store(self.vector, value, at, place.mask)
-
-    # sweeps
-
-    def _sweep(self, rows: list[Row], carried: Carried, do: _Step) -> list[str]:
-        """All segments and columns of some rows; gives what was carried, at the end."""
-        moves = [view.segment * self.vector.item_bytes for view in self.views]
-        kinds = [kind for kind, _ in carried]
-        moving = [(row.number, view) for row in rows for view, move in enumerate(moves) if move]
-
-        def segment(_: str, values: list[str]) -> list[str]:
-            here = [Row(row.number, list(row.pointers), row.known, row.splats) for row in rows]
-            pointers, state = values[: len(moving)], values[len(moving) :]
-            for (number, view), pointer in zip(moving, pointers, strict=True):
-                here[number].pointers[view] = pointer
-            after = self._columns(here, list(zip(kinds, state, strict=True)), do)
-            ends = zip(pointers, moving, strict=True)
-            return [*(self.w.advance(p, moves[view]) for p, (_, view) in ends), *after]
-
-        starts = [("ptr", rows[number].pointers[view]) for number, view in moving]
-        return self.w.loop(self.program.segments, [*starts, *carried], segment)[len(moving) :]
-
-    def _columns(self, rows: list[Row], carried: Carried, do: _Step) -> list[str]:
-        lanes, copies = self.vector.lanes, self.plan.copies
-        rounds, rest = divmod(self.program.columns, lanes * copies)
-        width = copies * self.bytes
-        values = [value for _, value in carried]
-
-        def round_(_: str, inside: list[str]) -> list[str]:
-            offset, *state = inside
-            for copy in range(copies):
-                state = do(Place(offset, copy, None), rows, state)
-            return [self.w.value(f"add nuw nsw i64 {offset}, {width}"), *state]
-
-        if rounds:
-            values = self.w.loop(rounds, [("i64", "0"), *carried], round_)[1:]
-        for copy in range(-(-rest // lanes)):
-            mask = constant_mask(lanes, min(lanes, rest - copy * lanes))
-            values = do(Place(rounds * width, copy, mask), rows, values)
-        return values
-
-    # the arithmetic of reductions
-
-    def _larger(self, value: str, than: str) -> str:
-        """The larger one, the second where the first is NaN: a single instruction on x86."""
-        text, lanes = self.vector.text, self.vector.lanes
-        more = self.w.value(f"fcmp ogt {text} {value}, {than}")
-        truth = "i1" if lanes == 1 else f"<{lanes} x i1>"
-        return self.w.value(f"select {truth} {more}, {text} {value}, {text} {than}")
-
-    def _combined(self, reduction: str, left: str, right: str) -> str:
-        if reduction == "max":
-            return self._larger(left, right)
-        return self.w.value(f"fadd {self.vector.text} {left}, {right}")
-
-    def _total(self, reduction: str, values: list[str]) -> str:
-        """One number from accumulators: pairwise, then across the lanes."""
-        kind = self.vector
-        while len(values) > 1:
-            pairs = zip(values[::2], values[1::2], strict=False)
-            odd = values[len(values) & ~1 :]
-            values = [self._combined(reduction, *pair) for pair in pairs] + odd
-        if kind.lanes == 1:
-            return values[0]
-        # Accumulators of a maximum are never NaN: they take only what is larger.
-        step, flag = ("fadd", "reassoc") if reduction == "sum" else ("fmax", "nnan")
-        name = f"@llvm.vector.reduce.{step}.{kind.suffix}"
-        start = [(kind.scalar, self.values.scalar.constant(-0.0))] if reduction == "sum" else []
-        given = [*start, (kind.text, values[0])]
-        types = ", ".join(type_ for type_, _ in given)
-        self.w.declarations.add(f"declare {kind.scalar} {name}({types})")
-        arguments = ", ".join(f"{type_} {value}" for type_, value in given)
-        return self.w.value(f"call {flag} {kind.scalar} {name}({arguments})")

@@ -13,23 +13,40 @@ from skipjack.core.program import RowProgram
 from skipjack.native import llvm
 from skipjack.native.cpu import registers_of, target_of
 from skipjack.native.ir import ITEM_BYTES
-from skipjack.native.slots import parallel_slot
+from skipjack.native.slots import parallel_slot, workspace_slot
 from skipjack.operations import bytes_moved, get
 from skipjack.solvers.loops.nest_solver import compile_source
-from skipjack.solvers.loops.rows_code import generate
-from skipjack.solvers.loops.rows_plan import RowsPlan, can_stream, fitted, kept_part, lanes_for
+from skipjack.solvers.loops.rows_code import generate, scratch_bytes
+from skipjack.solvers.loops.rows_estimate import Surroundings, estimate
+from skipjack.solvers.loops.rows_plan import (
+    AGAIN,
+    OUTPUT,
+    SCRATCH,
+    RowsPlan,
+    can_align,
+    can_block,
+    can_divide,
+    can_stream,
+    fitted,
+    kept_part,
+    lanes_for,
+)
 from skipjack.solvers.solver import Blob, Slot, Source
 
 _COPIES = (1, 2, 4, 8)
 _ROWS = (1, 2, 4)
-_PAGE = 4096
+_BLOCKS = (4, 16, 64)
+_SHARE = 1 << 13
+"""Bytes for each thread that are worth telling it about."""
+_FEW = 4
+"""Groups for each thread, below which one of them may wait long for the others."""
 
 
 class RowsSolver:
     """Sizes are constants in the code, as in `NestSolver`."""
 
     name = "rows"
-    version = 1
+    version = 2
 
     def refuses(self, problem: Problem, device: Device) -> str:
         """CPUs only, and what is a row program."""
@@ -48,6 +65,8 @@ class RowsSolver:
         copies = tuple(number for number in _COPIES if number == 1 or number <= vectors)
         rows = tuple(number for number in _ROWS if number <= program.groups)
         threads = min(device.units, program.groups)
+        shares = _shares(problem, program, device)
+        around = Surroundings.of(device, item, bytes_moved(problem))
         sums = max((len(sweep) for sweep in program.passes()), default=1)
         return ParameterSpace(
             [
@@ -55,17 +74,29 @@ class RowsSolver:
                 Parameter("vector_bytes", widths),
                 Parameter("copies", copies),
                 Parameter("rows", rows),
-                Parameter("keep", (True, False) if kept_part(program) else (False,)),
+                Parameter("keep", _keeping(problem, program, device)),
                 Parameter("streaming", _streaming(problem, program, device)),
-                Parameter("parallel", (False, True) if threads > 1 else (False,)),
+                Parameter(
+                    "aligned", (False, True) if _can_align(problem, program, device) else (False,)
+                ),
+                Parameter("ahead", (False, True) if _beyond_second(problem, device) else (False,)),
+                Parameter("block", _blocks(program, device.units)),
+                Parameter("parallel", (False, True) if shares or threads > 1 else (False,)),
+                Parameter("pieces", (False, True) if shares else (False,)),
             ],
             [
                 f"copies * rows * {sums} <= {registers_of(device)}",
-                "not (keep and streaming)",
-                f"not parallel or rows * {threads} <= {program.groups}",
+                f"keep == '{AGAIN}' or streaming == (keep == '{SCRATCH}')",
+                f"not streaming or aligned or {can_stream(program, widths[0] // item)}",
+                f"not aligned or rows == 1 or {program.segments > 1}",
+                "block == 0 or (rows == 1 and not ahead)",
+                f"not parallel or pieces or max(rows, block, 1) * {threads} <= {program.groups}",
+                "not pieces or (parallel and rows == 1 and block == 0 and not ahead)",
             ],
-            order=lambda config: _estimate(
-                programs[str(config["program"])], _plan(config, programs, problem), item
+            order=lambda config: estimate(
+                programs[str(config["program"])],
+                _plan(config, programs, problem, device.units),
+                around,
             ),
         )
 
@@ -77,7 +108,7 @@ class RowsSolver:
         """IR text of the program under these settings."""
         programs = _programs(problem)
         program = programs[str(config["program"])]
-        text = generate(program, _plan(config, programs, problem), problem.dtype)
+        text = generate(program, _plan(config, programs, problem, device.units), problem.dtype)
         return Source(text, target_of(device), self.compiler())
 
     def compile(self, source: Source) -> Blob:
@@ -85,8 +116,15 @@ class RowsSolver:
         return compile_source(source)
 
     def slots(self, problem: Problem, device: Device, config: Config) -> Sequence[Slot]:
-        """Pointers, and the pool where threads share the rows out."""
-        slots: list[Slot] = [*_programs(problem)[str(config["program"])].arrays]
+        """Pointers, scratch memory, and the pool where threads share the rows out."""
+        programs = _programs(problem)
+        program = programs[str(config["program"])]
+        slots: list[Slot] = [*program.arrays]
+        scratch = scratch_bytes(
+            program, _plan(config, programs, problem, device.units), problem.dtype
+        )
+        if scratch:
+            slots.append(workspace_slot(scratch * (device.units if config["parallel"] else 1)))
         if config["parallel"]:
             slots += [parallel_slot(device.units), device.units]
         return slots
@@ -98,16 +136,52 @@ def _programs(problem: Problem) -> Mapping[str, RowProgram]:
     return operation.programs(problem)
 
 
-def _plan(config: Config, programs: Mapping[str, RowProgram], problem: Problem) -> RowsPlan:
+def _plan(
+    config: Config, programs: Mapping[str, RowProgram], problem: Problem, units: int
+) -> RowsPlan:
     plan = RowsPlan(
         lanes=int(config["vector_bytes"]) // ITEM_BYTES[problem.dtype],
         copies=int(config["copies"]),
         rows=int(config["rows"]),
-        keep=bool(config["keep"]),
+        keep=str(config["keep"]),
         streaming=bool(config["streaming"]),
         parallel=bool(config["parallel"]),
+        ahead=bool(config["ahead"]),
+        block=int(config["block"]),
+        aligned=bool(config["aligned"]),
+        pieces=units if config["pieces"] else 0,
     )
     return fitted(plan, programs[str(config["program"])])
+
+
+def _keeping(problem: Problem, program: RowProgram, device: Device) -> tuple[str, ...]:
+    """Scratch memory is worth a try where the output need not pass through the caches."""
+    if kept_part(program) is None:
+        return (AGAIN,)
+    scratch = _streaming(problem, program, device) != (False,) and program.segments == 1
+    return (OUTPUT, SCRATCH, AGAIN) if scratch else (OUTPUT, AGAIN)
+
+
+def _shares(problem: Problem, program: RowProgram, device: Device) -> bool:
+    """Whether groups may have to be shared: few for each thread, and long enough for that."""
+    few = program.groups < _FEW * device.units and bytes_moved(problem) >= _SHARE * device.units
+    lanes = lanes_for(program.columns, device.vector_bytes // ITEM_BYTES[problem.dtype])
+    return device.units > 1 and few and can_divide(program, device.units, lanes)
+
+
+def _beyond_second(problem: Problem, device: Device) -> bool:
+    """Whether the arrays fill more than the second cache, so that fetching ahead may help."""
+    sizes = [size for _, size in device.caches[:2]]
+    return bytes_moved(problem) > max(sizes, default=0)
+
+
+def _blocks(program: RowProgram, threads: int) -> tuple[int, ...]:
+    """Some, and all groups, or all of a thread."""
+    if not can_block(program):
+        return (0,)
+    share = max(1, program.groups // threads)
+    sizes = {min(size, program.groups) for size in (*_BLOCKS, share, program.groups)}
+    return (0, *sorted(sizes))
 
 
 def _streaming(problem: Problem, program: RowProgram, device: Device) -> tuple[bool, ...]:
@@ -115,18 +189,9 @@ def _streaming(problem: Problem, program: RowProgram, device: Device) -> tuple[b
     last = max((size for _, size in device.caches), default=0)
     lanes = lanes_for(program.columns, device.vector_bytes // ITEM_BYTES[problem.dtype])
     large = bytes_moved(problem) > last // 2
-    return (False, True) if large and can_stream(program, lanes) else (False,)
+    possible = can_stream(program, lanes) or can_align(program, lanes)
+    return (False, True) if large and possible else (False,)
 
 
-def _estimate(program: RowProgram, plan: RowsPlan, item_bytes: int) -> float:
-    """Relative time for an element, by arithmetic alone."""
-    vectors = -(-program.columns // plan.lanes) / program.columns
-    sweeps = len(program.passes()) + 1
-    work = vectors * (sweeps + (plan.keep < bool(kept_part(program))))
-    # Additions into one accumulator wait for each other; so does what ends a sweep of a row.
-    waiting = vectors * sweeps * max(0.0, 4.0 / (plan.copies * plan.rows) - 1.0)
-    ends = 20.0 * sweeps / (program.columns * program.segments) / plan.rows
-    # Rows side by side need more registers, and at multiples of a page share their place in L1.
-    same_place = program.output.group * item_bytes % _PAGE == 0
-    beside = vectors * (plan.rows - 1) * (0.5 if same_place else 0.05)
-    return work + waiting + ends + beside - vectors * (0.1 * plan.streaming + plan.parallel)
+def _can_align(problem: Problem, program: RowProgram, device: Device) -> bool:
+    return can_align(program, device.vector_bytes // ITEM_BYTES[problem.dtype])

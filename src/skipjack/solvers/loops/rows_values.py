@@ -8,6 +8,7 @@ from typing import TypeGuard
 from skipjack.core.nest import Accumulator, Call, Constant, Load, Scalar
 from skipjack.core.program import View
 from skipjack.native.ir import IRWriter, VectorType
+from skipjack.solvers.loops.exp_nonpositive import exp_nonpositive
 from skipjack.solvers.loops.scalar import step
 
 
@@ -17,7 +18,7 @@ class Row:
 
     number: int
     pointers: list[str]
-    """For each view; the output's last."""
+    """For each view of the program, and for what is kept."""
     known: dict[Scalar, str] = field(default_factory=dict)
     """Scalars of the group: statistics, and loads of what belongs to it."""
     splats: dict[Scalar, str] = field(default_factory=dict)
@@ -40,8 +41,15 @@ class Place:
 class RowValues:
     """Writes the code of trees."""
 
-    def __init__(self, writer: IRWriter, views: tuple[View, ...], vector: VectorType) -> None:
+    def __init__(
+        self,
+        writer: IRWriter,
+        views: tuple[View, ...],
+        vector: VectorType,
+        nonpositive: frozenset[Scalar] = frozenset(),
+    ) -> None:
         self.w, self.views, self.vector = writer, views, vector
+        self._nonpositive = nonpositive
         self.scalar = VectorType(vector.dtype, 1)
 
     def address(self, place: Place, row: Row, view: int) -> str:
@@ -60,16 +68,18 @@ class RowValues:
                 return self.vector.constant(value)
             case Accumulator(name):
                 raise ValueError(f"statistic {name!r} was not collected")
-            case Call(name, arguments):
+            case Call(_, arguments):
                 key = (row.number, scalar)
                 if key not in place.values:
-                    place.values[key] = self._fused(place, row, scalar) or step(
-                        self.w,
-                        self.vector,
-                        name,
-                        [self.value(place, row, part) for part in arguments],
+                    place.values[key] = self._fused(place, row, scalar) or self._step(
+                        scalar, [self.value(place, row, part) for part in arguments]
                     )
                 return place.values[key]
+
+    def _step(self, call: Call, arguments: list[str]) -> str:
+        if call in self._nonpositive:
+            return exp_nonpositive(self.w, self.vector, arguments[0])
+        return step(self.w, self.vector, call.function, arguments)
 
     def _loaded(self, place: Place, row: Row, operand: int) -> str:
         pointer, column = row.pointers[operand], self.views[operand].column
@@ -106,15 +116,21 @@ class RowValues:
 
     def hoist(self, row: Row, scalar: Scalar) -> None:
         """Work out the largest parts of a tree that do not change along the row."""
-        if isinstance(scalar, Constant) or scalar in row.splats:
-            return
+        for part in self.fixed_parts(scalar):
+            if part not in row.splats:
+                value = self.once(row, part, row.known)
+                lanes = self.vector.lanes
+                row.splats[part] = value if lanes == 1 else self.w.splat(self.vector, value)
+
+    def fixed_parts(self, scalar: Scalar) -> list[Scalar]:
+        """The largest parts of a tree that do not change along a row, constants left out."""
+        if isinstance(scalar, Constant):
+            return []
         if self._of_group(scalar):
-            value = self.once(row, scalar, row.known)
-            lanes = self.vector.lanes
-            row.splats[scalar] = value if lanes == 1 else self.w.splat(self.vector, value)
-        elif isinstance(scalar, Call):
-            for argument in scalar.arguments:
-                self.hoist(row, argument)
+            return [scalar]
+        arguments = scalar.arguments if isinstance(scalar, Call) else ()
+        found = (part for argument in arguments for part in self.fixed_parts(argument))
+        return list(dict.fromkeys(found))
 
     def _of_group(self, scalar: Scalar) -> bool:
         match scalar:

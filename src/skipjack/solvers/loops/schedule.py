@@ -12,6 +12,18 @@ stride is shorter, and the inner loops on that variable cover just what is left.
 From outside in, a legal schedule has parallel loops, plain loops, and a marked suffix (unrolled,
 vectorised, accumulating) that becomes straight-line code. Legal schedules are in normal form, and
 text and schedule map one to one.
+
+====  ==================================================================================
+mark  the loop
+====  ==================================================================================
+`p`   is shared out to threads. Several such loops, each on another variable, are shared
+      out together. A loop that reduces can be parallel where it is the only one: every
+      thread has a partial result, and these are combined at the end
+`u`   is unrolled
+`a`   is unrolled, and each copy of a reduction has an accumulator of its own
+`v`   lies in vectors
+`s`   lies in vectors that are stored past the caches
+====  ==================================================================================
 """
 
 from __future__ import annotations
@@ -20,8 +32,10 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from math import prod
 
-from skipjack.core.nest import Nest
+from skipjack.core.nest import Access, Load, Nest
+from skipjack.core.program import parts
 from skipjack.errors import ScheduleError
 
 
@@ -33,16 +47,22 @@ class Mark(StrEnum):
     UNROLL = "u"
     ACCUMULATE = "a"  # unrolled, each copy with an accumulator of its own
     PARALLEL = "p"
+    STREAM = "s"  # vectorised, and stored past the caches
 
     @property
     def in_suffix(self) -> bool:
         """Whether loops so marked become straight-line code at the bottom of the nest."""
-        return self in (Mark.VECTORIZE, Mark.UNROLL, Mark.ACCUMULATE)
+        return self not in (Mark.NONE, Mark.PARALLEL)
+
+    @property
+    def in_vectors(self) -> bool:
+        """Whether the elements of loops so marked lie in vectors."""
+        return self in (Mark.VECTORIZE, Mark.STREAM)
 
 
 MAX_STEP = 10**18 - 1
 _VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-_WORD = re.compile(r"([A-Za-z_]\w*)(?::([1-9]\d{0,17}))?(?:/([vuap]))?", re.ASCII)
+_WORD = re.compile(r"([A-Za-z_]\w*)(?::([1-9]\d{0,17}))?(?:/([vuaps]))?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +115,11 @@ class Schedule:
             start -= 1
         return start
 
+    @property
+    def vectorized(self) -> Loop | None:
+        """The loop that lies in vectors, if there is one."""
+        return next((loop for loop in self.loops if loop.mark.in_vectors), None)
+
     def __str__(self) -> str:
         return self.text()
 
@@ -104,7 +129,7 @@ def _parse_loop(word: str) -> Loop:
     if not match:
         raise ScheduleError(
             f"{word!r} is not a loop of a schedule; write variable[:step][/mark] with a mark of "
-            "v, u, a or p, and one space between loops, as in 'm:4 n:64 k m/u n/v'"
+            "v, s, u, a or p, and one space between loops, as in 'm:4 n:64 k m/u n/v'"
         )
     if match[2] == "1":
         raise ScheduleError(f"{word!r} in a schedule: a step of 1 is left out")
@@ -154,6 +179,21 @@ def can_vectorize(variable: str, nest: Nest) -> bool:
     if variable in nest.reduction_loops:
         return 1 in strides
     return nest.output.stride(variable) == 1
+
+
+def carrying_start(schedule: Schedule, nest: Nest) -> int:
+    """Position of the first of the reduction loops that stand directly above the marked suffix.
+
+    They carry the accumulators in registers. A reduction loop further out, or shared out to
+    threads, begins with what the rounds before it have written.
+    """
+    start = schedule.suffix_start
+    reduced = nest.reduction_loops
+    while start and schedule.loops[start - 1].variable in reduced:
+        if schedule.loops[start - 1].mark is Mark.PARALLEL:
+            break
+        start -= 1
+    return start
 
 
 def check(schedule: Schedule, nest: Nest) -> None:
@@ -208,12 +248,14 @@ def _order_fault(schedule: Schedule) -> str:
 def _mark_fault(schedule: Schedule, nest: Nest) -> str:
     reduced = nest.reduction_loops if any(loop.mark for loop in schedule.loops) else ()
     vectorized = ""
-    for loop in schedule.loops:
+    for at, loop in enumerate(schedule.loops):
         if loop.mark is Mark.PARALLEL and loop.variable in reduced:
-            return f"loop {loop.text()} reduces and cannot be parallel"
+            fault = _partial_fault(schedule, nest, at)
+            if fault:
+                return f"loop {loop.text()} reduces and cannot be parallel: {fault}"
         if loop.mark is Mark.ACCUMULATE and loop.variable not in reduced:
             return f"loop {loop.text()} does not reduce, so it has nothing to accumulate"
-        if loop.mark is not Mark.VECTORIZE:
+        if not loop.mark.in_vectors:
             continue
         if vectorized:
             return f"loops {vectorized} and {loop.text()} are both vectorised"
@@ -222,4 +264,35 @@ def _mark_fault(schedule: Schedule, nest: Nest) -> str:
             return f"vectorised loop {loop.text()} must have a step of 1"
         if not can_vectorize(loop.variable, nest):
             return f"variable {loop.variable} cannot be vectorised: an access strides along it"
+        if loop.mark is Mark.STREAM:
+            fault = _stream_fault(schedule, nest, loop)
+            if fault:
+                return f"loop {loop.text()} cannot be stored past the caches: {fault}"
     return ""
+
+
+def _partial_fault(schedule: Schedule, nest: Nest, position: int) -> str:
+    """Why threads cannot have partial results."""
+    if position or any(loop.mark is Mark.PARALLEL for loop in schedule.loops[1:]):
+        return "it is not the only parallel loop"
+    if not _is_complete(nest.output, nest):
+        return "it leaves parts of the output alone"
+    if any(isinstance(part, Load) for part in parts(nest.epilogue)):
+        return "what follows the reduction reads arrays"
+    return ""
+
+
+def _is_complete(output: Access, nest: Nest) -> bool:
+    """Whether the loops that remain reach all of the output; then they reach each element once."""
+    reduced = nest.reduction_loops
+    return prod(size for name, size in nest.loops if name not in reduced) == output.tensor.size
+
+
+def _stream_fault(schedule: Schedule, nest: Nest, loop: Loop) -> str:
+    """Why the output should not leave the caches."""
+    reduced = nest.reduction_loops
+    if loop.variable in reduced:
+        return "it reduces"
+    outer = schedule.loops[: carrying_start(schedule, nest)]
+    again = next((each for each in outer if each.variable in reduced), None)
+    return f"loop {again.text()} reads the output again" if again else ""

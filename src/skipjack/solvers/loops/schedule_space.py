@@ -22,12 +22,19 @@ from skipjack.solvers.loops.composing import (
     long_variables,
     random_schedule,
     vector_variables,
-    with_parallel_top,
 )
-from skipjack.solvers.loops.footprint import Limits, accumulator_vectors, unrolled_copies
+from skipjack.solvers.loops.footprint import (
+    Limits,
+    accumulator_vectors,
+    is_streaming,
+    touched_elements,
+    unrolled_copies,
+    with_streaming,
+)
 from skipjack.solvers.loops.promising import promising_schedules
 from skipjack.solvers.loops.schedule import Loop, Mark, Schedule, normalize, ranges
 from skipjack.solvers.loops.schedule_steps import STEPS
+from skipjack.solvers.loops.threads_plan import shared_out
 
 _MARK_CODES = {
     Mark.NONE: 0.0,
@@ -35,7 +42,10 @@ _MARK_CODES = {
     Mark.UNROLL: 2.0,
     Mark.ACCUMULATE: 3.0,
     Mark.VECTORIZE: 4.0,
+    Mark.STREAM: 5.0,
 }
+_LITTLE = 1 << 16
+"""Elements up to which waking other threads may take longer than the work."""
 _LOOPS_PER_VARIABLE = 3
 _FEATURES_PER_LOOP = 5
 
@@ -43,7 +53,8 @@ _FEATURES_PER_LOOP = 5
 class ScheduleSpace:
     """Legal schedules of a nest within a machine's limits: `Space`, `Recombining`, `Promising`.
 
-    A parallel loop is legal whatever the number of threads, but with one thread none is proposed.
+    Some are legal everywhere, but proposed only where they can pay: parallel loops to several
+    threads, stores past the caches where `cache_elements` do not hold all arrays.
     """
 
     def __init__(
@@ -53,6 +64,7 @@ class ScheduleSpace:
         registers: int = 32,
         max_unrolled: int = 512,
         threads: int = 1,
+        cache_elements: int = 0,
     ) -> None:
         if min(lanes, registers, max_unrolled, threads) < 1:
             raise SpaceError(
@@ -62,6 +74,7 @@ class ScheduleSpace:
         self.nest = nest
         self.limits = Limits(lanes, registers, max_unrolled)
         self.threads = threads
+        self.streaming = 0 < cache_elements < touched_elements(nest)
 
     @staticmethod
     def config(schedule: Schedule) -> Config:
@@ -78,7 +91,7 @@ class ScheduleSpace:
 
     def digest(self) -> str:
         """Text that changes when the space does."""
-        parts = (self.nest, self.limits, self.threads)
+        parts = (self.nest, self.limits, self.threads, self.streaming)
         return hashlib.sha256(repr(parts).encode()).hexdigest()
 
     # Space
@@ -107,7 +120,10 @@ class ScheduleSpace:
         if schedule is None:
             return self.default()
         if self.threads > 1 and rng.random() < 0.75:
-            schedule = with_parallel_top(schedule, self.nest)
+            shared = list(shared_out(schedule, self.nest, self.threads))
+            schedule = shared[int(rng.integers(len(shared)))] if shared else schedule
+        if self.streaming and rng.random() < 0.5:
+            schedule = self._streamed(schedule)
         return self.config(schedule)
 
     def neighbours(self, config: Config) -> list[Config]:
@@ -162,15 +178,14 @@ class ScheduleSpace:
     # Promising
 
     def promising(self, count: int) -> list[Config]:
-        """Register tiles in the order of a simple model, diverse ones first; then the default."""
+        """In the order of a model and of experience, diverse ones first; then the default."""
         found: dict[Config, None] = {}
         lanes, registers = self.limits.lanes, self.limits.registers
-        for schedule in promising_schedules(self.nest, lanes, registers):
+        for schedule in promising_schedules(self.nest, lanes, registers, self.streaming):
             if len(found) >= count:
                 break
             if self.limits.admit(schedule, self.nest):
-                wide = with_parallel_top(schedule, self.nest) if self.threads > 1 else schedule
-                found[self.config(wide)] = None
+                found |= dict.fromkeys(map(self.config, self._shared(schedule)))
         found[self.default()] = None
         return list(islice(found, max(0, count)))
 
@@ -186,7 +201,26 @@ class ScheduleSpace:
         ]
 
     def _proposable(self, schedule: Schedule) -> bool:
-        return self.threads > 1 or all(x.mark is not Mark.PARALLEL for x in schedule.loops)
+        """Whether it may pay: no threads or stores that are of no use, no loops that are idle."""
+        if is_streaming(schedule) and not self.streaming:
+            return False
+        marks = [loop.mark for loop in schedule.loops]
+        if len(long_variables(self.nest)) == 1 and marks.count(Mark.NONE) > 1:
+            return False  # with one variable there is nothing that a second loop could block
+        return self.threads > 1 or Mark.PARALLEL not in marks
+
+    def _streamed(self, schedule: Schedule) -> Schedule:
+        """The schedule with stores past the caches, where it can have them."""
+        streamed = with_streaming(schedule)
+        return streamed if self.limits.admit(streamed, self.nest) else schedule
+
+    def _shared(self, schedule: Schedule) -> list[Schedule]:
+        """The schedule for the threads there are; little work stays with one of them, too."""
+        forms = shared_out(schedule, self.nest, self.threads)
+        shared = [form for form in islice(forms, 2) if self.limits.admit(form, self.nest)]
+        if not shared or touched_elements(self.nest) < _LITTLE:
+            shared.append(schedule)
+        return shared
 
     def _loop_features(self, schedule: Schedule) -> dict[str, list[Sequence[float]]]:
         rows: dict[str, list[Sequence[float]]] = {}

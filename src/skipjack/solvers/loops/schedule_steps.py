@@ -63,7 +63,7 @@ def _fold(schedule: Schedule, nest: Nest, lanes: int) -> Iterator[Schedule]:
     for at in range(schedule.suffix_start, len(schedule.loops)):
         loop = schedule.loops[at]
         above = [x for x in range(at) if schedule.loops[x].variable == loop.variable]
-        if above and loop.mark is not Mark.VECTORIZE:
+        if above and not loop.mark.in_vectors:
             loops = list(schedule.loops)
             loops[above[-1]] = replace(loops[above[-1]], step=loop.step)
             del loops[at]

@@ -8,7 +8,7 @@ from skipjack.core.device import Device
 from skipjack.core.operation import Arrays, DirectCall
 from skipjack.core.parameters import ParameterSpace
 from skipjack.core.problem import Problem
-from skipjack.operations import get
+from skipjack.operations import get, references
 
 
 class NumpySolver:
@@ -31,9 +31,9 @@ class NumpySolver:
         operation = get(problem.operation)
         if isinstance(operation, DirectCall):
             return operation.numpy_call(problem, arrays)
-        out = arrays["out"]
 
         def assign() -> None:
-            out[...] = operation.reference(problem, arrays)
+            for name, values in references(problem, arrays).items():
+                arrays[name][...] = values
 
         return assign

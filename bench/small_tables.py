@@ -1,0 +1,104 @@
+"""Tables of LoopTune's shapes, and of what Skipjack itself costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from table_text import Record, mean, name, table, where
+
+
+def matmul_summary(result: Record) -> str:
+    """Geometric means, worst shapes and losses of each tuned solver."""
+    parts = [where(result)]
+    for solver, speedups in result["summary"]["speedups"].items():
+        rows = [
+            [
+                name(rival),
+                mean(found),
+                f"{found['min']:.3f} at {found['min_shape']}",
+                f"{found['losses']} of {found['shapes']}",
+                str(found["clear_losses"]),
+            ]
+            for rival, found in speedups.items()
+        ]
+        head = [
+            f"`{solver}` is so many times faster than",
+            "geometric mean [95 %]",
+            "least",
+            "slower on",
+            "under 0.95x",
+        ]
+        parts.append(table(head, rows))
+        parts.append(_losses(result["losses"][solver]))
+    parts += [f"Note: {note}" for note in result["notes"]]
+    doubtful = result["tvm_slower_than_its_own_account"]
+    if doubtful:
+        parts.append(f"Ratios to TVM not to be trusted: {', '.join(doubtful)}.")
+    return "\n\n".join(parts)
+
+
+def _losses(found: Sequence[Record]) -> str:
+    listed = ", ".join(f"{x['shape']} ({x['ratio']:.2f}x of {name(x['rival'])})" for x in found)
+    return f"Under 0.95x of the best library or peer: {listed or 'none'}."
+
+
+def matmul_shapes(result: Record) -> str:
+    """Rates of everyone, shape by shape."""
+    names = list(dict.fromkeys(who for shape in result["shapes"] for who in shape["contenders"]))
+    leader = result["settings"]["solvers"][0]
+    rows = []
+    for shape in result["shapes"]:
+        there = shape["contenders"]
+        rates = [f"{there[who]['gflops']:.1f}" if who in there else "-" for who in names]
+        share = f"{there[leader]['peak_share']:.1%}" if leader in there else "-"
+        rows.append([shape["shape"], *rates, share])
+    head = ["shape, GFLOP/s", *map(name, names), f"peak share of `{leader}`"]
+    return f"{where(result)}\n\n{table(head, rows)}"
+
+
+def matmul_tuning(result: Record) -> str:
+    """What the tuning cost, beside MetaSchedule's."""
+    rows = []
+    for solver, found in result["summary"]["tuning"].items():
+        if found:
+            rows.append(
+                [
+                    f"`{solver}`",
+                    f"{found['median_wall_seconds']:.2f} (at most {found['max_wall_seconds']:.2f})",
+                    f"{found['median_trials']:.0f}",
+                    f"{found['median_builds']:.0f}",
+                    f"{found['median_build_ms']:.1f}",
+                    f"{found['median_overhead']:.1%}",
+                    f"{found['tvm_median_seconds']:.0f}" if "tvm_median_seconds" in found else "-",
+                    f"{found['tvm_seconds_ratio']:.0f}" if "tvm_seconds_ratio" in found else "-",
+                ]
+            )
+    head = ["solver", "seconds a shape", "trials", "builds", "ms a build", "overhead"]
+    head += ["TVM, seconds", "times as long"]
+    return f"{where(result)}\n\n{table(head, rows)}"
+
+
+def overheads(result: Record) -> str:
+    """Building, starting, and the share of time around the work."""
+    rows = [
+        [
+            f"a build with `{solver}`, median of {found['builds']}",
+            f"{found['total_ms']:.1f} ms (IR {found['ir_ms']:.1f}, LLVM {found['llvm_ms']:.1f})",
+        ]
+        for solver, found in result["builds"].items()
+    ]
+    rows += [
+        [
+            f"overhead of tuning `{found['problem']}` for {found['seconds']:g} s",
+            f"{found['overhead']:.1%} ({found['trials']} trials)",
+        ]
+        for found in result["tunings"]
+    ]
+    rows += [
+        ["start of a session", f"{result['session_start_seconds']:.2f} s"],
+        [
+            "`skipjack --help`",
+            f"{result['help_ms']:.0f} ms (Python alone: {result['python_ms']:.0f} ms)",
+        ],
+    ]
+    return f"{where(result)}\n\n{table(['what', 'cost'], rows)}"

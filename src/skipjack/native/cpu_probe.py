@@ -1,0 +1,58 @@
+"""Asks LLVM about a CPU by its name: ``python -m skipjack.native.cpu_probe TRIPLE CPU``.
+
+LLVM lists the processors that it knows on standard error and nowhere else, once in a process, and
+ends the process where a processor has no 64-bit mode. So it is asked in a process of its own.
+The features that the name implies are printed as a JSON list.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+
+from skipjack.native import llvm
+
+# What decides the width of vectors or which instructions arithmetic can use.
+_X86 = (
+    *("sse2", "sse4.2", "avx", "avx2", "fma", "f16c", "bmi2"),
+    *("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"),
+    *("avx512vnni", "avx512bf16", "avx512fp16", "avxvnni"),
+)
+_ARM = ("neon", "fp-armv8", "fullfp16", "dotprod", "bf16", "i8mm", "sve", "sve2", "lse")
+
+
+def implied_features(triple: str, cpu: str, asked: Sequence[str]) -> list[str]:
+    """Those of the features asked for that the CPU has.
+
+    llvmlite has no question for it. But LLVM inlines a function that needs a feature only into one
+    that has it: of a pair for each feature, the functions that were inlined are gone.
+    """
+    binding = llvm.binding()
+    machine = binding.Target.from_triple(triple).create_target_machine(cpu=cpu)
+    pairs = "".join(
+        f'define internal i32 @needs{number}(i32 %x) "target-cpu"="{cpu}" '
+        f'"target-features"="+{feature}" {{\n  %y = mul i32 %x, %x\n  ret i32 %y\n}}\n'
+        f'define i32 @has{number}(i32 %x) "target-cpu"="{cpu}" {{\n'
+        f"  %y = call i32 @needs{number}(i32 %x)\n  ret i32 %y\n}}\n"
+        for number, feature in enumerate(asked)
+    )
+    module = binding.parse_assembly(f'target triple = "{triple}"\n{pairs}')
+    builder = binding.create_pass_builder(
+        machine, binding.create_pipeline_tuning_options(speed_level=2)
+    )
+    builder.getModulePassManager().run(module, builder)
+    left = {function.name for function in module.functions}
+    return [feature for number, feature in enumerate(asked) if f"needs{number}" not in left]
+
+
+def main(triple: str, cpu: str) -> None:
+    """List the processors on standard error, then the features on standard output."""
+    target = llvm.binding().Target.from_triple(triple)
+    target.create_target_machine(cpu="help")
+    asked = _X86 if triple.startswith("x86_64") else _ARM
+    print(json.dumps(implied_features(triple, cpu, asked)))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:3])

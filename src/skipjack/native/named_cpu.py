@@ -1,0 +1,94 @@
+"""A CPU that is not here, described by its name alone: what LLVM says of it, and usual caches."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import json
+import re
+import subprocess
+import sys
+from dataclasses import dataclass, replace
+
+from skipjack.core.device import Device, parse_device_name
+from skipjack.errors import SkipjackError, UsageError
+from skipjack.native import cpu, llvm
+
+_X86, _ARM = "x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"
+_PROCESSOR = re.compile(r"^\s+(\S+)\s+- Select the .* processor", re.MULTILINE)
+_GPU = re.compile(r"sm_\d+\w?|gfx\d\w+")
+_PROBE_TIMEOUT_S = 60.0
+# LLVM knows no caches. These are what most CPUs of a kind have at least; blocks chosen for them
+# fit larger ones too.
+_CACHES = {
+    "x86": (("L1", 32 << 10), ("L2", 256 << 10), ("L3", 8 << 20)),
+    "x86 with AVX-512": (("L1", 32 << 10), ("L2", 1 << 20), ("L3", 16 << 20)),
+    "arm": (("L1", 64 << 10), ("L2", 512 << 10), ("L3", 8 << 20)),
+}
+
+
+def describe(text: str) -> Device:
+    """The CPU that ``arch/units`` names, with the units as its threads.
+
+    `arch` is a name that LLVM knows, or ``aarch64`` for any 64-bit ARM with NEON. This machine's
+    own CPU is described as it is found here, so that what is built for it is used by tunings here.
+    """
+    arch, units = parse_device_name(text)
+    if arch == llvm.host()[1]:
+        return replace(cpu.detect(), units=units)
+    if _GPU.fullmatch(arch):
+        raise UsageError(f"device {text} is not here: it is a GPU, and builds are for CPUs alone")
+    features = _features(arch)
+    device = Device("cpu", arch, units, f"{arch}, by name", features, cores=units)
+    width = cpu.vector_bytes(features)
+    kind = "arm" if cpu.is_arm(device) else "x86 with AVX-512" if width == 64 else "x86"
+    return replace(device, vector_bytes=width, caches=_CACHES[kind])
+
+
+def _features(arch: str) -> tuple[str, ...]:
+    if arch == "generic":
+        raise UsageError("device generic is no instruction set: write x86-64 or aarch64")
+    known = [cpu.GENERIC_ARM]
+    name = cpu.llvm_name(arch)
+    for triple in (_ARM,) if arch == cpu.GENERIC_ARM else (_X86, _ARM):
+        answer = _ask(triple, name)
+        if name in answer.processors:
+            if answer.features is None:
+                raise UsageError(f"device {arch} has no 64-bit mode, so nothing is built for it")
+            return answer.features
+        known += answer.processors
+    close = difflib.get_close_matches(arch, known, 1)
+    hint = f"did you mean {close[0]}?" if close else "haswell, znver4 and neoverse-n1 are some"
+    raise UsageError(f"LLVM knows no CPU {arch!r}: {hint}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    processors: tuple[str, ...]
+    features: tuple[str, ...] | None
+    """None if LLVM ended on it."""
+
+
+@functools.cache
+def _ask(triple: str, name: str) -> _Answer:
+    command = [sys.executable, "-m", "skipjack.native.cpu_probe", triple, name]
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_PROBE_TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise SkipjackError(
+            f"LLVM did not say within {_PROBE_TIMEOUT_S:g} s what CPU {name} is; try again"
+        ) from None
+    processors = tuple(_PROCESSOR.findall(done.stderr))
+    if not processors:
+        raise SkipjackError(
+            f"LLVM does not list its CPUs for {triple}: {done.stderr.strip()[-300:]}"
+        )
+    features = tuple(sorted(json.loads(done.stdout))) if done.returncode == 0 else None
+    return _Answer(processors, features)

@@ -1,0 +1,69 @@
+"""Batch normalisation by NumPy, and how far rounding may carry each of its results.
+
+Every function takes arrays by name and whole NCHW arrays for what is needed in between; what
+belongs to a channel is a vector.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from skipjack.core.operation import Array, Arrays
+
+_AXES = (0, 2, 3)
+
+
+def forward(arrays: Arrays, eps: float, out: Array, *, train: bool) -> dict[str, Array]:
+    """Normalise into `out`; gives the mean and inverse deviation that training saves."""
+    x = arrays["x"]
+    mean = x.mean(axis=_AXES) if train else arrays["mean"]
+    np.subtract(x, _channel(mean), out=out)
+    variance = np.square(out).mean(axis=_AXES) if train else arrays["var"]
+    invstd = 1 / np.sqrt(variance + x.dtype.type(eps))
+    out *= _channel(arrays["gamma"] * invstd)
+    out += _channel(arrays["beta"])
+    return {"mean": mean, "invstd": invstd} if train else {}
+
+
+def backward(arrays: Arrays, out: Array) -> dict[str, Array]:
+    """The gradient of x into `out`; gives those of gamma and beta."""
+    dy, invstd = arrays["dy"], arrays["invstd"]
+    centred = arrays["x"] - _channel(arrays["mean"])
+    count = dy.size // dy.shape[1]
+    total, projection = dy.sum(axis=_AXES), (dy * centred).sum(axis=_AXES)
+    centred *= _channel(projection / count * np.square(invstd))
+    np.subtract(dy, _channel(total / count), out=out)
+    out -= centred
+    out *= _channel(arrays["gamma"] * invstd)
+    return {"dgamma": projection * invstd, "dbeta": total}
+
+
+def forward_magnitudes(arrays: Arrays, eps: float, *, train: bool) -> dict[str, Array]:
+    """A mean is off by the size of what it is of, and so is all that is normalised by it."""
+    x, gamma = arrays["x"], np.abs(arrays["gamma"])
+    mean = x.mean(axis=_AXES) if train else arrays["mean"]
+    size = np.abs(x).mean(axis=_AXES) if train else np.abs(mean)
+    invstd = 1 / np.sqrt((x.var(axis=_AXES) if train else arrays["var"]) + eps)
+    scale: Array = np.abs(x - _channel(mean)) + _channel(size)
+    scale *= _channel(gamma * invstd)
+    scale += _channel(np.abs(arrays["beta"]))
+    if not train:
+        return {"out": scale}
+    return {"out": scale, "mean": size, "invstd": invstd * (1 + size * invstd)}
+
+
+def backward_magnitudes(arrays: Arrays) -> dict[str, Array]:
+    """The same formula with nothing subtracted but the mean."""
+    dy, invstd = np.abs(arrays["dy"]), np.abs(arrays["invstd"])
+    centred = np.abs(arrays["x"] - _channel(arrays["mean"]))
+    count = dy.size // dy.shape[1]
+    total, projection = dy.sum(axis=_AXES), (dy * centred).sum(axis=_AXES)
+    scale: Array = dy + _channel(total / count)
+    scale += centred * _channel(projection / count * np.square(invstd))
+    scale *= _channel(np.abs(arrays["gamma"]) * invstd)
+    return {"out": scale, "dgamma": projection * invstd, "dbeta": total}
+
+
+def _channel(values: Array) -> Array:
+    """A vector over the channels, to be broadcast against NCHW."""
+    return values[:, None, None]

@@ -1,0 +1,62 @@
+"""The table that ``skipjack tune --build-only`` ends with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from skipjack.report import screen
+from skipjack.tuning.build_result import BuildResult, BuiltConfig
+
+_COLUMNS = ("build ms", "bytes", "code", "spills")
+
+
+def print_builds(results: Sequence[BuildResult], console: Console | None = None) -> None:
+    """For each problem a line, a table of its configs, and why builds failed."""
+    console = console or screen.out()
+    for result in results:
+        console.print(Text(headline(result), style="" if result.built else "red"), soft_wrap=True)
+        console.print(builds_table(result))
+        for build in result.builds:
+            if not build.ok:
+                console.print(Text(f"  {build.number}: {build.reason}", "red"), soft_wrap=True)
+
+
+def headline(result: BuildResult) -> str:
+    """``add:4096:f32 for haswell/1 by nest: 16 of 16 built in 0.3 s``."""
+    return (
+        f"{result.problem.key} for {result.device.name} by {result.solver}: "
+        f"{result.built} of {len(result.builds)} built in {result.seconds:.1f} s "
+        f"({result.target['triple']}, {result.device.vector_bytes}-byte vectors)"
+    )
+
+
+def builds_table(result: BuildResult) -> Table:
+    """One row a config."""
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
+    table.add_column("", justify="right")
+    table.add_column("config", overflow="fold")
+    table.add_column("status", no_wrap=True)
+    for name in _COLUMNS:
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("digest", no_wrap=True)
+    first: dict[str, int] = {}
+    for build in result.builds:
+        status = Text(str(build.status), style="green" if build.ok else "red")
+        owner = first.setdefault(build.digest or str(build.number), build.number)
+        table.add_row(str(build.number), str(build.config), status, *_cells(build, owner))
+    return table
+
+
+def _cells(build: BuiltConfig, owner: int) -> list[str]:
+    """`owner` is the first config with the same code."""
+    known = "known" if owner == build.number else f"as {owner}"
+    spent = known if build.cached else f"{1000.0 * build.seconds:.1f}"
+    if not build.ok:
+        return [spent, *["-"] * len(_COLUMNS)]
+    spills = "-" if build.vector_spills is None else str(build.vector_spills)
+    return [spent, str(len(build.data)), str(build.text_bytes), spills, build.digest[:12]]

@@ -1,0 +1,169 @@
+"""Copying blocks of a matrix into panels as LLVM IR, from either storage order, in vectors.
+
+A panel has `size` neighbours along one axis (rows of A, columns of B) for each step along the
+other, which is the one that products sum over; it is written step by step. Where the last panel
+has fewer neighbours, the rest of it holds anything: what is computed from it is never stored.
+"""
+
+from __future__ import annotations
+
+from skipjack.native.ir import VectorType, constant_mask, function
+from skipjack.solvers.loops.whole_numbers import WholeNumberWriter
+
+PARAMETERS = "ptr noalias %from, ptr noalias %to, i64 %count, i64 %depth, i64 %along, i64 %down"
+"""Neighbours and steps of a block, and the strides of both axes in bytes."""
+
+
+def packing(name: str, size: int, vector: VectorType) -> tuple[str, set[str]]:
+    """The function ``void @name(...)`` with `PARAMETERS`, and the declarations that it needs."""
+    packer = _Packer(size, vector)
+    packer.write()
+    bits = 8 * vector.lanes * vector.item_bytes
+    signature = f"void @{name}({PARAMETERS})"
+    text = function(packer.w, signature, bits, linkage="internal", attributes="noinline")
+    return text, packer.w.declarations
+
+
+class _Packer:
+    def __init__(self, size: int, vector: VectorType) -> None:
+        self.size, self.vector = size, vector
+        self.scalar = VectorType(vector.dtype, 1)
+        self.item, self.lanes = vector.item_bytes, vector.lanes
+        self.w = WholeNumberWriter()
+        self.panel_bytes = self.w.mul("%depth", size * self.item)
+
+    def write(self) -> None:
+        w = self.w
+        dense = w.value(f"icmp eq i64 %along, {self.item}")
+        w.either(dense, self._by_steps, self._by_panels)
+        w.emit("ret void")
+
+    # Neighbours lie side by side in memory
+
+    def _by_steps(self) -> None:
+        """Step by step over all panels, so that memory is read front to back."""
+        w, width = self.w, self.size * self.item
+        full = w.value(f"udiv i64 %count, {self.size}")
+        rest = w.value(f"urem i64 %count, {self.size}")
+        some = w.value(f"icmp ne i64 {rest}, 0")
+        whole = [
+            constant_mask(self.lanes, min(self.lanes, self.size - start))
+            for start in range(0, self.size, self.lanes)
+        ]
+        masks = self._masks(rest)
+
+        def step(_: str, at: list[str]) -> list[str]:
+            def panel(_: str, here: list[str]) -> list[str]:
+                self._copy(here[0], here[1], whole)
+                return [w.advance(here[0], width), w.advance(here[1], self.panel_bytes)]
+
+            ends = w.loop_or_skip(full, [("ptr", at[0]), ("ptr", at[1])], panel)
+            w.when(some, lambda: self._copy(ends[0], ends[1], masks))
+            return [w.advance(at[0], "%down"), w.advance(at[1], width)]
+
+        w.loop("%depth", [("ptr", "%from"), ("ptr", "%to")], step)
+
+    def _copy(self, source: str, target: str, masks: list[str | None]) -> None:
+        for part, mask in enumerate(masks):
+            offset = part * self.lanes * self.item
+            value = self.w.load(self.vector, self.w.advance(source, offset), mask)
+            self.w.store(self.vector, value, self.w.advance(target, offset), mask)
+
+    def _masks(self, have: str) -> list[str | None]:
+        """One for each vector of a panel that has fewer neighbours."""
+        return [
+            self.w.first_lanes(self.lanes, self.w.without(have, start))
+            for start in range(0, self.size, self.lanes)
+        ]
+
+    # Steps lie side by side in memory, or nothing does
+
+    def _by_panels(self) -> None:
+        w, size = self.w, self.size
+        dense = w.value(f"icmp eq i64 %down, {self.item}")
+        full = w.value(f"udiv i64 %depth, {self.lanes}")
+        blocks = w.value(f"select i1 {dense}, i64 {full}, i64 0")
+        done = w.mul(blocks, self.lanes)
+
+        def panel(number: str, at: list[str]) -> list[str]:
+            have = w.least(w.sub("%count", w.mul(number, size)), size)
+            last = w.sub(have, 1)
+            for start in range(0, size, self.lanes):
+                # Neighbours that are missing are read from the last one's place.
+                rows = [
+                    w.advance(at[0], w.mul(w.least(row, last), "%along"))
+                    for row in range(start, min(start + self.lanes, size))
+                ]
+                self._transposed(rows, w.advance(at[1], start * self.item), blocks)
+            self._one_by_one(at, have, done)
+            return [w.advance(at[0], w.mul("%along", size)), w.advance(at[1], self.panel_bytes)]
+
+        w.loop(w.rounds("%count", size), [("ptr", "%from"), ("ptr", "%to")], panel)
+
+    def _transposed(self, rows: list[str], target: str, blocks: str) -> None:
+        """Squares of as many steps as lanes, turned in registers."""
+        w, width = self.w, self.lanes * self.item
+        mask = constant_mask(self.lanes, len(rows))
+
+        def square(_: str, at: list[str]) -> list[str]:
+            *sources, to = at
+            values = transpose(w, self.vector, [w.load(self.vector, p) for p in sources])
+            for number, value in enumerate(values):
+                w.store(self.vector, value, w.advance(to, number * self.size * self.item), mask)
+            moved = [w.advance(p, width) for p in sources]
+            return [*moved, w.advance(to, self.lanes * self.size * self.item)]
+
+        w.loop_or_skip(blocks, [("ptr", pointer) for pointer in [*rows, target]], square)
+
+    def _one_by_one(self, at: list[str], have: str, done: str) -> None:
+        """The steps after those that were done in squares."""
+        w = self.w
+        source = w.advance(at[0], w.mul(done, "%down"))
+        target = w.advance(at[1], w.mul(done, self.size * self.item))
+
+        def element(_: str, here: list[str]) -> list[str]:
+            w.store(self.scalar, w.load(self.scalar, here[0]), here[1])
+            return [w.advance(here[0], "%along"), w.advance(here[1], self.item)]
+
+        def step(_: str, here: list[str]) -> list[str]:
+            w.loop(have, [("ptr", here[0]), ("ptr", here[1])], element)
+            return [w.advance(here[0], "%down"), w.advance(here[1], self.size * self.item)]
+
+        w.loop_or_skip(w.sub("%depth", done), [("ptr", source), ("ptr", target)], step)
+
+
+def transpose(w: WholeNumberWriter, vector: VectorType, rows: list[str]) -> list[str]:
+    """As many vectors as lanes: the first has the first element of every row, and so on.
+
+    Fewer rows than lanes leave the lanes after them undefined. Rows change places of elements with
+    the one 1, 2, 4 ... after them.
+    """
+    lanes = vector.lanes
+    values = [*rows, *["poison"] * (lanes - len(rows))]
+    distance = 1
+    while distance < lanes:
+        low = [lane - distance + lanes if lane & distance else lane for lane in range(lanes)]
+        high = [lane + lanes if lane & distance else lane + distance for lane in range(lanes)]
+        for at in range(lanes):
+            if at & distance:
+                continue
+            pair = values[at], values[at + distance]
+            if pair == ("poison", "poison"):
+                continue
+            values[at], values[at + distance] = (
+                _shuffle(w, vector, pair, indices) for indices in (low, high)
+            )
+        distance *= 2
+    return values
+
+
+def _shuffle(
+    w: WholeNumberWriter, vector: VectorType, pair: tuple[str, str], indices: list[int]
+) -> str:
+    if vector.lanes == 1:
+        return pair[0]
+    mask = ", ".join(f"i32 {index}" for index in indices)
+    return w.value(
+        f"shufflevector {vector.text} {pair[0]}, {vector.text} {pair[1]}, "
+        f"<{vector.lanes} x i32> <{mask}>"
+    )

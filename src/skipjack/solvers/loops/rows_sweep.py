@@ -1,0 +1,220 @@
+"""Sweeps of a row program over columns and segments, and what is stored and fetched on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from skipjack.core.nest import Load, Scalar, Tensor
+from skipjack.core.program import RowProgram, Statistic, View, replaced
+from skipjack.native.ir import Carried, IRWriter, VectorType, constant_mask
+from skipjack.solvers.loops.exp_nonpositive import nonpositive_powers
+from skipjack.solvers.loops.rows_plan import AGAIN, SCRATCH, RowsPlan, kept_part
+from skipjack.solvers.loops.rows_reduce import Reducing
+from skipjack.solvers.loops.rows_values import Place, Row, RowValues
+
+Step = Callable[[Place, list[Row], list[str]], list[str]]
+"""Code for one place; takes and gives what the sweep carries."""
+
+_PREFETCH = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
+_SECOND_CACHE = 2
+"""A whole row fetched ahead might push out of the first cache what is needed before."""
+
+
+class Sweeps:
+    """Everything that generators of one kernel share."""
+
+    def __init__(self, program: RowProgram, plan: RowsPlan, vector: VectorType) -> None:
+        self.program, self.plan, self.vector = program, plan, vector
+        self.w = IRWriter()
+        self.bytes = vector.item_bytes * vector.lanes
+        self.odd_bytes = (vector.item_bytes if plan.aligned else self.bytes) - 1
+        """Bits of the output's address that must be 0 for streaming."""
+        self.out = len(program.inputs)
+        """The number of the output's view."""
+        self.kept = kept_part(program) if plan.keep != AGAIN else None
+        self.kept_at = len(program.views) if plan.keep == SCRATCH else self.out
+        kept = View(Tensor("kept", (program.columns,)), column=1)
+        self.views = (*program.views, kept) if plan.keep == SCRATCH else program.views
+        self.values = RowValues(self.w, self.views, vector, nonpositive_powers(program))
+        self.reducing = Reducing(self.w, self.values, self.kept)
+        self.streaming = False
+        body = program.body
+        if self.kept is not None:
+            body = replaced(body, self.kept, Load(self.kept_at))
+        self.body: Scalar = body
+
+    # what is done at a place
+
+    def adding(self, statistics: tuple[Statistic, ...], rows: list[Row], fetch: bool) -> Step:
+        """Add to accumulators, which are carried by row, statistic and copy."""
+        keys = self.accumulators(statistics, rows)
+
+        def add(place: Place, here: list[Row], state: list[str]) -> list[str]:
+            sums = dict(zip(keys, state, strict=True))
+            for row in here:
+                if fetch:
+                    self._fetch(self.values.address(place, row, self.out), to_write=True)
+                for statistic in statistics:
+                    key = (row.number, statistic.name, place.copy)
+                    sums[key] = self.reducing.added(place, row, statistic, sums[key])
+                    if statistic.body == self.kept:
+                        self._keep(place, row)
+                        self._fetch_following(place, row)
+            return list(sums.values())
+
+        return add
+
+    def accumulators(
+        self, statistics: tuple[Statistic, ...], rows: list[Row]
+    ) -> list[tuple[int, str, int]]:
+        """Row, statistic and copy of each accumulator in the order that they are carried."""
+        return [
+            (row.number, statistic.name, copy)
+            for row in rows
+            for statistic in statistics
+            for copy in range(self.plan.copies)
+        ]
+
+    def _keep(self, place: Place, row: Row) -> None:
+        assert self.kept is not None
+        value = self.values.value(place, row, self.kept)
+        at = self.values.address(place, row, self.kept_at)
+        self.w.store(self.vector, value, at, place.mask)
+
+    def write(self, place: Place, here: list[Row], state: list[str]) -> list[str]:
+        """Every element of the output."""
+        if self.kept is None:
+            for row in here:
+                self._fetch_following(place, row)
+        values = [self.values.value(place, row, self.body) for row in here]
+        for row, value in zip(here, values, strict=True):
+            at = self.values.address(place, row, self.out)
+            if self.streaming and place.mask is None:
+                self.w.stream(self.vector, value, at, self.bytes)
+            else:
+                self.w.store(self.vector, value, at, place.mask)
+        return state
+
+    def _fetch_following(self, place: Place, row: Row) -> None:
+        """The inputs of the rows that come next, if there is work enough to hide that behind."""
+        if not self.plan.ahead:
+            return
+        for number, view in enumerate(self.program.inputs):
+            if view.column and view.group:
+                at = self.values.address(place, row, number)
+                distance = view.group * self.vector.item_bytes * self.plan.rows
+                self._fetch(self.w.advance(at, distance), to_write=False)
+
+    def _fetch(self, address: str, *, to_write: bool) -> None:
+        self.w.declarations.add(_PREFETCH)
+        how = f"i32 {int(to_write)}, i32 {_SECOND_CACHE}, i32 1"
+        self.w.emit(f"call void @llvm.prefetch.p0(ptr {address}, {how})")
+
+    def finish(self, row: Row) -> None:
+        """Write the further outputs of a group whose statistics are known."""
+        for at, result in enumerate(self.program.results, self.out + 1):
+            value = self.values.once(row, result.value, row.known)
+            self.w.store(self.values.scalar, value, row.pointers[at])
+
+    # loops
+
+    def segments(self, rows: list[Row], carried: Carried, do: Step) -> list[str]:
+        """All segments and columns of some rows; gives what was carried, at the end."""
+        moves = [view.segment * self.vector.item_bytes for view in self.views]
+        kinds = [kind for kind, _ in carried]
+        moving = [(row.number, view) for row in rows for view, move in enumerate(moves) if move]
+
+        def segment(_: str, values: list[str]) -> list[str]:
+            here = [Row(row.number, list(row.pointers), row.known, row.splats) for row in rows]
+            pointers, state = values[: len(moving)], values[len(moving) :]
+            for (number, view), pointer in zip(moving, pointers, strict=True):
+                here[number].pointers[view] = pointer
+            # Rows of several segments are visited one after the other, which is how they lie.
+            apart = self.program.segments > 1 or self.plan.aligned
+            for some in [[row] for row in here] if apart else [here]:
+                state = self.columns(some, list(zip(kinds, state, strict=True)), do)
+            ends = zip(pointers, moving, strict=True)
+            return [*(self.w.advance(p, moves[view]) for p, (_, view) in ends), *state]
+
+        starts = [("ptr", rows[number].pointers[view]) for number, view in moving]
+        return self.w.loop(self.program.segments, [*starts, *carried], segment)[len(moving) :]
+
+    def columns(
+        self, rows: list[Row], carried: Carried, do: Step, count: int | None = None
+    ) -> list[str]:
+        """All columns of one segment: rounds of several vectors, single ones, a masked last."""
+        if self.plan.aligned:
+            return self._aligned(rows[0], carried, do, count or self.program.columns)
+        lanes, copies = self.vector.lanes, self.plan.copies
+        rounds, rest = divmod(self.program.columns if count is None else count, lanes * copies)
+        width = copies * self.bytes
+        values = self._values(carried)
+
+        def round_(_: str, inside: list[str]) -> list[str]:
+            offset, *state = inside
+            for copy in range(copies):
+                state = do(Place(offset, copy, None), rows, state)
+            return [self.w.value(f"add nuw nsw i64 {offset}, {width}"), *state]
+
+        if rounds:
+            values = self.w.loop(rounds, [("i64", "0"), *carried], round_)[1:]
+        for copy in range(-(-rest // lanes)):
+            mask = constant_mask(lanes, min(lanes, rest - copy * lanes))
+            values = do(Place(rounds * width, copy, mask), rows, values)
+        return values
+
+    def _aligned(self, row: Row, carried: Carried, do: Step, count: int) -> list[str]:
+        """The same for a row that begins anywhere: the first and the last two vectors are masked.
+
+        Wherever in a vector it begins, what lies between them is full. The very last may be empty.
+        """
+        w, lanes, copies = self.w, self.vector.lanes, self.plan.copies
+        address = w.value(f"ptrtoint ptr {row.pointers[self.out]} to i64")
+        before = w.value(f"and i64 {address}, {self.bytes - 1}")
+        back = w.value(f"sub i64 0, {before}")
+        pointers = [
+            w.advance(pointer, back) if view.column and at < len(self.program.views) else pointer
+            for at, (pointer, view) in enumerate(zip(row.pointers, self.views, strict=True))
+        ]
+        here = [Row(row.number, pointers, row.known, row.splats)]
+        missing = w.value(f"udiv i64 {before}, {self.vector.item_bytes}")
+        first = self._lanes_where("sge", missing)
+        if count < lanes:
+            ended = self._lanes_where("slt", w.value(f"add i64 {missing}, {count}"))
+            first = w.value(f"and <{lanes} x i1> {first}, {ended}")
+        values = do(Place(0, 0, first), here, self._values(carried))
+        full = max(1, count // lanes)
+        rounds, rest = divmod(full - 1, copies)
+
+        def round_(_: str, inside: list[str]) -> list[str]:
+            offset, *state = inside
+            for copy in range(copies):
+                state = do(Place(offset, copy, None), here, state)
+            return [w.value(f"add nuw nsw i64 {offset}, {copies * self.bytes}"), *state]
+
+        if rounds:
+            kinds = [kind for kind, _ in carried]
+            inside = [("i64", str(self.bytes)), *zip(kinds, values, strict=True)]
+            values = w.loop(rounds, inside, round_)[1:]
+        start = 1 + rounds * copies
+        for copy in range(rest):
+            values = do(Place(start * self.bytes, copy, None), here, values)
+        for copy, vector in enumerate(range(full, -(-(count + lanes - 1) // lanes))):
+            end = w.value(f"add i64 {missing}, {count - vector * lanes}")
+            place = Place(
+                (vector - copy % copies) * self.bytes, copy % copies, self._lanes_where("slt", end)
+            )
+            values = do(place, here, values)
+        return values
+
+    def _values(self, carried: Carried) -> list[str]:
+        return [value for _, value in carried]
+
+    def _lanes_where(self, how: str, bound: str) -> str:
+        """A mask of the lanes whose number compares so with an i64 value."""
+        lanes = self.vector.lanes
+        kind = f"<{lanes} x i32>"
+        narrow = self.w.value(f"trunc i64 {bound} to i32")
+        bounds = self.w.splat_text(kind, "i32", narrow, lanes)
+        numbers = ", ".join(f"i32 {lane}" for lane in range(lanes))
+        return self.w.value(f"icmp {how} {kind} <{numbers}>, {bounds}")

@@ -1,0 +1,136 @@
+"""The solvers that race for a problem, and which of them is asked next.
+
+Every solver searches its own space in a study of its own. All share one budget: who is close to the
+best gets the next trials, who is far behind gets hardly any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+
+from skipjack.core.config import Config
+from skipjack.core.problem import Problem
+from skipjack.core.space import Space
+from skipjack.core.study import Study
+from skipjack.core.trial import Candidate, Trial
+from skipjack.errors import blaming
+from skipjack.search import SearchContext, Searcher, choose, create
+from skipjack.solvers.solver import BuildingSolver
+from skipjack.tuning.options import TuneOptions
+from skipjack.tuning.seeds import starting_points
+from skipjack.tuning.workshop import Workshop
+
+_OPENING = 4
+"""Trials that a solver behind the first one gets before anything is known of it."""
+_SHARPNESS = 8
+"""A solver that is twice as slow gets a 256th of the trials of the best."""
+
+
+@dataclass(slots=True)
+class Arm:
+    """One solver in the race."""
+
+    solver: BuildingSolver
+    space: Space
+    study: Study
+    leads: bool
+    """Its default is what gains are measured against."""
+    trials: list[Trial] = field(default_factory=list)
+    asked: int = 0
+    best: float = float("inf")
+    _searcher: Searcher | None = None
+
+    @property
+    def name(self) -> str:
+        """The solver's."""
+        return self.solver.name
+
+    @property
+    def default(self) -> Candidate:
+        """What a user gets without tuning."""
+        return self.candidate(self.space.default())
+
+    def candidate(self, config: Config) -> Candidate:
+        """A config as something to build."""
+        return Candidate(self.study.problem, self.name, config)
+
+    def start(self, shop: Workshop, options: TuneOptions) -> tuple[Trial, ...]:
+        """Set the searcher up, with what is known of earlier sittings; gives that."""
+        known = tuple(shop.ledger.trials(self.study.id))
+        winners = shop.ledger.winners(self.study.problem.operation, shop.device.class_key)
+        with self._blaming():
+            seeds = starting_points(self.study.problem, self.space, self.name, winners)
+            self._searcher = create(
+                self.study.searcher,
+                SearchContext(
+                    self.space, options.seed, options.budget.trials, seeds, known, self.leads
+                ),
+            )
+        return known
+
+    def ask(self, count: int) -> list[Config]:
+        """What to try next; none while the searcher waits or is done."""
+        assert self._searcher is not None, "start it first"
+        with self._blaming():
+            configs = self._searcher.ask(count)
+        self.asked += len(configs)
+        return configs
+
+    def tell(self, trials: Sequence[Trial]) -> None:
+        """What came of configs that were asked."""
+        assert self._searcher is not None, "start it first"
+        self.trials += trials
+        self.note(trials)
+        with self._blaming():
+            for trial in trials:
+                self._searcher.tell(trial)
+
+    def note(self, trials: Sequence[Trial]) -> None:
+        """Remember the best value; also of trials that nobody asked for."""
+        self.best = min([self.best, *(trial.value for trial in trials if trial.value is not None)])
+
+    def _blaming(self) -> AbstractContextManager[None]:
+        return blaming(f"searcher {self.study.searcher}")
+
+
+def make_arm(
+    shop: Workshop, problem: Problem, solver: BuildingSolver, options: TuneOptions, leads: bool
+) -> Arm:
+    """A solver's space and study."""
+    with blaming(f"solver {solver.name} asked for the space of {problem.key}"):
+        space = solver.space(problem, shop.device)
+    name = options.searcher
+    if name == "auto":
+        name = choose(space, options.budget.trials)
+    study = Study(
+        problem,
+        solver.name,
+        shop.device.class_key,
+        name,
+        options.seed,
+        f"{solver.version}:{_space_digest(space)}",
+        options.objective,
+        shop.protocol,
+    )
+    return Arm(solver, space, study, leads)
+
+
+def in_turn(arms: Sequence[Arm]) -> list[tuple[Arm, int]]:
+    """The arms in the order in which they should be asked, each with the most it may ask now."""
+    best = min(arm.best for arm in arms)
+    ranked = []
+    for place, arm in enumerate(arms):
+        unknown = arm.best == float("inf")
+        weight = 1.0 if unknown else (best / arm.best) ** _SHARPNESS
+        room = _OPENING - arm.asked if unknown and not arm.leads and not arm.trials else None
+        ranked.append(((arm.asked + 1) / max(weight, 1e-9), place, arm, room))
+    ranked.sort(key=lambda entry: entry[:2])
+    most = 10**9
+    return [(arm, most if room is None else max(0, room)) for _, _, arm, room in ranked]
+
+
+def _space_digest(space: object) -> str:
+    digest = getattr(space, "digest", None)
+    return str(digest() if callable(digest) else digest or "")

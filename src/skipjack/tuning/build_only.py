@@ -1,0 +1,222 @@
+"""Building without running: the promising configs of a problem for a CPU that may be elsewhere."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from types import TracebackType
+
+from skipjack import plugins
+from skipjack.core.config import Config
+from skipjack.core.device import Device
+from skipjack.core.problem import Problem
+from skipjack.core.space import Promising, Space
+from skipjack.core.study import Budget
+from skipjack.core.trial import Candidate
+from skipjack.errors import UsageError, blaming
+from skipjack.execute.build_pool import Build, BuildPool
+from skipjack.ledger import CandidateKey, Ledger
+from skipjack.native import cpu, llvm
+from skipjack.native.named_cpu import describe
+from skipjack.native.object_code import text_bytes, vector_spills
+from skipjack.operations import parse
+from skipjack.search import SearchContext, create
+from skipjack.settings import Settings, load_settings
+from skipjack.solvers import solver_for
+from skipjack.solvers.solver import BuildingSolver
+from skipjack.storage import ARTIFACTS, ArtifactStore, user_directory
+from skipjack.tuning.build_desk import BuildDesk, build_record
+from skipjack.tuning.build_result import BuildResult, BuiltConfig
+from skipjack.tuning.interrupt import Interrupt, watch_for_interrupt
+from skipjack.tuning.options import Observer, Progress
+
+DEFAULT_CONFIGS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class BuildOptions:
+    """What to build of a problem."""
+
+    configs: int = DEFAULT_CONFIGS
+    """How many, the most promising first."""
+    solver: str | None = None
+    seed: int = 0
+    """For the random configs that follow where fewer promise anything."""
+    observer: Observer = lambda _: None
+
+    def __post_init__(self) -> None:
+        if self.configs < 1:
+            raise UsageError(f"{self.configs} configs are none to build; give at least 1")
+
+
+class Builder:
+    """Keeps builders warm for many problems: ``with Builder(device) as b: b.build(problem)``.
+
+    It neither holds nor needs the device. Object files go to the artifact store of the user
+    directory and into the ledger as those of a tuning do, and what is there is not built again.
+    """
+
+    def __init__(self, device: Device | None = None, settings: Settings | None = None) -> None:
+        self.settings = settings or load_settings()
+        plugins.load(self.settings.plugins)
+        self.device = device or cpu.detect()
+        self._exits = contextlib.ExitStack()
+
+    def __enter__(self) -> Builder:
+        directory = user_directory(self.settings)
+        with contextlib.ExitStack() as exits:
+            self.ledger = exits.enter_context(Ledger.open(directory))
+            self.artifacts = ArtifactStore(directory / ARTIFACTS)
+            self.pool = exits.enter_context(
+                BuildPool(self.settings.build_workers, self.device, directory)
+            )
+            self._exits = exits.pop_all()
+        return self
+
+    def build(self, problem: str | Problem, options: BuildOptions | None = None) -> BuildResult:
+        """Build a problem's configs; one that fails is a status, Ctrl-C ends it early."""
+        asked = parse(problem) if isinstance(problem, str) else problem
+        with watch_for_interrupt() as interrupt:
+            run = _Run(self, asked, options or BuildOptions(), interrupt)
+            try:
+                return run.build()
+            finally:
+                run.desk.cancel()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._exits.close()
+
+
+class _Run:
+    """One problem's builds."""
+
+    def __init__(
+        self, shop: Builder, problem: Problem, options: BuildOptions, interrupt: Interrupt
+    ) -> None:
+        self._shop, self._problem, self._options = shop, problem, options
+        self._interrupt = interrupt
+        self._started = time.monotonic()
+        with blaming(f"a solver asked about {problem.key}"):
+            self._solver = solver_for(problem, shop.device, options.solver)
+        with blaming(f"solver {self._solver.name} asked for the space of {problem.key}"):
+            space = self._solver.space(problem, shop.device)
+            self._configs = promising_configs(space, options.configs, options.seed)
+        self.desk = BuildDesk(shop, self._solver, space)
+        self._numbers = {config: number for number, config in enumerate(self._configs)}
+        self._done: dict[Config, BuiltConfig] = {}
+        self._facts: dict[str, dict[str, float]] = {}
+
+    def build(self) -> BuildResult:
+        solver = self._solver
+        for config in self._configs:
+            self.desk.order(Candidate(self._problem, solver.name, config))
+        while self.desk.pending and not self._interrupt.requested:
+            for build in self.desk.collect(0.1, len(self._configs)):
+                self._take(build)
+            self._report()
+        return BuildResult(
+            self._problem,
+            self._shop.device,
+            solver.name,
+            solver.version,
+            solver.compiler(),
+            tuple(self._done[config] for config in self._configs if config in self._done),
+            time.monotonic() - self._started,
+            self._interrupt.requested,
+        )
+
+    def _take(self, build: Build) -> None:
+        """Keep the object file and write the build down."""
+        shop, config = self._shop, build.candidate.config
+        digest = ""
+        if build.artifact is not None:
+            digest = shop.artifacts.put(build.artifact)
+            build = replace(build, resources={**build.resources, **self._read_off(build, digest)})
+        if build.source_digest:
+            key = CandidateKey.of(build.candidate, self._solver.version)
+            shop.ledger.add_build(build_record(shop, build, digest), key)
+        spills = build.resources.get("vector_spills")
+        self._done[config] = BuiltConfig(
+            self._numbers[config],
+            config,
+            build.status,
+            build.reason,
+            0.0 if build.cached else build.seconds,
+            build.cached,
+            int(build.resources.get("text_bytes", 0)),
+            None if spills is None else int(spills),
+            digest,
+            shop.artifacts.path(digest) if digest else None,
+            build.artifact or b"",
+            build.symbol,
+            build.abi,
+            build.slots,
+        )
+
+    def _read_off(self, build: Build, digest: str) -> dict[str, float]:
+        """What the code itself tells; a listing costs as much as a build, so each is made once."""
+        if digest not in self._facts:
+            known = dict(build.resources)
+            if "text_bytes" not in known:
+                known["text_bytes"] = float(text_bytes(build.artifact or b""))
+            if "vector_spills" not in known:
+                spills = _spills(self._solver, build.candidate, self._shop.device)
+                known |= {} if spills is None else {"vector_spills": float(spills)}
+            self._facts[digest] = known
+        return self._facts[digest]
+
+    def _report(self) -> None:
+        done = self._done.values()
+        failed = sum(not build.ok for build in done)
+        self._options.observer(
+            Progress(
+                self._problem.key,
+                "build",
+                len(done),
+                failed,
+                len(done) - failed,
+                None,
+                None,
+                time.monotonic() - self._started,
+                Budget(trials=len(self._configs)),
+            )
+        )
+
+
+def _spills(solver: BuildingSolver, candidate: Candidate, device: Device) -> int | None:
+    if solver.compiler() != llvm.compiler_version():
+        return None  # its source is not for LLVM
+    source = solver.lower(candidate.problem, device, candidate.config)
+    return vector_spills(source.text, source.target)
+
+
+def promising_configs(space: Space, count: int, seed: int = 0) -> list[Config]:
+    """What promises well by arithmetic alone, the default, then random ones; up to `count`."""
+    seeds = tuple(space.promising(count)) if isinstance(space, Promising) else ()
+    context = SearchContext(space, seed, count, seeds, default_first=False)
+    return list(create("random", context).ask(count))
+
+
+def build(
+    problem: str,
+    device: str,
+    *,
+    configs: int = DEFAULT_CONFIGS,
+    dtype: str | None = None,
+    solver: str | None = None,
+    seed: int = 0,
+    plugins: str | Sequence[str] = (),
+) -> BuildResult:
+    """Build the most promising configs of a problem for a named CPU, as ``haswell/1``."""
+    named = (plugins,) if isinstance(plugins, str) else tuple(plugins)
+    builder = Builder(describe(device), load_settings(plugins=named or None))
+    asked = parse(problem, dtype)  # before workers start: a wrong key should fail at once
+    with builder:
+        return builder.build(asked, BuildOptions(configs, solver, seed))

@@ -1,0 +1,105 @@
+"""What came of building for a CPU: one line for each config."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from skipjack.core.config import Config
+from skipjack.core.device import Device
+from skipjack.core.problem import Problem
+from skipjack.core.trial import Status
+from skipjack.native.cpu import target_of
+from skipjack.solvers.solver import Slot
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltConfig:
+    """A config and its object file, or why there is none."""
+
+    number: int
+    config: Config
+    status: Status
+    reason: str = ""
+    seconds: float = 0.0
+    """Spent now; 0 if it was built before, or shares the build of another config."""
+    cached: bool = False
+    text_bytes: int = 0
+    """Of the object file, instructions."""
+    vector_spills: int | None = None
+    """Vector registers stored to the stack for want of registers; None where it is not known."""
+    digest: str = ""
+    path: Path | None = None
+    """The object file."""
+    data: bytes = field(default=b"", repr=False)
+    """Its content."""
+    symbol: str = ""
+    abi: str = ""
+    slots: tuple[Slot, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is an object file."""
+        return self.status is Status.OK
+
+    def to_json(self) -> dict[str, Any]:
+        """For machines."""
+        record: dict[str, Any] = {
+            "number": self.number,
+            "config": dict(self.config),
+            "status": str(self.status),
+            "build_ms": round(1000.0 * self.seconds, 3),
+            "cached": self.cached,
+        }
+        if not self.ok:
+            return record | {"error": self.reason}
+        return record | {
+            "bytes": len(self.data),
+            "text_bytes": self.text_bytes,
+            "vector_spills": self.vector_spills,
+            "digest": self.digest,
+            "path": str(self.path),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class BuildResult:
+    """The builds of one problem, in the order in which the configs promise."""
+
+    problem: Problem
+    device: Device
+    solver: str
+    solver_version: int
+    compiler: str
+    builds: tuple[BuiltConfig, ...]
+    seconds: float
+    interrupted: bool = False
+
+    @property
+    def built(self) -> int:
+        """How many configs have an object file."""
+        return sum(build.ok for build in self.builds)
+
+    @property
+    def target(self) -> dict[str, Any]:
+        """What LLVM was told to build for."""
+        triple, name, features = target_of(self.device).split("|")
+        return {"triple": triple, "cpu": name, "features": [f for f in features.split(",") if f]}
+
+    def to_json(self) -> dict[str, Any]:
+        """One record for machines."""
+        return {
+            "format": FORMAT,
+            "problem": self.problem.key,
+            "device": self.device.name,
+            "solver": self.solver,
+            **self.target,
+            "vector_bytes": self.device.vector_bytes,
+            "compiler": self.compiler,
+            "builds": [build.to_json() for build in self.builds],
+            "seconds": round(self.seconds, 3),
+            "interrupted": self.interrupted,
+        }

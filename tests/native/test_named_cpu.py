@@ -1,0 +1,108 @@
+"""CPUs by name: what LLVM says of them is what kernels are built for."""
+
+from __future__ import annotations
+
+import pytest
+
+from skipjack.errors import UsageError
+from skipjack.native import llvm
+from skipjack.native.cpu import detect, registers_of, target_of
+from skipjack.native.named_cpu import describe
+
+
+@pytest.mark.parametrize(
+    ("arch", "vector_bytes", "registers"),
+    [
+        ("haswell", 32, 16),
+        ("znver3", 32, 16),
+        ("znver4", 64, 32),
+        ("skylake-avx512", 64, 32),
+        ("nehalem", 16, 16),
+        ("knl", 32, 16),
+        ("neoverse-n1", 16, 32),
+        ("exynos-m3", 16, 32),
+        ("aarch64", 16, 32),
+    ],
+)
+def test_a_name_gives_the_vectors_and_registers(
+    arch: str, vector_bytes: int, registers: int
+) -> None:
+    device = describe(f"{arch}/3")
+    assert (device.kind, device.name, device.units) == ("cpu", f"{arch}/3", 3)
+    assert device.vector_bytes == vector_bytes
+    assert registers_of(device) == registers
+    assert all(device.cache_bytes(level) for level in ("L1", "L2", "L3"))
+
+
+def test_features_are_those_that_the_name_implies() -> None:
+    haswell = set(describe("x86-64-v3/1").features)
+    assert {"avx2", "fma"} <= haswell
+    assert not {"avx512f", "neon"} & haswell
+    assert "sve" in describe("neoverse-v1/1").features
+    assert "sve" not in describe("neoverse-n1/1").features
+
+
+@pytest.mark.parametrize("arch", ["x86-64-v3", "neoverse-n1", "aarch64", "exynos-m3"])
+def test_features_change_nothing_that_the_name_did_not_say(arch: str) -> None:
+    triple, name, _ = target_of(describe(f"{arch}/1")).split("|")
+    text = """
+        declare <16 x float> @llvm.fma.v16f32(<16 x float>, <16 x float>, <16 x float>)
+        define void @f(ptr %p, <16 x float> %x) {
+          %a = load <16 x float>, ptr %p
+          %b = call <16 x float> @llvm.fma.v16f32(<16 x float> %a, <16 x float> %x, <16 x float> %x)
+          store <16 x float> %b, ptr %p
+          ret void
+        }"""
+    full, bare = target_of(describe(f"{arch}/1")), f"{triple}|{name}|"
+    assert llvm.compile_object(text, full) == llvm.compile_object(text, bare)
+
+
+@pytest.mark.parametrize(
+    ("arch", "triple", "name"),
+    [
+        ("x86-64-v3", "x86_64-unknown-linux-gnu", "x86-64-v3"),
+        ("cyclone", "aarch64-unknown-linux-gnu", "cyclone"),
+        ("aarch64", "aarch64-unknown-linux-gnu", "generic"),
+        ("apple-m1", "arm64-apple-macosx", "apple-m1"),
+    ],
+)
+def test_a_name_gives_the_target(arch: str, triple: str, name: str) -> None:
+    if arch == detect().arch:
+        pytest.skip("it is here")
+    assert target_of(describe(f"{arch}/1")).split("|")[:2] == [triple, name]
+
+
+def test_this_machines_name_gives_this_machine_with_any_number_of_threads() -> None:
+    here = detect()
+    named = describe(f"{here.arch}/{here.cores + 7}")
+    assert named.units == here.cores + 7
+    assert named.compat_key == here.compat_key
+    assert target_of(named) == target_of(here)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("haswel/1", "did you mean haswell?"),
+        ("neoverse-n11/1", "did you mean neoverse-n1?"),
+        ("arm64/1", "did you mean aarch64?"),
+        ("qqqqq/1", "LLVM knows no CPU 'qqqqq'"),
+        ("pentium/1", "no 64-bit mode"),
+        ("sm_90/132", "is a GPU"),
+        ("gfx942/304", "is a GPU"),
+        ("help/1", "LLVM knows no CPU 'help'"),
+        ("haswell", "arch/units"),
+        ("haswell/0", "arch/units"),
+    ],
+)
+def test_a_name_that_is_no_cpu_gets_one_sentence(text: str, sentence: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        describe(text)
+    assert sentence in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.skipif(llvm.host()[1] == "generic", reason="LLVM calls this CPU generic")
+def test_generic_is_no_instruction_set() -> None:
+    with pytest.raises(UsageError, match="x86-64 or aarch64"):
+        describe("generic/1")

@@ -1,0 +1,84 @@
+"""The exponential of a softmax: its error, its ends, and where it may stand for exp."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from skipjack.core.nest import Accumulator, Call, Load, Tensor
+from skipjack.core.operation import ProgramOperation
+from skipjack.core.problem import DTYPES
+from skipjack.core.program import RowProgram, Statistic, View
+from skipjack.native.ir import IRWriter, VectorType, function
+from skipjack.operations import get, parse
+from skipjack.solvers.loops.exp_nonpositive import (
+    ERROR_EPS,
+    exp_nonpositive,
+    nonpositive_powers,
+)
+
+Array = npt.NDArray[Any]
+Runner = Callable[..., Array]
+LEAST = {"f32": -87.3, "f64": -708.3}
+
+
+def apply(run_ir: Runner, x: Array, dtype: str) -> Array:
+    """Eight values at a time."""
+    w, vector = IRWriter(), VectorType(dtype, 8)
+    width = 8 * vector.item_bytes
+    places = [w.advance("%slots", 8 * slot) for slot in (0, 1)]
+    pointers = [w.value(f"load ptr, ptr {place}, align 8") for place in places]
+
+    def body(_: str, at: list[str]) -> list[str]:
+        w.store(vector, exp_nonpositive(w, vector, w.load(vector, at[0])), at[1])
+        return [w.advance(p, width) for p in at]
+
+    w.loop(x.size // 8, [("ptr", p) for p in pointers], body)
+    w.emit("ret void")
+    text = function(w, "void @kernel(ptr %slots)", 8 * width)
+    declared = "\n".join([*w.declarations, text])
+    return run_ir(declared, dtype, [x.astype(DTYPES[dtype])], x.shape)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_the_error_is_small_near_0_and_grows_with_the_argument(run_ir: Runner, dtype: str) -> None:
+    x = np.linspace(LEAST[dtype], 0.0, 1 << 16).astype(DTYPES[dtype])
+    result = apply(run_ir, x, dtype).astype(np.longdouble)
+    exact = np.exp(x.astype(np.longdouble))
+    eps = np.finfo(DTYPES[dtype]).eps
+    error = np.abs(result - exact) / exact / eps
+    assert (error <= ERROR_EPS - x.astype(np.longdouble)).all()
+    assert error[x > -1.0].max() <= ERROR_EPS
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_the_ends_are_exact(run_ir: Runner, dtype: str) -> None:
+    x = np.array([0.0, -0.0, -np.inf, np.nan, -1e30, LEAST[dtype] - 1.0, -1e4, -0.0])
+    result = apply(run_ir, x, dtype)
+    np.testing.assert_array_equal(result, [1.0, 1.0, 0.0, np.nan, 0.0, 0.0, 0.0, 1.0])
+
+
+@pytest.mark.parametrize("name", ["softmax", "logsoftmax"])
+def test_a_difference_to_the_largest_is_known_not_to_be_positive(name: str) -> None:
+    operation, problem = get(name), parse(f"{name}:4x8")
+    assert isinstance(operation, ProgramOperation)
+    (found,) = nonpositive_powers(operation.programs(problem)["plain"])
+    assert found == Call("exp", (Call("sub", (Load(0), Accumulator("largest"))),))
+
+
+@pytest.mark.parametrize(
+    "statistic",
+    [
+        Statistic("m", "sum", Load(0)),
+        Statistic("m", "max", Call("neg", (Load(0),))),
+        Statistic("m", "max", Load(0), Call("neg", (Accumulator(),))),
+    ],
+)
+def test_any_other_difference_may_be_positive(statistic: Statistic) -> None:
+    x, out = (View(Tensor(name, (4, 8)), group=8, column=1) for name in ("x", "out"))
+    body = Call("exp", (Call("sub", (Load(0), Accumulator("m"))),))
+    assert not nonpositive_powers(RowProgram(4, 1, 8, (x,), out, (statistic,), body))

@@ -1,0 +1,177 @@
+"""Every solver on AVX2, AVX-512 and NEON: built for a named CPU, run here where this CPU can."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import re
+import struct
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import arm_emulator
+from skipjack.core.config import Config
+from skipjack.core.device import Device
+from skipjack.core.problem import Problem
+from skipjack.core.space import Promising
+from skipjack.execute.verification import Checker
+from skipjack.native import llvm
+from skipjack.native.named_cpu import describe
+from skipjack.native.slots import Slots
+from skipjack.operations import parse
+from skipjack.solvers import building_solvers, find_solver
+from skipjack.solvers.solver import BuildingSolver
+
+KEYS = (
+    "matmul:37x50x29",
+    "matmul:64x64x64:f64",
+    "matmul:21x35x18/ta=1/tb=1/alpha=0.5/beta=2/bias=1/act=gelu",
+    "bmm:3x17x33x19",
+    "add:1003",
+    "maximum:7x33:f64",
+    "exp:515",
+    "gelu:260:f64",
+    "bias:9x67",
+    "sum:33x65/axis=1",
+    "max:33x65/axis=0:f64",
+    "mean:5x6x37/axis=0,2",
+    "softmax:7x131",
+    "logsoftmax:6x64:f64",
+    "layernorm:5x96",
+    "rmsnorm:5x61:f64",
+    "batchnorm:n3c5h7w7",
+    "batchnorm:n2c4h4w8/mode=infer",
+    "batchnorm:n3c4h5w5/mode=backward:f64",
+)
+"""Every family of operations, with sizes that leave tails."""
+SOLVERS = ("nest", "microkernel", "packed", "rows")
+X86 = {"haswell": ("ymm", "zmm"), "skylake-avx512": ("zmm", "")}
+"""Registers that the code must use, and those that it must not."""
+TYPICAL = {
+    "nest": "matmul:37x50x29",
+    "microkernel": "matmul:37x50x29",
+    "packed": "matmul:37x50x29",
+    "rows": "softmax:7x131",
+}
+NEON = re.compile(r"\bf(?:mla|add|mul|max|sub)\s+v\d+\.(?:4s|2d)")
+AARCH64 = 183
+
+
+@functools.cache
+def loader() -> llvm.Loader:
+    """One for all tests."""
+    return llvm.Loader()
+
+
+def device_here(name: str) -> Device:
+    """The CPU of this name, if this one can run its code."""
+    device = describe(name)
+    missing = set(device.features) - set(llvm.host()[2])
+    if missing:
+        pytest.skip(f"this CPU cannot run code for {name}: it lacks {', '.join(sorted(missing))}")
+    return device
+
+
+def some_configs(solver: BuildingSolver, problem: Problem, device: Device) -> Iterator[Config]:
+    """The default, two that promise well, two from anywhere."""
+    space = solver.space(problem, device)
+    yield space.default()
+    if isinstance(space, Promising):
+        yield from space.promising(2)
+    rng = np.random.default_rng(1)
+    yield from (space.sample(rng) for _ in range(2))
+
+
+def assert_right(
+    solver: BuildingSolver, problem: Problem, device: Device, config: Config, checker: Checker
+) -> None:
+    """Built for the device and run in this process, it gives the reference's result."""
+    blob = solver.compile(solver.lower(problem, device, config))
+    address = loader().load(blob.data, blob.symbol)
+    checker.prepare()
+    slots = Slots(solver.slots(problem, device, config), checker.arrays)
+    llvm.native(address, ctypes.c_void_p)(slots.address)
+    loader().unload(address)
+    verdict = checker.verdict()
+    assert verdict.right, f"{device.name} {solver.name} {problem.key} {config}: {verdict.reason}"
+
+
+@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize("arch", X86)
+def test_every_solver_is_right_on_every_operation(arch: str, key: str) -> None:
+    device, problem = device_here(f"{arch}/1"), parse(key)
+    solvers = [s for s in building_solvers(problem, device) if s.name in SOLVERS]
+    assert solvers
+    checker = Checker(problem)
+    for solver in solvers:
+        for config in dict.fromkeys(some_configs(solver, problem, device)):
+            assert_right(solver, problem, device, config, checker)
+
+
+@pytest.mark.parametrize("key", ["matmul:37x50x29", "add:1003", "softmax:7x131"])
+@pytest.mark.parametrize("arch", X86)
+def test_threads_share_the_work_on_every_instruction_set(arch: str, key: str) -> None:
+    device, problem = device_here(f"{arch}/2"), parse(key)
+    checker = Checker(problem)
+    shared = 0
+    for solver in building_solvers(problem, device):
+        for config in dict.fromkeys(some_configs(solver, problem, device)):
+            shared += any("@parallel" in str(s) for s in solver.slots(problem, device, config))
+            assert_right(solver, problem, device, config, checker)
+    assert shared
+
+
+def test_the_keys_reach_every_solver() -> None:
+    device = describe("haswell/1")
+    reached = {s.name for key in KEYS for s in building_solvers(parse(key), device)}
+    assert set(SOLVERS) <= reached
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+@pytest.mark.parametrize("arch", X86)
+def test_code_uses_the_registers_of_its_instruction_set(arch: str, name: str) -> None:
+    device, problem = describe(f"{arch}/1"), parse(TYPICAL[name])
+    listing = best_listing(name, problem, device)
+    wanted, unwanted = X86[arch]
+    assert re.search(rf"vfmadd\w+p[sd]\s.*%{wanted}", listing)
+    assert not unwanted or unwanted not in listing
+
+
+@pytest.mark.parametrize("arch", ["neoverse-n1", "aarch64"])
+@pytest.mark.parametrize("name", SOLVERS)
+def test_every_solver_builds_neon_code_for_arm(name: str, arch: str) -> None:
+    device, problem = describe(f"{arch}/1"), parse(TYPICAL[name])
+    solver = find_solver(name)
+    assert isinstance(solver, BuildingSolver)
+    for config in some_configs(solver, problem, device):
+        data = solver.compile(solver.lower(problem, device, config)).data
+        assert data[:4] == b"\x7fELF"
+        assert struct.unpack_from("<H", data, 18) == (AARCH64,)
+    assert NEON.search(best_listing(name, problem, device))
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_every_solver_is_right_on_arm_in_an_emulator(key: str) -> None:
+    pytest.importorskip("unicorn", reason="the emulator Unicorn is not installed")
+    device, problem = describe("aarch64/1"), parse(key)
+    checker = Checker(problem)
+    for solver in building_solvers(problem, device):
+        for config in dict.fromkeys(some_configs(solver, problem, device)):
+            blob = solver.compile(solver.lower(problem, device, config))
+            checker.prepare()
+            slots = solver.slots(problem, device, config)
+            arm_emulator.run(blob.data, blob.symbol, slots, checker.arrays)
+            verdict = checker.verdict()
+            assert verdict.right, f"{solver.name} {config}: {verdict.reason}"
+
+
+def best_listing(name: str, problem: Problem, device: Device) -> str:
+    """Assembly text of the most promising config."""
+    solver = find_solver(name)
+    assert isinstance(solver, BuildingSolver)
+    space = solver.space(problem, device)
+    assert isinstance(space, Promising)
+    source = solver.lower(problem, device, space.promising(1)[0])
+    return llvm.assembly(source.text, source.target)

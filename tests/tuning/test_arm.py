@@ -1,0 +1,85 @@
+"""Several solvers race for one problem: who is asked next, and what is kept of each."""
+
+from pathlib import Path
+
+import pytest
+
+from skipjack.core.config import Config
+from skipjack.core.study import Budget, Study
+from skipjack.core.trial import Status, Trial
+from skipjack.ledger import Ledger
+from skipjack.native import cpu
+from skipjack.operations import parse
+from skipjack.solvers import solvers_for
+from skipjack.solvers.loops.nest_solver import NestSolver
+from skipjack.tuning import TuneOptions, Tuner
+from skipjack.tuning.arm import Arm, in_turn
+
+PROBLEM = parse("matmul:96x96x96")
+TRANSPOSED = parse("matmul:96x96x96/tb=1")
+
+
+def arm(leads: bool = False, asked: int = 0, best: float = float("inf")) -> Arm:
+    solver = NestSolver()
+    study = Study(PROBLEM, solver.name, "device", "random", 0)
+    made = Arm(solver, solver.space(PROBLEM, cpu.detect()), study, leads)
+    made.asked = asked
+    if best < float("inf"):
+        made.note([Trial(Config(), Status.OK, best)])
+    return made
+
+
+def test_the_leading_solver_begins() -> None:
+    first, second = arm(leads=True), arm()
+    assert [who for who, _ in in_turn([first, second])] == [first, second]
+
+
+def test_a_solver_of_which_nothing_is_known_gets_a_few_trials() -> None:
+    first, second = arm(leads=True, asked=9, best=100.0), arm(asked=3)
+    (who, room), _ = in_turn([first, second])
+    assert who is second
+    assert room == 1
+
+
+def test_solvers_that_are_equal_share_the_trials() -> None:
+    first, second = arm(leads=True, asked=20, best=100.0), arm(asked=19, best=100.0)
+    assert in_turn([first, second])[0][0] is second
+
+
+def test_a_solver_that_is_far_behind_gets_hardly_any() -> None:
+    first, second = arm(leads=True, asked=500, best=100.0), arm(asked=4, best=200.0)
+    assert in_turn([first, second])[0][0] is first
+
+
+def test_failures_do_not_end_the_opening_for_ever() -> None:
+    broken = arm(asked=4)
+    broken.trials = [Trial(Config(), Status.CRASH, reason="it crashed")]
+    rooms = {id(who): room for who, room in in_turn([arm(leads=True, asked=50), broken])}
+    assert rooms[id(broken)] > 0
+
+
+@pytest.fixture(scope="module")
+def raced(tuner: Tuner) -> dict[str, int]:
+    result = tuner.tune(TRANSPOSED, TuneOptions(budget=Budget(trials=24)))
+    assert len(result.trials) == 24
+    assert result.solver in ("nest", "packed")
+    return {score.solver: score.trials for score in result.solvers}
+
+
+def test_all_solvers_of_a_problem_are_tried_within_one_budget(raced: dict[str, int]) -> None:
+    assert set(raced) == {solver.name for solver in solvers_for(TRANSPOSED, cpu.detect())}
+    assert min(raced.values()) > 0
+    assert sum(raced.values()) == 24
+
+
+def test_every_solver_has_a_study_of_its_own(raced: dict[str, int], home: Path) -> None:
+    with Ledger.open(home) as ledger:
+        studies = [s for s in ledger.studies() if s.problem == TRANSPOSED.key]
+        kept = {study.solver: len(ledger.trials(study.id)) for study in studies}
+    assert kept == raced
+
+
+def test_a_named_solver_races_alone(tuner: Tuner) -> None:
+    options = TuneOptions(budget=Budget(trials=3), solver="packed")
+    result = tuner.tune(TRANSPOSED, options)
+    assert [score.solver for score in result.solvers] == ["packed"]

@@ -1,0 +1,131 @@
+"""A kernel as a function: which arrays it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from skipjack.errors import UsageError
+from skipjack.native.cpu import detect
+from skipjack.operations import parse
+from skipjack.solvers.loops.nest_solver import NestSolver
+from skipjack.solvers.loops.rows_solver import RowsSolver
+from skipjack.tuning.kernel import TunedKernel
+from skipjack.tuning.result import KernelCode
+
+
+@pytest.fixture(scope="module")
+def built() -> Callable[[str], TunedKernel]:
+    """The default kernel of a problem, without tuning."""
+
+    def build(key: str) -> TunedKernel:
+        problem, device = parse(key), detect()
+        solver = RowsSolver() if problem.operation == "batchnorm" else NestSolver()
+        config = solver.space(problem, device).default()
+        blob = solver.compile(solver.lower(problem, device, config))
+        slots = tuple(solver.slots(problem, device, config))
+        return TunedKernel(
+            problem, KernelCode(blob.data, blob.digest, blob.symbol, blob.abi, slots)
+        )
+
+    return build
+
+
+def test_leading_axes_that_a_key_leaves_out_are_taken(built: Callable[[str], TunedKernel]) -> None:
+    kernel = built("add:2x3x4/y=1x3x1")
+    x = np.random.default_rng(0).uniform(size=(2, 3, 4)).astype(np.float32)
+    y = np.arange(3, dtype=np.float32).reshape(3, 1)
+    for given in (y, y[None]):
+        np.testing.assert_array_equal(kernel(x, given), x + y)
+
+
+def test_a_scalar_may_have_no_axis(built: Callable[[str], TunedKernel]) -> None:
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    kernel = built("mul:3x4/y=1")
+    for given in (np.array(2.5, np.float32), np.full(1, 2.5, "f4"), np.full((1, 1), 2.5, "f4")):
+        np.testing.assert_array_equal(kernel(x, given), x * np.float32(2.5))
+
+
+def test_other_shapes_are_refused(built: Callable[[str], TunedKernel]) -> None:
+    kernel = built("add:2x3x4/y=3x1")
+    x, y = np.zeros((2, 3, 4), np.float32), np.zeros((3, 1), np.float32)
+    for wrong in (y.ravel(), y[None, None], y.T, np.zeros((2, 3, 1), np.float32)):
+        with pytest.raises(UsageError, match=r"y must be float32 of shape \(3, 1\)"):
+            kernel(x, wrong)
+    with pytest.raises(UsageError, match="x must be"):
+        kernel(x[None], y)
+
+
+TRAINING = "batchnorm:n4c3h5w5:f64"
+
+
+def training_inputs() -> tuple[npt.NDArray[np.float64], ...]:
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(4, 3, 5, 5)), rng.normal(size=3), rng.normal(size=3)
+
+
+def test_several_outputs_are_a_tuple(built: Callable[[str], TunedKernel]) -> None:
+    kernel = built(TRAINING)
+    assert kernel.outputs == ("out", "mean", "invstd")
+    x, gamma, beta = training_inputs()
+    out, mean, invstd = kernel(x, gamma, beta)
+    np.testing.assert_allclose(mean, x.mean(axis=(0, 2, 3)))
+    np.testing.assert_allclose(invstd, (x.var(axis=(0, 2, 3)) + 1e-5) ** -0.5)
+    normal = (x - mean[:, None, None]) * invstd[:, None, None]
+    np.testing.assert_allclose(out, normal * gamma[:, None, None] + beta[:, None, None])
+
+
+def test_what_training_saves_gives_the_gradients(built: Callable[[str], TunedKernel]) -> None:
+    x, gamma, beta = training_inputs()
+    _, mean, invstd = built(TRAINING)(x, gamma, beta)
+    dy = np.random.default_rng(1).normal(size=x.shape)
+    dx, dgamma, dbeta = built("batchnorm:n4c3h5w5/mode=backward:f64")(dy, x, gamma, mean, invstd)
+    normal = (x - mean[:, None, None]) * invstd[:, None, None]
+    np.testing.assert_allclose(dbeta, dy.sum(axis=(0, 2, 3)))
+    np.testing.assert_allclose(dgamma, (dy * normal).sum(axis=(0, 2, 3)))
+    np.testing.assert_allclose(dx.sum(axis=(0, 2, 3)), 0.0, atol=1e-12)
+
+
+def test_outputs_are_given_by_place_or_by_name(built: Callable[[str], TunedKernel]) -> None:
+    kernel, inputs = built(TRAINING), training_inputs()
+    expected = kernel(*inputs)
+    out, saved = np.empty((4, 3, 5, 5)), np.empty(3)
+    for given, names in (
+        (out, {"out": out}),
+        ((out, None, saved), {"out": out, "invstd": saved}),
+        ({"mean": saved}, {"mean": saved}),
+    ):
+        result = dict(zip(kernel.outputs, kernel(*inputs, out=given), strict=True))
+        assert all(result[name] is array for name, array in names.items())
+        for name, array in zip(kernel.outputs, expected, strict=True):
+            np.testing.assert_array_equal(result[name], array)
+
+
+def test_outputs_that_do_not_fit_are_refused(built: Callable[[str], TunedKernel]) -> None:
+    kernel, inputs = built(TRAINING), training_inputs()
+    saved = np.empty(3)
+    for given, says in (
+        ({"variance": saved}, "no output variance, only out, mean, invstd"),
+        ((None, saved), "has the outputs out, mean, invstd"),
+        ({"mean": np.empty(4)}, "mean must be float64 of shape"),
+        ({"mean": saved, "invstd": saved}, "must not overlap"),
+        ({"mean": inputs[1]}, "must not overlap"),
+        (saved, "out must be"),
+    ):
+        with pytest.raises(UsageError, match=says):
+            kernel(*inputs, out=given)  # type: ignore[arg-type]
+
+
+def test_a_bound_kernel_computes_into_the_same_outputs(
+    built: Callable[[str], TunedKernel],
+) -> None:
+    x, gamma, beta = training_inputs()
+    call = built(TRAINING).bind(x, gamma, beta)
+    first = [array.copy() for array in call()]
+    x *= 2.0
+    for again, once, held in zip(call(), first, call.out, strict=True):
+        assert again is held
+        assert not np.array_equal(again, once)
