@@ -72,7 +72,7 @@ ALL = (
         "max:1048576",
     ),
     *_cases("packed", "matmul:512x512x512", "matmul:1024x1024x1024"),
-    *_cases("rows", "softmax:1024x1024", "layernorm:512x768", "batchnorm:16x32x28x28"),
+    *_cases("rows", "softmax:1024x1024", "layernorm:512x768", "batchnorm:n16c32h28w28"),
 )
 QUICK = (ALL[0], ALL[4], ALL[9], ALL[14], ALL[15], ALL[20], ALL[22])
 

@@ -324,6 +324,22 @@ def test_an_output_is_stored_past_the_caches_wherever_it_begins(run_ir: Runner, 
     assert code.count("fence seq_cst") == 2
 
 
+@pytest.mark.parametrize(
+    ("nest", "text"),
+    [
+        (nests.matmul_nest(7, 64, 5), "m:4 n:32 k m/u n/s"),
+        (nests.sum_nest(9, 64, 0), "j:32 i:2 i/u j/s"),
+        (nests.bias_nest(5, 48), "i/p j:32 j/s"),
+        (nests.bias_nest(5, 48), "i:2/p j:32/p i/u j/s"),
+    ],
+)
+def test_reductions_and_threads_store_past_the_caches(
+    run_ir: Runner, nest: Nest, text: str
+) -> None:
+    assert "nontemporal" in generate(nest, Schedule.parse(text), "f32", 16)
+    np.testing.assert_array_equal(*run_on_threads(run_ir, nest, text, 3))
+
+
 def test_rows_that_are_no_whole_vectors_are_stored_through_the_caches() -> None:
     code = generate(nests.bias_nest(8, 40), Schedule.parse("i j:16 j/s"), "f32", 16)
     assert "nontemporal" not in code

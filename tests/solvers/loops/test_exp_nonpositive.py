@@ -17,6 +17,7 @@ from skipjack.native.ir import IRWriter, VectorType, function
 from skipjack.operations import get, parse
 from skipjack.solvers.loops.exp_nonpositive import (
     ERROR_EPS,
+    chunkable,
     exp_nonpositive,
     nonpositive_powers,
 )
@@ -68,6 +69,17 @@ def test_a_difference_to_the_largest_is_known_not_to_be_positive(name: str) -> N
     assert isinstance(operation, ProgramOperation)
     (found,) = nonpositive_powers(operation.programs(problem)["plain"])
     assert found == Call("exp", (Call("sub", (Load(0), Accumulator("largest"))),))
+
+
+@pytest.mark.parametrize(
+    ("key", "fits"), [("softmax:4x8", True), ("logsoftmax:4x8", True), ("layernorm:4x8", False)]
+)
+def test_only_sums_relative_to_a_maximum_can_be_taken_in_chunks(key: str, fits: bool) -> None:
+    problem = parse(key)
+    operation = get(problem.operation)
+    assert isinstance(operation, ProgramOperation)
+    for program in operation.programs(problem).values():
+        assert bool(chunkable(program)) == fits
 
 
 @pytest.mark.parametrize(

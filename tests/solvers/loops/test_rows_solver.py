@@ -25,6 +25,7 @@ SOLVER = RowsSolver()
 CACHES = (("L1", 32 << 10), ("L2", 1 << 20), ("L3", 32 << 20))
 AVX512 = Device("cpu", "skylake-avx512", 1, vector_bytes=64, caches=CACHES)
 KEYS = (
+    "softmax:2x2500",
     "softmax:7x131",
     "layernorm:6x96:f64",
     "batchnorm:n3c5h7w7",
@@ -118,6 +119,8 @@ def test_only_settings_that_make_a_difference_are_offered() -> None:
     assert values("layernorm:4096x1024", "ahead") == (False, True)
     assert values("layernorm:4096x1024", "block") == (0,)
     assert values("batchnorm:c64h56w56", "block") == (0,)
+    assert values("softmax:64x1024", "chunk") == values("layernorm:64x9000", "chunk") == (0,)
+    assert values("softmax:64x9000", "chunk") == values("logsoftmax:9x9000", "chunk") == (0, 16, 32)
     assert values("batchnorm:n8c64h56w56", "block") == (0, 4, 16, 64)
     assert values("softmax:64x1024", "streaming") == (False,)
     assert values("softmax:4096x1024", "streaming") == (False, True)
@@ -135,6 +138,12 @@ def test_what_is_kept_in_the_output_is_not_streamed_and_scratch_memory_is_for_st
 def test_rows_that_begin_anywhere_are_streamed_only_from_where_they_are_aligned() -> None:
     pairs = {(c["aligned"], c["streaming"]) for c in space("softmax:4096x1023").enumerate()}
     assert pairs == {(False, False), (True, False), (True, True)}
+
+
+def test_long_rows_are_expected_to_be_faster_in_chunks() -> None:
+    best = space("softmax:1024x50257").promising(8)
+    assert all(config["chunk"] for config in best[:4])
+    assert {config["keep"] for config in best} == {"output", "scratch"}
 
 
 def test_accumulators_are_in_registers_or_in_memory() -> None:

@@ -5,7 +5,7 @@ the model; the ways to put loops around one (order, unrolled reduction, blocked 
 variants that the model cannot tell apart, ordered by experience. The two orders are interleaved, so
 that the first few schedules differ in what matters most.
 
-Where memory is the limit, the tile matters little: see `promising_streams`.
+Where memory is the limit, the tile matters little: see `promising_streams` and `promising_thin`.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from skipjack.core.nest import Nest
 from skipjack.solvers.loops.composing import long_variables
 from skipjack.solvers.loops.promising_streams import map_schedules, reduction_schedules
+from skipjack.solvers.loops.promising_thin import thin_schedules
 from skipjack.solvers.loops.register_tile import Pivot, Tile, find_pivot, throughput, tiles
 from skipjack.solvers.loops.schedule import Loop, Mark, Schedule, normalize
 
@@ -24,6 +26,8 @@ _VARIANT_WEIGHT = 6
 """A variant is tried once this many further tiles were tried in the variant before it."""
 _CROWDING = 0.95
 """What each tile of the same width takes off the next one's score, to try other widths soon."""
+_THIN = 8
+"""Schedules for thin products that come before the others."""
 _REDUCTION_BLOCKS = (256, 128)
 _SHORT_REDUCTION = 8
 """Reductions up to this length are unrolled as a whole first."""
@@ -59,6 +63,8 @@ def promising_schedules(
         yield from map_schedules(nest, pivot, streaming)
     elif len(nest.inputs) == 1:
         yield from reduction_schedules(nest, pivot)
+    else:
+        yield from islice(thin_schedules(nest, pivot, registers), _THIN)
     ranked = _diverse(list(tiles(nest, pivot, registers)), nest, pivot)
     variants = _variants(nest, pivot)
     pairs = [(at, style) for at in range(len(ranked)) for style in range(len(variants))]

@@ -23,6 +23,8 @@ _SHORT_ROW = 16
 """Vectors up to which a row is short."""
 _TOGETHER = ((4, 1), (2, 4), (2, 2), (4, 2), (8, 1), (16, 1), (4, 4))
 """Rows at a time and vectors of each, in the order to try them."""
+_IN_TURN = ((4, 4), (8, 4), (4, 2))
+"""Rows that are added up one after the other before the next place is, likewise."""
 _STRIPS = (4, 2, 8)
 """Vectors of each of these rows."""
 
@@ -63,6 +65,18 @@ def map_schedules(nest: Nest, pivot: Pivot, streaming: bool) -> Iterator[Schedul
                 step, suffix = _Vectors(lanes, copies).loops(pivot.variable, mark, pivot.lanes)
                 outer = [Loop(name, step if name == pivot.variable else 1) for name in names]
                 yield normalize([*outer, *suffix], nest)
+    if len(names) > 1 and nest.extent(pivot.variable) < _SHORT_ROW * pivot.lanes:
+        yield from _short_rows(nest, pivot, names)
+
+
+def _short_rows(nest: Nest, pivot: Pivot, names: list[str]) -> Iterator[Schedule]:
+    """Several whole rows at a time."""
+    for lanes in _widths(pivot):
+        for rows in (4, 8, 16, 2):
+            around = [Loop(name, rows if name == names[-2] else 1) for name in names[:-1]]
+            narrow = [Loop(pivot.variable, lanes, Mark.UNROLL)] if lanes < pivot.lanes else []
+            suffix = [Loop(names[-2], 1, Mark.UNROLL), *narrow]
+            yield normalize([*around, *suffix, Loop(pivot.variable, 1, Mark.VECTORIZE)], nest)
 
 
 def reduction_schedules(nest: Nest, pivot: Pivot) -> Iterator[Schedule]:
@@ -88,16 +102,20 @@ def _along_rows(nest: Nest, pivot: Pivot) -> Iterator[Schedule]:
     summed = [each for each in others if each in nest.reduction_loops]
     kept_first = (*kept, *summed)
     alone = [_Rows("", 1, copies) for copies in (2, 4, 8, 1)]
-    added = [_Rows(summed[-1], *way) for way in _TOGETHER] if summed else []
+    added = [_Rows(summed[-1], *way, unrolled=False) for way in _IN_TURN] if summed else []
+    added += [_Rows(summed[-1], *way) for way in _TOGETHER] if summed else []
     side_by_side = [_Rows(kept[-1], *way) for way in _TOGETHER] if kept else []
     short = nest.extent(name) < _SHORT_ROW * pivot.lanes
     groups = (side_by_side, alone, added) if short else (alone, added, side_by_side)
     ways = [(others, rows) for group in groups for rows in group]
     if kept_first != others:
-        ways[6:6] = [(kept_first, rows) for rows in (*alone, *side_by_side)]
+        ways[9:9] = [(kept_first, rows) for rows in (*alone, *side_by_side)]
     for order, rows in ways:
         step, suffix = _Vectors(pivot.lanes, rows.copies).loops(name, Mark.ACCUMULATE, pivot.lanes)
         outer = [Loop(each, rows.count if each == rows.variable else 1) for each in order]
+        if not rows.unrolled:
+            yield normalize([*outer, Loop(rows.variable), Loop(name, step), *suffix], nest)
+            continue
         unrolled = [Loop(rows.variable, 1, Mark.UNROLL)] if rows.variable else []
         yield normalize([*outer, Loop(name, step), *unrolled, *suffix], nest)
 
@@ -109,6 +127,8 @@ class _Rows:
     variable: str
     count: int
     copies: int
+    unrolled: bool = True
+    """Whether they are taken side by side; else one after the other."""
 
 
 def _across_rows(nest: Nest, pivot: Pivot, summed: str) -> Iterator[Schedule]:

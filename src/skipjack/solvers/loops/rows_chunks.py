@@ -126,4 +126,5 @@ class Chunks:
         one = self._vector.constant(1.0)
         top = row.splats[Accumulator(self._largest.name)]
         row.splats[_FACTOR] = self._scaled(one, self._w.load(self._vector, at), top)
-        return self._s.columns([row], state, self._s.write, columns)
+        self._s.columns([row], [], self._s.write, columns)
+        return state

@@ -25,6 +25,8 @@ _MASKS = 2.0
 """Finding out where a row begins and ends in its vectors."""
 _RECORD = 4.0
 """Fetching and storing the accumulators of a group in memory."""
+_SECOND = 2.0
+"""A vector from the second cache."""
 _LINE = 4.0
 """A vector from or to beyond the second cache."""
 _EXP = 8.0
@@ -88,6 +90,10 @@ def _arithmetic(program: RowProgram, plan: RowsPlan, around: Surroundings) -> fl
     work = vectors * sweeps
     if kept_part(program) is not None:
         work += vectors * _EXP * (2 if plan.keep == AGAIN else 1)
+    if plan.chunk:
+        work += vectors * 2 * _EXP / plan.chunk
+    if program.segments == 1 and 2 * program.columns * around.item_bytes > around.first:
+        work += vectors * _SECOND * (sweeps - (2 if plan.chunk else 1))
     if plan.aligned:
         work += _MASKS * sweeps / program.columns
     elif not can_stream(program, plan.lanes):
@@ -121,11 +127,17 @@ def _memory(program: RowProgram, plan: RowsPlan, around: Surroundings) -> float:
     held = together * program.segments * row * (inputs + 1) <= around.second
     large = around.moved > around.last // 2
     transfers = inputs * (1.0 if held else 1.0 + len(program.passes()) * (1.0 if large else 0.4))
-    # Behind exponentials there is time to fetch the lines of the output before they are written.
-    stored = 1.0 if plan.streaming else 2.0 if large and plan.keep == AGAIN else 1.5
+    if plan.keep != AGAIN:
+        # Behind exponentials there is time to fetch lines of the output before they are written.
+        stored = 1.45 if plan.streaming else 1.5
+    else:
+        stored = 1.0 if plan.streaming else 2.0 if large else 1.5
     jumps = 1.0
     if program.segments > 1 and plan.block < program.groups:
         jumps += min(1.0, _SHORT_JUMP / (row * together)) * (0.3 if plan.ahead else 0.8)
+    elif plan.chunk:
+        # A row in chunks is read at an even pace, which needs no help.
+        jumps += 0.05 * plan.ahead - 0.2
     elif plan.ahead:
-        jumps += 0.01 if row < around.first // 2 else -0.2
+        jumps += 0.02 if row < around.first // 2 else -0.2
     return float((transfers + stored) * jumps * _LINE / around.lanes)

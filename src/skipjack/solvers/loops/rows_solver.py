@@ -15,6 +15,7 @@ from skipjack.native.cpu import registers_of, target_of
 from skipjack.native.ir import ITEM_BYTES
 from skipjack.native.slots import parallel_slot, workspace_slot
 from skipjack.operations import bytes_moved, get
+from skipjack.solvers.loops.exp_nonpositive import chunkable
 from skipjack.solvers.loops.nest_solver import compile_source
 from skipjack.solvers.loops.rows_code import generate, scratch_bytes
 from skipjack.solvers.loops.rows_estimate import Surroundings, estimate
@@ -36,6 +37,7 @@ from skipjack.solvers.solver import Blob, Slot, Source
 _COPIES = (1, 2, 4, 8)
 _ROWS = (1, 2, 4)
 _BLOCKS = (4, 16, 64)
+_CHUNKS = (16, 32)
 _SHARE = 1 << 13
 """Bytes for each thread that are worth telling it about."""
 _FEW = 4
@@ -80,6 +82,7 @@ class RowsSolver:
                     "aligned", (False, True) if _can_align(problem, program, device) else (False,)
                 ),
                 Parameter("ahead", (False, True) if _beyond_second(problem, device) else (False,)),
+                Parameter("chunk", _chunks(program, around)),
                 Parameter("block", _blocks(program, device.units)),
                 Parameter("parallel", (False, True) if shares or threads > 1 else (False,)),
                 Parameter("pieces", (False, True) if shares else (False,)),
@@ -91,7 +94,8 @@ class RowsSolver:
                 f"not aligned or rows == 1 or {program.segments > 1}",
                 "block == 0 or (rows == 1 and not ahead)",
                 f"not parallel or pieces or max(rows, block, 1) * {threads} <= {program.groups}",
-                "not pieces or (parallel and rows == 1 and block == 0 and not ahead)",
+                "not pieces or (parallel and rows == 1 and block + chunk == 0 and not ahead)",
+                "chunk == 0 or rows == 1",
             ],
             order=lambda config: estimate(
                 programs[str(config["program"])],
@@ -148,6 +152,7 @@ def _plan(
         parallel=bool(config["parallel"]),
         ahead=bool(config["ahead"]),
         block=int(config["block"]),
+        chunk=int(config["chunk"]),
         aligned=bool(config["aligned"]),
         pieces=units if config["pieces"] else 0,
     )
@@ -173,6 +178,13 @@ def _beyond_second(problem: Problem, device: Device) -> bool:
     """Whether the arrays fill more than the second cache, so that fetching ahead may help."""
     sizes = [size for _, size in device.caches[:2]]
     return bytes_moved(problem) > max(sizes, default=0)
+
+
+def _chunks(program: RowProgram, around: Surroundings) -> tuple[int, ...]:
+    """Worth a try where rows fill more than a quarter of the first cache."""
+    long = 4 * program.columns * around.item_bytes > around.first
+    fits = program.columns >= 2 * max(_CHUNKS) * around.lanes
+    return (0, *_CHUNKS) if long and fits and chunkable(program) else (0,)
 
 
 def _blocks(program: RowProgram, threads: int) -> tuple[int, ...]:

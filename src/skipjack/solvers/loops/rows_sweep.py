@@ -147,21 +147,27 @@ class Sweeps:
             return self._aligned(rows[0], carried, do, count or self.program.columns)
         lanes, copies = self.vector.lanes, self.plan.copies
         rounds, rest = divmod(self.program.columns if count is None else count, lanes * copies)
-        width = copies * self.bytes
-        values = self._values(carried)
+        values = self._rounds(rows, 0, rounds, carried, do)
+        for copy in range(-(-rest // lanes)):
+            mask = constant_mask(lanes, min(lanes, rest - copy * lanes))
+            values = do(Place(rounds * copies * self.bytes, copy, mask), rows, values)
+        return values
+
+    def _rounds(
+        self, rows: list[Row], start: int, rounds: int, carried: Carried, do: Step
+    ) -> list[str]:
+        """So many rounds of full vectors, from a byte of the row on."""
+        width = self.plan.copies * self.bytes
 
         def round_(_: str, inside: list[str]) -> list[str]:
             offset, *state = inside
-            for copy in range(copies):
+            for copy in range(self.plan.copies):
                 state = do(Place(offset, copy, None), rows, state)
             return [self.w.value(f"add nuw nsw i64 {offset}, {width}"), *state]
 
-        if rounds:
-            values = self.w.loop(rounds, [("i64", "0"), *carried], round_)[1:]
-        for copy in range(-(-rest // lanes)):
-            mask = constant_mask(lanes, min(lanes, rest - copy * lanes))
-            values = do(Place(rounds * width, copy, mask), rows, values)
-        return values
+        if not rounds:
+            return [value for _, value in carried]
+        return self.w.loop(rounds, [("i64", str(start)), *carried], round_)[1:]
 
     def _aligned(self, row: Row, carried: Carried, do: Step, count: int) -> list[str]:
         """The same for a row that begins anywhere: the first and the last two vectors are masked.
@@ -169,46 +175,38 @@ class Sweeps:
         Wherever in a vector it begins, what lies between them is full. The very last may be empty.
         """
         w, lanes, copies = self.w, self.vector.lanes, self.plan.copies
-        address = w.value(f"ptrtoint ptr {row.pointers[self.out]} to i64")
-        before = w.value(f"and i64 {address}, {self.bytes - 1}")
-        back = w.value(f"sub i64 0, {before}")
-        pointers = [
-            w.advance(pointer, back) if view.column and at < len(self.program.views) else pointer
-            for at, (pointer, view) in enumerate(zip(row.pointers, self.views, strict=True))
-        ]
-        here = [Row(row.number, pointers, row.known, row.splats)]
-        missing = w.value(f"udiv i64 {before}, {self.vector.item_bytes}")
+        moved, missing = self._moved_back(row)
+        here, kinds = [moved], [kind for kind, _ in carried]
         first = self._lanes_where("sge", missing)
         if count < lanes:
             ended = self._lanes_where("slt", w.value(f"add i64 {missing}, {count}"))
             first = w.value(f"and <{lanes} x i1> {first}, {ended}")
-        values = do(Place(0, 0, first), here, self._values(carried))
+        values = do(Place(0, 0, first), here, [value for _, value in carried])
         full = max(1, count // lanes)
         rounds, rest = divmod(full - 1, copies)
-
-        def round_(_: str, inside: list[str]) -> list[str]:
-            offset, *state = inside
-            for copy in range(copies):
-                state = do(Place(offset, copy, None), here, state)
-            return [w.value(f"add nuw nsw i64 {offset}, {copies * self.bytes}"), *state]
-
-        if rounds:
-            kinds = [kind for kind, _ in carried]
-            inside = [("i64", str(self.bytes)), *zip(kinds, values, strict=True)]
-            values = w.loop(rounds, inside, round_)[1:]
-        start = 1 + rounds * copies
+        inside = list(zip(kinds, values, strict=True))
+        values = self._rounds(here, self.bytes, rounds, inside, do)
         for copy in range(rest):
-            values = do(Place(start * self.bytes, copy, None), here, values)
-        for copy, vector in enumerate(range(full, -(-(count + lanes - 1) // lanes))):
-            end = w.value(f"add i64 {missing}, {count - vector * lanes}")
-            place = Place(
-                (vector - copy % copies) * self.bytes, copy % copies, self._lanes_where("slt", end)
-            )
-            values = do(place, here, values)
+            values = do(Place((1 + rounds * copies) * self.bytes, copy, None), here, values)
+        for number, vector in enumerate(range(full, -(-(count + lanes - 1) // lanes))):
+            mask = self._lanes_where("slt", w.value(f"add i64 {missing}, {count - vector * lanes}"))
+            copy = number % copies
+            values = do(Place((vector - copy) * self.bytes, copy, mask), here, values)
         return values
 
-    def _values(self, carried: Carried) -> list[str]:
-        return [value for _, value in carried]
+    def _moved_back(self, row: Row) -> tuple[Row, str]:
+        """The row from where the output is aligned, and how many elements further back that is."""
+        w = self.w
+        address = w.value(f"ptrtoint ptr {row.pointers[self.out]} to i64")
+        before = w.value(f"and i64 {address}, {self.bytes - 1}")
+        back = w.value(f"sub i64 0, {before}")
+        # What is kept in scratch memory is aligned as it is.
+        pointers = [
+            w.advance(pointer, back) if view.column and at < len(self.program.views) else pointer
+            for at, (pointer, view) in enumerate(zip(row.pointers, self.views, strict=True))
+        ]
+        elements = w.value(f"udiv i64 {before}, {self.vector.item_bytes}")
+        return Row(row.number, pointers, row.known, row.splats), elements
 
     def _lanes_where(self, how: str, bound: str) -> str:
         """A mask of the lanes whose number compares so with an i64 value."""
