@@ -9,7 +9,7 @@ from skipjack.core.problem import Problem
 from skipjack.operations import get, parse, tensors
 
 KIB, MIB = 1 << 10, 1 << 20
-FOOTPRINTS = (16 * KIB, 256 * KIB, MIB, 8 * MIB, 128 * MIB)
+FOOTPRINTS = (16 * KIB, 256 * KIB, MIB, 8 * MIB, 256 * MIB)
 """All arrays of a case together: first cache, second cache, its edge, third cache, memory."""
 QUICK_FOOTPRINTS = (16 * KIB, MIB, 8 * MIB)
 COLUMNS = 1024

@@ -76,7 +76,7 @@ def test_illegal_seeds_are_left_out() -> None:
     space = tiny_space()
     seeds = (Config(rows=4, columns=4), Config(other=1), Config(rows=2, columns=2))
     context = SearchContext(space, seeds=seeds)
-    assert context.starts() == (space.default(), Config(rows=2, columns=2))
+    assert context.starts() == (Config(rows=2, columns=2), space.default())
 
 
 def test_a_generator_is_sent_the_trials_of_its_batch_in_order() -> None:

@@ -16,6 +16,8 @@ class TimingProtocol:
     """Arrays are used again and again; nothing is flushed in between."""
     threads: int = 1
     pinned: bool = True
+    places: str = "page starts; 64 bytes apart"
+    """Where arrays lie in their pages: half of the samples are taken at each."""
     inputs: str = "uniform(-1,1)"
     timer: str = "clock_monotonic_in_native_loop"
     sample_ns: int = 60_000

@@ -13,19 +13,20 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from skipjack import plugins
-from skipjack.core.problem import DTYPES, Problem
+from skipjack.core.problem import Problem
 from skipjack.execute import wire
 from skipjack.execute.announcement import NOTHING, Announcement
 from skipjack.execute.disturbance import Watch
 from skipjack.execute.kernels import Kernel, NativeKernel, PythonKernel
 from skipjack.execute.peaks import measure, peaks_to_json
 from skipjack.execute.pinning import pinned
+from skipjack.execute.placement import PlacedKernel, placements
 from skipjack.execute.verification import Checker
 from skipjack.native import cpu, llvm
 from skipjack.native.ir import VectorType
 from skipjack.native.memory import aligned
 from skipjack.native.timer import SENTINEL_ROUNDS, NativeTimer, arithmetic_kernel
-from skipjack.operations import parse, tensors
+from skipjack.operations import parse
 from skipjack.solvers import find_solver
 from skipjack.solvers.solver import ABI, NativeVendorSolver, Slot, VendorSolver
 
@@ -69,7 +70,7 @@ class _Worker:
         self._watch = Watch(self._cores[0] if len(self._cores) == 1 else None)
         self._page = page
         self._checker: Checker | None = None
-        self._arrays: dict[str, Any] = {}
+        self._places: list[dict[str, Any]] = []
         self._kernels: dict[int, tuple[Kernel, Kernel]] = {}
         self._addresses: dict[int, int] = {}
         self._calls: dict[int, int] = {}
@@ -92,11 +93,7 @@ class _Worker:
         self._addresses.clear()
         self._calls.clear()
         self._checker = Checker(problem, alignment)
-        self._arrays = {}
-        for tensor in tensors(problem):
-            array = aligned(tensor.shape, DTYPES[problem.dtype], alignment)
-            array[...] = self._checker.arrays[tensor.name]
-            self._arrays[tensor.name] = array
+        self._places = placements(self._checker.arrays)
         return {}
 
     def load(self, message: wire.Message) -> dict[str, Any]:
@@ -121,7 +118,8 @@ class _Worker:
             self._add(body["kernel"], address, list(slots))
         elif isinstance(solver, VendorSolver):
             on_checked = PythonKernel(solver.bind(checker.problem, checker.arrays))
-            on_timed = PythonKernel(solver.bind(checker.problem, self._arrays))
+            calls = [solver.bind(checker.problem, arrays) for arrays in self._places]
+            on_timed = PlacedKernel([PythonKernel(call) for call in calls])
             self._kernels[body["kernel"]] = (on_checked, on_timed)
         else:
             return {"error": f"{solver.name} is no vendor's library"}
@@ -129,10 +127,11 @@ class _Worker:
 
     def _add(self, kernel: int, address: int, slots: list[Slot]) -> None:
         self._addresses[kernel] = address
-        self._kernels[kernel] = (
-            NativeKernel(address, slots, self._ready().arrays, self._timer),
-            NativeKernel(address, slots, self._arrays, self._timer),
-        )
+        on = [
+            NativeKernel(address, slots, arrays, self._timer)
+            for arrays in (self._ready().arrays, *self._places)
+        ]
+        self._kernels[kernel] = (on[0], PlacedKernel(on[1:]))
 
     def _ready(self) -> Checker:
         if self._checker is None:
@@ -219,8 +218,6 @@ class _Worker:
         timed = self._kernels[kernel][1]
         if self._slow[kernel]:
             samples = 1  # long enough by itself, and what the caches held before hardly matters
-        else:
-            timed.sample(1, 1)  # bring its code and data back into the caches
         before = self._watch.read()
         times = timed.sample(calls, samples)
         disturbed = self._watch.read().disturbed_since(before)

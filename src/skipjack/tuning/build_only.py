@@ -200,7 +200,7 @@ def _spills(solver: BuildingSolver, candidate: Candidate, device: Device) -> int
 def promising_configs(space: Space, count: int, seed: int = 0) -> list[Config]:
     """What promises well by arithmetic alone, the default, then random ones; up to `count`."""
     seeds = tuple(space.promising(count)) if isinstance(space, Promising) else ()
-    context = SearchContext(space, seed, count, seeds, default_first=False)
+    context = SearchContext(space, seed, count, seeds, default_soon=False)
     return list(create("random", context).ask(count))
 
 

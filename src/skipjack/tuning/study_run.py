@@ -35,6 +35,8 @@ _FINISH_SHARE = 0.12
 _FINISH_AT_LEAST_S = 0.25
 """Of a budget in seconds, this much is kept for the final and the confirmation."""
 _FINALISTS = 6
+_AT_LEAST = 4
+"""Trials, also where there would be too little time for a final after them."""
 _FINAL_CALLS = 40
 """Calls of kernels about as fast as the best that a final and a confirmation take at least."""
 _SLOW_NS = 2e7
@@ -164,8 +166,7 @@ class StudyRun:
 
     def _spend(self) -> None:
         while True:
-            # Large arrays take long to prepare: something is tried all the same.
-            over = self._interrupt.requested or (self._late() and bool(self.trials))
+            over = self._interrupt.requested or self._late()
             if not over:
                 self._order_more()
             if over or not self.desk.pending:
@@ -182,7 +183,9 @@ class StudyRun:
         best = self.contest.best
         final = _FINAL_CALLS * best.time_ns * 1e-9 if best else 0.0
         reserve = max(_FINISH_AT_LEAST_S, _FINISH_SHARE * seconds, final)
-        return time.monotonic() >= self.started + max(seconds - reserve, 0.3 * seconds)
+        late = time.monotonic() >= self.started + max(seconds - reserve, 0.3 * seconds)
+        # Large arrays take long to prepare: some are tried all the same.
+        return late and len(self.trials) >= (1 if self.out_of_time() else _AT_LEAST)
 
     def _batch(self) -> int:
         """How many are timed side by side; of slow ones few, so that the clock is looked at."""

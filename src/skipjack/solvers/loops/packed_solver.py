@@ -24,8 +24,8 @@ from skipjack.solvers.solver import Blob, Slot, Source
 
 _TILES = ("6x4", "5x4", "4x4", "8x3", "8x2", "12x2", "14x2", "4x6", "5x5", "6x2", "4x3", "4x2")
 """Rows and vectors of columns; those beyond the registers are left out."""
-_NOT_THIN = 8
-"""Fewer rows or columns than this hardly repay packing."""
+_NOT_THIN = 33
+"""With fewer rows or columns packing takes as long as the product."""
 _RANKED = 256
 _REPEATED = 0.004
 """How much better a config must be for every one before it with the same tile."""

@@ -17,6 +17,7 @@ from itertools import islice
 
 from skipjack.core.nest import Nest
 from skipjack.solvers.loops.composing import long_variables
+from skipjack.solvers.loops.footprint import touched_elements, with_streaming
 from skipjack.solvers.loops.promising_streams import map_schedules, reduction_schedules
 from skipjack.solvers.loops.promising_thin import thin_schedules
 from skipjack.solvers.loops.register_tile import Pivot, Tile, find_pivot, throughput, tiles
@@ -26,6 +27,8 @@ _VARIANT_WEIGHT = 6
 """A variant is tried once this many further tiles were tried in the variant before it."""
 _CROWDING = 0.95
 """What each tile of the same width takes off the next one's score, to try other widths soon."""
+_STREAMED = 3
+"""Tiles that are tried first where writing the result is the limit."""
 _THIN = 8
 """Schedules for thin products that come before the others."""
 _REDUCTION_BLOCKS = (256, 128)
@@ -67,9 +70,24 @@ def promising_schedules(
         yield from islice(thin_schedules(nest, pivot, registers), _THIN)
     ranked = _diverse(list(tiles(nest, pivot, registers)), nest, pivot)
     variants = _variants(nest, pivot)
+    if streaming and len(nest.inputs) > 1:
+        yield from _written_once(ranked, nest, pivot)
     pairs = [(at, style) for at in range(len(ranked)) for style in range(len(variants))]
     for at, style in sorted(pairs, key=lambda pair: pair[0] + _VARIANT_WEIGHT * pair[1]):
         yield _around(ranked[at], variants[style], nest, pivot)
+
+
+def _written_once(ranked: Sequence[Tile], nest: Nest, pivot: Pivot) -> Iterator[Schedule]:
+    """For a result that is most of the traffic: in the order of memory, past the caches or not."""
+    if not nest.reduction or 2 * nest.output.tensor.size < touched_elements(nest):
+        return
+    names = long_variables(nest)
+    kept = tuple(name for name in names if name not in nest.reduction_loops)
+    natural = _Variant((*kept, *(name for name in names if name in nest.reduction_loops)))
+    for tile in ranked[:_STREAMED]:
+        schedule = _around(tile, natural, nest, pivot)
+        yield with_streaming(schedule)
+        yield schedule
 
 
 def _diverse(found: Sequence[Tile], nest: Nest, pivot: Pivot) -> list[Tile]:

@@ -14,7 +14,7 @@ from skipjack.solvers.loops.composing import long_variables
 from skipjack.solvers.loops.register_tile import Pivot
 from skipjack.solvers.loops.schedule import Loop, Mark, Schedule, normalize
 
-_COPIES = (4, 8, 2, 1)
+_COPIES = (4, 8, 16, 2, 1)
 _LEAST_HALF = 4
 """Lanes below which a vector is not halved."""
 _ROWS = (6, 4, 8, 2)

@@ -15,12 +15,15 @@ from skipjack.solvers.loops.composing import long_variables
 from skipjack.solvers.loops.register_tile import Pivot
 from skipjack.solvers.loops.schedule import Loop, Mark, Schedule, normalize
 
-_FEW = 16
+_FEW = 64
 """Rows of the result up to which it is thin."""
+_TOGETHER = 8
+"""Rows of the result that are computed at a time."""
 _LARGE = 1 << 16
 """Elements from which a matrix is worth reading in its own order."""
-_ROWS = (8, 6, 12, 4, 16)
-"""Rows that are read side by side, in the order to try them."""
+_ROWS = (8, 12, 6, 16, 4)
+_ROWS_OF_SEVERAL = (16, 8, 12, 4)
+"""Rows that are read side by side, for one or two rows of the result and for more."""
 _WIDTHS = (4, 2, 1, 8)
 """Vectors of each at a time."""
 
@@ -35,13 +38,21 @@ def thin_schedules(nest: Nest, pivot: Pivot, registers: int) -> Iterator[Schedul
     few = prod(nest.extent(name) for name in outputs)
     if few > _FEW or not any(_is_large(access, pivot, summed, nest) for access in nest.inputs):
         return
-    widths = [width for width in _WIDTHS if few * width + width + 1 <= registers]
+    blocks = {name: _block(nest.extent(name)) for name in outputs}
+    together = prod(blocks.values())
+    widths = [width for width in _WIDTHS if together * width + width + 1 <= registers]
     for width in widths:
-        for rows in _ROWS:
-            outer = [Loop(summed, rows), Loop(pivot.variable, width * pivot.lanes)]
+        for rows in _ROWS if together < 3 else _ROWS_OF_SEVERAL:
+            around = [Loop(name, block) for name, block in blocks.items()]
+            outer = [Loop(summed, rows), *around, Loop(pivot.variable, width * pivot.lanes)]
             copies = [Loop(name, 1, Mark.UNROLL) for name in (summed, *outputs)]
             vectors = Loop(pivot.variable, 1, Mark.VECTORIZE)
             yield normalize([*outer, *copies, vectors], nest)
+
+
+def _block(extent: int) -> int:
+    """Blocks of about the same size."""
+    return -(-extent // -(-extent // _TOGETHER))
 
 
 def _is_large(access: Access, pivot: Pivot, summed: str, nest: Nest) -> bool:

@@ -46,6 +46,9 @@ _MARK_CODES = {
 }
 _LITTLE = 1 << 16
 """Elements up to which waking other threads may take longer than the work."""
+_AT_ONCE = 4
+"""Vectors that a map should load before it stores any."""
+_TRIES = 8
 _LOOPS_PER_VARIABLE = 3
 _FEATURES_PER_LOOP = 5
 
@@ -97,11 +100,14 @@ class ScheduleSpace:
     # Space
 
     def default(self) -> Config:
-        """The nest's own order, with the best vectorisable variable split into single vectors."""
+        """The nest's own order, with the best vectorisable variable split into single vectors.
+
+        Maps take several at a time: see `_spread`.
+        """
         plain = [Loop(name) for name in long_variables(self.nest)]
         able = vector_variables(self.nest, self.limits.lanes)
         if able:
-            step = self.limits.lanes
+            step = self.limits.lanes * (1 if self.nest.reduction else _AT_ONCE)
             plain = [replace(x, step=step) if x.variable == able[0] else x for x in plain]
             plain.append(Loop(able[0], 1, Mark.VECTORIZE))
         return self.config(normalize(plain, self.nest))
@@ -116,7 +122,8 @@ class ScheduleSpace:
 
     def sample(self, rng: np.random.Generator) -> Config:
         """A random schedule made of register tiles, blocking and a random order."""
-        schedule = random_schedule(self.nest, self.limits, rng)
+        tries = (random_schedule(self.nest, self.limits, rng) for _ in range(_TRIES))
+        schedule = next((each for each in tries if each and self._spread(each)), None)
         if schedule is None:
             return self.default()
         if self.threads > 1 and rng.random() < 0.75:
@@ -184,7 +191,7 @@ class ScheduleSpace:
         for schedule in promising_schedules(self.nest, lanes, registers, self.streaming):
             if len(found) >= count:
                 break
-            if self.limits.admit(schedule, self.nest):
+            if self.limits.admit(schedule, self.nest) and self._spread(schedule):
                 found |= dict.fromkeys(map(self.config, self._shared(schedule)))
         found[self.default()] = None
         return list(islice(found, max(0, count)))
@@ -204,10 +211,24 @@ class ScheduleSpace:
         """Whether it may pay: no threads or stores that are of no use, no loops that are idle."""
         if is_streaming(schedule) and not self.streaming:
             return False
+        if not self._spread(schedule):
+            return False
         marks = [loop.mark for loop in schedule.loops]
         if len(long_variables(self.nest)) == 1 and marks.count(Mark.NONE) > 1:
             return False  # with one variable there is nothing that a second loop could block
         return self.threads > 1 or Mark.PARALLEL not in marks
+
+    def _spread(self, schedule: Schedule) -> bool:
+        """Whether a map loads several vectors before it stores the first.
+
+        A load waits for an earlier store that lies at the same place of its page. Where arrays lie
+        is the caller's choice, so one vector at a time is as fast as several, or half as fast.
+        """
+        if self.nest.reduction or not (pivot := schedule.vectorized):
+            return True
+        vectors = -(-self.nest.extent(pivot.variable) // self.limits.lanes)
+        wanted = min(_AT_ONCE, vectors)
+        return unrolled_copies(schedule, self.nest, self.limits.lanes) >= wanted
 
     def _streamed(self, schedule: Schedule) -> Schedule:
         """The schedule with stores past the caches, where it can have them."""
