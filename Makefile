@@ -8,8 +8,8 @@ TORCH := $(VENV)/.torch
 .PHONY: demo test test-long lint bench-cpu bench-small bench-matmul bench-vector clean
 
 demo: $(STAMP)
-	$(BIN)/skipjack tune matmul:192x192x192 matmul:112x256x64 matmul:224x224x256 \
-	    add:1024x1024 sum:4096x1024/axis=1 bias:1024x1024 --seconds 4
+	$(BIN)/skipjack tune matmul:192x192x192 matmul:1024x1024x1024 matmul:16x4096x4096 \
+	    softmax:4096x1024 batchnorm:n8c64h56w56 sum:64x64x1024/axis=0,2 --seconds 4
 
 test: $(STAMP) lint
 	$(BIN)/pytest -m "not long"

@@ -12,6 +12,8 @@ import numpy.typing as npt
 
 PAGE = mmap.PAGESIZE
 _CANARY = 0xA5
+_GUARD = 64 * PAGE
+"""Bytes behind an array that nobody may touch; they take addresses, but no memory."""
 _PROT_NONE = 0
 
 
@@ -24,7 +26,7 @@ def aligned(shape: tuple[int, ...], dtype: str, alignment: int = 64) -> npt.NDAr
 
 
 class GuardedArray:
-    """An array that ends right before a page which nobody may touch.
+    """An array that ends right before pages which nobody may touch.
 
     Reading or writing past its end stops the process at once. The bytes between the array and the
     guard (less than an alignment) and a page in front of it hold a canary that `intact` checks.
@@ -34,7 +36,7 @@ class GuardedArray:
         bytes_ = prod(shape) * np.dtype(dtype).itemsize
         padded = -(-bytes_ // alignment) * alignment
         pages = -(-padded // PAGE)
-        self._map = mmap.mmap(-1, (pages + 2) * PAGE)
+        self._map = mmap.mmap(-1, (pages + 1) * PAGE + _GUARD)
         whole = np.frombuffer(self._map, np.uint8)
         end = (pages + 1) * PAGE
         start = end - padded
@@ -46,7 +48,7 @@ class GuardedArray:
 
     def _forbid(self, address: int) -> None:
         libc = ctypes.CDLL(None, use_errno=True)
-        failed = libc.mprotect(ctypes.c_void_p(address), ctypes.c_size_t(PAGE), _PROT_NONE)
+        failed = libc.mprotect(ctypes.c_void_p(address), ctypes.c_size_t(_GUARD), _PROT_NONE)
         if failed:
             raise OSError(ctypes.get_errno(), "mprotect refused a guard page")
 
