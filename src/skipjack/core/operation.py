@@ -160,9 +160,9 @@ class Projectable(Protocol):
         ...
 
     def project(
-        self, problem: Problem, arrays: Arrays, vector: Array
+        self, problem: Problem, arrays: Arrays, vectors: Array
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """``reference @ vector`` and ``magnitude @ |vector|``, cheaply."""
+        """``reference @ vectors`` and ``magnitude @ |vectors|``, cheaply; each is a column."""
         ...
 
     def sampled_rows(

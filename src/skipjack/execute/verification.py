@@ -157,23 +157,21 @@ class _Projected:
         self._unit = unit
         rng = np.random.default_rng(1)
         rows, columns = get(problem.operation).output(problem).shape
-        self._vectors = [rng.choice([-1.0, 1.0], columns) for _ in range(_PROJECTIONS)]
-        self._projections = [operation.project(problem, exact, v) for v in self._vectors]
+        self._vectors = rng.choice([-1.0, 1.0], (columns, _PROJECTIONS))
+        self._projected, self._size = operation.project(problem, exact, self._vectors)
         self._rows = np.unique(np.r_[0, rows - 1, rng.integers(0, rows, _ROWS)]).astype(np.int64)
         self._exact, self._scale = operation.sampled_rows(problem, exact, self._rows)
 
     def compare(self, result: npt.NDArray[Any]) -> Verdict:
         unit = self._unit
         verdict = judge(result[self._rows].astype(np.float64), self._exact, self._scale * unit)
-        for vector, (exact, scale) in zip(self._vectors, self._projections, strict=True):
-            if not verdict.right:
-                return verdict
-            projected = result.astype(np.float64) @ vector
-            # Independent roundings of a row add up like a random walk, not like their bound (which
-            # single elements stay far below). The second term is the rounding of the projection.
-            bound = scale * unit / len(vector) ** 0.5 + scale * 1e-13
-            verdict = judge(projected, exact, bound)
-        return verdict
+        if not verdict.right:
+            return verdict
+        projected = result.astype(np.float64) @ self._vectors
+        # Independent roundings of a row add up like a random walk, not like their bound (which
+        # single elements stay far below). The second term is the rounding of the projection.
+        bound = self._size * unit / len(self._vectors) ** 0.5 + self._size * 1e-13
+        return judge(projected, self._projected, bound)
 
 
 def _same(result: Float64, reference: Float64) -> npt.NDArray[np.bool_]:

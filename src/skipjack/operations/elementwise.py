@@ -17,6 +17,9 @@ from skipjack.operations.attributes import refuse_unknown
 from skipjack.operations.broadcast import broadcast_shape, elementwise_nest, second_shape
 from skipjack.operations.error_function import erf
 
+_PIECE = 1 << 15
+"""Elements of a large array that are computed at a time."""
+
 
 @dataclass(frozen=True)
 class Elementwise:
@@ -87,8 +90,20 @@ class Elementwise:
         return self.steps * self.output(problem).size
 
     def reference(self, problem: Problem, arrays: Arrays) -> Array:
-        """NumPy's own function, which broadcasts."""
-        result: Array = self.function(*(arrays[t.name] for t in self.inputs(problem)))
+        """NumPy's own function, which broadcasts; large arrays of one shape in pieces.
+
+        Functions of several steps would send whole arrays through memory for each.
+        """
+        inputs = [arrays[tensor.name] for tensor in self.inputs(problem)]
+        size = inputs[0].size
+        if size <= _PIECE or len({array.shape for array in inputs}) > 1:
+            whole: Array = self.function(*inputs)
+            return whole
+        flat = [array.reshape(-1) for array in inputs]
+        result = np.empty(inputs[0].shape, inputs[0].dtype)
+        for start in range(0, size, _PIECE):
+            piece = slice(start, start + _PIECE)
+            result.reshape(-1)[piece] = self.function(*(array[piece] for array in flat))
         return result
 
     def numpy_call(self, problem: Problem, arrays: Arrays) -> Callable[[], object]:

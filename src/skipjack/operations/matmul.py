@@ -214,11 +214,11 @@ class Matmul:
         return not self.batched and Settings.of(problem).plain
 
     def project(
-        self, problem: Problem, arrays: Arrays, vector: Array
+        self, problem: Problem, arrays: Arrays, vectors: Array
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """A (B v) costs two thin products instead of a full one."""
-        exact = arrays["a"] @ (arrays["b"] @ vector)
-        scale = np.abs(arrays["a"]) @ (np.abs(arrays["b"]) @ np.abs(vector))
+        """A (B V) costs two thin products instead of a full one."""
+        exact = arrays["a"] @ (arrays["b"] @ vectors)
+        scale = np.abs(arrays["a"]) @ (np.abs(arrays["b"]) @ np.abs(vectors))
         return exact, scale
 
     def sampled_rows(
