@@ -37,6 +37,9 @@ FIRST = {
     "before": "%q = getelementptr float, ptr %out, i64 -1\n  store float 1.0, ptr %q\n  ret void",
     "behind": "%q = getelementptr float, ptr %out, i64 %n\n  store float 1.0, ptr %q\n  ret void",
     "far": "%q = getelementptr float, ptr %out, i64 4096\n  store float 1.0, ptr %q\n  ret void",
+    "aligned": "%where = ptrtoint ptr %out to i64\n  %rest = and i64 %where, 63\n"
+    "  %odd = icmp ne i64 %rest, 0\n  br i1 %odd, label %bad, label %good\nbad:\n"
+    "  call void @llvm.trap()\n  unreachable\ngood:\n  ret void",
     "input": "store float 9.0, ptr %x\n  ret void",
     "bad_ir": "this is no instruction",
 }

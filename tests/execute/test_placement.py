@@ -4,7 +4,9 @@ import numpy as np
 import numpy.typing as npt
 
 from skipjack.execute.placement import PlacedKernel, placements
+from skipjack.execute.verification import Checker
 from skipjack.native.memory import PAGE
+from skipjack.operations import parse
 
 
 def offsets(arrays: dict[str, npt.NDArray[np.float32]]) -> list[int]:
@@ -16,6 +18,17 @@ def test_arrays_begin_at_page_starts_and_then_further_and_further_into_pages() -
     first, second = placements(contents)
     assert offsets(first) == [0, 0, 0]
     assert offsets(second) == [0, 64, 128]
+
+
+def test_a_checker_can_move_to_arrays_that_are_not_aligned() -> None:
+    checker = Checker(parse("add:64x5"))
+    other = checker.elsewhere()
+    assert checker.arrays["x"].ctypes.data % 64 == 0
+    assert {array.ctypes.data % 64 for array in other.arrays.values()} == {48}
+    np.testing.assert_array_equal(other.arrays["x"], checker.arrays["x"])
+    other.prepare()
+    np.add(other.arrays["x"], other.arrays["y"], out=other.arrays["out"])
+    assert other.verdict().right
 
 
 def test_both_hold_values_of_the_arrays() -> None:
@@ -47,6 +60,6 @@ def test_samples_are_shared_out() -> None:
     assert len(kernel.sample(10, 5)) == 5
 
 
-def test_single_samples_alternate() -> None:
+def test_places_can_be_taken_in_turn() -> None:
     kernel = PlacedKernel([Recording(1.0), Recording(3.0)])
-    assert sorted([kernel.sample(1, 1)[0], kernel.sample(1, 1)[0]]) == [1.0, 3.0]
+    assert [kernel.at(place).sample(1, 1)[0] for place in range(3)] == [1.0, 3.0, 1.0]

@@ -31,6 +31,17 @@ def test_a_right_kernel_is_timed(session: RunSession, loadable: Make) -> None:
     assert session.restarts == 0
 
 
+def test_a_kernel_that_needs_aligned_arrays_is_found_out(
+    session: RunSession, loadable: Make
+) -> None:
+    right, picky = session.add(loadable("right")), session.add(loadable("aligned"))
+    assert session.verify(right, elsewhere=True)[0] is None
+    assert session.verify(picky)[0] is None
+    failure, _ = session.verify(picky, elsewhere=True)
+    assert failure is not None
+    assert (failure.kernel, failure.status) == (picky, Status.CRASH)
+
+
 @pytest.mark.parametrize(
     ("behaviour", "status", "reason"),
     [

@@ -68,6 +68,13 @@ def test_slots_lend_an_aligned_workspace() -> None:
     assert values[1] == 7
 
 
+def test_the_caller_does_the_part_of_threads_that_are_not_there(kernel: int) -> None:
+    counters = np.zeros(8, np.int64)
+    slots = Slots(["counters", parallel_slot(2), 4], {"counters": counters})
+    llvm.native(kernel, ctypes.c_void_p)(slots.address)
+    assert counters.tolist() == [1, 1, 1, 1, 0, 0, 0, 0]
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 def test_a_forked_process_gets_threads_of_its_own(kernel: int) -> None:
     counters = np.zeros(8, np.int64)

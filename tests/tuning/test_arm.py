@@ -51,11 +51,17 @@ def test_a_solver_that_is_far_behind_gets_hardly_any() -> None:
     assert in_turn([first, second])[0][0] is first
 
 
-def test_failures_do_not_end_the_opening_for_ever() -> None:
+def test_a_solver_that_only_fails_gets_hardly_any() -> None:
     broken = arm(asked=4)
     broken.trials = [Trial(Config(), Status.CRASH, reason="it crashed")]
-    rooms = {id(who): room for who, room in in_turn([arm(leads=True, asked=50), broken])}
-    assert rooms[id(broken)] > 0
+    first = arm(leads=True, asked=50, best=100.0)
+    assert in_turn([first, broken])[0][0] is first
+
+
+@pytest.mark.parametrize(("best", "worse"), [(-3.0, -1.0), (0.0, 2.0), (-1.0, 4.0)])
+def test_objectives_may_have_any_sign(best: float, worse: float) -> None:
+    first, second = arm(leads=True, asked=20, best=worse), arm(asked=20, best=best)
+    assert in_turn([first, second])[0][0] is second
 
 
 @pytest.fixture(scope="module")

@@ -128,7 +128,7 @@ def test_written_objects_have_a_manifest_that_says_how_to_call_them(
     place = tmp_path / "new" / "objects"
     written = write_objects(packed, place)
     manifest = json.loads((place / "matmul-600x600x600-f32.packed.x86-64-v3-1.json").read_text())
-    assert (manifest["problem"], manifest["output"]) == (packed.problem.key, "out")
+    assert (manifest["problem"], manifest["outputs"]) == (packed.problem.key, ["out"])
     assert [array["name"] for array in manifest["arrays"]] == ["a", "b", "out"]
     assert len(manifest["builds"]) == len(packed.builds)
     for entry, known in zip(manifest["builds"], written.builds, strict=True):

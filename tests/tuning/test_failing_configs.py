@@ -18,6 +18,7 @@ from skipjack.tuning import Outcome, TuneOptions, Tuner, TuneResult
 FATES = {
     "right": Status.OK,
     "slow": Status.OK,
+    "aligned": Status.OK,  # until it is checked on arrays that are not, in the final
     "wrong": Status.WRONG,
     "input": Status.WRONG,
     "before": Status.WRONG,

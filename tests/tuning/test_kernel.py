@@ -129,3 +129,15 @@ def test_a_bound_kernel_computes_into_the_same_outputs(
     for again, once, held in zip(call(), first, call.out, strict=True):
         assert again is held
         assert not np.array_equal(again, once)
+
+
+def test_arrays_that_cut_through_elements_are_copied_or_refused(
+    built: Callable[[str], TunedKernel],
+) -> None:
+    kernel = built("relu:5")
+    crooked = np.zeros(21, np.uint8)[1:].view(np.float32)
+    crooked[...] = [-1, 2, -3, 4, -5]
+    assert not crooked.flags.aligned
+    np.testing.assert_array_equal(kernel(crooked), [0, 2, 0, 4, 0])
+    with pytest.raises(UsageError, match="aligned to its elements"):
+        kernel(np.zeros(5, np.float32), out=crooked)

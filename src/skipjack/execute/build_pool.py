@@ -111,9 +111,11 @@ class BuildPool:
         while not all(worker.ready for worker in self._workers) and time.monotonic() < deadline:
             self.poll(0.1)
 
-    def withdraw(self) -> None:
-        """Take back what no worker was given yet."""
+    def withdraw(self) -> list[Candidate]:
+        """Take back what no worker was given yet; gives that."""
+        taken = list(self._waiting)
         self._waiting.clear()
+        return taken
 
     def cancel(self, grace_s: float = 0.5) -> None:
         """Forget everything that was submitted; a build that does not end soon is ended."""

@@ -39,25 +39,24 @@ def placements(contents: Mapping[str, Array]) -> list[dict[str, Array]]:
 
 
 class PlacedKernel:
-    """A kernel on arrays at several places; samples are taken at each in turn."""
+    """A kernel on arrays at several places; samples are taken at each."""
 
     def __init__(self, kernels: Sequence[Kernel]) -> None:
         self._kernels = tuple(kernels)
-        self._turn = 0
+
+    def at(self, place: int) -> Kernel:
+        """The kernel at one of the places, counted on and on."""
+        return self._kernels[place % len(self._kernels)]
 
     def call(self) -> None:
         """Run once."""
         self._kernels[0].call()
 
     def sample(self, calls: int, samples: int) -> npt.NDArray[np.float64]:
-        """Half of the samples at each of two places; single ones alternate."""
-        kernels = self._kernels
-        if samples == 1:
-            self._turn = (self._turn + 1) % len(kernels)
-            return kernels[self._turn].sample(calls, 1)
+        """Half of the samples at each of two places; a single one at the last."""
         times = []
-        for number, kernel in enumerate(kernels):
-            count = (samples + number) // len(kernels)
+        for number, kernel in enumerate(self._kernels):
+            count = (samples + number) // len(self._kernels)
             if count:
                 kernel.sample(1, 1)  # brings code and data back into the caches
                 times.append(kernel.sample(calls, count))

@@ -71,9 +71,12 @@ class _Worker:
         self._page = page
         self._checker: Checker | None = None
         self._places: list[dict[str, Any]] = []
-        self._kernels: dict[int, tuple[Kernel, Kernel]] = {}
+        self._elsewhere: Checker | None = None
+        self._kernels: dict[int, tuple[Kernel, PlacedKernel]] = {}
         self._addresses: dict[int, int] = {}
+        self._native_slots: dict[int, list[Slot]] = {}
         self._calls: dict[int, int] = {}
+        self._round = 0
         self._slow: dict[int, bool] = {}
         self._warmed = False
         self._sentinel = self._make_sentinel(VectorType("f32", device.vector_bytes // 4))
@@ -92,7 +95,7 @@ class _Worker:
             self._loader.unload(address)
         self._addresses.clear()
         self._calls.clear()
-        self._checker = Checker(problem, alignment)
+        self._checker, self._elsewhere = Checker(problem, alignment), None
         self._places = placements(self._checker.arrays)
         return {}
 
@@ -126,7 +129,7 @@ class _Worker:
         return {}
 
     def _add(self, kernel: int, address: int, slots: list[Slot]) -> None:
-        self._addresses[kernel] = address
+        self._addresses[kernel], self._native_slots[kernel] = address, slots
         on = [
             NativeKernel(address, slots, arrays, self._timer)
             for arrays in (self._ready().arrays, *self._places)
@@ -141,10 +144,14 @@ class _Worker:
     def verify(self, message: wire.Message) -> dict[str, Any]:
         """Run once on guarded arrays and judge the result."""
         kernel = message.body["kernel"]
-        checker = self._ready()
+        checker, checked = self._ready(), self._kernels[kernel][0]
+        if message.body["elsewhere"]:
+            self._elsewhere = checker = self._elsewhere or checker.elsewhere()
+            address, slots = self._addresses[kernel], self._native_slots[kernel]
+            checked = NativeKernel(address, slots, checker.arrays, self._timer)
         checker.prepare()
         self._page.announce(kernel)
-        self._kernels[kernel][0].call()
+        checked.call()
         self._page.announce(NOTHING)
         verdict = checker.verdict()
         return {
@@ -159,6 +166,8 @@ class _Worker:
         kernel = message.body["kernel"]
         self._kernels.pop(kernel, None)
         self._calls.pop(kernel, None)
+        self._slow.pop(kernel, None)
+        self._native_slots.pop(kernel, None)
         address = self._addresses.pop(kernel, None)
         if address is not None:
             self._loader.unload(address)
@@ -184,6 +193,7 @@ class _Worker:
         blocks: list[dict[str, Any]] = []
         before = self._beat()
         for round_ in range(count):
+            self._round += 1
             # Rotating the order keeps a neighbour's after-effects from hitting always the same one.
             start = round_ % len(kernels)
             for kernel in [*kernels[start:], *kernels[:start]]:
@@ -215,9 +225,11 @@ class _Worker:
     def _block(self, kernel: int, round_: int, samples: int) -> dict[str, Any]:
         self._page.announce(kernel)
         calls = self._calls[kernel]
-        timed = self._kernels[kernel][1]
+        timed: Kernel = self._kernels[kernel][1]
         if self._slow[kernel]:
-            samples = 1  # long enough by itself, and what the caches held before hardly matters
+            # Long enough by itself, and what the caches held before hardly matters. All kernels of
+            # a round are timed at one place.
+            timed, samples = self._kernels[kernel][1].at(self._round), 1
         before = self._watch.read()
         times = timed.sample(calls, samples)
         disturbed = self._watch.read().disturbed_since(before)

@@ -149,10 +149,14 @@ class RunSession:
             self._restart()
             raise
 
-    def verify(self, kernel: int) -> tuple[Failure | None, float]:
-        """Load and check a kernel; gives the failure, if any, and the error over its tolerance."""
+    def verify(self, kernel: int, *, elsewhere: bool = False) -> tuple[Failure | None, float]:
+        """Load and check a kernel; gives the failure, if any, and the error over its tolerance.
+
+        `elsewhere` checks native code on arrays that are not aligned.
+        """
+        request = {"verb": "verify", "kernel": kernel, "elsewhere": elsewhere}
         try:
-            answer = self._ask({"verb": "verify", "kernel": kernel}, [kernel], self._call_limit_s)
+            answer = self._ask(request, [kernel], self._call_limit_s)
         except _KernelFailedError as failed:
             return failed.failure, 0.0
         if answer["right"]:

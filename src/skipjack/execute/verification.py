@@ -6,6 +6,7 @@ the result and some whole rows are checked instead.
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,7 +16,7 @@ import numpy.typing as npt
 from skipjack.core.operation import Arrays, Operation, Projectable
 from skipjack.core.problem import DTYPES, Problem
 from skipjack.native.memory import GuardedArray, poison
-from skipjack.operations import get, magnitudes, outputs, references
+from skipjack.operations import get, magnitudes, outputs, references, tensors
 
 FULL_REFERENCE_FLOPS = 1e9
 _PROJECTIONS = 4
@@ -61,24 +62,44 @@ class Checker:
         self._full_reference_flops = full_reference_flops
         self._operation: Operation = get(problem.operation)
         dtype = DTYPES[problem.dtype]
-        inputs, written = draw_inputs(problem, seed), outputs(problem)
-        self._guarded = {
-            name: GuardedArray(array.shape, dtype, alignment) for name, array in inputs.items()
-        }
-        self._guarded |= {
-            tensor.name: GuardedArray(tensor.shape, dtype, alignment) for tensor in written
-        }
-        self.arrays: dict[str, npt.NDArray[Any]] = {
-            name: guarded.array for name, guarded in self._guarded.items()
-        }
-        for name, array in inputs.items():
-            self.arrays[name][...] = array
-        self._inputs = inputs
-        self._outputs = [tensor.name for tensor in written]
-        self._broken = False
+        self._inputs = inputs = draw_inputs(problem, seed)
+        self._outputs = [tensor.name for tensor in outputs(problem)]
+        self._place(
+            {
+                tensor.name: GuardedArray(tensor.shape, dtype, alignment)
+                for tensor in tensors(problem)
+            }
+        )
         self._unit = self._operation.tolerance(problem).factor * float(np.finfo(dtype).eps)
         exact = {name: array.astype(np.float64) for name, array in inputs.items()}
         self._references = self._make_references(exact)
+
+    def _place(self, guarded: dict[str, GuardedArray]) -> None:
+        self._guarded = guarded
+        self.arrays: dict[str, npt.NDArray[Any]] = {
+            name: place.array for name, place in guarded.items()
+        }
+        for name, array in self._inputs.items():
+            self.arrays[name][...] = array
+        self._broken = False
+
+    def elsewhere(self) -> Checker:
+        """The same on arrays that end at their guards or are not aligned: as users' arrays may lie.
+
+        Those that would be aligned there all the same begin 16 bytes before, as NumPy's often do.
+        """
+        dtype = DTYPES[self.problem.dtype]
+        item = np.dtype(dtype).itemsize
+        other = copy.copy(self)
+        other._place(
+            {
+                tensor.name: GuardedArray(
+                    tensor.shape, dtype, item, 0 if tensor.size * item % 64 else 16
+                )
+                for tensor in tensors(self.problem)
+            }
+        )
+        return other
 
     def _make_references(self, exact: Arrays) -> dict[str, _Full | _Projected]:
         """By output."""

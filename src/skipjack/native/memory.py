@@ -29,12 +29,15 @@ class GuardedArray:
     """An array that ends right before pages which nobody may touch.
 
     Reading or writing past its end stops the process at once. The bytes between the array and the
-    guard (less than an alignment) and a page in front of it hold a canary that `intact` checks.
+    guard (less than an alignment, and the gap asked for) and a page in front of it hold a canary
+    that `intact` checks.
     """
 
-    def __init__(self, shape: tuple[int, ...], dtype: str, alignment: int = 64) -> None:
+    def __init__(
+        self, shape: tuple[int, ...], dtype: str, alignment: int = 64, gap: int = 0
+    ) -> None:
         bytes_ = prod(shape) * np.dtype(dtype).itemsize
-        padded = -(-bytes_ // alignment) * alignment
+        padded = -(-bytes_ // alignment) * alignment + gap
         pages = -(-padded // PAGE)
         self._map = mmap.mmap(-1, (pages + 1) * PAGE + _GUARD)
         whole = np.frombuffer(self._map, np.uint8)

@@ -3,8 +3,9 @@
 ``void parallel(ptr task, ptr slots, i64 count)`` calls ``task(slots, index, count)`` for every
 index below `count`, index 0 on the calling thread, and returns when all are done. Threads spin for
 a little while after a task, because the next one usually follows at once, then sleep. A caller that
-waits for long lets others run, for the thread it waits for may be waiting for its core. Only one
-thread of a process may be inside of `parallel` at a time.
+waits for long lets others run, for the thread it waits for may be waiting for its core. Where the
+system refused threads, the caller does their part. Only one thread of a process may be inside of
+`parallel` at a time: whoever calls a kernel that uses a pool holds `calls`.
 """
 
 from __future__ import annotations
@@ -60,9 +61,19 @@ share:
   call void %task(ptr %slots, i64 0, i64 %count)
   %at_threads = getelementptr %state, ptr @pool, i32 0, i32 5
   %threads = load i64, ptr %at_threads, align 8
+  br label %missing
+missing:
+  %before_it = phi i64 [ %threads, %share ], [ %number, %instead ]
+  %number = add i64 %before_it, 1
+  %short = icmp ult i64 %number, %count
+  br i1 %short, label %instead, label %begin
+instead:
+  call void %task(ptr %slots, i64 %number, i64 %count)
+  br label %missing
+begin:
   br label %wait
 wait:
-  %waited = phi i64 [ 0, %share ], [ %longer, %again ], [ %longer, %yield ]
+  %waited = phi i64 [ 0, %begin ], [ %longer, %again ], [ %longer, %yield ]
   %done = load atomic i64, ptr %at_done acquire, align 8
   %all = icmp eq i64 %done, %threads
   %longer = add i64 %waited, 1
@@ -134,16 +145,19 @@ entry:
   %thread = alloca i64, align 8
   store %state zeroinitializer, ptr @pool, align 64
   %at_threads = getelementptr %state, ptr @pool, i32 0, i32 5
-  store i64 %count, ptr %at_threads, align 8
   br label %loop
 loop:
   %i = phi i64 [ 0, %entry ], [ %index, %made ]
   %index = add i64 %i, 1
   %last = icmp ugt i64 %index, %count
-  br i1 %last, label %end, label %made
-made:
+  br i1 %last, label %end, label %make
+make:
   %argument = inttoptr i64 %index to ptr
   %c = call i32 @pthread_create(ptr %thread, ptr null, ptr @serve, ptr %argument)
+  %refused = icmp ne i32 %c, 0
+  br i1 %refused, label %end, label %made
+made:
+  store i64 %index, ptr %at_threads, align 8
   %id = load i64, ptr %thread, align 8
   %d = call i32 @pthread_detach(i64 %id)
   br label %loop
@@ -183,7 +197,15 @@ class ThreadPool:
             os.register_at_fork(after_in_child=start)
 
 
+calls = threading.Lock()
+"""Held while a kernel uses a pool."""
 _lock = threading.Lock()
+if hasattr(os, "register_at_fork"):
+    for _each in (calls, _lock):
+        # Nobody else may hold it in a forked process: there is nobody else.
+        os.register_at_fork(
+            before=_each.acquire, after_in_parent=_each.release, after_in_child=_each.release
+        )
 
 
 @functools.cache

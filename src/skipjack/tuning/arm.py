@@ -26,6 +26,8 @@ _OPENING = 4
 """Trials that a solver behind the first one gets before anything is known of it."""
 _SHARPNESS = 8
 """A solver that is twice as slow gets a 256th of the trials of the best."""
+_LEAST = 1e-3
+"""Share of one of which nothing works, or that is far behind."""
 
 
 @dataclass(slots=True)
@@ -122,13 +124,21 @@ def in_turn(arms: Sequence[Arm]) -> list[tuple[Arm, int]]:
     best = min(arm.best for arm in arms)
     ranked = []
     for place, arm in enumerate(arms):
-        unknown = arm.best == float("inf")
-        weight = 1.0 if unknown else (best / arm.best) ** _SHARPNESS
-        room = _OPENING - arm.asked if unknown and not arm.leads and not arm.trials else None
-        ranked.append(((arm.asked + 1) / max(weight, 1e-9), place, arm, room))
+        new = not arm.trials and arm.best == float("inf")
+        weight = 1.0 if new else max(_weight(best, arm.best), _LEAST)
+        room = _OPENING - arm.asked if new and not arm.leads else None
+        ranked.append(((arm.asked + 1) / weight, place, arm, room))
     ranked.sort(key=lambda entry: entry[:2])
     most = 10**9
     return [(arm, most if room is None else max(0, room)) for _, _, arm, room in ranked]
+
+
+def _weight(best: float, value: float) -> float:
+    """From 1 for the best down to 0. Values are times as a rule, but objectives may be anything."""
+    if value in (best, float("inf")):
+        return float(value == best)
+    ratio = best / value if value > 0 else value / best if best < 0 else 0.0
+    return max(ratio, 0.0) ** _SHARPNESS
 
 
 def _space_digest(space: object) -> str:

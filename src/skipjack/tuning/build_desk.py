@@ -102,7 +102,8 @@ class BuildDesk:
 
     def withdraw(self) -> None:
         """Take back what no worker was given yet; the rest goes on while others time."""
-        self._shop.pool.withdraw()
+        for candidate in self._shop.pool.withdraw():
+            self._waiting.pop(self._part(candidate), None)
 
     def cancel(self) -> None:
         """Drop all orders, also those that a worker has begun."""

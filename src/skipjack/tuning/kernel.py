@@ -6,7 +6,6 @@ import contextlib
 import ctypes
 import functools
 import hashlib
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -16,7 +15,7 @@ import numpy.typing as npt
 from skipjack.core.nest import Tensor
 from skipjack.core.problem import DTYPES, Problem
 from skipjack.errors import SkipjackError, UsageError
-from skipjack.native import llvm
+from skipjack.native import llvm, pool
 from skipjack.native.memory import aligned
 from skipjack.native.slots import Slots
 from skipjack.operations import get, outputs
@@ -29,9 +28,6 @@ from skipjack.tuning.result import KernelCode, TuneResult
 def _loader() -> llvm.Loader:
     """One for the process: loaded code stays valid as long as the process."""
     return llvm.Loader()
-
-
-_POOL_LOCK = threading.Lock()
 
 
 Array = npt.NDArray[Any]
@@ -57,7 +53,7 @@ class TunedKernel:
         self._dtype = np.dtype(DTYPES[problem.dtype])
         self._slots = code.slots
         shares = any(str(slot).startswith("@parallel") for slot in code.slots)
-        self._lock = _POOL_LOCK if shares else None
+        self._lock = pool.calls if shares else None
         address = _loader().load(code.data, code.symbol)
         self._function = llvm.native(address, ctypes.c_void_p)
 
@@ -87,7 +83,9 @@ class TunedKernel:
                 f"{self.problem.key} takes {len(self._inputs)} arrays, {len(inputs)} were given"
             )
         arrays = {
-            tensor.name: np.ascontiguousarray(self._checked(array, tensor.name, tensor.shape))
+            tensor.name: np.require(
+                self._checked(array, tensor.name, tensor.shape), requirements=("C", "A")
+            )
             for tensor, array in zip(self._inputs, inputs, strict=True)
         }
         given = self._given(out)
@@ -122,8 +120,8 @@ class TunedKernel:
     def _check_output(self, array: Array, tensor: Tensor, others: Mapping[str, Array]) -> None:
         name = tensor.name
         self._checked(array, name, tensor.shape)
-        if not array.flags.c_contiguous or not array.flags.writeable:
-            raise UsageError(f"{name} must be contiguous and writeable")
+        if not (array.flags.c_contiguous and array.flags.writeable and array.flags.aligned):
+            raise UsageError(f"{name} must be contiguous, writeable and aligned to its elements")
         if any(np.may_share_memory(array, other) for other in others.values()):
             raise UsageError(f"{name} must not overlap an input or another output")
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from skipjack.native.object_code import undefined_symbols
-from skipjack.operations import get
+from skipjack.operations import outputs, tensors
 from skipjack.storage import atomic_write, ensure_directory
 from skipjack.tuning.build_result import BuildResult, BuiltConfig
 
-FORMAT = 1
+FORMAT = 2
 
 
 def write_objects(result: BuildResult, directory: Path) -> BuildResult:
@@ -46,8 +46,6 @@ def _stem(result: BuildResult) -> str:
 
 def _manifest(result: BuildResult) -> dict[str, Any]:
     problem = result.problem
-    operation = get(problem.operation)
-    tensors = [*operation.inputs(problem), operation.output(problem)]
     return {
         "format": FORMAT,
         "kind": "objects",
@@ -59,9 +57,9 @@ def _manifest(result: BuildResult) -> dict[str, Any]:
         "compiler": result.compiler,
         "arrays": [
             {"name": tensor.name, "shape": list(tensor.shape), "dtype": problem.dtype}
-            for tensor in tensors
+            for tensor in tensors(problem)
         ],
-        "output": tensors[-1].name,
+        "outputs": [tensor.name for tensor in outputs(problem)],
         "builds": [_entry(build) for build in result.builds if build.ok],
     }
 

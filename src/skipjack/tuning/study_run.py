@@ -34,7 +34,7 @@ _TURN = 2
 _FINISH_SHARE = 0.12
 _FINISH_AT_LEAST_S = 0.25
 """Of a budget in seconds, this much is kept for the final and the confirmation."""
-_FINALISTS = 6
+_FINALISTS, _SLOW_FINALISTS = 6, 2
 _AT_LEAST = 4
 """Trials, also where there would be too little time for a final after them."""
 _FINAL_CALLS = 40
@@ -121,10 +121,11 @@ class StudyRun:
         config = Config(dict(entry.config))
         if not isinstance(solver, BuildingSolver) or entry.solver_version != solver.version:
             return None
-        if solver.refuses(self.problem, self.shop.device):
-            return None
-        if not solver.space(self.problem, self.shop.device).contains(config):
-            return None
+        with blaming(f"solver {solver.name} asked about {self.problem.key}"):
+            if solver.refuses(self.problem, self.shop.device):
+                return None
+            if not solver.space(self.problem, self.shop.device).contains(config):
+                return None
         return Candidate(self.problem, solver.name, config)
 
     def _retime_known(self, known: list[tuple[Arm, Trial]]) -> None:
@@ -250,9 +251,8 @@ class StudyRun:
     def _finish(self) -> Standing:
         contest = self.contest
         self.report("final")
-        finalists = contest.finalists(_FINALISTS)
-        if contest.best and contest.best.time_ns > _SLOW_NS:
-            finalists = [r for r in finalists if r.time_ns < 1.05 * contest.best.time_ns][:3]
+        slow = contest.best is not None and contest.best.time_ns > _SLOW_NS
+        finalists = contest.finalists(_SLOW_FINALISTS if slow else _FINALISTS)
         winner, ties = self._final(finalists)
         vendors: dict[str, Runner] = {}
         for vendor in vendors_for(self.problem, self.shop.device):

@@ -11,7 +11,7 @@ from skipjack.core.device import Peaks
 from skipjack.execute.confirm import ALPHA, LOOKS, MIN_EFFECT, Confirmation, confirm
 from skipjack.execute.statistics import Ratio, Timing, paired_ratio, summarize
 from skipjack.ledger import VerdictRecord
-from skipjack.operations import bytes_moved, get, tensors
+from skipjack.operations import bytes_moved, get, outputs
 from skipjack.storage import timestamp, utc_now
 from skipjack.tuning.arm import Arm
 from skipjack.tuning.contest import Runner
@@ -178,8 +178,9 @@ def _share(run: StudyRun, time_ns: float, peaks: Peaks) -> float | None:
     if run.shop.device.units > 1:
         return None  # bandwidth was measured with one thread; cores share some of it
     moved = bytes_moved(problem)
-    elements = [tensor.size for tensor in tensors(problem)]
-    peak = peaks.bandwidth(moved, sum(elements[:-1]) / sum(elements))
+    read = sum(tensor.size for tensor in operation.inputs(problem))
+    written = sum(tensor.size for tensor in outputs(problem))
+    peak = peaks.bandwidth(moved, read / (read + written))
     return moved / time_ns * 1e9 / peak if peak else None
 
 
