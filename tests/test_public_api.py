@@ -42,6 +42,7 @@ def test_the_signature_of_tune_is_kept() -> None:
     parameters = inspect.signature(skipjack.tune).parameters
     assert list(parameters) == [
         *("problem", "seconds", "budget", "dtype", "searcher", "seed", "solver", "retune"),
+        "threads",
         "plugins",
     ]
     keyword_only = [p.name for p in parameters.values() if p.kind is p.KEYWORD_ONLY]

@@ -155,6 +155,14 @@ class IRWriter:
             f"shufflevector {vector} {first}, {vector} poison, <{lanes} x i32> zeroinitializer"
         )
 
+    def shuffle(self, vector: VectorType, pair: tuple[str, str], lanes: Sequence[int]) -> str:
+        """A vector of chosen lanes of two, which are numbered through both."""
+        chosen = ", ".join(f"i32 {lane}" for lane in lanes)
+        return self.value(
+            f"shufflevector {vector.text} {pair[0]}, {vector.text} {pair[1]}, "
+            f"<{len(lanes)} x i32> <{chosen}>"
+        )
+
     def loop(
         self,
         rounds: int | str,
@@ -210,6 +218,11 @@ class IRWriter:
         body()
         self.emit(f"br label %{after}")
         self.open_block(after)
+
+
+def lanes_for(size: int, lanes: int) -> int:
+    """Lanes of a vector, up to so many: a range that half of it covers gets a half, not a mask."""
+    return min(lanes, 1 << (size - 1).bit_length())
 
 
 def constant_mask(lanes: int, active: int) -> str | None:

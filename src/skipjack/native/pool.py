@@ -18,13 +18,13 @@ import threading
 from skipjack.native import cpu, llvm
 
 SPINS = 20_000
-"""Rounds of waiting before a thread sleeps: some tens of microseconds."""
+"""Rounds of waiting before a thread sleeps: less than a millisecond, more or less by CPU."""
 
-# The state: a task, its slots, its count; a sequence number that grows with every task; how many
-# are done; how many threads there are; a mutex and a condition of the C library, which are valid
-# when they are zero.
+# The state: a task, its slots, its count; a sequence number that grows with every task, on which
+# idle threads spin; on other cache lines how many are done, how many threads there are, and a mutex
+# and a condition of the C library, which are valid when they are zero.
 _POOL = """
-%state = type { ptr, ptr, i64, i64, i64, i64, [64 x i8], [64 x i8] }
+%state = type { ptr, ptr, i64, i64, [96 x i8], i64, i64, [64 x i8], [64 x i8] }
 @pool = internal global %state zeroinitializer, align 64
 
 declare i32 @pthread_create(ptr, ptr, ptr, ptr)
@@ -49,17 +49,17 @@ share:
   store ptr %slots, ptr %at_slots, align 8
   %at_count = getelementptr %state, ptr @pool, i32 0, i32 2
   store i64 %count, ptr %at_count, align 8
-  %at_done = getelementptr %state, ptr @pool, i32 0, i32 4
+  %at_done = getelementptr %state, ptr @pool, i32 0, i32 5
   store atomic i64 0, ptr %at_done monotonic, align 8
   %at_sequence = getelementptr %state, ptr @pool, i32 0, i32 3
-  %mutex = getelementptr %state, ptr @pool, i32 0, i32 6
-  %condition = getelementptr %state, ptr @pool, i32 0, i32 7
+  %mutex = getelementptr %state, ptr @pool, i32 0, i32 7
+  %condition = getelementptr %state, ptr @pool, i32 0, i32 8
   %before = atomicrmw add ptr %at_sequence, i64 1 seq_cst
   %l = call i32 @pthread_mutex_lock(ptr %mutex)
   %b = call i32 @pthread_cond_broadcast(ptr %condition)
   %u = call i32 @pthread_mutex_unlock(ptr %mutex)
   call void %task(ptr %slots, i64 0, i64 %count)
-  %at_threads = getelementptr %state, ptr @pool, i32 0, i32 5
+  %at_threads = getelementptr %state, ptr @pool, i32 0, i32 6
   %threads = load i64, ptr %at_threads, align 8
   br label %missing
 missing:
@@ -95,9 +95,9 @@ entry:
   %at_slots = getelementptr %state, ptr @pool, i32 0, i32 1
   %at_count = getelementptr %state, ptr @pool, i32 0, i32 2
   %at_sequence = getelementptr %state, ptr @pool, i32 0, i32 3
-  %at_done = getelementptr %state, ptr @pool, i32 0, i32 4
-  %mutex = getelementptr %state, ptr @pool, i32 0, i32 6
-  %condition = getelementptr %state, ptr @pool, i32 0, i32 7
+  %at_done = getelementptr %state, ptr @pool, i32 0, i32 5
+  %mutex = getelementptr %state, ptr @pool, i32 0, i32 7
+  %condition = getelementptr %state, ptr @pool, i32 0, i32 8
   br label %next
 next:
   %seen = phi i64 [ 0, %entry ], [ %now, %finish ]
@@ -144,7 +144,7 @@ define void @start(i64 %count) nounwind {
 entry:
   %thread = alloca i64, align 8
   store %state zeroinitializer, ptr @pool, align 64
-  %at_threads = getelementptr %state, ptr @pool, i32 0, i32 5
+  %at_threads = getelementptr %state, ptr @pool, i32 0, i32 6
   br label %loop
 loop:
   %i = phi i64 [ 0, %entry ], [ %index, %made ]

@@ -49,13 +49,13 @@ def without_leading_ones(shape: Shape) -> Shape:
 
 
 def is_padded(given: Shape, wanted: Shape, rank: int) -> bool:
-    """Whether an array is the wanted one with leading axes of size 1, up to the result's rank.
+    """Whether an array is the wanted one but for leading axes of size 1, up to the result's rank.
 
-    A key leaves them out, NumPy takes them. A scalar may also have no axis at all.
+    They mean nothing to NumPy. A scalar may also have no axis at all.
     """
     lead = len(given) - len(wanted)
     if lead < 0:
-        return wanted == (1,)
+        return (1,) * -lead + given == wanted
     return len(given) <= rank and given == (1,) * lead + wanted
 
 

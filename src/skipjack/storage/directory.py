@@ -29,6 +29,6 @@ def ensure_directory(directory: Path) -> Path:
         reason = "it is not a directory" if isinstance(error, FileExistsError) else error.strerror
         raise StorageError(
             f"cannot use the directory {directory}: {reason}; "
-            "make it writable or set SKIPJACK_USER_DB_PATH to another one"
+            "make it writable or choose another one (SKIPJACK_USER_DB_PATH is the user directory)"
         ) from error
     return directory

@@ -23,8 +23,8 @@ log = logging.getLogger(__name__)
 HOPELESS = 1.25
 """A candidate this much slower than the best after its first block gets no second one."""
 _MOST_DRIFT = 1.5
-_SLOW_NS = 2e7
-"""A sample this long has averaged out most of the noise by itself."""
+SLOW_NS = 2e7
+"""A sample this long has averaged out most of the noise, so few are taken and few side by side."""
 
 
 @dataclass(slots=True)
@@ -153,7 +153,7 @@ class Contest:
         ]
         if hopeful:
             again = self._shop.protocol.race_blocks - 1
-            more, late = self.time(hopeful, again if leader < _SLOW_NS else 1)
+            more, late = self.time(hopeful, again if leader < SLOW_NS else 1)
             failures += late
             for kernel, mine in more.items():
                 blocks[kernel] = [*blocks.get(kernel, []), *mine]

@@ -74,18 +74,22 @@ class TunedKernel:
 
         Gives the output's array, or a tuple of arrays where there are several outputs.
         """
-        return self.bind(*inputs, out=out)()
+        return self._bound(inputs, out, copies=True)()
 
     def bind(self, *inputs: Array, out: Out = None) -> BoundKernel:
-        """The call on these very arrays, checked once: for loops over small problems."""
+        """The call on these very arrays, checked once: for loops over small problems.
+
+        It reads them anew each time, so that they must be contiguous.
+        """
+        return self._bound(inputs, out, copies=False)
+
+    def _bound(self, inputs: Sequence[Array], out: Out, copies: bool) -> BoundKernel:
         if len(inputs) != len(self._inputs):
             raise UsageError(
                 f"{self.problem.key} takes {len(self._inputs)} arrays, {len(inputs)} were given"
             )
         arrays = {
-            tensor.name: np.require(
-                self._checked(array, tensor.name, tensor.shape), requirements=("C", "A")
-            )
+            tensor.name: self._readable(array, tensor, copies)
             for tensor, array in zip(self._inputs, inputs, strict=True)
         }
         given = self._given(out)
@@ -99,6 +103,18 @@ class TunedKernel:
         results = tuple(arrays[name] for name in self.outputs)
         result = results if len(results) > 1 else results[0]
         return BoundKernel(self._function, Slots(self._slots, arrays), result, self._lock)
+
+    def _readable(self, array: Array, tensor: Tensor, copies: bool) -> Array:
+        """An input as a kernel needs it."""
+        flags = self._checked(array, tensor.name, tensor.shape).flags
+        if flags.c_contiguous and flags.aligned:
+            return array
+        if not copies:
+            raise UsageError(
+                f"{tensor.name} must be contiguous and aligned to be bound, "
+                "since a bound kernel reads it anew at every call; bind a copy"
+            )
+        return np.require(array, requirements=("C", "A"))
 
     def _given(self, out: Out) -> Mapping[str, Array | None]:
         """Arrays to write into, by name."""

@@ -27,6 +27,8 @@ def lookup(
     """
     chosen = settings or load_settings()
     asked = parse(problem, dtype)
+    if threads > len(cpu.usable_cores()):
+        return None  # nothing was tuned for what is here
     device = cpu.detect(threads)
     entry = Bank.open(chosen.user_dir).lookup(asked.key, device.class_key)
     if entry is None or entry.solver not in names():

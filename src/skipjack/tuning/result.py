@@ -23,7 +23,7 @@ class Outcome(StrEnum):
 
     BANKED = "banked"  # confirmed faster than what was used before; entered the bank
     KEPT = "kept"  # the bank's entry was tried again and nothing beat it
-    RESERVED = "reserved"  # the gain is within the noise; what was used before stays
+    RESERVED = "reserved"  # the gain is within the noise; the default is what to use
     VENDOR = "vendor"  # a vendor's library is faster; the bank says so
     FAILED = "failed"  # nothing ran
 

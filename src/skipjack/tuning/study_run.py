@@ -14,13 +14,13 @@ from skipjack.core.trial import Candidate, Trial
 from skipjack.errors import ProblemError, blaming
 from skipjack.execute.build_pool import Build
 from skipjack.execute.session import Failure
-from skipjack.execute.statistics import summarize
 from skipjack.operations import arrays_bytes
 from skipjack.solvers import find_solver, names, solver_for, solvers_for, vendors_for
 from skipjack.solvers.solver import BuildingSolver
 from skipjack.tuning.arm import Arm, in_turn, make_arm
 from skipjack.tuning.build_desk import BuildDesk
-from skipjack.tuning.contest import Contest, Runner
+from skipjack.tuning.contest import SLOW_NS, Contest, Runner
+from skipjack.tuning.final import hold_final
 from skipjack.tuning.interrupt import Interrupt
 from skipjack.tuning.journal import Journal
 from skipjack.tuning.options import Progress, TuneOptions
@@ -34,13 +34,12 @@ _TURN = 2
 _FINISH_SHARE = 0.12
 _FINISH_AT_LEAST_S = 0.25
 """Of a budget in seconds, this much is kept for the final and the confirmation."""
-_FINALISTS, _SLOW_FINALISTS = 6, 2
 _AT_LEAST = 4
 """Trials, also where there would be too little time for a final after them."""
+_MUCH_BYTES = 4 << 30
+"""Arrays and references from here on take many seconds to prepare."""
 _FINAL_CALLS = 40
 """Calls of kernels about as fast as the best that a final and a confirmation take at least."""
-_SLOW_NS = 2e7
-"""Kernels that take longer are timed in small batches, and few of them reach the final."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +99,8 @@ class StudyRun:
                 ledger.forget_study(arm.study.id)
             with shop.tracer.span("set up the search", "search"):
                 known += [(arm, trial) for trial in arm.start(shop, self.options)]
+        if (needed := arrays_bytes(self.problem)) > _MUCH_BYTES:
+            shop.say(f"preparing {self.problem.key}: {needed / 2**30:.0f} GiB to fill and check")
         self.contest = Contest(shop, self.journal, self.problem, self.options.objective)
         self._retime_known(known)
         self._spend()
@@ -193,7 +194,7 @@ class StudyRun:
         best = self.contest.best
         if best is None:
             return 2
-        return _BATCH if best.time_ns < _SLOW_NS else 1
+        return _BATCH if best.time_ns < SLOW_NS else 1
 
     def _order_more(self) -> None:
         """Keep the builders busy a little ahead of the runner."""
@@ -248,12 +249,24 @@ class StudyRun:
 
     # the final
 
+    def _enter_default(self) -> None:
+        """Gains are over the default: it is timed even where the budget ended before its turn."""
+        if self._default.key in self.contest.runners or self._interrupt.requested:
+            return
+        if any(trial.config == self._default.config for trial in self.arms[0].trials):
+            return  # it failed
+        self.desk.order(self._default)
+        while self.desk.pending and self._default.key not in self.contest.runners:
+            builds = [b for b in self.desk.collect(1.0, 1) if b.candidate == self._default]
+            self.contest.enter(builds, self._versions)
+            if builds:
+                break
+
     def _finish(self) -> Standing:
         contest = self.contest
+        self._enter_default()
         self.report("final")
-        slow = contest.best is not None and contest.best.time_ns > _SLOW_NS
-        finalists = contest.finalists(_SLOW_FINALISTS if slow else _FINALISTS)
-        winner, ties = self._final(finalists)
+        winner, ties = hold_final(contest)
         vendors: dict[str, Runner] = {}
         for vendor in vendors_for(self.problem, self.shop.device):
             entered = contest.add_vendor(vendor.name, vendor.version)
@@ -271,29 +284,6 @@ class StudyRun:
             self.trials,
             self._interrupt.requested,
         )
-
-    def _final(self, finalists: list[Runner]) -> tuple[Runner | None, tuple[Runner, ...]]:
-        """The leaders once more, side by side; those within the noise of the winner are ties."""
-        if len(finalists) < 2:
-            return (finalists[0] if finalists else None), ()
-        blocks, _ = self.contest.time(finalists, 4 if finalists[0].time_ns < _SLOW_NS else 2)
-        for runner in finalists:
-            if runner.kernel in blocks:
-                timing = summarize(blocks[runner.kernel])
-                runner.time_ns, runner.spread = timing.time_ns, timing.spread
-        there = [runner for runner in finalists if runner.kernel in blocks]
-        there.sort(key=lambda runner: runner.time_ns)
-        if not there:
-            return None, ()
-        self.contest.best = there[0]
-        near = [
-            r for r in there[1:] if r.time_ns < there[0].time_ns * (1 + _tie_width(there[0], r))
-        ]
-        return there[0], tuple(near)
-
-
-def _tie_width(one: Runner, other: Runner) -> float:
-    return max(0.005, min(one.spread, other.spread, 0.02))
 
 
 def check_memory(problem: Problem, memory_bytes: int) -> None:

@@ -9,6 +9,7 @@ from skipjack import plugins
 from skipjack.core.device import Device
 from skipjack.core.problem import Problem
 from skipjack.core.study import Budget
+from skipjack.native import cpu
 from skipjack.operations import parse
 from skipjack.settings import Settings, load_settings
 from skipjack.tuning.interrupt import watch_for_interrupt
@@ -80,12 +81,13 @@ def tune(
     seed: int = 0,
     solver: str | None = None,
     retune: bool = False,
+    threads: int = 1,
     plugins: str | Sequence[str] = (),
 ) -> TuneResult:
     """Find the fastest way to compute a problem here, remember it, and give it back.
 
     `seconds` and `budget` (trials) limit the search, whichever runs out first. Running again
-    continues the study; `retune` starts it over.
+    continues the study; `retune` starts it over. A kernel may use as many `threads`.
     """
     options = TuneOptions(
         budget=make_budget(budget, seconds),
@@ -95,7 +97,7 @@ def tune(
         retune=retune,
     )
     named = (plugins,) if isinstance(plugins, str) else tuple(plugins)
-    tuner = Tuner(load_settings(plugins=named or None))
+    tuner = Tuner(load_settings(plugins=named or None), cpu.detect(threads))
     asked = parse(problem, dtype)  # before workers start: a wrong key should fail at once
     with tuner:
         return tuner.tune(asked, options)

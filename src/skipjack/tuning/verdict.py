@@ -225,7 +225,9 @@ def _failed(run: StudyRun, standing: Standing) -> TuneResult:
 def _write(run: StudyRun, result: TuneResult, judged: _Judged) -> None:
     shop = run.shop
     now = timestamp(utc_now())
-    enters = result.status in (Outcome.BANKED, Outcome.VENDOR)
+    # Where the bank was empty, programs that ask should get what is best as far as anybody knows.
+    first = result.status is Outcome.RESERVED and run.entry is None
+    enters = first or result.status in (Outcome.BANKED, Outcome.VENDOR)
     entry = _entry(run, result, judged, now)
     with shop.tracer.span("write the verdict", "ledger"):
         shop.ledger.add_verdict(

@@ -41,7 +41,8 @@ class Workshop:
         self.protocol = protocol or TimingProtocol(threads=self.device.units)
         self.tracer = Tracer()
         self.id = uuid.uuid4().hex[:12]
-        self._say = say or log.info
+        self.say = say or log.info
+        """Tells a person what there is to wait for."""
         self._exits = contextlib.ExitStack()
 
     def __enter__(self) -> Workshop:
@@ -52,7 +53,7 @@ class Workshop:
             self.bank = Bank.open(directory)
             self.artifacts = ArtifactStore(directory / ARTIFACTS)
             self.ledger.add_device(self.device)
-            exits.enter_context(device_lock(self.device, self._say))
+            exits.enter_context(device_lock(self.device, self.say))
             self.pool = exits.enter_context(
                 BuildPool(self.settings.build_workers, self.device, directory)
             )
@@ -63,7 +64,7 @@ class Workshop:
     def warm_up(self) -> None:
         """Wait until the workers are there and the device's peaks are known."""
         if read_peaks(self.device, self.settings.user_dir) is None:
-            self._say(f"measuring the peaks of {self.device.name}, once")
+            self.say(f"measuring the peaks of {self.device.name}, once")
         self.peaks()
         self.pool.warm_up()
 

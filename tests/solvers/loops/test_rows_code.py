@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -153,7 +154,7 @@ def test_what_is_kept_is_not_computed_again() -> None:
     assert 0 < kept.count("fmuladd") < anew.count("fmuladd")
 
 
-@pytest.mark.parametrize("offset", [0, 4])
+@pytest.mark.parametrize("offset", [0, 4, 16])
 def test_streaming_takes_outputs_that_are_not_aligned(run_ir: Runner, offset: int) -> None:
     problem = parse("layernorm:4x64")
     program = ways(problem)["two_pass"]
@@ -169,6 +170,23 @@ def test_streaming_takes_outputs_that_are_not_aligned(run_ir: Runner, offset: in
     llvm.native(address, ctypes.c_void_p)((ctypes.c_int64 * 4)(*pointers))
     expected = get("layernorm").reference(problem, inputs)
     np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("pieces", [0, 2])
+@pytest.mark.parametrize(("aligned", "narrow"), [(False, True), (True, False)])
+def test_outputs_on_16_bytes_are_streamed_in_pieces(
+    pieces: int, aligned: bool, narrow: bool
+) -> None:
+    # Rows that begin anywhere are moved to whole vectors, so that they need no pieces.
+    program = ways(parse("softmax:1x1030" if aligned else "softmax:1x1024"))["plain"]
+    wanted = RowsPlan(16, streaming=True, parallel=bool(pieces), aligned=aligned, pieces=pieces)
+    plan = fitted(wanted, program)
+    assert (plan.streaming, plan.aligned, plan.pieces) == (True, aligned, pieces)
+    text = generate(program, plan, "f32")
+    listing = llvm.assembly(text, target_of(Device("cpu", "skylake-avx512", 1, vector_bytes=64)))
+    assert re.search(r"vmovntps\s+%zmm", listing)
+    assert bool(re.search(r"vmovntps\s+%xmm", listing)) == narrow
+    assert text.count("fence seq_cst") == 1 + narrow
 
 
 def test_streaming_is_left_out_where_rows_are_not_aligned() -> None:

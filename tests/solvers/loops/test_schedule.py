@@ -24,7 +24,6 @@ from skipjack.solvers.loops.schedule import (
     is_legal,
     loop_range,
     normalize,
-    size_and_tail,
 )
 from skipjack.testing.nests import (
     add_nest,
@@ -131,11 +130,6 @@ def test_a_loop_needs_a_name_and_a_positive_step() -> None:
 def test_a_range_is_the_step_of_the_next_outer_loop_or_the_extent() -> None:
     schedule = Schedule.parse("m:12 n:32 k m/u n/v")
     assert [loop_range(schedule, at, MATMUL) for at in range(5)] == [112, 208, 256, 12, 32]
-
-
-def test_a_range_that_the_step_does_not_divide_leaves_a_tail() -> None:
-    schedule = Schedule.parse("m:12 n:32 k m/u n/v")
-    assert [size_and_tail(schedule, at, MATMUL) for at in (0, 1, 3)] == [(9, 4), (6, 16), (12, 0)]
 
 
 # Normal form

@@ -12,17 +12,14 @@ from dataclasses import replace
 
 from skipjack.core.nest import Nest
 from skipjack.native.ir import STREAM_METADATA, IRWriter, VectorType, function
+from skipjack.solvers.loops.entry import KERNEL, hand_out, slot, task_signature
 from skipjack.solvers.loops.footprint import is_aligned, is_streaming, vector_lanes
 from skipjack.solvers.loops.partial_results import join, partial_bytes
 from skipjack.solvers.loops.schedule import Schedule, carrying_start
 from skipjack.solvers.loops.sharing import Sharing, has_partials, is_parallel, shared_loops
+from skipjack.solvers.loops.streaming import stream_alignments, streamed_if_aligned
 from skipjack.solvers.loops.tile_code import TileCode
 from skipjack.solvers.loops.tile_points import Flag, Spot
-
-_KERNEL = "void @kernel(ptr noalias readonly %slots)"
-_PIECE = 16
-"""Bytes that allocators align arrays to, and x86 can store past the caches."""
-_TASK = "void @task(ptr noalias readonly %slots, i64 %index, i64 %count)"
 
 
 def generate(nest: Nest, schedule: Schedule, dtype: str, lanes: int) -> str:
@@ -55,7 +52,12 @@ class _Generator:
         """The text of the whole module."""
         spot = Spot(self._bases(), dict(self.nest.loops))
         if self.streaming:
-            self._streamed_if_aligned(spot)
+            streamed_if_aligned(
+                self.w,
+                spot.pointers[-1],
+                stream_alignments(self.vector),
+                lambda alignment: self._everything(replace(spot, stream=alignment)),
+            )
         else:
             self._everything(spot)
         self.w.emit("ret void")
@@ -63,45 +65,23 @@ class _Generator:
         if self.parallel:
             launch = self._launch()
             declarations = declarations | launch.declarations
-            text = function(self.w, _TASK, _bits(self.vector), linkage="internal")
-            text += function(launch, _KERNEL, _bits(self.widest))
+            text = function(self.w, task_signature(), _bits(self.vector), linkage="internal")
+            text += function(launch, KERNEL, _bits(self.widest))
         else:
-            text = function(self.w, _KERNEL, _bits(self.vector))
+            text = function(self.w, KERNEL, _bits(self.vector))
         return "\n".join([*sorted(declarations), text, STREAM_METADATA])
 
     def _bases(self) -> tuple[str, ...]:
         """Where each access begins; a thread's own copy of the output, if it has one."""
         w, count = self.w, len(self.tile.accesses)
-        pointers = [_slot(w, slot) for slot in range(count)]
+        pointers = [slot(w, number) for number in range(count)]
         if self.partial:
             own = w.value(f"mul i64 %index, {partial_bytes(self.nest, self.vector.dtype)}")
-            pointers[-1] = w.advance(_slot(w, count + 2), own)
+            pointers[-1] = w.advance(slot(w, count + 2), own)
         return tuple(
             w.advance(pointer, access.offset * self.vector.item_bytes)
             for pointer, access in zip(pointers, self.tile.accesses, strict=True)
         )
-
-    def _streamed_if_aligned(self, spot: Spot) -> None:
-        """Stored past the caches in whole vectors, in pieces or not, by where the output begins."""
-        w, width = self.w, self.vector.lanes * self.vector.item_bytes
-        address = w.value(f"ptrtoint ptr {spot.pointers[-1]} to i64")
-
-        def from_alignment(*alignments: int) -> None:
-            if not alignments:
-                self._everything(spot)
-                return
-            odd = w.value(f"and i64 {address}, {alignments[0] - 1}")
-            w.when(w.value(f"icmp eq i64 {odd}, 0"), lambda: self._streamed(spot, alignments[0]))
-            w.when(w.value(f"icmp ne i64 {odd}, 0"), lambda: from_alignment(*alignments[1:]))
-
-        from_alignment(*dict.fromkeys((width, min(width, _PIECE))))
-
-    def _streamed(self, spot: Spot, alignment: int) -> None:
-        self.tile.streaming = alignment
-        self._everything(spot)
-        self.tile.streaming = 0
-        # These stores are not ordered by themselves: whoever is told next must see them.
-        self.w.emit("fence seq_cst")
 
     def _everything(self, spot: Spot) -> None:
         if self.shared:
@@ -114,18 +94,14 @@ class _Generator:
     def _launch(self) -> IRWriter:
         """The entry that hands the task to the pool and joins partial results."""
         w, after = IRWriter(), len(self.tile.accesses)
-        pool = _slot(w, after)
-        count = _slot(w, after + 1, "i64")
         if self.partial:
             # No thread may be without a round: its copy would hold anything.
             loop = self.shared[0]
-            rounds = -(-self.nest.extent(loop.variable) // loop.step)
-            few = w.value(f"icmp ult i64 {rounds}, {count}")
-            count = w.value(f"select i1 {few}, i64 {rounds}, i64 {count}")
-        w.emit(f"call void {pool}(ptr @task, ptr %slots, i64 {count})")
-        if self.partial:
-            pointers = (_slot(w, after - 1), _slot(w, after + 2))
+            count = hand_out(w, after, -(-self.nest.extent(loop.variable) // loop.step))
+            pointers = (slot(w, after - 1), slot(w, after + 2))
             join(w, self.nest, self.widest, pointers, count)
+        else:
+            hand_out(w, after)
         w.emit("ret void")
         return w
 
@@ -176,7 +152,3 @@ class _Generator:
 
 def _bits(vector: VectorType) -> int:
     return max(128, 8 * vector.item_bytes * vector.lanes)
-
-
-def _slot(w: IRWriter, number: int, kind: str = "ptr") -> str:
-    return w.value(f"load {kind}, ptr {w.advance('%slots', 8 * number)}, align 8")

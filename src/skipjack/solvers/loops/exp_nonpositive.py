@@ -7,8 +7,6 @@ small beside that of the difference itself, which exp multiplies by the size of 
 
 from __future__ import annotations
 
-from skipjack.core.nest import Accumulator, Call, Scalar
-from skipjack.core.program import RowProgram, Statistic, parts
 from skipjack.native.ir import IRWriter, VectorType
 from skipjack.solvers.loops.lanes import Lanes
 
@@ -37,30 +35,6 @@ _EXP = {
 }
 """``(exp(r) - 1) / r`` for ``|r| <= ln(2) / 2``, lowest power first; in comments the largest
 relative error. Fitted as in ``bench/fit_polynomials.py``."""
-
-
-def nonpositive_powers(program: RowProgram) -> frozenset[Scalar]:
-    """The exponentials of a program whose argument is a difference to its own maximum."""
-    largest = {
-        Call("sub", (statistic.body, Accumulator(statistic.name)))
-        for statistic in program.statistics
-        if statistic.reduction == "max" and statistic.epilogue == Accumulator()
-    }
-    trees = [*(statistic.body for statistic in program.statistics), program.body]
-    calls = (part for tree in trees for part in parts(tree) if isinstance(part, Call))
-    return frozenset(
-        call for call in calls if call.function == "exp" and call.arguments[0] in largest
-    )
-
-
-def chunkable(program: RowProgram) -> tuple[Statistic, Statistic] | None:
-    """The maximum and the sum of exponentials relative to it, if a program is made of these."""
-    if program.segments > 1 or program.results or [len(p) for p in program.passes()] != [1, 1]:
-        return None
-    (largest,), (total,) = program.passes()
-    power = Call("exp", (Call("sub", (largest.body, Accumulator(largest.name))),))
-    fits = total.reduction == "sum" and total.body == power in nonpositive_powers(program)
-    return (largest, total) if fits else None
 
 
 def exp_nonpositive(writer: IRWriter, vector: VectorType, x: str) -> str:

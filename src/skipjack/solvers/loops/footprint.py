@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from skipjack.core.nest import Nest
+from skipjack.native.ir import lanes_for
 from skipjack.solvers.loops.schedule import Mark, Schedule, is_legal, ranges
 
 
@@ -37,10 +38,10 @@ def accumulator_vectors(schedule: Schedule, nest: Nest, lanes: int) -> int:
 
 
 def vector_lanes(schedule: Schedule, nest: Nest, lanes: int) -> int:
-    """Lanes of a vector: a range that half a vector covers gets a half, not a mask."""
+    """Lanes of a vector: as many as the vectorised loop needs."""
     for loop, covered in zip(schedule.loops, ranges(schedule, nest), strict=True):
         if loop.mark.in_vectors:
-            return min(lanes, 1 << (covered - 1).bit_length())
+            return lanes_for(covered, lanes)
     return 1
 
 

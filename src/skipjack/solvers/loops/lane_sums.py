@@ -40,7 +40,7 @@ def reduced_lanes(
     while kind.lanes > count:
         half = VectorType(kind.dtype, kind.lanes // 2)
         low, high = (
-            _shuffled(writer, kind, half, (value, "poison"), _halves(kind.lanes, count, odd))
+            writer.shuffle(kind, (value, "poison"), _halves(kind.lanes, count, odd))
             for odd in (0, 1)
         )
         kind, value = half, combine(writer, half, reduction, low, high)
@@ -52,8 +52,7 @@ def _joined(
 ) -> str:
     """Two vectors of so many parts each in one with twice as many of half the length."""
     low, high = (
-        _shuffled(writer, vector, vector, pair, _halves(2 * vector.lanes, 2 * parts, odd))
-        for odd in (0, 1)
+        writer.shuffle(vector, pair, _halves(2 * vector.lanes, 2 * parts, odd)) for odd in (0, 1)
     )
     return combine(writer, vector, reduction, low, high)
 
@@ -66,17 +65,3 @@ def _halves(lanes: int, parts: int, odd: int) -> list[int]:
         for part in range(parts)
         for at in range(length // 2)
     ]
-
-
-def _shuffled(
-    writer: IRWriter,
-    vector: VectorType,
-    result: VectorType,
-    pair: tuple[str, str],
-    lanes: list[int],
-) -> str:
-    chosen = ", ".join(f"i32 {lane}" for lane in lanes)
-    return writer.value(
-        f"shufflevector {vector.text} {pair[0]}, {vector.text} {pair[1]}, "
-        f"<{result.lanes} x i32> <{chosen}>"
-    )

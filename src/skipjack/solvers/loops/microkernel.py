@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from skipjack.native.ir import IRWriter, function
+from skipjack.solvers.loops.entry import KERNEL, slot
 from skipjack.solvers.loops.microkernel_tile import (
     PARAMETERS,
     SLOTS,
     Tile,
     call,
-    slot,
+    number,
     stride_bytes,
     tile_function,
     tile_name,
@@ -103,13 +104,13 @@ def _along_columns(tile: Tile, w: IRWriter, body: Piece) -> None:
     """Pointers into B and C move along the rows."""
     sizes = (tile.columns, tile.edge_vectors * tile.vector.lanes)
     item = str(tile.vector.item_bytes)
-    _walk(w, slot(w, "n"), sizes, ["%b", "%c"], [item, item], body)
+    _walk(w, number(w, "n"), sizes, ["%b", "%c"], [item, item], body)
 
 
 def _along_rows(tile: Tile, w: IRWriter, body: Piece) -> None:
     """Pointers into A and C move down the columns."""
     strides = [stride_bytes(w, name, tile.vector) for name in ("lda", "ldc")]
-    _walk(w, slot(w, "m"), (tile.rows, tile.edge_rows), ["%a", "%c"], strides, body)
+    _walk(w, number(w, "m"), (tile.rows, tile.edge_rows), ["%a", "%c"], strides, body)
 
 
 def _row_panel(tile: Tile, low: bool) -> str:
@@ -137,7 +138,7 @@ def _column_panel(tile: Tile, right: bool) -> str:
 def _block_function(tile: Tile) -> str:
     """All of C for one block of K, in strips of the order that was asked for."""
     w = IRWriter()
-    columns_first = w.value(f"icmp ne i64 {slot(w, 'columns_first')}, 0")
+    columns_first = w.value(f"icmp ne i64 {number(w, 'columns_first')}, 0")
 
     def column_strip(right: bool, at: list[str], width: str) -> None:
         call(w, _panel_name("columns", right), ["%a", *at], "0", width)
@@ -154,10 +155,8 @@ def _block_function(tile: Tile) -> str:
 def _entry_function(tile: Tile) -> str:
     """Blocks of K, outermost; the first one overwrites C and the others add to it."""
     w, item = IRWriter(), tile.vector.item_bytes
-    a, b, c = (
-        w.value(f"load ptr, ptr {w.advance('%slots', 8 * number)}, align 8") for number in range(3)
-    )
-    k, wanted = slot(w, "k"), slot(w, "k_block")
+    a, b, c = (slot(w, at) for at in range(3))
+    k, wanted = number(w, "k"), number(w, "k_block")
     whole = w.value(f"icmp eq i64 {wanted}, 0")
     size = w.value(f"select i1 {whole}, i64 {k}, i64 {wanted}")
     up = w.value(f"add i64 {k}, {size}")
@@ -177,4 +176,4 @@ def _entry_function(tile: Tile) -> str:
 
     w.loop(blocks, [("ptr", a), ("ptr", b)], body)
     w.emit("ret void")
-    return function(w, "void @kernel(ptr %slots)", 64)
+    return function(w, KERNEL, 64)

@@ -11,8 +11,8 @@ from skipjack.core.problem import Problem
 from skipjack.native import llvm
 from skipjack.native.cpu import registers_of, target_of
 from skipjack.native.ir import ITEM_BYTES, VectorType
+from skipjack.solvers.loops.compiling import compile_source
 from skipjack.solvers.loops.microkernel import Tile, generate
-from skipjack.solvers.loops.nest_solver import compile_source
 from skipjack.solvers.solver import Blob, Slot, Source
 
 _ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28)

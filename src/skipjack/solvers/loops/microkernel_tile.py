@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from skipjack.native.ir import Carried, IRWriter, VectorType, function
+from skipjack.solvers.loops.entry import slot
 
 SLOTS = ("a", "b", "out", "m", "n", "k", "lda", "ldb", "ldc", "columns_first", "k_block")
 """Pointers, sizes and strides in elements; `columns_first` is 0 or 1; a `k_block` of 0 means K."""
@@ -64,15 +65,14 @@ def call(writer: IRWriter, name: str, pointers: list[str], height: str, width: s
     )
 
 
-def slot(writer: IRWriter, name: str) -> str:
+def number(writer: IRWriter, name: str) -> str:
     """The value of a number among the slots."""
-    at = writer.advance("%slots", 8 * SLOTS.index(name))
-    return writer.value(f"load i64, ptr {at}, align 8")
+    return slot(writer, SLOTS.index(name), "i64")
 
 
 def stride_bytes(writer: IRWriter, name: str, vector: VectorType) -> str:
     """A stride among the slots, in bytes."""
-    return writer.value(f"mul i64 {slot(writer, name)}, {vector.item_bytes}")
+    return writer.value(f"mul i64 {number(writer, name)}, {vector.item_bytes}")
 
 
 def tile_name(low: bool, right: bool) -> str:

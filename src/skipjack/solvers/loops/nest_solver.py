@@ -15,6 +15,7 @@ from skipjack.native.ir import ITEM_BYTES
 from skipjack.native.slots import parallel_slot, workspace_slot
 from skipjack.operations import get, tensors
 from skipjack.solvers.loops.codegen import generate
+from skipjack.solvers.loops.compiling import compile_source
 from skipjack.solvers.loops.partial_results import partial_bytes
 from skipjack.solvers.loops.schedule import Schedule
 from skipjack.solvers.loops.schedule_space import ScheduleSpace
@@ -78,9 +79,3 @@ def _nest(problem: Problem) -> Nest:
     operation = get(problem.operation)
     assert isinstance(operation, NestOperation), "refused before"
     return operation.nest(problem)
-
-
-def compile_source(source: Source) -> Blob:
-    """Object code of LLVM IR text."""
-    data = llvm.compile_object(source.text, source.target)
-    return Blob(data, source.symbol, resources={"object_bytes": float(len(data))})

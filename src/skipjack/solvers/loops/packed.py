@@ -10,38 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from skipjack.native.ir import function
-from skipjack.solvers.loops.packed_parts import (
-    Recipe,
-    TileFunction,
-    edge,
-)
+from skipjack.solvers.loops.entry import KERNEL, run_task, share, task_signature
+from skipjack.solvers.loops.packed_parts import Recipe, TileFunction, edge
+from skipjack.solvers.loops.packed_slots import SlotWriter
 from skipjack.solvers.loops.packing import packing
-from skipjack.solvers.loops.whole_numbers import WholeNumberWriter
 
-POINTERS = ("a", "b", "out", "workspace", "parallel")
-NUMBERS = (
-    "threads",
-    "split",
-    "batch",
-    "m",
-    "n",
-    "k",
-    "a_batch",
-    "a_row",
-    "a_col",
-    "b_batch",
-    "b_row",
-    "b_col",
-    "out_batch",
-    "out_row",
-    "m_block",
-    "k_block",
-    "n_block",
-    "thread_bytes",
-)
-"""Strides are in elements. `split` says what threads share out: 0 the batch, 1 rows, 2 columns."""
-EXTRA_NUMBERS = ("batch", "row")
-"""After all others, for each further operand: a pointer, and these strides."""
 SPLITS = ("batch", "rows", "columns")
 _PAGE = 4096
 
@@ -68,7 +41,7 @@ def _pages(size: int) -> int:
 
 
 def generate(recipe: Recipe) -> str:
-    """The whole module; ``void @kernel(ptr slots)`` takes `POINTERS`, `NUMBERS` and extras."""
+    """The whole module; ``void @kernel(ptr slots)`` takes what `packed_slots` lists."""
     parts = [
         TileFunction(recipe, direct=False).text(),
         packing("pack_a", recipe.rows, recipe.vector),
@@ -81,43 +54,14 @@ def generate(recipe: Recipe) -> str:
     return "\n".join([*sorted(declarations), *(text for text, _ in parts)])
 
 
-class _Writer(WholeNumberWriter):
-    """Knows the slots."""
-
-    def pointer(self, name: str) -> str:
-        """A pointer among the slots."""
-        at = self.advance("%slots", 8 * POINTERS.index(name))
-        return self.value(f"load ptr, ptr {at}, align 8")
-
-    def number(self, name: str) -> str:
-        """A number among the slots."""
-        at = self.advance("%slots", 8 * (len(POINTERS) + NUMBERS.index(name)))
-        return self.value(f"load i64, ptr {at}, align 8")
-
-    def bytes(self, name: str, recipe: Recipe) -> str:
-        """A stride among the slots, in bytes."""
-        return self.mul(self.number(name), recipe.vector.item_bytes)
-
-    def extra(self, number: int, field: int) -> str:
-        """A further operand's pointer (field 0), batch stride (1) or row stride (2)."""
-        start = len(POINTERS) + len(NUMBERS) + number * (1 + len(EXTRA_NUMBERS))
-        at = self.advance("%slots", 8 * (start + field))
-        return self.value(f"load {'ptr' if field == 0 else 'i64'}, ptr {at}, align 8")
-
-    def is_more(self, value: str) -> str:
-        """Whether a number is not zero."""
-        return self.value(f"icmp ne i64 {value}, 0")
-
-
-def _internal(w: _Writer, name: str, parameters: str) -> tuple[str, set[str]]:
+def _internal(w: SlotWriter, signature: str) -> tuple[str, set[str]]:
     w.emit("ret void")
-    signature = f"void @{name}({parameters})"
     return function(w, signature, 64, linkage="internal", attributes="noinline"), w.declarations
 
 
 def _block(recipe: Recipe) -> tuple[str, set[str]]:
     """A block of rows against a packed block of B: all tiles."""
-    w, item = _Writer(), recipe.vector.item_bytes
+    w, item = SlotWriter(), recipe.vector.item_bytes
     height, width = recipe.rows, recipe.columns
     lda, ldc = w.bytes("a_row", recipe), w.bytes("out_row", recipe)
     a_col = w.bytes("a_col", recipe)
@@ -191,12 +135,12 @@ def _block(recipe: Recipe) -> tuple[str, set[str]]:
         "ptr %a, ptr %packed, ptr %b, ptr %c, ptr %tile, i64 %m, i64 %n, i64 %depth, "
         "i1 %add, i1 %last, ptr %slots" + recipe.extra_parameters()
     )
-    return _internal(w, "block", parameters)
+    return _internal(w, f"void @block({parameters})")
 
 
 def _multiply(recipe: Recipe) -> tuple[str, set[str]]:
     """One matrix product (or a thread's part of one): the loops over blocks."""
-    w, item = _Writer(), recipe.vector.item_bytes
+    w, item = SlotWriter(), recipe.vector.item_bytes
     m_block, k_block, n_block = (w.number(f"{letter}_block") for letter in "mkn")
     k = w.number("k")
     a_row, a_col = w.bytes("a_row", recipe), w.bytes("a_col", recipe)
@@ -261,29 +205,28 @@ def _multiply(recipe: Recipe) -> tuple[str, set[str]]:
         "ptr %a, ptr %b, ptr %c, ptr %workspace, i64 %m, i64 %n, ptr %slots"
         + recipe.extra_parameters()
     )
-    return _internal(w, "multiply", parameters)
+    return _internal(w, f"void @multiply({parameters})")
 
 
 def _task(recipe: Recipe) -> tuple[str, set[str]]:
     """A thread's share: some of the batch, or some rows or columns of every product."""
-    w, item = _Writer(), recipe.vector.item_bytes
+    w, item = SlotWriter(), recipe.vector.item_bytes
     split = w.number("split")
 
-    def share(name: str, kind: int, granule: int) -> tuple[str, str]:
+    def part(name: str, kind: int, granule: int) -> tuple[str, str]:
         """First and count of what this thread does of a size."""
         total = w.number(name)
         mine = w.value(f"icmp eq i64 {split}, {kind}")
         pieces = w.rounds(total, granule)
-        first = w.mul(w.value(f"udiv i64 {w.mul(pieces, '%index')}, %count"), granule)
-        following = w.mul(w.value(f"udiv i64 {w.mul(pieces, w.add('%index', 1))}, %count"), granule)
+        first, following = (w.mul(piece, granule) for piece in share(w, pieces))
         ended = w.least(following, total)
         start = w.value(f"select i1 {mine}, i64 {first}, i64 0")
         end = w.value(f"select i1 {mine}, i64 {ended}, i64 {total}")
         return start, w.sub(end, start)
 
-    batch0, batches = share("batch", 0, 1)
-    m0, m = share("m", 1, recipe.rows)
-    n0, n = share("n", 2, recipe.columns)
+    batch0, batches = part("batch", 0, 1)
+    m0, m = part("m", 1, recipe.rows)
+    n0, n = part("n", 2, recipe.columns)
     workspace = w.advance(w.pointer("workspace"), w.mul("%index", w.number("thread_bytes")))
     work = w.is_more(w.mul(w.mul(batches, m), n))
     strides = [w.mul(w.extra(number, 2), item) for number in range(recipe.extras)]
@@ -319,18 +262,18 @@ def _task(recipe: Recipe) -> tuple[str, set[str]]:
         w.loop(batches, [("ptr", pointer) for pointer in starts], body)
 
     w.when(work, run)
-    return _internal(w, "task", "ptr %slots, i64 %index, i64 %count")
+    return _internal(w, task_signature())
 
 
 def _kernel() -> tuple[str, set[str]]:
     """The entry: through the pool where there are several threads."""
-    w = _Writer()
+    w = SlotWriter()
     threads = w.number("threads")
     several = w.value(f"icmp ugt i64 {threads}, 1")
     w.either(
         several,
-        lambda: w.emit(f"call void {w.pointer('parallel')}(ptr @task, ptr %slots, i64 {threads})"),
+        lambda: run_task(w, w.pointer("parallel"), threads),
         lambda: w.emit("call void @task(ptr %slots, i64 0, i64 1)"),
     )
     w.emit("ret void")
-    return function(w, "void @kernel(ptr %slots)", 64), w.declarations
+    return function(w, KERNEL, 64), w.declarations

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from skipjack.core.nest import Accumulator, Call, Constant, Load, Scalar
-from skipjack.native.ir import Carried, IRWriter, VectorType, function
-from skipjack.solvers.loops.scalar import step
+from skipjack.core.nest import Accumulator, Load, Scalar
+from skipjack.native.ir import Carried, VectorType, function
+from skipjack.solvers.loops.scalar import Leaf, evaluated
 from skipjack.solvers.loops.whole_numbers import WholeNumberWriter
 
 _BASE_EVERY = 3
@@ -51,20 +51,13 @@ class Recipe:
         return "".join(f", ptr {pointer}, i64 {stride}" for pointer, stride in pairs)
 
 
-def finished(
-    w: IRWriter, kind: VectorType, scalar: Scalar, total: str, load: Callable[[int], str]
-) -> str:
-    """The epilogue's value for a sum; `load(number)` gives a further operand."""
-    match scalar:
-        case Accumulator():
-            return total
-        case Constant(value):
-            return kind.constant(value)
-        case Load(operand):
-            return load(operand - 2)
-        case Call(name, arguments):
-            given = [finished(w, kind, part, total, load) for part in arguments]
-            return step(w, kind, name, given)
+def _leaf(total: str, load: Callable[[int], str]) -> Leaf:
+    """Of the epilogue of a sum; `load(number)` gives a further operand."""
+
+    def leaf(scalar: Load | Accumulator) -> str:
+        return total if isinstance(scalar, Accumulator) else load(scalar.operand - 2)
+
+    return leaf
 
 
 class TileFunction:
@@ -122,7 +115,7 @@ class TileFunction:
                 pointer = rows[f"%e{number}"][row]
                 return w.load(self.vector, w.advance(pointer, column * width))
 
-            done.append(finished(w, self.vector, recipe.epilogue, total, load))
+            done.append(evaluated(w, self.vector, recipe.epilogue, _leaf(total, load)))
         self._store(done)
         w.emit("ret void")
         w.open_block(plain)
@@ -211,9 +204,8 @@ def edge(recipe: Recipe) -> tuple[str, set[str]]:
         total = w.load(vector, at[0])
         both = w.value(f"fadd {vector.text} {total}, {w.load(vector, at[1], mask)}")
         total = w.value(f"select i1 %add, {vector.text} {both}, {vector.text} {total}")
-        done = finished(
-            w, vector, recipe.epilogue, total, lambda number: w.load(vector, at[2 + number], mask)
-        )
+        leaf = _leaf(total, lambda number: w.load(vector, at[2 + number], mask))
+        done = evaluated(w, vector, recipe.epilogue, leaf)
         if done != total:
             total = w.value(f"select i1 %last, {vector.text} {done}, {vector.text} {total}")
         w.store(vector, total, at[1], mask)

@@ -16,7 +16,7 @@ from skipjack.native.ir import ITEM_BYTES, VectorType
 from skipjack.native.slots import parallel_slot, workspace_slot
 from skipjack.operations import bytes_moved, get
 from skipjack.operations.matmul import Matmul, Settings
-from skipjack.solvers.loops.nest_solver import compile_source
+from skipjack.solvers.loops.compiling import compile_source
 from skipjack.solvers.loops.packed import SPLITS, Blocks, generate
 from skipjack.solvers.loops.packed_estimate import Sizes, estimate, parse_tile
 from skipjack.solvers.loops.packed_parts import Recipe

@@ -151,19 +151,7 @@ def transpose(w: WholeNumberWriter, vector: VectorType, rows: list[str]) -> list
             if pair == ("poison", "poison"):
                 continue
             values[at], values[at + distance] = (
-                _shuffle(w, vector, pair, indices) for indices in (low, high)
+                w.shuffle(vector, pair, indices) for indices in (low, high)
             )
         distance *= 2
     return values
-
-
-def _shuffle(
-    w: WholeNumberWriter, vector: VectorType, pair: tuple[str, str], indices: list[int]
-) -> str:
-    if vector.lanes == 1:
-        return pair[0]
-    mask = ", ".join(f"i32 {index}" for index in indices)
-    return w.value(
-        f"shufflevector {vector.text} {pair[0]}, {vector.text} {pair[1]}, "
-        f"<{vector.lanes} x i32> <{mask}>"
-    )

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from skipjack.core.nest import Accumulator, Load, Nest
 from skipjack.native.ir import ITEM_BYTES, IRWriter, VectorType, constant_mask
-from skipjack.solvers.loops.scalar import combine
-from skipjack.solvers.loops.tile_sums import evaluated
+from skipjack.solvers.loops.scalar import combine, evaluated
 
 _APART = 128
 """Threads' copies begin this many bytes apart or more, so that they share no cache line."""

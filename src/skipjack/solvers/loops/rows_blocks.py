@@ -56,11 +56,12 @@ class Blocks:
         parts = (part for tree in self._trees[stage] for part in self._values.fixed_parts(tree))
         return list(dict.fromkeys(parts))
 
-    def block(self, pointers: list[str], scratch: str, count: int) -> None:
+    def block(self, pointers: list[str], scratch: str, count: int, stream: int) -> None:
         """All passes over some groups; `pointers` are those of the first."""
         for stage in range(self.stages):
             self.each_group(pointers, scratch, count, partial(self.between, stage))
-            self._sweep(pointers, scratch, count, stage)
+            row = partial(self.row, stage, stream)
+            self._sweep(pointers, scratch, count, row)
 
     def each_group(
         self, pointers: list[str], scratch: str, count: int, do: Callable[[Row, str], None]
@@ -116,24 +117,26 @@ class Blocks:
     def _at(self, record: str, part: Scalar) -> str:
         return self._w.advance(record, self.record.scalars[part])
 
-    def _sweep(self, pointers: list[str], scratch: str, count: int, stage: int) -> None:
+    def _sweep(
+        self, pointers: list[str], scratch: str, count: int, do: Callable[[Row, str], None]
+    ) -> None:
         """Segment by segment, and in it group by group."""
         moves = [view.segment * self._s.vector.item_bytes for view in self._s.views]
 
         def segment(_: str, here: list[str]) -> list[str]:
-            self.each_group(here, scratch, count, partial(self.row, stage))
+            self.each_group(here, scratch, count, do)
             return [self._w.advance(p, move) for p, move in zip(here, moves, strict=True)]
 
         starts = [("ptr", pointer) for pointer in pointers]
         self._w.loop(self._s.program.segments, starts, segment)
 
-    def row(self, stage: int, row: Row, at: str, columns: int | None = None) -> None:
+    def row(self, stage: int, stream: int, row: Row, at: str, columns: int | None = None) -> None:
         """One segment of one group, or some first columns of it."""
         vector, own = self._s.vector, self._w.advance(at, self.own or 0)
         for part in self._fixed(stage):
             row.splats[part] = self._w.broadcast(vector, self._at(at, part))
         if stage == len(self._passes):
-            self._s.columns([row], [], self._s.write, columns)
+            self._s.columns([row], [], self._s.writing(self._s.body, stream), columns)
             return
         statistics = self._passes[stage]
         do: Step = self._s.adding(statistics, [row], fetch=False)

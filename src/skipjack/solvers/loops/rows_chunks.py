@@ -9,13 +9,15 @@ the exponentials that were kept are scaled to the largest element of all, a fact
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from sys import float_info
 
 from skipjack.core.nest import Accumulator, Call, Load, Scalar
 from skipjack.core.program import Statistic, replaced
 from skipjack.native.ir import Carried
-from skipjack.solvers.loops.exp_nonpositive import chunkable, exp_nonpositive
-from skipjack.solvers.loops.rows_sweep import Sweeps
+from skipjack.solvers.loops.exp_nonpositive import exp_nonpositive
+from skipjack.solvers.loops.rows_plan import chunkable
+from skipjack.solvers.loops.rows_sweep import Step, Sweeps
 from skipjack.solvers.loops.rows_values import Row
 
 _FACTOR = Accumulator("factor of a chunk")
@@ -40,7 +42,7 @@ class Chunks:
             body = replaced(body, sweeps.kept, scaled)
         self._body = body
 
-    def row(self, row: Row, maxima: str) -> None:
+    def row(self, row: Row, maxima: str, stream: int) -> None:
         """All of a row; `maxima` has room for a vector for each chunk."""
         least = self._vector.constant(_LEAST[self._vector.dtype])
         zero = self._vector.constant(0.0)
@@ -55,12 +57,12 @@ class Chunks:
         for part in self._s.values.fixed_parts(self._body):
             if part != _FACTOR:
                 self._s.values.hoist(row, part)
-        self._s.body = self._body
+        write = self._s.writing(self._body, stream)
         if self._s.kept is None:
-            self._s.columns([row], [], self._s.write)
+            self._s.columns([row], [], write)
             return
         row.splats[Accumulator(self._largest.name)] = self._w.splat(self._vector, top)
-        self._each(row, maxima, [], self._write)
+        self._each(row, maxima, [], partial(self._write, write))
 
     def _each(
         self,
@@ -122,9 +124,9 @@ class Chunks:
         factor = exp_nonpositive(self._w, self._vector, less)
         return self._w.value(f"fmul {text} {value}, {factor}")
 
-    def _write(self, row: Row, at: str, state: list[str], columns: int) -> list[str]:
+    def _write(self, write: Step, row: Row, at: str, state: list[str], columns: int) -> list[str]:
         one = self._vector.constant(1.0)
         top = row.splats[Accumulator(self._largest.name)]
         row.splats[_FACTOR] = self._scaled(one, self._w.load(self._vector, at), top)
-        self._s.columns([row], [], self._s.write, columns)
+        self._s.columns([row], [], write, columns)
         return state

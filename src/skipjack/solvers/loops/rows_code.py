@@ -7,11 +7,12 @@ rows out.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 
 from skipjack.core.nest import Accumulator
 from skipjack.core.program import RowProgram, Statistic
 from skipjack.native.ir import STREAM_METADATA, Carried, IRWriter, VectorType, function
+from skipjack.solvers.loops.entry import KERNEL, hand_out, share_with_tail, slot, task_signature
 from skipjack.solvers.loops.rows_blocks import Blocks
 from skipjack.solvers.loops.rows_chunks import Chunks
 from skipjack.solvers.loops.rows_pieces import Pieces
@@ -19,8 +20,6 @@ from skipjack.solvers.loops.rows_plan import OUTPUT, SCRATCH, RowsPlan
 from skipjack.solvers.loops.rows_sweep import Sweeps
 from skipjack.solvers.loops.rows_values import Row
 
-_KERNEL = "void @kernel(ptr noalias readonly %slots)"
-_TASK = "void @task(ptr noalias readonly %slots, i64 %index, i64 %count)"
 _LINE = 64
 
 
@@ -67,56 +66,40 @@ class _Generator:
     def module(self) -> str:
         w, item = self.w, self.vector.item_bytes
         names = self.program.arrays
-        arrays = {name: self._slot(slot) for slot, name in enumerate(names)}
+        arrays = {name: slot(w, number) for number, name in enumerate(names)}
         views = self.program.views
         bases = [w.advance(arrays[view.tensor.name], view.offset * item) for view in views]
         if self.scratch:
-            self.scratch_at = self._slot(len(names))
+            self.scratch_at = slot(w, len(names))
             if self.plan.parallel:
                 own = w.value(f"mul i64 %index, {self.scratch}")
                 self.scratch_at = w.advance(self.scratch_at, own)
-        if self.plan.streaming:
-            address = w.value(f"ptrtoint ptr {bases[self.sweeps.out]} to i64")
-            odd = w.value(f"and i64 {address}, {self.sweeps.odd_bytes}")
-            w.when(w.value(f"icmp eq i64 {odd}, 0"), lambda: self._streamed(bases))
-            w.when(w.value(f"icmp ne i64 {odd}, 0"), lambda: self._all(bases))
-        else:
-            self._all(bases)
+        self.sweeps.streamed_if_possible(
+            bases[self.sweeps.out], lambda stream: self._all(bases, stream)
+        )
         w.emit("ret void")
         bits = max(128, 8 * self.sweeps.bytes)
         if self.plan.parallel:
-            text = function(w, _TASK, bits, linkage="internal") + self._launch(bits)
+            text = function(w, task_signature(), bits, linkage="internal") + self._launch(bits)
         else:
-            text = function(w, _KERNEL, bits)
+            text = function(w, KERNEL, bits)
         return "\n".join([*sorted(w.declarations), text, STREAM_METADATA])
-
-    def _slot(self, number: int) -> str:
-        return self.w.value(f"load ptr, ptr {self.w.advance('%slots', 8 * number)}, align 8")
 
     def _launch(self, bits: int) -> str:
         """The entry that hands the task to the pool."""
-        w, after = IRWriter(), len(self.program.arrays) + bool(self.scratch)
-        pool = w.value(f"load ptr, ptr {w.advance('%slots', 8 * after)}, align 8")
-        count = w.value(f"load i64, ptr {w.advance('%slots', 8 * (after + 1))}, align 8")
-        w.emit(f"call void {pool}(ptr @task, ptr %slots, i64 {count})")
+        w = IRWriter()
+        hand_out(w, len(self.program.arrays) + bool(self.scratch))
         w.emit("ret void")
-        return function(w, _KERNEL, bits)
-
-    def _streamed(self, bases: list[str]) -> None:
-        self.sweeps.streaming = True
-        self._all(bases)
-        self.sweeps.streaming = False
-        # Streamed stores are not ordered by themselves: whoever is told next must see them.
-        self.w.emit("fence seq_cst")
+        return function(w, KERNEL, bits)
 
     # loops over groups
 
-    def _all(self, bases: list[str]) -> None:
+    def _all(self, bases: list[str], stream: int) -> None:
         """All groups, or the share of this thread; so many at a time, then those left over."""
         w, together = self.w, self.plan.block or self.plan.rows
         full, rest = divmod(self.program.groups, together)
         moves = [view.group * self.vector.item_bytes for view in self.program.views]
-        some: Callable[[list[str], int], None] = self._block if self.blocks else self._rows
+        some = partial(self._block if self.blocks else self._rows, stream)
 
         def body(_: str, pointers: list[str]) -> list[str]:
             some(pointers, together)
@@ -132,26 +115,20 @@ class _Generator:
             if rest:
                 remaining()
             return
-        first, following = self._share("%index", full), w.value("add i64 %index, 1")
-        rounds = w.value(f"sub i64 {self._share(following, full)}, {first}")
+        own = share_with_tail(w, full, bool(rest))
         starts = [
-            w.advance(base, w.value(f"mul i64 {first}, {move * together}") if move else 0)
+            w.advance(base, w.value(f"mul i64 {own.begin}, {move * together}") if move else 0)
             for base, move in zip(bases, moves, strict=True)
         ]
-        w.loop_or_skip(rounds, [("ptr", start) for start in starts], body)
+        w.loop_or_skip(own.rounds, [("ptr", start) for start in starts], body)
         if rest:
-            w.when(w.value(f"icmp eq i64 {following}, %count"), remaining)
+            w.when(own.has_tail, remaining)
 
-    def _share(self, index: str, total: int) -> str:
-        """Where the share of a thread begins."""
-        product = self.w.value(f"mul i64 {index}, {total}")
-        return self.w.value(f"udiv i64 {product}, %count")
-
-    def _block(self, pointers: list[str], count: int) -> None:
+    def _block(self, stream: int, pointers: list[str], count: int) -> None:
         assert self.blocks is not None
-        self.blocks.block(pointers, self.scratch_at, count)
+        self.blocks.block(pointers, self.scratch_at, count, stream)
 
-    def _rows(self, pointers: list[str], count: int) -> None:
+    def _rows(self, stream: int, pointers: list[str], count: int) -> None:
         """Some groups from first pass to last, their accumulators in registers."""
         moves = [view.group * self.vector.item_bytes for view in self.program.views]
         if self.plan.keep == SCRATCH:
@@ -162,16 +139,19 @@ class _Generator:
             for number in range(count)
         ]
         if self.chunks:
-            self.chunks.row(rows[0], self.w.advance(self.scratch_at, self.maxima_at))
+            maxima = self.w.advance(self.scratch_at, self.maxima_at)
+            self.chunks.row(rows[0], maxima, stream)
             return
         for number, statistics in enumerate(self.program.passes()):
-            self._collect(rows, statistics, first=number == 0)
+            # The output's lines are fetched while there is only reading to do.
+            fetch = self.plan.ahead and number == 0 and not stream and self.plan.keep != OUTPUT
+            self._collect(rows, statistics, fetch=fetch)
         for row in rows:
             self.sweeps.finish(row)
             self.values.hoist(row, self.sweeps.body)
-        self.sweeps.segments(rows, [], self.sweeps.write)
+        self.sweeps.segments(rows, [], self.sweeps.writing(self.sweeps.body, stream))
 
-    def _collect(self, rows: list[Row], statistics: tuple[Statistic, ...], *, first: bool) -> None:
+    def _collect(self, rows: list[Row], statistics: tuple[Statistic, ...], *, fetch: bool) -> None:
         """Sweep once for some statistics; each row knows them afterwards."""
         reducing = self.sweeps.reducing
         starts: Carried = []
@@ -180,8 +160,6 @@ class _Generator:
                 self.values.hoist(row, statistic.body)
                 start = reducing.start(statistic.reduction)
                 starts += [(self.vector.text, start)] * self.plan.copies
-        # The output's lines are fetched while there is only reading to do.
-        fetch = self.plan.ahead and first and not self.sweeps.streaming and self.plan.keep != OUTPUT
         ends = self.sweeps.segments(rows, starts, self.sweeps.adding(statistics, rows, fetch))
         sums = dict(zip(self.sweeps.accumulators(statistics, rows), ends, strict=True))
         for row in rows:

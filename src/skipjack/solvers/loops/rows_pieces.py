@@ -10,12 +10,12 @@ from functools import partial
 
 from skipjack.core.program import RowProgram
 from skipjack.native.ir import STREAM_METADATA, IRWriter, VectorType, function
+from skipjack.solvers.loops.entry import KERNEL, run_task, share_with_tail, slot, task_signature
 from skipjack.solvers.loops.rows_blocks import Blocks
 from skipjack.solvers.loops.rows_plan import RowsPlan, divided
 from skipjack.solvers.loops.rows_sweep import Sweeps
 from skipjack.solvers.loops.rows_values import Row
 
-_KERNEL = "void @kernel(ptr noalias readonly %slots)"
 _LINES = 128
 """Threads do not share a line, nor the neighbour that is fetched with it."""
 
@@ -39,17 +39,17 @@ class Pieces:
             kernel.hand_out(stage)
         bits = max(128, 8 * kernel.sweeps.bytes)
         texts = [
-            function(sweep.w, _signature(stage), bits, linkage="internal")
+            function(sweep.w, task_signature(_name(stage)), bits, linkage="internal")
             for stage, sweep in enumerate(sweeps)
         ]
         kernel.w.emit("ret void")
-        texts.append(function(kernel.w, _KERNEL, bits))
+        texts.append(function(kernel.w, KERNEL, bits))
         declared = set().union(*(part.w.declarations for part in (kernel, *sweeps)))
         return "\n".join([*sorted(declared), *texts, STREAM_METADATA])
 
 
-def _signature(stage: int) -> str:
-    return f"void @sweep{stage}(ptr noalias readonly %slots, i64 %index, i64 %count)"
+def _name(stage: int) -> str:
+    return f"sweep{stage}"
 
 
 class _Function:
@@ -62,15 +62,12 @@ class _Function:
         self.blocks = Blocks(self.sweeps)
         w, item = self.w, pieces.vector.item_bytes
         names = pieces.program.arrays
-        arrays = {name: self._slot("ptr", slot) for slot, name in enumerate(names)}
+        arrays = {name: slot(w, number) for number, name in enumerate(names)}
         self.bases = [
             w.advance(arrays[view.tensor.name], view.offset * item) for view in self.sweeps.views
         ]
-        self.scratch, self.pool = (self._slot("ptr", len(names) + at) for at in (0, 1))
-        self.threads = self._slot("i64", len(names) + 2)
-
-    def _slot(self, kind: str, number: int) -> str:
-        return self.w.value(f"load {kind}, ptr {self.w.advance('%slots', 8 * number)}, align 8")
+        self.scratch, self.pool = (slot(w, len(names) + at) for at in (0, 1))
+        self.threads = slot(w, len(names) + 2, "i64")
 
     # the kernel
 
@@ -81,7 +78,7 @@ class _Function:
             self.blocks.each_group(self.bases, self.scratch, groups, partial(self._gather, stage))
         between = partial(self.blocks.between, stage)
         self.blocks.each_group(self.bases, self.scratch, groups, between)
-        self.w.emit(f"call void {self.pool}(ptr @sweep{stage}, ptr %slots, i64 {self.threads})")
+        run_task(self.w, self.pool, self.threads, _name(stage))
 
     def _gather(self, stage: int, _: Row, at: str) -> None:
         """Add the other threads' accumulators of the sweep before to those of the first."""
@@ -104,55 +101,36 @@ class _Function:
             own = w.advance(self.scratch, self.blocks.own)
             start = partial(self._start, stage)
             self.blocks.each_group(self.bases, own, self.p.program.groups, start)
-            self._share(stage)
-        elif self.p.plan.streaming:
-            address = w.value(f"ptrtoint ptr {self.bases[self.sweeps.out]} to i64")
-            odd = w.value(f"and i64 {address}, {self.sweeps.odd_bytes}")
-            w.when(w.value(f"icmp eq i64 {odd}, 0"), lambda: self._streamed(stage))
-            w.when(w.value(f"icmp ne i64 {odd}, 0"), lambda: self._share(stage))
+            self._share(stage, 0)
         else:
-            self._share(stage)
+            output = self.bases[self.sweeps.out]
+            self.sweeps.streamed_if_possible(output, partial(self._share, stage))
         w.emit("ret void")
 
     def _start(self, stage: int, _: Row, at: str) -> None:
         self.blocks.start(stage, at)
 
-    def _streamed(self, stage: int) -> None:
-        self.sweeps.streaming = True
-        self._share(stage)
-        self.sweeps.streaming = False
-        self.w.emit("fence seq_cst")
-
-    def _share(self, stage: int) -> None:
+    def _share(self, stage: int, stream: int) -> None:
         w, program = self.w, self.p.program
         moves = [view.segment * self.p.vector.item_bytes for view in self.sweeps.views]
-        row = partial(self.blocks.row, stage)
-        first, following = self._first("%index"), w.value("add i64 %index, 1")
-        rounds = w.value(f"sub i64 {self._first(following)}, {first}")
+        row = partial(self.blocks.row, stage, stream)
+        own = share_with_tail(w, program.segments, bool(self.p.rest))
 
         def segment(_: str, here: list[str]) -> list[str]:
             self.blocks.each_group(here, self.scratch, program.groups, row)
             return [w.advance(p, move) for p, move in zip(here, moves, strict=True)]
 
         starts = [
-            w.advance(base, w.value(f"mul i64 {first}, {move}") if move else 0)
+            w.advance(base, w.value(f"mul i64 {own.begin}, {move}") if move else 0)
             for base, move in zip(self.bases, moves, strict=True)
         ]
-        w.loop_or_skip(rounds, [("ptr", start) for start in starts], segment)
+
+        def remaining() -> None:
+            pairs = zip(self.bases, moves, strict=True)
+            ends = [w.advance(base, move * program.segments) for base, move in pairs]
+            last = partial(row, columns=self.p.rest)
+            self.blocks.each_group(ends, self.scratch, program.groups, last)
+
+        w.loop_or_skip(own.rounds, [("ptr", start) for start in starts], segment)
         if self.p.rest:
-            w.when(w.value(f"icmp eq i64 {following}, %count"), partial(self._last, stage, moves))
-
-    def _last(self, stage: int, moves: list[int]) -> None:
-        """What is left over behind the pieces."""
-        program = self.p.program
-        ends = [
-            self.w.advance(base, move * program.segments)
-            for base, move in zip(self.bases, moves, strict=True)
-        ]
-        row = partial(self.blocks.row, stage, columns=self.p.rest)
-        self.blocks.each_group(ends, self.scratch, program.groups, row)
-
-    def _first(self, index: str) -> str:
-        """The first segment of a thread's share."""
-        product = self.w.value(f"mul i64 {index}, {self.p.program.segments}")
-        return self.w.value(f"udiv i64 {product}, %count")
+            w.when(own.has_tail, remaining)

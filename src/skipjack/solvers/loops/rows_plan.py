@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from skipjack.core.nest import Call, Scalar
-from skipjack.core.program import RowProgram, View, parts
-from skipjack.solvers.loops.exp_nonpositive import chunkable
+from skipjack.core.nest import Accumulator, Call, Scalar
+from skipjack.core.program import RowProgram, Statistic, View, parts
+from skipjack.native.ir import lanes_for
 
 AGAIN, OUTPUT, SCRATCH = "again", "output", "scratch"
 """Where a reduced expression waits for the result: nowhere (it is computed again), in the output,
@@ -52,6 +52,30 @@ def kept_part(program: RowProgram) -> Scalar | None:
     return None
 
 
+def nonpositive_powers(program: RowProgram) -> frozenset[Scalar]:
+    """The exponentials of a program whose argument is a difference to its own maximum."""
+    largest = {
+        Call("sub", (statistic.body, Accumulator(statistic.name)))
+        for statistic in program.statistics
+        if statistic.reduction == "max" and statistic.epilogue == Accumulator()
+    }
+    trees = [*(statistic.body for statistic in program.statistics), program.body]
+    calls = (part for tree in trees for part in parts(tree) if isinstance(part, Call))
+    return frozenset(
+        call for call in calls if call.function == "exp" and call.arguments[0] in largest
+    )
+
+
+def chunkable(program: RowProgram) -> tuple[Statistic, Statistic] | None:
+    """The maximum and the sum of exponentials relative to it, if a program is made of these."""
+    if program.segments > 1 or program.results or [len(p) for p in program.passes()] != [1, 1]:
+        return None
+    (largest,), (total,) = program.passes()
+    power = Call("exp", (Call("sub", (largest.body, Accumulator(largest.name))),))
+    fits = total.reduction == "sum" and total.body == power in nonpositive_powers(program)
+    return (largest, total) if fits else None
+
+
 def can_stream(program: RowProgram, lanes: int) -> bool:
     """Whether every vector of the output is aligned if the first one is."""
     out = program.output
@@ -95,11 +119,6 @@ def divided(program: RowProgram, pieces: int, lanes: int) -> tuple[RowProgram, i
         output=cut(program.output),
     )
     return whole, program.columns - pieces * columns
-
-
-def lanes_for(columns: int, lanes: int) -> int:
-    """A range that half a vector covers gets a half, not a mask."""
-    return min(lanes, 1 << (columns - 1).bit_length())
 
 
 def fitted(plan: RowsPlan, program: RowProgram) -> RowsPlan:

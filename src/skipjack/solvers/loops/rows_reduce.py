@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from math import inf
-
 from skipjack.core.nest import Call, Scalar
 from skipjack.core.program import Statistic
 from skipjack.native.ir import IRWriter
 from skipjack.solvers.loops.rows_values import Place, Row, RowValues
-
-_STARTS = {"sum": 0.0, "max": -inf}
+from skipjack.solvers.loops.scalar import identity, larger
 
 
 class Reducing:
@@ -21,13 +18,14 @@ class Reducing:
 
     def start(self, reduction: str) -> str:
         """What an accumulator holds at first."""
-        return self.vector.constant(_STARTS[reduction])
+        return self.vector.constant(identity(reduction))
 
     def added(self, place: Place, row: Row, statistic: Statistic, before: str) -> str:
         """An accumulator after one more vector."""
         body, text = statistic.body, self.vector.text
         if statistic.reduction == "max":
-            after = self._larger(self.values.value(place, row, body), before)
+            value = self.values.value(place, row, body)
+            after = larger(self.w, self.vector, value, before)
         elif isinstance(body, Call) and body.function in ("mul", "square") and body != self._kept:
             factors = [self.values.value(place, row, part) for part in body.arguments]
             after = self.w.call(self.vector, "fmuladd", [factors[0], factors[-1], before])
@@ -62,14 +60,7 @@ class Reducing:
         arguments = ", ".join(f"{type_} {value}" for type_, value in given)
         return self.w.value(f"call {flag} {kind.scalar} {name}({arguments})")
 
-    def _larger(self, value: str, than: str) -> str:
-        """The larger one, the second where the first is NaN: a single instruction on x86."""
-        text, lanes = self.vector.text, self.vector.lanes
-        more = self.w.value(f"fcmp ogt {text} {value}, {than}")
-        truth = "i1" if lanes == 1 else f"<{lanes} x i1>"
-        return self.w.value(f"select {truth} {more}, {text} {value}, {text} {than}")
-
     def _combined(self, reduction: str, left: str, right: str) -> str:
         if reduction == "max":
-            return self._larger(left, right)
+            return larger(self.w, self.vector, left, right)
         return self.w.value(f"fadd {self.vector.text} {left}, {right}")

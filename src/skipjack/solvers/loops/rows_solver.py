@@ -12,11 +12,10 @@ from skipjack.core.problem import Problem
 from skipjack.core.program import RowProgram
 from skipjack.native import llvm
 from skipjack.native.cpu import registers_of, target_of
-from skipjack.native.ir import ITEM_BYTES
+from skipjack.native.ir import ITEM_BYTES, lanes_for
 from skipjack.native.slots import parallel_slot, workspace_slot
 from skipjack.operations import bytes_moved, get
-from skipjack.solvers.loops.exp_nonpositive import chunkable
-from skipjack.solvers.loops.nest_solver import compile_source
+from skipjack.solvers.loops.compiling import compile_source
 from skipjack.solvers.loops.rows_code import generate, scratch_bytes
 from skipjack.solvers.loops.rows_estimate import Surroundings, estimate
 from skipjack.solvers.loops.rows_plan import (
@@ -28,9 +27,9 @@ from skipjack.solvers.loops.rows_plan import (
     can_block,
     can_divide,
     can_stream,
+    chunkable,
     fitted,
     kept_part,
-    lanes_for,
 )
 from skipjack.solvers.solver import Blob, Slot, Source
 

@@ -7,10 +7,16 @@ from collections.abc import Callable
 from skipjack.core.nest import Load, Scalar, Tensor
 from skipjack.core.program import RowProgram, Statistic, View, replaced
 from skipjack.native.ir import Carried, IRWriter, VectorType, constant_mask
-from skipjack.solvers.loops.exp_nonpositive import nonpositive_powers
-from skipjack.solvers.loops.rows_plan import AGAIN, SCRATCH, RowsPlan, kept_part
+from skipjack.solvers.loops.rows_plan import (
+    AGAIN,
+    SCRATCH,
+    RowsPlan,
+    kept_part,
+    nonpositive_powers,
+)
 from skipjack.solvers.loops.rows_reduce import Reducing
 from skipjack.solvers.loops.rows_values import Place, Row, RowValues
+from skipjack.solvers.loops.streaming import store, stream_alignments, streamed_if_aligned
 
 Step = Callable[[Place, list[Row], list[str]], list[str]]
 """Code for one place; takes and gives what the sweep carries."""
@@ -27,8 +33,6 @@ class Sweeps:
         self.program, self.plan, self.vector = program, plan, vector
         self.w = IRWriter()
         self.bytes = vector.item_bytes * vector.lanes
-        self.odd_bytes = (vector.item_bytes if plan.aligned else self.bytes) - 1
-        """Bits of the output's address that must be 0 for streaming."""
         self.out = len(program.inputs)
         """The number of the output's view."""
         self.kept = kept_part(program) if plan.keep != AGAIN else None
@@ -37,7 +41,6 @@ class Sweeps:
         self.views = (*program.views, kept) if plan.keep == SCRATCH else program.views
         self.values = RowValues(self.w, self.views, vector, nonpositive_powers(program))
         self.reducing = Reducing(self.w, self.values, self.kept)
-        self.streaming = False
         body = program.body
         if self.kept is not None:
             body = replaced(body, self.kept, Load(self.kept_at))
@@ -81,19 +84,31 @@ class Sweeps:
         at = self.values.address(place, row, self.kept_at)
         self.w.store(self.vector, value, at, place.mask)
 
-    def write(self, place: Place, here: list[Row], state: list[str]) -> list[str]:
-        """Every element of the output."""
-        if self.kept is None:
-            for row in here:
-                self._fetch_following(place, row)
-        values = [self.values.value(place, row, self.body) for row in here]
-        for row, value in zip(here, values, strict=True):
-            at = self.values.address(place, row, self.out)
-            if self.streaming and place.mask is None:
-                self.w.stream(self.vector, value, at, self.bytes)
-            else:
-                self.w.store(self.vector, value, at, place.mask)
-        return state
+    def writing(self, body: Scalar, stream: int) -> Step:
+        """Every element of the output; past the caches if it is aligned to `stream` bytes."""
+
+        def write(place: Place, here: list[Row], state: list[str]) -> list[str]:
+            if self.kept is None:
+                for row in here:
+                    self._fetch_following(place, row)
+            values = [self.values.value(place, row, body) for row in here]
+            for row, value in zip(here, values, strict=True):
+                at = self.values.address(place, row, self.out)
+                store(self.w, self.vector, value, at, place.mask, stream)
+            return state
+
+        return write
+
+    def streamed_if_possible(self, output: str, body: Callable[[int], None]) -> None:
+        """`body(alignment)` as the plan and the place of the output want it; 0 does not stream."""
+        if not self.plan.streaming:
+            body(0)
+        elif self.plan.aligned:
+            # Vectors are moved to where they are aligned, if the elements are.
+            item = self.vector.item_bytes
+            streamed_if_aligned(self.w, output, [item], lambda even: body(even and self.bytes))
+        else:
+            streamed_if_aligned(self.w, output, stream_alignments(self.vector), body)
 
     def _fetch_following(self, place: Place, row: Row) -> None:
         """The inputs of the rows that come next, if there is work enough to hide that behind."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import inf
 
+from skipjack.core.nest import Accumulator, Call, Constant, Load, Scalar
 from skipjack.native.ir import IRWriter, VectorType
 from skipjack.solvers.loops.functions import FUNCTIONS, function_code
 
@@ -15,6 +17,9 @@ _EXTREMES = {"max": "maximum", "min": "minimum"}
 _INTRINSICS = {"abs": "fabs", "sqrt": "sqrt"}
 _COMBINING = {"sum": "add", "max": "max", "min": "min", "prod": "mul"}
 _IDENTITIES = {"sum": 0.0, "max": -inf, "min": inf, "prod": 1.0}
+
+Leaf = Callable[[Load | Accumulator], str]
+"""The value of a load or an accumulator at the place in question."""
 
 
 def step(writer: IRWriter, vector: VectorType, name: str, arguments: list[str]) -> str:
@@ -39,6 +44,18 @@ def step(writer: IRWriter, vector: VectorType, name: str, arguments: list[str]) 
     raise ValueError(f"no code for scalar function {name}")
 
 
+def evaluated(writer: IRWriter, kind: VectorType, scalar: Scalar, leaf: Leaf) -> str:
+    """The value of a tree of scalar steps."""
+    match scalar:
+        case Constant(value):
+            return kind.constant(value)
+        case Call(name, arguments):
+            given = [evaluated(writer, kind, part, leaf) for part in arguments]
+            return step(writer, kind, name, given)
+        case _:
+            return leaf(scalar)
+
+
 def identity(reduction: str) -> float:
     """The value that a reduction starts from."""
     return _IDENTITIES[reduction]
@@ -49,20 +66,26 @@ def combine(writer: IRWriter, vector: VectorType, reduction: str, left: str, rig
     return step(writer, vector, _COMBINING[reduction], [left, right])
 
 
+def larger(writer: IRWriter, vector: VectorType, value: str, than: str) -> str:
+    """The larger one, the second where one is NaN: a single instruction on x86."""
+    text, lanes = vector.text, vector.lanes
+    more = writer.value(f"fcmp ogt {text} {value}, {than}")
+    truth = "i1" if lanes == 1 else f"<{lanes} x i1>"
+    return writer.value(f"select {truth} {more}, {text} {value}, {text} {than}")
+
+
 def horizontal(writer: IRWriter, vector: VectorType, reduction: str, value: str) -> str:
     """Reduce the lanes of a vector to a scalar, by halves."""
     while vector.lanes > 1:
         half = VectorType(vector.dtype, vector.lanes // 2)
-        low, high = (_half(writer, vector, half, value, start) for start in (0, half.lanes))
+        low, high = (_half(writer, vector, value, start) for start in (0, half.lanes))
         value = combine(writer, half, reduction, low, high)
         vector = half
     return value
 
 
-def _half(writer: IRWriter, vector: VectorType, half: VectorType, value: str, start: int) -> str:
-    if half.lanes == 1:
+def _half(writer: IRWriter, vector: VectorType, value: str, start: int) -> str:
+    if vector.lanes == 2:
         return writer.value(f"extractelement {vector.text} {value}, i64 {start}")
-    lanes = ", ".join(f"i32 {start + lane}" for lane in range(half.lanes))
-    return writer.value(
-        f"shufflevector {vector.text} {value}, {vector.text} poison, <{half.lanes} x i32> <{lanes}>"
-    )
+    lanes = range(start, start + vector.lanes // 2)
+    return writer.shuffle(vector, (value, "poison"), lanes)

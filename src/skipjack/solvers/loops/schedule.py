@@ -151,11 +151,6 @@ def loop_range(schedule: Schedule, position: int, nest: Nest) -> int:
     return ranges(schedule, nest)[position]
 
 
-def size_and_tail(schedule: Schedule, position: int, nest: Nest) -> tuple[int, int]:
-    """How many full steps the loop makes over its range, and how many elements are left over."""
-    return divmod(loop_range(schedule, position, nest), schedule.loops[position].step)
-
-
 def normalize(loops: Iterable[Loop], nest: Nest) -> Schedule:
     """The schedule without the loops that run once; it means the same."""
     left = dict(nest.loops)

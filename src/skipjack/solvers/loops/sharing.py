@@ -12,6 +12,7 @@ from math import prod
 
 from skipjack.core.nest import Access, Nest
 from skipjack.native.ir import IRWriter
+from skipjack.solvers.loops.entry import share, share_with_tail
 from skipjack.solvers.loops.schedule import Loop, Mark, Schedule
 from skipjack.solvers.loops.tile_points import Spot
 
@@ -61,15 +62,10 @@ class Sharing:
         """Pointers that move on from round to round; whoever has the last round has the tail."""
         w, loop = self.w, self.loops[0]
         full, tail = divmod(spot.ranges[loop.variable], loop.step)
-        begin, end = self._bounds(full + bool(tail))
-        stop = end
-        if tail:
-            beyond = w.value(f"icmp ugt i64 {end}, {full}")
-            stop = w.value(f"select i1 {beyond}, i64 {full}, i64 {end}")
-        rounds = w.value(f"sub i64 {stop}, {begin}")
+        own = share_with_tail(w, full, bool(tail))
         moves = [access.stride(loop.variable) * loop.step * self.item for access in self.accesses]
         starts = [
-            w.advance(pointer, w.value(f"mul i64 {begin}, {move}") if move else 0)
+            w.advance(pointer, w.value(f"mul i64 {own.begin}, {move}") if move else 0)
             for pointer, move in zip(spot.pointers, moves, strict=True)
         ]
 
@@ -91,20 +87,20 @@ class Sharing:
                 spot,
                 pointers=tuple(w.advance(pointer, full * move) for pointer, move in pairs),
                 ranges={**spot.ranges, loop.variable: tail},
-                first=w.value(f"icmp eq i64 {rounds}, 0") if partial else spot.first,
+                first=w.value(f"icmp eq i64 {own.rounds}, 0") if partial else spot.first,
                 last=spot.last if not partial else False,
             )
             inside(here)
 
-        w.loop_or_skip(rounds, [("ptr", pointer) for pointer in starts], body)
+        w.loop_or_skip(own.rounds, [("ptr", pointer) for pointer in starts], body)
         if tail:
-            w.when(beyond, last_round)
+            w.when(own.has_tail, last_round)
 
     def _several_loops(self, spot: Spot, inside: Inside) -> None:
         """Every round finds its place from its number."""
         w = self.w
         sizes = [-(-spot.ranges[loop.variable] // loop.step) for loop in self.loops]
-        begin, end = self._bounds(prod(sizes))
+        begin, end = share(w, prod(sizes))
 
         def body(counter: str, _: list[str]) -> list[str]:
             number = w.value(f"add i64 {begin}, {counter}")
@@ -140,13 +136,3 @@ class Sharing:
             return
         w.when(w.value(f"icmp ult i64 {place}, {full}"), lambda: go(loop.step))
         w.when(w.value(f"icmp eq i64 {place}, {full}"), lambda: go(tail))
-
-    def _bounds(self, rounds: int) -> tuple[str, str]:
-        """Numbers of this thread's first round and of the one after its last."""
-        w = self.w
-        following = w.value("add i64 %index, 1")
-        begin, end = (
-            w.value(f"udiv i64 {w.value(f'mul i64 {number}, {rounds}')}, %count")
-            for number in ("%index", following)
-        )
-        return begin, end

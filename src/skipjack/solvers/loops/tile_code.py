@@ -12,9 +12,11 @@ from math import cbrt, isqrt
 
 from skipjack.core.nest import Access, Accumulator, Call, Load, Nest
 from skipjack.native.ir import Carried, IRWriter, VectorType
+from skipjack.solvers.loops.scalar import Leaf, evaluated
 from skipjack.solvers.loops.schedule import Loop
+from skipjack.solvers.loops.streaming import store
 from skipjack.solvers.loops.tile_points import Point, Ranges, Spot, Sum, TileShape
-from skipjack.solvers.loops.tile_sums import Leaf, TileSums, evaluated
+from skipjack.solvers.loops.tile_sums import TileSums
 
 _LONG = 256
 """Rounds of additions to one accumulator from which on they are taken in blocks."""
@@ -41,9 +43,7 @@ class TileCode:
         self.carrying = carrying
         self.shape = TileShape(nest, tile, vector.lanes)
         self.accesses: tuple[Access, ...] = (*nest.inputs, nest.output)
-        self.streaming = 0
-        """Whole vectors are stored past the caches, aligned to so many bytes; 0 if they are not."""
-        self.sums = TileSums(writer, self.shape, vector, self._store)
+        self.sums = TileSums(writer, self.shape, vector)
 
     def moved(self, pointers: tuple[str, ...], variable: str, count: int) -> list[str]:
         """The pointers after so many elements of a variable."""
@@ -195,13 +195,7 @@ class TileCode:
         for point, value in zip(points, values, strict=True):
             offset = point.offset(self.nest.output) * self.vector.item_bytes
             at = self.w.advance(spot.pointers[-1], offset)
-            self._store(self.vector, value, at, self.shape.mask(point))
-
-    def _store(self, kind: VectorType, value: str, at: str, mask: str | None) -> None:
-        if self.streaming and mask is None:
-            self.w.stream(kind, value, at, self.streaming)
-        else:
-            self.w.store(kind, value, at, mask)
+            store(self.w, self.vector, value, at, self.shape.mask(point), spot.stream)
 
     def _value(self, point: Point, pointers: tuple[str, ...], cache: dict[object, str]) -> str:
         leaves = self._leaves(point, pointers, cache)

@@ -25,6 +25,8 @@ class Spot:
     first: Flag = True
     """No earlier round of an outer reduction loop has written this output."""
     last: Flag = True
+    stream: int = 0
+    """Whole vectors are stored past the caches, aligned to so many bytes; 0 if they are not."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,45 +8,26 @@ keeps NaN by itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import reduce as fold
 from math import nan
 
-from skipjack.core.nest import Accumulator, Call, Constant, Load, Scalar
+from skipjack.core.nest import Accumulator, Load
 from skipjack.core.program import parts as scalar_parts
 from skipjack.native.ir import IRWriter, VectorType
 from skipjack.solvers.loops.lane_sums import reduced_lanes, runs
-from skipjack.solvers.loops.scalar import combine, identity, step
+from skipjack.solvers.loops.scalar import combine, evaluated, identity, larger
+from skipjack.solvers.loops.streaming import store
 from skipjack.solvers.loops.tile_points import Point, Spot, Sum, TileShape
 
 _WATCH = (-1,)
 """In the place of an accumulator's number."""
 
-Store = Callable[[VectorType, str, str, str | None], None]
-"""Writes a value of a type to a pointer, under a mask."""
-Leaf = Callable[[Load | Accumulator], str]
-"""The value of a load or an accumulator at the place in question."""
-
-
-def evaluated(writer: IRWriter, kind: VectorType, scalar: Scalar, leaf: Leaf) -> str:
-    """The value of a tree of scalar steps."""
-    match scalar:
-        case Constant(value):
-            return kind.constant(value)
-        case Call(name, arguments):
-            given = [evaluated(writer, kind, part, leaf) for part in arguments]
-            return step(writer, kind, name, given)
-        case _:
-            return leaf(scalar)
-
 
 class TileSums:
     """Writes the code around the accumulators of one tile."""
 
-    def __init__(
-        self, writer: IRWriter, shape: TileShape, vector: VectorType, store: Store
-    ) -> None:
-        self.w, self.shape, self.vector, self._store = writer, shape, vector, store
+    def __init__(self, writer: IRWriter, shape: TileShape, vector: VectorType) -> None:
+        self.w, self.shape, self.vector = writer, shape, vector
         self.nest, self.reduction = shape.nest, shape.nest.reduction
 
     def keys(self, points: list[Point]) -> list[Sum]:
@@ -82,7 +63,7 @@ class TileSums:
     def take(self, state: dict[Sum, str], key: Sum, value: str) -> None:
         """Bring a value into an accumulator; a maximum is watched for NaN apart."""
         if self.reduction == "max":
-            state[key] = self._larger(value, state[key])
+            state[key] = larger(self.w, self.vector, value, state[key])
         else:
             state[key] = combine(self.w, self.vector, self.reduction, state[key], value)
 
@@ -110,13 +91,6 @@ class TileSums:
         lanes = f"<{self.vector.lanes} x i1>"
         return self.w.value(f"select {lanes} {mask}, {text} {value}, {text} {neutral}")
 
-    def _larger(self, value: str, than: str) -> str:
-        """The larger one, the second where one is NaN: a single instruction on x86."""
-        text, lanes = self.vector.text, self.vector.lanes
-        more = self.w.value(f"fcmp ogt {text} {value}, {than}")
-        truth = "i1" if lanes == 1 else f"<{lanes} x i1>"
-        return self.w.value(f"select {truth} {more}, {text} {value}, {text} {than}")
-
     # the end
 
     def finish(
@@ -142,7 +116,8 @@ class TileSums:
         for offset, total in totals.items():
             done = self._epilogue(spot, self.vector, total, points[offset])
             at = self.w.advance(spot.pointers[-1], offset * self.vector.item_bytes)
-            self._store(self.vector, done, at, self.shape.mask(points[offset]))
+            mask = self.shape.mask(points[offset])
+            store(self.w, self.vector, done, at, mask, spot.stream)
 
     def _write_elements(self, spot: Spot, totals: dict[int, str], points: dict[int, Point]) -> None:
         """Reduce the lanes; output elements that are neighbours are done together."""
@@ -158,7 +133,7 @@ class TileSums:
                 total = combine(self.w, kind, self.reduction, before, total)
             total = self._epilogue(spot, kind, total, points[run[0]])
             at = self.w.advance(spot.pointers[-1], run[0] * kind.item_bytes)
-            self._store(kind, total, at, None)
+            store(self.w, kind, total, at, None, spot.stream)
 
     def _tree(self, values: list[str]) -> str:
         """Combine accumulators pairwise, so that no long chain of roundings appears."""

@@ -37,9 +37,7 @@ class WholeNumberWriter(IRWriter):
         return self.value(f"udiv i64 {self.sub(self.add(total, size), 1)}, {size}")
 
     def first_lanes(self, lanes: int, count: str) -> str:
-        """A mask of the first `count` lanes."""
-        if lanes == 1:
-            return self.value(f"icmp ne i64 {count}, 0")
+        """A mask of the first `count` lanes of several."""
         numbers = "<" + ", ".join(f"i64 {lane}" for lane in range(lanes)) + ">"
         limit = self.splat_text(f"<{lanes} x i64>", "i64", count, lanes)
         return self.value(f"icmp ult <{lanes} x i64> {numbers}, {limit}")

@@ -1,0 +1,57 @@
+"""What the kernel of a packed matrix product is given, and how its code reads that."""
+
+from __future__ import annotations
+
+from skipjack.solvers.loops.entry import slot
+from skipjack.solvers.loops.packed_parts import Recipe
+from skipjack.solvers.loops.whole_numbers import WholeNumberWriter
+
+POINTERS = ("a", "b", "out", "workspace", "parallel")
+NUMBERS = (
+    "threads",
+    "split",
+    "batch",
+    "m",
+    "n",
+    "k",
+    "a_batch",
+    "a_row",
+    "a_col",
+    "b_batch",
+    "b_row",
+    "b_col",
+    "out_batch",
+    "out_row",
+    "m_block",
+    "k_block",
+    "n_block",
+    "thread_bytes",
+)
+"""Strides are in elements. `split` says what threads share out: 0 the batch, 1 rows, 2 columns."""
+EXTRA_NUMBERS = ("batch", "row")
+"""After all others, for each further operand: a pointer, and these strides."""
+
+
+class SlotWriter(WholeNumberWriter):
+    """Knows the slots."""
+
+    def pointer(self, name: str) -> str:
+        """A pointer among the slots."""
+        return slot(self, POINTERS.index(name))
+
+    def number(self, name: str) -> str:
+        """A number among the slots."""
+        return slot(self, len(POINTERS) + NUMBERS.index(name), "i64")
+
+    def bytes(self, name: str, recipe: Recipe) -> str:
+        """A stride among the slots, in bytes."""
+        return self.mul(self.number(name), recipe.vector.item_bytes)
+
+    def extra(self, number: int, field: int) -> str:
+        """A further operand's pointer (field 0), batch stride (1) or row stride (2)."""
+        start = len(POINTERS) + len(NUMBERS) + number * (1 + len(EXTRA_NUMBERS))
+        return slot(self, start + field, "ptr" if field == 0 else "i64")
+
+    def is_more(self, value: str) -> str:
+        """Whether a number is not zero."""
+        return self.value(f"icmp ne i64 {value}, 0")
