@@ -53,13 +53,17 @@ def library_threads(count: int) -> None:
         os.environ.pop(name, None)
 
 
+def now() -> str:
+    """The moment, for records."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
 def header(name: str, device: Device, cores: Sequence[int]) -> dict[str, Any]:
     """The facts that every result file begins with."""
-    now = datetime.datetime.now(datetime.UTC)
     return {
         "format": FORMAT,
         "name": name,
-        "date": now.isoformat(timespec="seconds"),
+        "date": now(),
         "device": {
             "name": device.name,
             "model": device.model,

@@ -48,6 +48,7 @@ TABLES: dict[str, tuple[str, Callable[[Record], str]]] = {
     "vector-summary": ("cpu_vector", thread_tables.vector_summary),
     "vector-operations": ("cpu_vector", thread_tables.vector_operations),
     "overheads": ("overheads", small_tables.overheads),
+    "start-well": ("start_well", small_tables.start_well),
 }
 
 

@@ -102,3 +102,30 @@ def overheads(result: Record) -> str:
         ],
     ]
     return f"{where(result)}\n\n{table(['what', 'cost'], rows)}"
+
+
+def start_well(result: Record) -> str:
+    """The best of the first configs beside the best of a whole search."""
+    settings, summary = result["settings"], result["summary"]
+    head = [
+        "problem",
+        "solver",
+        f"speed of the best of the first {settings['first']}",
+        "which of them",
+        "trials of the search",
+    ]
+    rows = [
+        [
+            f"`{found['problem']}`",
+            f"`{found['solver']}`",
+            "{ratio:.3f} [{low:.3f}, {high:.3f}]".format(**found["speed_share"]),
+            str(found["place"]),
+            str(found["trials"]),
+        ]
+        for found in result["problems"]
+    ]
+    whole = (
+        f"{summary['reached']} of {summary['problems']} problems reach {summary['goal']:.0%}; "
+        f"least {summary['worst']:.3f}, geometric mean {summary['geometric_mean']:.3f}."
+    )
+    return f"{where(result)}\n\n{table(head, rows)}\n\n{whole}"

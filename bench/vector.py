@@ -8,9 +8,10 @@ then timed in this process beside the others, on the same arrays, in interleaved
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,11 @@ import vector_cases
 import vector_summary
 from contenders import PAGE, Field, add_library, add_tuned, check, check_alike, make_arrays
 from roofline import ARITHMETIC, Traffic, bound, ratio_record, shared_out
-from skipjack.core.operation import Array
 from skipjack.core.problem import Problem
-from skipjack.execute.kernels import PythonKernel
+from skipjack.core.space import Promising
+from skipjack.execute.kernels import Kernel, PythonKernel
 from skipjack.operations import bytes_moved, get, outputs
-from skipjack.tuning.result import TuneResult
+from skipjack.solvers import solver_for
 from stand import Plan, Rounds
 from torch_calls import CALLS, kind_of
 from tuned import Tuned, tune
@@ -33,8 +34,9 @@ from vector_cases import Operation, elements, whole
 OURS, CALLED = "ours", "ours_from_python"
 RIVALS = ("numpy", "torch")
 _LARGE_BYTES = 32 << 20
-_LARGE_TIMES = 2.5
-_PROBE_SECONDS = 1.0
+_LARGE_TIMES = 3.5
+_PROBED = 16
+"""Configs that are tried for the arithmetic peak."""
 
 Record = dict[str, Any]
 
@@ -51,12 +53,14 @@ class Options:
     threads: int
     core: int | None
     json: Path | None
+    update: bool
 
     @property
     def whole(self) -> bool:
         """Whether the result is fit to be kept."""
         everything = (vector_cases.ALL, vector_cases.FOOTPRINTS)
-        return (self.operations, self.footprints) == everything and not self.stagger
+        complete = self.update or (self.operations, self.footprints) == everything
+        return complete and not self.stagger
 
     def tuning_seconds(self, problem: Problem) -> float:
         """Large arrays take seconds to fill and to check."""
@@ -79,19 +83,10 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic:
-    """A tuned kernel of the operation at a size that the first cache holds."""
+    """A kernel of the operation on one thread, at a size that the first cache holds."""
 
     problem: Problem
-    result: TuneResult
-    arrays: dict[str, Array] = field(repr=False)
-
-    @property
-    def serial(self) -> bool:
-        """Whether it runs on one thread."""
-        code = self.result.code
-        return code is not None and not any(
-            str(slot).startswith("@parallel") for slot in code.slots
-        )
+    kernel: Kernel
 
 
 class Bench:
@@ -103,15 +98,12 @@ class Bench:
 
     def operation(self, operation: Operation) -> list[Record]:
         """All sizes of one operation, the smallest first."""
-        probes: list[Arithmetic] = []
-        probed = self._tune(operation.probe, _PROBE_SECONDS)
-        self._keep(probes, operation.probe, probed)
+        small = (operation.probe, operation.problem(min(vector_cases.FOOTPRINTS)))
         records = []
         for footprint in self._options.footprints:
             problem = operation.problem(footprint)
             tuned = self._tune(problem, self._options.tuning_seconds(problem))
-            if footprint == min(self._options.footprints):
-                self._keep(probes, problem, tuned)
+            probes = [self._probe(each) for each in small]
             records.append(self._case(operation, footprint, problem, tuned, probes))
             print(vector_summary.line(records[-1]), flush=True)
         return records
@@ -119,10 +111,18 @@ class Bench:
     def _tune(self, problem: Problem, seconds: float) -> Tuned:
         return tune(self._at.tuner, problem, None, seconds)
 
-    def _keep(self, probes: list[Arithmetic], problem: Problem, tuned: Tuned) -> None:
-        probe = Arithmetic(problem, tuned.result, make_arrays(problem, PAGE))
-        if probe.serial:
-            probes.append(probe)
+    def _probe(self, problem: Problem) -> Arithmetic:
+        """The fastest of the first configs for one thread."""
+        stand, device = self._at.stand, replace(self._at.stand.device, units=1)
+        solver = solver_for(problem, device)
+        space = solver.space(problem, device)
+        assert isinstance(space, Promising)
+        arrays, kernels = make_arrays(problem, PAGE), []
+        for config in space.promising(_PROBED):
+            blob = solver.compile(solver.lower(problem, device, config))
+            slots = solver.slots(problem, device, config)
+            kernels.append(stand.load(blob.data, blob.symbol, slots, arrays))
+        return Arithmetic(problem, min(kernels, key=lambda kernel: kernel.sample(50, 9).min()))
 
     def _case(
         self,
@@ -150,7 +150,7 @@ class Bench:
         moving = self._traffic.kernels(*whole(problem), arrays)
         work = {}
         for number, probe in enumerate(probes):
-            add_tuned(there, f"{ARITHMETIC} {number}", probe.result, stand, probe.arrays)
+            there.kernels[f"{ARITHMETIC} {number}"] = probe.kernel
             work[f"{ARITHMETIC} {number}"] = elements(problem) / elements(probe.problem)
         rounds = stand.time({**there.kernels, **moving}, self._options.plan)
         work = {name: shared_out(rounds, name, n, self._at.threads) for name, n in work.items()}
@@ -159,6 +159,7 @@ class Bench:
             "footprint": footprint,
             "problem": problem.key,
             "bytes": bytes_moved(problem),
+            "date": machine.now(),
             "tuning": tuned.record(),
             "torch_call": CALLS.get(kind_of(problem), ""),
             "rounds": rounds.count,
@@ -197,6 +198,9 @@ def parse_options(argv: Sequence[str] | None) -> tuple[Options, list[int]]:
     parser.add_argument("--footprints", help="bytes, joined by commas")
     parser.add_argument("--seconds", type=float, help="tuning budget for each problem (default 2)")
     parser.add_argument("--stagger", type=int, default=0, help="bytes between arrays' page offsets")
+    parser.add_argument(
+        "--update", action="store_true", help="put these cases into the result that is there"
+    )
     args = parser.parse_args(argv)
     operations = vector_cases.QUICK if args.quick else vector_cases.ALL
     if args.operations:
@@ -216,8 +220,16 @@ def parse_options(argv: Sequence[str] | None) -> tuple[Options, list[int]]:
         threads=counts[0] if counts else 1,
         core=args.core,
         json=args.json,
+        update=args.update,
     )
     return options, counts
+
+
+def merged(path: Path, records: Sequence[Record]) -> list[Record]:
+    """The cases of a result with some measured anew, each in its place."""
+    new = {(record["operation"], record["footprint"]): record for record in records}
+    old: list[Record] = json.loads(path.read_text(encoding="utf-8"))["cases"]
+    return [new.get((record["operation"], record["footprint"]), record) for record in old]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -230,11 +242,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         bench = Bench(options, at)
         print(vector_summary.heading())
         records = [record for each in options.operations for record in bench.operation(each)]
+    path = sitting.result_path(options.json, "cpu_vector", at.stand, whole=options.whole)
+    records = merged(path, records) if options.update else records
     whole_ = vector_summary.summarize(records, at.stand.device)
     print("\n".join(vector_summary.lines(whole_)))
     result = machine.header("cpu_vector", at.stand.device, at.stand.cores)
     result |= {"settings": options.settings(), "summary": whole_, "cases": records}
-    path = sitting.result_path(options.json, "cpu_vector", at.stand, whole=options.whole)
     machine.write_result(path, result)
     return 0
 

@@ -101,3 +101,15 @@ def test_few_pairs_confirm_nothing() -> None:
     result = confirm(contest(0.5, 0, 0.01, 0.0, 0.0), CHALLENGER, [RIVAL], most=3)
     assert not result.confirmed(RIVAL)
     assert result.gains[RIVAL].ratio > 1.4
+
+
+def test_too_many_disturbed_pairs_are_made_up_for_also_where_time_is_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("skipjack.execute.confirm._CHEAP_S", 0.0)
+    rounds = set()
+    for seed in range(40):
+        session = contest(0.5, seed, 0.01, 0.0, 0.4)
+        assert confirm(session, CHALLENGER, [RIVAL], stop=lambda: True).confirmed(RIVAL)
+        rounds.add(session.rounds)
+    assert len(rounds) > 1, "some had to look again"

@@ -42,7 +42,9 @@ class ParameterSpace:
         parameters: Sequence[Parameter],
         constraints: Sequence[ConstraintLike] = (),
         order: Callable[[Config], float] | None = None,
+        default_by_order: bool = False,
     ) -> None:
+        self._default_by_order = default_by_order and order is not None
         self.parameters = tuple(parameters)
         self._domains = {parameter.name: parameter.values for parameter in self.parameters}
         if len(self._domains) < len(self.parameters):
@@ -60,8 +62,11 @@ class ParameterSpace:
     # The verbs of every space
 
     def default(self) -> Config:
-        """All parameters at their defaults, or the legal config nearest to that."""
-        return self._default
+        """All parameters at their defaults, or the legal config nearest to that.
+
+        With `default_by_order` the first by the space's order.
+        """
+        return self._first if self._default_by_order else self._default
 
     def contains(self, config: Config) -> bool:
         """Whether it gives each parameter one of its values and keeps to all constraints."""
@@ -142,6 +147,10 @@ class ParameterSpace:
             drawn = (self.sample(rng) for _ in range(LISTABLE // 10))
             configs = list({config.key: config for config in drawn}.values())
         return nsmallest(count, configs, key=self._order)
+
+    @cached_property
+    def _first(self) -> Config:
+        return ParameterSpace.promising(self, 1)[0]
 
     @cached_property
     def digest(self) -> str:

@@ -63,7 +63,8 @@ def confirm(
 ) -> Confirmation:
     """Time the challenger beside its rivals until every comparison is decided, or `most` pairs.
 
-    Rivals that are decided stay out of later looks. Once `stop` holds, no further look is begun.
+    Rivals that are decided stay out of later looks. Once `stop` holds, a further look is begun only
+    where too many pairs were disturbed to say anything at all.
     """
     collected: dict[int, list[Block]] = {kernel: [] for kernel in [challenger, *rivals]}
     failures: list[Failure] = []
@@ -86,7 +87,8 @@ def confirm(
             continue  # more pairs cost next to nothing and make the interval narrow
         result = _judge(challenger, collected, failures)
         undecided = [rival for rival in undecided if not result.decided(rival)]
-        if stop() or not undecided:
+        unheard = [rival for rival in undecided if not result.gains[rival].supported]
+        if not undecided or (stop() and not unheard):
             break
     return result
 

@@ -34,6 +34,8 @@ _TURN = 2
 _FINISH_SHARE = 0.12
 _FINISH_AT_LEAST_S = 0.25
 """Of a budget in seconds, this much is kept for the final and the confirmation."""
+_PREPARING = 0.4
+"""Share of the seconds that filling arrays and computing the reference can take away at most."""
 _AT_LEAST = 4
 """Trials, also where there would be too little time for a final after them."""
 _MUCH_BYTES = 4 << 30
@@ -65,7 +67,7 @@ class StudyRun:
     ) -> None:
         self.shop, self.problem, self.options = shop, problem, options
         self._interrupt = interrupt
-        self.started = time.monotonic()
+        self.started = self._prepared = time.monotonic()
         check_memory(problem, shop.device.memory_bytes)
         with blaming(f"a solver asked about {problem.key}"):
             solvers = solvers_for(problem, shop.device, options.solver)
@@ -102,6 +104,7 @@ class StudyRun:
         if (needed := arrays_bytes(self.problem)) > _MUCH_BYTES:
             shop.say(f"preparing {self.problem.key}: {needed / 2**30:.0f} GiB to fill and check")
         self.contest = Contest(shop, self.journal, self.problem, self.options.objective)
+        self._prepared = time.monotonic()
         self._retime_known(known)
         self._spend()
         self.desk.withdraw()
@@ -161,8 +164,12 @@ class StudyRun:
     def out_of_time(self) -> bool:
         """Whether the budget of seconds is spent, or somebody pressed Ctrl-C."""
         seconds = self.options.budget.seconds
-        late = seconds is not None and time.monotonic() > self.started + seconds
+        late = seconds is not None and time.monotonic() > self._start() + seconds
         return late or self._interrupt.requested
+
+    def _start(self) -> float:
+        """When the budget began: later than the sitting where preparing took most of it."""
+        return max(self.started, self._prepared - _PREPARING * (self.options.budget.seconds or 0))
 
     # the search itself
 
@@ -185,7 +192,7 @@ class StudyRun:
         best = self.contest.best
         final = _FINAL_CALLS * best.time_ns * 1e-9 if best else 0.0
         reserve = max(_FINISH_AT_LEAST_S, _FINISH_SHARE * seconds, final)
-        late = time.monotonic() >= self.started + max(seconds - reserve, 0.3 * seconds)
+        late = time.monotonic() >= self._start() + max(seconds - reserve, 0.3 * seconds)
         # Large arrays take long to prepare: some are tried all the same.
         return late and len(self.trials) >= (1 if self.out_of_time() else _AT_LEAST)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import cached_property
 
 from skipjack.core.config import Config
 from skipjack.core.device import Device
@@ -37,16 +36,8 @@ class PackedSpace(ParameterSpace):
     def __init__(
         self, parameters: Sequence[Parameter], estimate: Callable[[Config], float]
     ) -> None:
-        super().__init__(parameters, [], order=estimate)
+        super().__init__(parameters, [], order=estimate, default_by_order=True)
         self.estimate = estimate
-
-    def default(self) -> Config:
-        """The best by the estimate."""
-        return self._best
-
-    @cached_property
-    def _best(self) -> Config:
-        return super().promising(1)[0]
 
     def promising(self, count: int) -> Sequence[Config]:
         """By the estimate, but what repeats a tile has to be a little better each time."""

@@ -101,6 +101,7 @@ class RowsSolver:
                 _plan(config, programs, problem, device.units),
                 around,
             ),
+            default_by_order=True,
         )
 
     def compiler(self) -> str:
