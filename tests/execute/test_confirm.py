@@ -60,7 +60,8 @@ def test_a_clear_case_of_slow_kernels_is_decided_at_the_first_look(
     assert result.confirmed(RIVAL)
 
 
-def test_no_look_is_begun_once_time_is_up() -> None:
+def test_no_costly_look_is_begun_once_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("skipjack.execute.confirm._WORTH_S", 0.0)
     session = contest(MIN_EFFECT, 0, 0.01, 0.0, 0.0)
     confirm(session, CHALLENGER, [RIVAL], stop=lambda: True)
     assert session.rounds == LOOKS[1]
@@ -107,6 +108,7 @@ def test_too_many_disturbed_pairs_are_made_up_for_also_where_time_is_over(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("skipjack.execute.confirm._CHEAP_S", 0.0)
+    monkeypatch.setattr("skipjack.execute.confirm._WORTH_S", 0.0)
     rounds = set()
     for seed in range(40):
         session = contest(0.5, seed, 0.01, 0.0, 0.4)

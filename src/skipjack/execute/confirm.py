@@ -20,6 +20,8 @@ ALPHA = 0.01
 MIN_EFFECT = 0.01
 LOOKS = (5, 10, 20, 40)
 _CHEAP_S = 0.2
+_WORTH_S = 1.0
+"""A further look that takes less is taken also after the time is over: a slow default is worse."""
 
 
 class Session(Protocol):
@@ -64,7 +66,7 @@ def confirm(
     """Time the challenger beside its rivals until every comparison is decided, or `most` pairs.
 
     Rivals that are decided stay out of later looks. Once `stop` holds, a further look is begun only
-    where too many pairs were disturbed to say anything at all.
+    where it takes little time, or too many pairs were disturbed to say anything at all.
     """
     collected: dict[int, list[Block]] = {kernel: [] for kernel in [challenger, *rivals]}
     failures: list[Failure] = []
@@ -72,7 +74,8 @@ def confirm(
     result = Confirmation({}, {})
     done = 0
     started = time.monotonic()
-    for look in [look for look in LOOKS if look <= most] or [most]:
+    looks = [look for look in LOOKS if look <= most] or [most]
+    for look, following in zip(looks, [*looks[1:], most], strict=True):
         blocks, failed = session.time([challenger, *undecided], look - done)
         failures += failed
         for failure in failed:
@@ -88,7 +91,8 @@ def confirm(
         result = _judge(challenger, collected, failures)
         undecided = [rival for rival in undecided if not result.decided(rival)]
         unheard = [rival for rival in undecided if not result.gains[rival].supported]
-        if not undecided or (stop() and not unheard):
+        costs_s = (time.monotonic() - started) / done * (following - done)
+        if not undecided or (stop() and not unheard and costs_s > _WORTH_S):
             break
     return result
 
