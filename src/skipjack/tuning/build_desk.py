@@ -53,16 +53,15 @@ def build_record(shop: BuildShop, build: Build, digest: str) -> BuildRecord:
 class BuildDesk:
     """Orders of one sitting. Candidates that differ in run-time settings alone share a build."""
 
-    def __init__(self, shop: BuildShop, solver: BuildingSolver, space: Space) -> None:
+    def __init__(self, shop: BuildShop) -> None:
         self._shop = shop
         self._offers: dict[str, tuple[BuildingSolver, Space]] = {}
-        self.offer(solver, space)
         self._finished: dict[_Part, Build] = {}
         self._waiting: dict[_Part, list[Candidate]] = {}
         self._ready: deque[Build] = deque()
 
     def offer(self, solver: BuildingSolver, space: Space) -> None:
-        """Take orders for a further solver too."""
+        """Take orders for this solver from now on."""
         self._offers[solver.name] = (solver, space)
 
     def order(self, candidate: Candidate) -> None:
@@ -84,11 +83,6 @@ class BuildDesk:
         """Orders that were not collected yet."""
         waiting = sum(len(sharers) for sharers in self._waiting.values())
         return self._shop.pool.pending + waiting + len(self._ready)
-
-    @property
-    def building(self) -> int:
-        """Builds that workers are busy with or have queued."""
-        return self._shop.pool.pending
 
     def collect(self, timeout_s: float, most: int) -> list[Build]:
         """Up to `most` finished builds, waiting up to this long for the first."""

@@ -108,7 +108,8 @@ class _Run:
         with blaming(f"solver {self._solver.name} asked for the space of {problem.key}"):
             space = self._solver.space(problem, shop.device)
             self._configs = promising_configs(space, options.configs, options.seed)
-        self.desk = BuildDesk(shop, self._solver, space)
+        self.desk = BuildDesk(shop)
+        self.desk.offer(self._solver, space)
         self._numbers = {config: number for number, config in enumerate(self._configs)}
         self._done: dict[Config, BuiltConfig] = {}
         self._facts: dict[str, dict[str, float]] = {}

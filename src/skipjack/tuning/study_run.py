@@ -78,8 +78,8 @@ class StudyRun:
         self._by_solver = {arm.solver.name: arm for arm in self.arms}
         self._default = self.arms[0].default
         self.entry = shop.bank.lookup(problem.key, shop.device.class_key)
-        self.desk = BuildDesk(shop, self.arms[0].solver, self.arms[0].space)
-        for arm in self.arms[1:]:
+        self.desk = BuildDesk(shop)
+        for arm in self.arms:
             self.desk.offer(arm.solver, arm.space)
         self._versions = {arm.solver.name: arm.solver.version for arm in self.arms}
         self.journal = Journal(shop.ledger, shop.tracer)
