@@ -1,38 +1,98 @@
-"""Problem keys from arguments and from files."""
+"""Problems from arguments and from files: keys, and commands of MIOpenDriver."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-from skipjack.core.problem import Problem
+from skipjack.core.operation import Directed
+from skipjack.core.problem import Problem, split_key
 from skipjack.errors import UsageError
-from skipjack.operations import parse
+from skipjack.interop import (
+    ALL,
+    Defaults,
+    Entry,
+    NotApplicable,
+    is_driver_line,
+    parse_driver,
+    without_comment,
+)
+from skipjack.operations import get, parse
+
+__all__ = ["Defaults", "Entry", "NotApplicable", "make_defaults", "read_problems"]
 
 _STDIN = Path("-")
+_DIRECTIONS = ("fwd", "bwd", "wrw", ALL)
 
 
-def read_problems(keys: list[str], file: Path | None, dtype: str | None) -> list[Problem]:
-    """All problems asked for, each once, in order; any that is wrong stops everything."""
-    problems = [parse(key, dtype) for key in keys]
+def make_defaults(dtype: str | None, layout: str | None, direction: str | None) -> Defaults:
+    """What the flags of a command say; upper and lower case are the same."""
+    direction = direction.lower() if direction else None
+    if direction not in (None, *_DIRECTIONS):
+        raise UsageError(f"unknown direction {direction!r}: choose {', '.join(_DIRECTIONS)}")
+    return Defaults(dtype, layout.upper() if layout else None, direction)
+
+
+def read_problems(keys: list[str], file: Path | None, defaults: Defaults) -> list[Entry]:
+    """All that was asked for, each once and in order, with what cannot be computed here among it.
+
+    An argument with a blank in it is a command of MIOpenDriver, which may stand for several problems.
+    Anything that is wrong stops everything.
+    """
+    entries = [entry for key in keys for entry in read_line(key, defaults)]
     if file is not None:
-        problems += _read_file(file, dtype)
-    if not problems:
+        entries += _read_file(file, defaults)
+    if not entries:
         raise UsageError("no problem given; write one as matmul:192x192x192, or a file after -f")
-    return list(dict.fromkeys(problems))
+    _refuse_vain(entries, defaults)
+    return list(dict.fromkeys(entries))
 
 
-def _read_file(path: Path, dtype: str | None) -> list[Problem]:
-    problems = []
+def read_line(text: str, defaults: Defaults) -> tuple[Entry, ...]:
+    """What one argument or line stands for."""
+    if is_driver_line(text):
+        return parse_driver(text, defaults)
+    if defaults.direction == ALL:
+        return tuple(_every_direction(text, defaults))
+    return (parse(text, defaults.dtype, layout=defaults.layout, direction=defaults.direction),)
+
+
+def _every_direction(text: str, defaults: Defaults) -> list[Problem]:
+    """The key in all directions, unless it names one or its operation has none."""
+    parts = split_key(text)
+    operation = get(parts.operation)
+    directions: tuple[str | None, ...] = (None,)
+    if isinstance(operation, Directed) and not set(parts.suffixes) & set(operation.directions):
+        directions = tuple(operation.directions)
+    return [
+        parse(text, defaults.dtype, layout=defaults.layout, direction=direction)
+        for direction in directions
+    ]
+
+
+def _refuse_vain(entries: list[Entry], defaults: Defaults) -> None:
+    """A flag that no problem listens to is a mistake."""
+    problems = [entry for entry in entries if isinstance(entry, Problem)]
+    if len(problems) < len(entries):
+        return  # commands of the driver have layouts and directions of their own
+    for name in ("layout", "direction"):
+        if getattr(defaults, name) and not any(getattr(problem, name) for problem in problems):
+            raise UsageError(f"--{name} says nothing about {problems[0].key}; leave it out")
+
+
+def _read_file(path: Path, defaults: Defaults) -> list[Entry]:
+    entries: list[Entry] = []
     for number, line in enumerate(_lines(path), 1):
-        text = line.split("#")[0].strip()
+        text = without_comment(line)
+        if not is_driver_line(text):
+            text = text.split("#")[0]
         if not text:
             continue
         try:
-            problems.append(parse(text, dtype))
+            entries += read_line(text, defaults)
         except UsageError as error:
             raise UsageError(f"{_name(path)}, line {number}: {error}") from None
-    return problems
+    return entries
 
 
 def _lines(path: Path) -> list[str]:

@@ -140,6 +140,21 @@ class LetteredShape(Protocol):
 
 
 @runtime_checkable
+class Directed(Protocol):
+    """An operation whose arrays can lie in several layouts, and that has several directions."""
+
+    @property
+    def layouts(self) -> Sequence[str]:
+        """As in a problem's key; the first is the default."""
+        ...
+
+    @property
+    def directions(self) -> Sequence[str]:
+        """As in a problem's key; the first is the default."""
+        ...
+
+
+@runtime_checkable
 class DirectCall(Protocol):
     """An operation that says how a user would call NumPy for it, writing into ``out``.
 
@@ -151,6 +166,16 @@ class DirectCall(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Some elements of an output, with their reference and their scale of rounding errors."""
+
+    place: tuple[Any, ...]
+    """Indexes the output."""
+    exact: npt.NDArray[np.float64]
+    scale: npt.NDArray[np.float64]
+
+
 @runtime_checkable
 class Projectable(Protocol):
     """An operation whose large results can be checked without computing all of the reference."""
@@ -159,14 +184,18 @@ class Projectable(Protocol):
         """Whether this problem allows it."""
         ...
 
+    def as_matrix(self, problem: Problem, result: Array) -> Array:
+        """The output as rows and columns, in any order; `project` is about the columns."""
+        ...
+
     def project(
         self, problem: Problem, arrays: Arrays, vectors: Array
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """``reference @ vectors`` and ``magnitude @ |vectors|``, cheaply; each is a column."""
         ...
 
-    def sampled_rows(
-        self, problem: Problem, arrays: Arrays, rows: npt.NDArray[np.int64]
-    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """Reference and magnitude of some rows of the output."""
+    def sampled(
+        self, problem: Problem, arrays: Arrays, rng: np.random.Generator
+    ) -> Sequence[Sample]:
+        """Parts of the output that show where it is wrong and how."""
         ...

@@ -116,13 +116,22 @@ def parse_shape(text: str, where: str) -> tuple[int, ...]:
 
 
 def parse_lettered_shape(
-    text: str, letters: str, where: str, defaults: Mapping[str, int]
+    text: str,
+    letters: str,
+    where: str,
+    defaults: Mapping[str, int],
+    *,
+    zeros: str = "",
+    brief: bool = False,
 ) -> tuple[tuple[int, ...], str]:
-    """``n8c64`` as the sizes in the order of `letters`, and the canonical text with all of them."""
+    """``n8c64`` as the sizes in the order of `letters`, and the canonical text of them.
+
+    Those in `zeros` may be 0. A brief text leaves out what is at its default.
+    """
     pairs = _LETTERED.findall(text)
     named = dict(pairs)
     if "".join(letter + size for letter, size in pairs) != text or not named:
-        example = "".join(f"{letter}8" for letter in letters)
+        example = "".join(f"{letter}8" for letter in letters if letter not in defaults or not brief)
         raise ProblemError(
             f"problem {where!r}: {shown(text)!r} is not a shape; "
             f"write letters with their sizes: {example}"
@@ -136,8 +145,16 @@ def parse_lettered_shape(
     missing = [letter for letter in letters if letter not in named and letter not in defaults]
     if missing:
         raise ProblemError(f"problem {where!r} has no size {missing[0]!r} in {shown(text)!r}")
-    sizes = _sizes([named.get(at) or str(defaults[at]) for at in letters], text, where)
-    return sizes, "".join(f"{at}{size}" for at, size in zip(letters, sizes, strict=True))
+    found = [named.get(at) or str(defaults[at]) for at in letters]
+    pairs_found = list(zip(letters, found, strict=True))
+    _sizes([size for at, size in pairs_found if at not in zeros or int(size)], text, where)
+    sizes = tuple(map(int, found))
+    kept = [
+        f"{at}{size}"
+        for at, size in zip(letters, sizes, strict=True)
+        if not (brief and defaults.get(at) == size)
+    ]
+    return sizes, "".join(kept)
 
 
 def _sizes(parts: Sequence[str], text: str, where: str) -> tuple[int, ...]:

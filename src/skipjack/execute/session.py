@@ -30,6 +30,8 @@ from skipjack.solvers.solver import Slot
 log = logging.getLogger(__name__)
 
 _PREPARE_TIMEOUT_S = 300.0
+_LIBRARY_TIMEOUT_S = 60.0
+"""Importing a vendor's library from a slow disk takes many seconds."""
 _CHANCES = 4
 
 T = TypeVar("T")
@@ -45,6 +47,8 @@ class Loadable:
     abi: str = ""
     slots: tuple[Slot, ...] = ()
     vendor: str = ""
+    slack: float = 1.0
+    """How many times the operation's tolerance its result may be off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +68,15 @@ class RunSession:
 
     def __init__(self, protocol: TimingProtocol, cores: Sequence[int]) -> None:
         self._protocol, self._cores = protocol, cores
-        # Loading takes milliseconds, a vendor's library somewhat longer.
         self._load_limit_s = max(2.0, protocol.call_timeout_s)
+        self._patience_s = float("inf")
         self._page = Announcement()
         self._problem: Problem | None = None
         self._loadables: dict[int, Loadable] = {}
         self._failed: dict[int, Failure] = {}
         self._excused: set[int] = set()
         self._present: set[int] = set()
+        self._checked_ns: dict[int, float] = {}
         self._next = 0
         self.restarts = -1
         self._worker = self._start()
@@ -106,13 +111,27 @@ class RunSession:
         """How long one call may take: a plain loop nest does about a GFLOP in a second."""
         problem = self._problem
         work = get(problem.operation).flops(problem) if problem else 0
-        return self._protocol.call_timeout_s * max(1.0, work / _SLOW_FLOPS / 10.0)
+        generous = self._protocol.call_timeout_s * max(1.0, work / _SLOW_FLOPS / 10.0)
+        return min(generous, max(self._patience_s, self._protocol.call_timeout_s))
+
+    def hurry(self, most_s: float) -> None:
+        """Give calls of this problem at most so long from now on, or the protocol's time if longer.
+
+        For who knows how fast others are; a call that is cut short ends the worker as a hang does.
+        """
+        self._patience_s = most_s
+
+    def checked_ns(self, kernel: int) -> float:
+        """How long the call took that was checked last; 0 if none was."""
+        return self._checked_ns.get(kernel, 0.0)
 
     def prepare(self, problem: Problem) -> None:
         """Turn to a problem: kernels of the one before are gone."""
         self._loadables.clear()
         self._failed.clear()
         self._present.clear()
+        self._checked_ns.clear()
+        self._patience_s = float("inf")
         self._problem = None
         self._surviving(self._await_ready)
         self._surviving(lambda: self._prepare(problem))
@@ -154,11 +173,14 @@ class RunSession:
 
         `elsewhere` checks native code on arrays that are not aligned.
         """
-        request = {"verb": "verify", "kernel": kernel, "elsewhere": elsewhere}
+        known = self._loadables.get(kernel)  # one that failed before is not known any more
+        slack = known.slack if known else 1.0
+        request = {"verb": "verify", "kernel": kernel, "elsewhere": elsewhere, "slack": slack}
         try:
             answer = self._ask(request, [kernel], self._call_limit_s)
         except _KernelFailedError as failed:
             return failed.failure, 0.0
+        self._checked_ns[kernel] = answer["call_ns"]
         if answer["right"]:
             return None, answer["error_ratio"]
         if answer["stray"]:
@@ -233,7 +255,7 @@ class RunSession:
         if loadable.vendor:
             answer = self._worker.request(
                 {"verb": "load_vendor", "kernel": kernel, "solver": loadable.vendor},
-                timeout_s=self._load_limit_s,
+                timeout_s=_LIBRARY_TIMEOUT_S,
             ).body
         else:
             request = {

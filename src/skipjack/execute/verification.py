@@ -20,7 +20,8 @@ from skipjack.operations import get, magnitudes, outputs, references, tensors
 
 FULL_REFERENCE_FLOPS = 1e9
 _PROJECTIONS = 4
-_ROWS = 16
+_PIECE = 1 << 24
+"""Elements of a large result that are converted at a time."""
 _ERROR_SAMPLE = 1 << 14
 """Elements of a right result whose errors are worked out, for the record."""
 Float64 = npt.NDArray[np.float64]
@@ -124,8 +125,8 @@ class Checker:
         for name in self._outputs:
             poison(self.arrays[name])
 
-    def verdict(self) -> Verdict:
-        """Judge what a run left behind."""
+    def verdict(self, slack: float = 1.0) -> Verdict:
+        """Judge what a run left behind; `slack` is how many times the tolerance is allowed."""
         for name, guarded in self._guarded.items():
             if not guarded.intact():
                 self._broken = True
@@ -136,7 +137,7 @@ class Checker:
                 return Verdict(False, f"changed its input {name}")
         worst = 0.0
         for name, reference in self._references.items():
-            verdict = reference.compare(self.arrays[name])
+            verdict = reference.compare(self.arrays[name], slack)
             if not verdict.right:
                 where = f"{name}: " if len(self._outputs) > 1 else ""
                 return replace(verdict, reason=where + verdict.reason)
@@ -160,39 +161,57 @@ class _Full:
         self._most = (reference + self._bound).astype(dtype)
         self._some = slice(None, None, max(1, reference.size // _ERROR_SAMPLE))
 
-    def compare(self, result: npt.NDArray[Any]) -> Verdict:
-        within = bool((result >= self._least).all() and (result <= self._most).all())
-        if not within:
-            return judge(result.astype(np.float64), self._reference, self._bound)
-        arrays = (result, self._reference, self._bound)
+    def compare(self, result: npt.NDArray[Any], slack: float = 1.0) -> Verdict:
+        bound = self._bound if slack == 1.0 else self._bound * slack
+        if not self._within(result, bound, exactly=slack == 1.0):
+            return judge(result.astype(np.float64), self._reference, bound)
+        arrays = (result, self._reference, bound)
         some = [array.ravel()[self._some].astype(np.float64) for array in arrays]
         return Verdict(True, error=worst_error(*some))
 
+    def _within(self, result: npt.NDArray[Any], bound: Float64, *, exactly: bool) -> bool:
+        least, most = self._least, self._most
+        if not exactly:
+            least, most = self._reference - bound, self._reference + bound
+        return bool((result >= least).all() and (result <= most).all())
+
 
 class _Projected:
-    """Random sign vectors catch a wrong element anywhere; whole rows show where and how."""
+    """Random sign vectors catch a wrong element anywhere; samples show where and how."""
 
     def __init__(
         self, operation: Projectable, problem: Problem, exact: Arrays, unit: float
     ) -> None:
-        self._unit = unit
+        self._operation, self._problem, self._unit = operation, problem, unit
         rng = np.random.default_rng(1)
-        rows, columns = get(problem.operation).output(problem).shape
+        nothing = np.broadcast_to(np.float32(0.0), get(problem.operation).output(problem).shape)
+        columns = operation.as_matrix(problem, nothing).shape[1]
         self._vectors = rng.choice([-1.0, 1.0], (columns, _PROJECTIONS))
         self._projected, self._size = operation.project(problem, exact, self._vectors)
-        self._rows = np.unique(np.r_[0, rows - 1, rng.integers(0, rows, _ROWS)]).astype(np.int64)
-        self._exact, self._scale = operation.sampled_rows(problem, exact, self._rows)
+        self._samples = operation.sampled(problem, exact, rng)
 
-    def compare(self, result: npt.NDArray[Any]) -> Verdict:
-        unit = self._unit
-        verdict = judge(result[self._rows].astype(np.float64), self._exact, self._scale * unit)
-        if not verdict.right:
-            return verdict
-        projected = result.astype(np.float64) @ self._vectors
+    def compare(self, result: npt.NDArray[Any], slack: float = 1.0) -> Verdict:
+        unit = self._unit * slack
+        worst = 0.0
+        for sample in self._samples:
+            part = result[sample.place].astype(np.float64)
+            verdict = judge(part, sample.exact, sample.scale * unit)
+            if not verdict.right:
+                return verdict
+            worst = max(worst, verdict.error)
+        projected = self._project(result)
         # Independent roundings of a row add up like a random walk, not like their bound (which
         # single elements stay far below). The second term is the rounding of the projection.
         bound = self._size * unit / len(self._vectors) ** 0.5 + self._size * 1e-13
-        return judge(projected, self._projected, bound)
+        verdict = judge(projected, self._projected, bound)
+        return replace(verdict, error=max(worst, verdict.error))
+
+    def _project(self, result: npt.NDArray[Any]) -> Float64:
+        """In pieces: a whole result in float64 may be larger than the memory that is left."""
+        matrix = self._operation.as_matrix(self._problem, result)
+        rows = max(1, _PIECE // max(1, matrix.shape[1]))
+        pieces = (matrix[at : at + rows] for at in range(0, len(matrix), rows))
+        return np.concatenate([piece.astype(np.float64) @ self._vectors for piece in pieces])
 
 
 def _same(result: Float64, reference: Float64) -> npt.NDArray[np.bool_]:

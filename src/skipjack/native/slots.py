@@ -1,7 +1,8 @@
 """A kernel's arguments in memory: pointers to arrays, whole numbers, and services of the process.
 
 A slot is the name of an array, a number, or a service: ``@parallel:T`` is the address of a pool of
-T threads (`skipjack.native.pool`), ``@workspace:N`` a buffer of N bytes for the kernel to write.
+T threads (`skipjack.native.pool`), ``@workspace:N`` a buffer of N bytes for the kernel to write,
+``@scratch:NAME:N`` the same, but one buffer for all slots of that name.
 """
 
 from __future__ import annotations
@@ -28,12 +29,25 @@ def workspace_slot(size: int) -> str:
     return f"@workspace:{size}"
 
 
+def scratch_slot(name: str, size: int) -> str:
+    """The service that lends memory to several stages of a kernel under one name."""
+    return f"@scratch:{name}:{size}"
+
+
+def workspace_bytes(slots: Sequence[str | int]) -> int:
+    """How much memory a kernel with these slots borrows; a scratch buffer counts once."""
+    lent = [slot for slot in slots if isinstance(slot, str) and slot.startswith("@workspace:")]
+    shared = {slot for slot in slots if isinstance(slot, str) and slot.startswith("@scratch:")}
+    return sum(int(slot.rpartition(":")[2]) for slot in [*lent, *shared])
+
+
 class Slots:
     """The slots of one kernel on one set of arrays; keeps alive what they point to."""
 
     def __init__(self, slots: Sequence[str | int], arrays: Arrays) -> None:
         self._arrays = dict(arrays)
         self._buffers: list[npt.NDArray[Any]] = []
+        self._scratch: dict[str, npt.NDArray[Any]] = {}
         values = [self._value(slot) for slot in slots]
         self._memory = (ctypes.c_int64 * len(values))(*values)
 
@@ -48,6 +62,10 @@ class Slots:
         if slot.startswith("@workspace:"):
             self._buffers.append(aligned((int(slot.partition(":")[2]),), "uint8", _PAGE))
             return int(self._buffers[-1].ctypes.data)
+        if slot.startswith("@scratch:"):
+            if slot not in self._scratch:
+                self._scratch[slot] = aligned((int(slot.rpartition(":")[2]),), "uint8", _PAGE)
+            return int(self._scratch[slot].ctypes.data)
         if slot.startswith("@parallel:"):
             from skipjack.native.pool import pool_for
 

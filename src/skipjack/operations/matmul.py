@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -26,7 +26,7 @@ from skipjack.core.nest import (
     Tensor,
     index,
 )
-from skipjack.core.operation import Array, Arrays, OperationClass, Tolerance
+from skipjack.core.operation import Array, Arrays, OperationClass, Sample, Tolerance
 from skipjack.core.problem import Problem, shown
 from skipjack.errors import ProblemError
 from skipjack.operations.attributes import refuse_unknown, require_rank
@@ -37,6 +37,7 @@ ACTIVATIONS = {
     for operation in ELEMENTWISE
     if operation.name in ("relu", "gelu", "gelu_tanh", "sigmoid", "silu", "tanh")
 }
+_SAMPLED_ROWS = 16
 _NAMES = ("ta", "tb", "alpha", "beta", "bias", "act")
 _PLAIN = {"ta": "0", "tb": "0", "alpha": "1", "beta": "0", "bias": "0", "act": "none"}
 
@@ -221,12 +222,18 @@ class Matmul:
         scale = np.abs(arrays["a"]) @ (np.abs(arrays["b"]) @ np.abs(vectors))
         return exact, scale
 
-    def sampled_rows(
-        self, problem: Problem, arrays: Arrays, rows: npt.NDArray[np.int64]
-    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """Some rows of the product, whole."""
+    def as_matrix(self, problem: Problem, result: Array) -> Array:
+        """It is one."""
+        return result
+
+    def sampled(
+        self, problem: Problem, arrays: Arrays, rng: np.random.Generator
+    ) -> Sequence[Sample]:
+        """The first row, the last, and some between, whole."""
+        count = arrays["a"].shape[0]
+        rows = np.unique(np.r_[0, count - 1, rng.integers(0, count, _SAMPLED_ROWS)])
         some = arrays["a"][rows]
-        return some @ arrays["b"], np.abs(some) @ np.abs(arrays["b"])
+        return [Sample((rows,), some @ arrays["b"], np.abs(some) @ np.abs(arrays["b"]))]
 
 
 def _finish(settings: Settings, arrays: Arrays, out: Array) -> None:

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from skipjack.core.naming import check_new_name
 from skipjack.core.nest import Tensor
-from skipjack.core.operation import Arrays, LetteredShape, Operation, SeveralOutputs
+from skipjack.core.operation import (
+    Arrays,
+    Directed,
+    LetteredShape,
+    Operation,
+    SeveralOutputs,
+)
 from skipjack.core.problem import DTYPES, Problem, parse_shape, shown, split_key
 from skipjack.errors import ProblemError, UsageError
 from skipjack.operations.batchnorm import BatchNorm
+from skipjack.operations.convolution import CONVOLUTIONS
 from skipjack.operations.elementwise import ELEMENTWISE
 from skipjack.operations.matmul import Matmul
 from skipjack.operations.normalization import NORMALIZATIONS
@@ -20,17 +28,16 @@ from skipjack.operations.reduce import REDUCTIONS
 _MAX_ELEMENTS = 2**48
 """More than any memory holds; keeps sizes far from 64-bit overflow."""
 
-_known: dict[str, Operation] = {
-    operation.name: operation
-    for operation in (
-        Matmul(),
-        Matmul("bmm", batched=True),
-        *ELEMENTWISE,
-        *REDUCTIONS,
-        *NORMALIZATIONS,
-        BatchNorm(),
-    )
-}
+_operations: tuple[Operation, ...] = (
+    Matmul(),
+    Matmul("bmm", batched=True),
+    *ELEMENTWISE,
+    *REDUCTIONS,
+    *NORMALIZATIONS,
+    BatchNorm(),
+    *CONVOLUTIONS,
+)
+_known: dict[str, Operation] = {operation.name: operation for operation in _operations}
 
 
 def register(operation: Operation) -> None:
@@ -53,32 +60,71 @@ def get(name: str) -> Operation:
     return _known[name]
 
 
-def parse(text: str, dtype: str | None = None) -> Problem:
-    """The problem that a full key or short form means; `dtype` fills in what it leaves out."""
+def parse(
+    text: str,
+    dtype: str | None = None,
+    *,
+    layout: str | None = None,
+    direction: str | None = None,
+) -> Problem:
+    """The problem that a full key or short form means; the others fill in what it leaves out.
+
+    A layout or direction is for operations that have several, and says nothing to the others.
+    """
     if not isinstance(text, str):
         raise ProblemError(f"a problem is a text such as matmul:192x192x192, not {text!r}")
     parts = split_key(text)
     operation = get(parts.operation)
     where = shown(text)
-    if len(parts.suffixes) > 1:
-        raise ProblemError(
-            f"problem {where!r}: {parts.operation} takes a dtype after the shape and nothing else"
-        )
-    given = parts.suffixes[0] if parts.suffixes else None
-    if given and dtype and given != dtype:
-        raise ProblemError(
-            f"problem {where!r} says {shown(given)} but the dtype asked for is {dtype}"
-        )
-    chosen = check_dtype((dtype or "f32") if given is None else given, operation)
+    asked = {"dtype": dtype}
+    if isinstance(operation, Directed):
+        asked |= {"layout": layout.upper() if layout else None, "direction": direction}
+    chosen = _suffixes(parts.suffixes, operation, asked, where)
     if isinstance(operation, LetteredShape):
         shape, shape_text = operation.parse_shape(parts.shape, where)
     else:
         shape, shape_text = parse_shape(parts.shape, where), ""
     attributes = operation.check(shape, parts.attributes, where)
-    problem = Problem(operation.name, shape, chosen, attributes, shape_text=shape_text)
+    problem = Problem(operation.name, shape, attributes=attributes, shape_text=shape_text, **chosen)
     if max(tensor.size for tensor in tensors(problem)) > _MAX_ELEMENTS:
         raise ProblemError(f"problem {where!r} is larger than any memory")
     return problem
+
+
+def _suffixes(
+    texts: Sequence[str], operation: Operation, asked: Mapping[str, str | None], where: str
+) -> dict[str, str]:
+    """Dtype, layout and direction, from the key and from what was asked for besides."""
+    if len(texts) > len(asked):
+        what = "a dtype" if len(asked) == 1 else "a dtype, a layout and a direction"
+        raise ProblemError(
+            f"problem {where!r}: {operation.name} takes {what} after the shape and nothing else"
+        )
+    known = {"dtype": tuple(DTYPES)}
+    if isinstance(operation, Directed):
+        known |= {"layout": tuple(operation.layouts), "direction": tuple(operation.directions)}
+    found: dict[str, str] = {}
+    for text in texts:
+        upper = text.upper()
+        kind = next((name for name in known if text in known[name]), "dtype")
+        if upper in known.get("layout", ()):
+            kind, text = "layout", upper
+        if kind in found:
+            raise ProblemError(f"problem {where!r} gives a {kind} twice: {shown(text)!r}")
+        found[kind] = text
+    for kind, wish in asked.items():
+        if found.get(kind, wish) != (wish or found.get(kind)):
+            raise ProblemError(
+                f"problem {where!r} says {shown(found[kind])} but the {kind} asked for is {wish}"
+            )
+        found[kind] = found.get(kind) or wish or ("f32" if kind == "dtype" else known[kind][0])
+        if kind != "dtype" and found[kind] not in known[kind]:
+            raise UsageError(
+                f"unknown {kind} {shown(found[kind])!r} for {operation.name}: "
+                f"choose {' or '.join(known[kind])}"
+            )
+    check_dtype(found["dtype"], operation)
+    return found
 
 
 def check_dtype(dtype: str, operation: Operation) -> str:

@@ -105,6 +105,20 @@ class RacingSolver(Protocol):
 
 
 @runtime_checkable
+class LooseSolver(Protocol):
+    """A solver whose arithmetic rounds more than the plain sum that tolerances are made for."""
+
+    def slack(self, problem: Problem) -> float:
+        """How many times the operation's tolerance its results may be off."""
+        ...
+
+
+def slack_of(solver: Solver, problem: Problem) -> float:
+    """Of any solver; 1 for most."""
+    return solver.slack(problem) if isinstance(solver, LooseSolver) else 1.0
+
+
+@runtime_checkable
 class VendorSolver(Solver, Protocol):
     """A library to beat: nothing to build, called from Python or through a C function."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 from skipjack.core.config import Config
 from skipjack.core.objective import Objective
@@ -13,9 +12,10 @@ from skipjack.core.trial import Candidate, Status, Trial
 from skipjack.execute.build_pool import Build
 from skipjack.execute.session import Failure, Loadable
 from skipjack.execute.statistics import Block, best_sentinel, summarize
-from skipjack.ledger import CandidateKey, MeasurementRecord
+from skipjack.ledger import CandidateKey
 from skipjack.tuning.build_desk import build_record
-from skipjack.tuning.journal import Journal
+from skipjack.tuning.journal import Journal, measurement
+from skipjack.tuning.runner import Runner
 from skipjack.tuning.workshop import Workshop
 
 log = logging.getLogger(__name__)
@@ -25,39 +25,38 @@ HOPELESS = 1.25
 _MOST_DRIFT = 1.5
 SLOW_NS = 2e7
 """A sample this long has averaged out most of the noise, so few are taken and few side by side."""
-
-
-@dataclass(slots=True)
-class Runner:
-    """A candidate in the session."""
-
-    candidate: Candidate
-    version: int
-    source_digest: str | None
-    kernel: int
-    artifact_digest: str = ""
-    symbol: str = ""
-    abi: str = ""
-    slots: tuple[str | int, ...] = ()
-    time_ns: float = float("inf")
-    spread: float = 0.0
-    error_ratio: float = 0.0
-    blocks: list[Block] = field(default_factory=list)
-    """All that was timed of it, for those that were timed beside others again and again."""
-    resources: Mapping[str, float] = field(default_factory=dict)
+LONG_NS = 1e8
+"""Where a single call takes longer, those far behind are not called a second time."""
+_FAR = 2.0
+"""So many times slower than the fastest is far behind."""
+_PATIENCE = 20.0
+"""A call that takes so many times the fastest one's time is ended."""
 
 
 class Contest:
-    """Runs candidates of one problem; remembers the best and writes everything down."""
+    """Runs candidates of one problem; remembers the best and writes everything down.
+
+    A hurried one spends little on those that are long and far behind: see `Runner.cut_short`.
+    """
 
     def __init__(
-        self, workshop: Workshop, journal: Journal, problem: Problem, objective: Objective
+        self,
+        workshop: Workshop,
+        journal: Journal,
+        problem: Problem,
+        objective: Objective,
+        *,
+        hurried: bool = False,
     ) -> None:
         self._shop, self._journal = workshop, journal
         self._problem, self._objective = problem, objective
-        self._judged: dict[tuple[str, tuple[str | int, ...]], Failure | float] = {}
+        self._judged: dict[tuple[str, tuple[str | int, ...]], Failure | tuple[float, float]] = {}
         self._blocks: list[Block] = []
         self._block_number = 0
+        self._hurried = hurried
+        self._library_ns = float("inf")
+        self.failures: dict[str, tuple[Status, str]] = {}
+        """The last one of each solver that had any."""
         self.runners: dict[str, Runner] = {}
         """By the candidate's key."""
         self.best: Runner | None = None
@@ -65,6 +64,11 @@ class Contest:
         self.runs = 0
         with workshop.tracer.span("prepare", "run"):
             workshop.session.prepare(problem)
+
+    @property
+    def pace_ns(self) -> float:
+        """How long the fastest takes, a library perhaps; infinite while nothing is known."""
+        return min(self._library_ns, self.best.time_ns if self.best else float("inf"))
 
     # building
 
@@ -89,16 +93,18 @@ class Contest:
         trials: dict[str, Trial] = {}
         entered: list[Runner] = []
         for build in builds:
-            config, key = build.candidate.config, build.candidate.key
+            key = build.candidate.key
             version = versions[build.candidate.solver]
             digest = self.record_build(build, version)
             if build.status.failed:
-                trials[key] = Trial(config, build.status, reason=build.reason)
+                trials[key] = self._failed(build.candidate, build.status, build.reason)
                 continue
             runner = self._load(build, digest, version)
             failure = self._verify(runner)
             if failure:
-                trials[key] = Trial(config, failure.status, reason=failure.reason)
+                trials[key] = self._failed(build.candidate, failure.status, failure.reason)
+            elif self._far_behind(runner):
+                trials[key] = self._cut_short(runner)
             else:
                 entered.append(runner)
         for runner, trial in self._race(entered):
@@ -124,7 +130,15 @@ class Contest:
         candidate = Candidate(self._problem, name, Config())
         kernel = self._shop.session.add(Loadable(vendor=name))
         runner = Runner(candidate, version, None, kernel)
-        return self._verify(runner) or runner
+        failure = self._verify(runner)
+        if failure:
+            self._failed(candidate, failure.status, failure.reason)
+            return failure
+        self._library_ns = min(self._library_ns, runner.checked_ns)
+        runner.cut_short = self._far_behind(runner)
+        runner.time_ns = runner.checked_ns
+        self._hurry()
+        return runner
 
     def _verify(self, runner: Runner) -> Failure | None:
         """Once for each build and set of arguments."""
@@ -133,11 +147,31 @@ class Contest:
         if known is None:
             with self._shop.tracer.span(f"verify {runner.candidate.config}", "run"):
                 failure, error = self._shop.session.verify(runner.kernel)
-            known = self._judged[key] = failure or error
+            known = failure or (error, self._shop.session.checked_ns(runner.kernel))
+            self._judged[key] = known
         if isinstance(known, Failure):
             return known
-        runner.error_ratio = known
+        runner.error_ratio, runner.checked_ns = known
         return None
+
+    def _far_behind(self, runner: Runner) -> bool:
+        return self._hurried and runner.checked_ns > max(LONG_NS, _FAR * self.pace_ns)
+
+    def _cut_short(self, runner: Runner) -> Trial:
+        """Its one call, the checked one, is its time."""
+        runner.time_ns, runner.cut_short = runner.checked_ns, True
+        block = Block(runner.kernel, 0, 1, (runner.checked_ns,), (), False)
+        self._record({runner.kernel: [block]}, {runner.kernel: runner})
+        self._shop.session.unload(runner.kernel)
+        return self._trial(runner, runner.checked_ns)
+
+    def _hurry(self) -> None:
+        if self._hurried:
+            self._shop.session.hurry(_PATIENCE * self.pace_ns * 1e-9)
+
+    def _failed(self, candidate: Candidate, status: Status, reason: str) -> Trial:
+        self.failures[candidate.solver] = status, reason
+        return Trial(candidate.config, status, reason=reason)
 
     def _race(self, entered: list[Runner]) -> list[tuple[Runner, Trial]]:
         """One block for all; more for those that may win; the best of before runs along."""
@@ -151,7 +185,7 @@ class Contest:
         hopeful = [
             r for r in field_.values() if first.get(r.kernel, float("inf")) < leader * HOPELESS
         ]
-        if hopeful:
+        if hopeful and not (self._hurried and leader > LONG_NS):
             again = self._shop.protocol.race_blocks - 1
             more, late = self.time(hopeful, again if leader < SLOW_NS else 1)
             failures += late
@@ -165,7 +199,7 @@ class Contest:
             if failure or runner.kernel not in blocks:
                 reason = failure.reason if failure else "it was not timed"
                 status = failure.status if failure else Status.ERROR
-                results.append((runner, Trial(runner.candidate.config, status, reason=reason)))
+                results.append((runner, self._failed(runner.candidate, status, reason)))
                 continue
             results.append((runner, self._settle(runner, blocks[runner.kernel], scale)))
         self._record(blocks, everyone)
@@ -184,9 +218,7 @@ class Contest:
             timed, failures = self._shop.session.time(list(everyone), blocks)
         for failure in failures:
             # A kernel that crashes now and then is no winner, also if it led so far.
-            if self.best and failure.kernel == self.best.kernel:
-                self.runners.pop(self.best.candidate.key, None)
-                self.best = None
+            self._drop(everyone[failure.kernel], failure.status, failure.reason)
         by_kernel: dict[int, list[Block]] = {}
         for block in timed:
             by_kernel.setdefault(block.kernel, []).append(block)
@@ -211,21 +243,19 @@ class Contest:
         timing = summarize(blocks, best_sentinel(self._blocks))
         runner.time_ns, runner.spread = timing.time_ns / scale, timing.spread
         runner.blocks = list(blocks)
+        return self._trial(runner, timing.time_ns)
+
+    def _trial(self, runner: Runner, raw_ns: float) -> Trial:
         metrics = {
             "time_ns": runner.time_ns,
-            "raw_time_ns": timing.time_ns,
+            "raw_time_ns": raw_ns,
             "error_over_tolerance": runner.error_ratio,
             **runner.resources,
         }
         value = self._objective.value(metrics)
         self.runners[runner.candidate.key] = runner
-        return Trial(
-            runner.candidate.config,
-            Status.OK,
-            value,
-            timing.spread * (value or 0.0),
-            metrics=metrics,
-        )
+        spread = runner.spread * (value or 0.0)
+        return Trial(runner.candidate.config, Status.OK, value, spread, metrics=metrics)
 
     def _crown(self, entered: list[Runner]) -> None:
         """Keep the leaders loaded; free the others."""
@@ -235,51 +265,46 @@ class Contest:
         for runner in entered:
             if self.best and runner.time_ns > self.best.time_ns * HOPELESS:
                 self._shop.session.unload(runner.kernel)
+        self._hurry()
 
     def _record(self, blocks: Mapping[int, list[Block]], who: Mapping[int, Runner]) -> None:
-        shop = self._shop
         records = []
         for kernel, mine in blocks.items():
-            runner = who[kernel]
             for block in mine:
                 self._block_number += 1
-                records.append(
-                    MeasurementRecord(
-                        CandidateKey.of(runner.candidate, runner.version),
-                        runner.source_digest,
-                        shop.device.instance_key,
-                        shop.device.class_key,
-                        shop.protocol.key,
-                        shop.id,
-                        self._block_number,
-                        block.samples_ns,
-                        sum(block.sentinel_ns) / len(block.sentinel_ns),
-                        len(block.samples_ns) if block.disturbed else 0,
-                        {"calls": float(block.calls)},
-                    )
-                )
+                records.append(measurement(self._shop, who[kernel], block, self._block_number))
         self._journal.measure(records)
 
     def record_confirmation(self, blocks: Mapping[int, Sequence[Block]], who: list[Runner]) -> None:
         """Write down the blocks of a confirmation too."""
         self._record({k: list(mine) for k, mine in blocks.items()}, {r.kernel: r for r in who})
 
-    def finalists(self, count: int) -> list[Runner]:
-        """The fastest so far, best first, checked once more on arrays that are not aligned."""
+    def finalists(self, count: int, solver: str | None = None) -> list[Runner]:
+        """The fastest so far, best first, checked once more on arrays that are not aligned.
+
+        Of one solver, or of all.
+        """
         found: list[Runner] = []
         for runner in sorted(self.runners.values(), key=lambda runner: runner.time_ns):
             if len(found) == count:
                 break
-            failure, _ = self._shop.session.verify(runner.kernel, elsewhere=True)
-            if failure:
-                log.warning(
-                    "%s is no winner, it fails on unaligned arrays: %s",
-                    runner.candidate.key,
-                    failure.reason,
-                )
-                self.runners.pop(runner.candidate.key)
-                self.best = None if runner is self.best else self.best
-            else:
+            if solver in (None, runner.solver) and self._runs_anywhere(runner):
                 found.append(runner)
         self.best = found[0] if found and self.best is None else self.best
         return found
+
+    def _runs_anywhere(self, runner: Runner) -> bool:
+        if runner.anywhere:
+            return True
+        failure, _ = self._shop.session.verify(runner.kernel, elsewhere=True)
+        if failure:
+            reason = f"it fails on unaligned arrays: {failure.reason}"
+            log.warning("%s is no winner, %s", runner.candidate.key, reason)
+            self._drop(runner, failure.status, reason)
+        runner.anywhere = failure is None
+        return runner.anywhere
+
+    def _drop(self, runner: Runner, status: Status, reason: str) -> None:
+        self._failed(runner.candidate, status, reason)
+        self.runners.pop(runner.candidate.key, None)
+        self.best = None if runner is self.best else self.best

@@ -6,8 +6,11 @@ from collections.abc import Sequence
 
 from skipjack.core.config import Config
 from skipjack.core.trial import Trial
+from skipjack.execute.statistics import Block
 from skipjack.ledger import BuildRecord, CandidateKey, Ledger, MeasurementRecord
 from skipjack.trace import Tracer
+from skipjack.tuning.runner import Runner
+from skipjack.tuning.workshop import Workshop
 
 
 class Journal:
@@ -47,3 +50,21 @@ class Journal:
             for study, trials in self._tells.items():
                 self._ledger.log_tells(study, trials)
         self._asks, self._tells, self._builds, self._measurements = [], {}, [], []
+
+
+def measurement(shop: Workshop, runner: Runner, block: Block, number: int) -> MeasurementRecord:
+    """What the ledger keeps of a block, the so-and-so-manieth of a sitting."""
+    sentinel = block.sentinel_ns
+    return MeasurementRecord(
+        CandidateKey.of(runner.candidate, runner.version),
+        runner.source_digest,
+        shop.device.instance_key,
+        shop.device.class_key,
+        shop.protocol.key,
+        shop.id,
+        number,
+        block.samples_ns,
+        sum(sentinel) / len(sentinel) if sentinel else None,
+        len(block.samples_ns) if block.disturbed else 0,
+        {"calls": float(block.calls)},
+    )

@@ -20,6 +20,8 @@ from skipjack.execute.session import Loadable, RunSession
 from skipjack.ledger import Ledger
 from skipjack.native import cpu
 from skipjack.settings import Settings
+from skipjack.solvers import find_solver
+from skipjack.solvers.solver import slack_of
 from skipjack.storage import ARTIFACTS, ArtifactStore, user_directory
 from skipjack.trace import Tracer
 
@@ -84,7 +86,9 @@ class Workshop:
         if data is None:
             data = self.artifacts.get(build.artifact_digest)
         digest = hashlib.sha256(data).hexdigest()
-        return Loadable(data, digest, build.symbol, build.abi, build.slots)
+        candidate = build.candidate
+        slack = slack_of(find_solver(candidate.solver), candidate.problem)
+        return Loadable(data, digest, build.symbol, build.abi, build.slots, slack=slack)
 
     def close(self) -> None:
         """End the workers, release the device, close the files."""

@@ -10,19 +10,22 @@ from skipjack.core.device import Device
 from skipjack.core.parameters import Parameter, ParameterSpace
 from skipjack.core.problem import Problem
 from skipjack.native import llvm
-from skipjack.native.cpu import registers_of, target_of
-from skipjack.native.ir import ITEM_BYTES, VectorType
-from skipjack.native.slots import parallel_slot, workspace_slot
+from skipjack.native.cpu import target_of
+from skipjack.native.ir import ITEM_BYTES
 from skipjack.operations import bytes_moved, get
 from skipjack.operations.matmul import Matmul, Settings
 from skipjack.solvers.loops.compiling import compile_source
-from skipjack.solvers.loops.packed import SPLITS, Blocks, generate
-from skipjack.solvers.loops.packed_estimate import Sizes, estimate, parse_tile
-from skipjack.solvers.loops.packed_parts import Recipe
+from skipjack.solvers.loops.packed import generate
+from skipjack.solvers.loops.packed_estimate import Sizes, estimate
+from skipjack.solvers.loops.packed_stage import (
+    Operand,
+    Product,
+    product_parameters,
+    product_recipe,
+    product_stage,
+)
 from skipjack.solvers.solver import Blob, Slot, Source
 
-_TILES = ("6x4", "5x4", "4x4", "8x3", "8x2", "12x2", "14x2", "4x6", "5x5", "6x2", "4x3", "4x2")
-"""Rows and vectors of columns; those beyond the registers are left out."""
 _NOT_THIN = 33
 """With fewer rows or columns packing takes as long as the product."""
 _RANKED = 256
@@ -77,25 +80,12 @@ class PackedSolver:
 
     def space(self, problem: Problem, device: Device) -> ParameterSpace:
         """Tiles that fit the registers, blocks that fit the caches, best by arithmetic first."""
-        operation = _matmul(problem)
-        batch, m, n, k = operation.sizes(problem)
+        product = _product(problem)
         item = ITEM_BYTES[problem.dtype]
-        sizes = Sizes(m, n, k, device.vector_bytes // item, item, device)
-        registers = registers_of(device)
-        tiles = tuple(tile for tile in _TILES if _fits(tile, registers))
-        splits = _splits(batch, m, n, device.units)
-        packs = (True,) if Settings.of(problem).ta else (False, True)
+        lanes = device.vector_bytes // item
+        sizes = Sizes(product.m, product.n, product.k, lanes, item, device)
         return PackedSpace(
-            [
-                Parameter("tile", tiles),
-                Parameter("unroll", (1, 2)),
-                Parameter("pack_a", packs),
-                Parameter("m_block", _sizes(m, (48, 96, 192)), stage="run"),
-                Parameter("k_block", _sizes(k, (64, 128, 256, 512, 1024)), stage="run"),
-                Parameter("n_block", _sizes(n, (256, 512, 2048)), stage="run"),
-                Parameter("split", splits, stage="run"),
-            ],
-            lambda config: estimate(config, sizes),
+            product_parameters(product, device), lambda config: estimate(config, sizes)
         )
 
     def compiler(self) -> str:
@@ -104,9 +94,8 @@ class PackedSolver:
 
     def lower(self, problem: Problem, device: Device, config: Config) -> Source:
         """IR text; the shape does not enter."""
-        return Source(
-            generate(_recipe(problem, device, config)), target_of(device), self.compiler()
-        )
+        recipe = product_recipe(_product(problem), problem.dtype, device, config)
+        return Source(generate(recipe), target_of(device), self.compiler())
 
     def compile(self, source: Source) -> Blob:
         """Object code."""
@@ -114,36 +103,7 @@ class PackedSolver:
 
     def slots(self, problem: Problem, device: Device, config: Config) -> Sequence[Slot]:
         """Pointers, sizes, strides, blocks."""
-        operation = _matmul(problem)
-        batch, m, n, k = operation.sizes(problem)
-        settings = Settings.of(problem)
-        recipe = _recipe(problem, device, config)
-        blocks = Blocks(
-            -(-int(config["m_block"]) // recipe.rows) * recipe.rows,
-            min(int(config["k_block"]), k),
-            -(-int(config["n_block"]) // recipe.columns) * recipe.columns,
-        )
-        room = blocks.workspace_bytes(recipe)
-        a_strides = (m * k, 1, m) if settings.ta else (m * k, k, 1)
-        b_strides = (n * k, 1, k) if settings.tb else (n * k, n, 1)
-        extras: list[Slot] = []
-        for tensor in operation.inputs(problem)[2:]:
-            extras += [tensor.name, *((0, 0) if tensor.name == "bias" else (m * n, n))]
-        return [
-            "a",
-            "b",
-            "out",
-            workspace_slot(room * device.units),
-            parallel_slot(device.units),
-            device.units,
-            SPLITS.index(str(config["split"])),
-            *(batch, m, n, k),
-            *a_strides,
-            *b_strides,
-            *(m * n, n),
-            *(blocks.m, blocks.k, blocks.n, room),
-            *extras,
-        ]
+        return product_stage(_product(problem), problem.dtype, device, config).slots
 
 
 def _matmul(problem: Problem) -> Matmul:
@@ -152,36 +112,18 @@ def _matmul(problem: Problem) -> Matmul:
     return operation
 
 
-def _recipe(problem: Problem, device: Device, config: Config) -> Recipe:
+def _product(problem: Problem) -> Product:
     operation = _matmul(problem)
-    rows, vectors = parse_tile(config["tile"])
-    return Recipe(
-        rows,
-        vectors,
-        int(config["unroll"]),
-        bool(config["pack_a"]),
-        VectorType(problem.dtype, device.vector_bytes // ITEM_BYTES[problem.dtype]),
+    batch, m, n, k = operation.sizes(problem)
+    settings = Settings.of(problem)
+    return Product(
+        *(batch, m, n, k),
+        Operand("a", m * k, *((1, m) if settings.ta else (k, 1))),
+        Operand("b", n * k, *((1, k) if settings.tb else (n, 1))),
+        Operand("out", m * n, n),
+        tuple(
+            Operand(tensor.name, *((0, 0) if tensor.name == "bias" else (m * n, n)))
+            for tensor in operation.inputs(problem)[2:]
+        ),
         operation.epilogue(problem),
-        len(operation.inputs(problem)) - 2,
-    )
-
-
-def _fits(tile: str, registers: int) -> bool:
-    rows, vectors = parse_tile(tile)
-    return rows * vectors + vectors + 1 <= registers
-
-
-def _sizes(extent: int, choices: tuple[int, ...]) -> tuple[int, ...]:
-    """Blocks smaller than the extent, and the whole of it where that is not much larger."""
-    smaller = tuple(size for size in choices if size < extent)
-    return (*smaller, extent) if extent <= 2 * choices[-1] else smaller
-
-
-def _splits(batch: int, m: int, n: int, threads: int) -> tuple[str, ...]:
-    if threads == 1:
-        return ("rows",)
-    return tuple(
-        name
-        for name, size in zip(SPLITS, (batch, m, n), strict=True)
-        if size >= threads or name == "rows"
     )

@@ -19,7 +19,9 @@ class NumpySolver:
     compared = True
 
     def refuses(self, problem: Problem, device: Device) -> str:
-        """CPUs only."""
+        """CPUs only, and what NumPy has."""
+        if not getattr(get(problem.operation), "in_numpy", True):
+            return f"NumPy has no {problem.operation}"
         return "" if device.kind == "cpu" else "NumPy computes on the CPU"
 
     def space(self, problem: Problem, device: Device) -> ParameterSpace:

@@ -1,0 +1,143 @@
+"""Convolutions: from a command's values to problems, one for each direction."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from skipjack.core.problem import Problem, shown
+from skipjack.errors import ProblemError
+from skipjack.interop.defaults import Defaults, refuse_other
+from skipjack.interop.driver_dtypes import CONV_DTYPES, dtype_obstacle
+from skipjack.interop.driver_padding import PAD_MODES, UNEVEN, Pads, Span, resolve_pads
+from skipjack.interop.driver_values import Values
+from skipjack.interop.not_applicable import Entry, NotApplicable
+from skipjack.operations import parse
+from skipjack.operations.convolution import Convolution
+
+FLAG_OF_LETTER = {
+    "n": "batchsize",
+    "c": "in_channels",
+    "d": "in_d",
+    "h": "in_h",
+    "w": "in_w",
+    "k": "out_channels",
+    "z": "fil_d",
+    "y": "fil_h",
+    "x": "fil_w",
+    "o": "pad_d",
+    "p": "pad_h",
+    "q": "pad_w",
+    "t": "conv_stride_d",
+    "u": "conv_stride_h",
+    "v": "conv_stride_w",
+    "i": "dilation_d",
+    "l": "dilation_h",
+    "j": "dilation_w",
+    "g": "group_count",
+    "e": "trans_output_pad_d",
+    "a": "trans_output_pad_h",
+    "b": "trans_output_pad_w",
+}
+"""Letters of a key and the flags that give their sizes."""
+
+DIRECTION_BITS = {"fwd": 1, "bwd": 2, "wrw": 4}
+"""In the value of ``forw``; 0 is all of them."""
+LAYOUT_FLAGS = ("in_layout", "fil_layout", "out_layout")
+_LAYOUTS = ("NCHW", "NHWC", "CHWN", "NCDHW", "NDHWC")
+_AXES = {2: ("hyup", "wxvq"), 3: ("dzto", "hyup", "wxvq")}
+"""Letters of size, filter, stride and pad along each axis."""
+
+
+def read_conv(base: str, values: Values, defaults: Defaults) -> tuple[Entry, ...]:
+    """The problems of a command, forward first; `ProblemError` if it is no convolution at all."""
+    dtype = CONV_DTYPES[base]
+    refuse_other("dtype", dtype, defaults.dtype, values.where)
+    transposed = values.choice("mode", ("conv", "trans")) == "trans"
+    operation = Convolution(int(values.choice("spatial_dim", ("2", "3"))), transposed)
+    layouts = _layouts(values, operation, defaults.layout)
+    sizes = _sizes(values, operation)
+    pads = _pads(values, operation, sizes)
+    sizes |= {axis[3]: pad for axis, pad in zip(_axes(operation), pads.pads, strict=True)}
+    key = f"{operation.name}:" + "".join(f"{letter}{size}" for letter, size in sizes.items())
+    alike = len(set(layouts)) == 1 and layouts[0] != "CHWN"
+    known = layouts[0] if alike else operation.layouts[0]
+    obstacles = (
+        dtype_obstacle(dtype),
+        None if alike else "kernels want one layout for all arrays, with the images first",
+        *(f"--{name} {value} is not computed here" for name, value in values.unusual()),
+        None if pads.even else UNEVEN,
+    )
+    reason = next((each for each in obstacles if each), None)
+    entries: list[Entry] = []
+    for direction in _directions(values, defaults.one_direction):
+        problem = parse(key, layout=known, direction=direction)
+        entries.append(
+            problem
+            if reason is None
+            else NotApplicable(_text(problem, dtype, layouts, values, pads), reason)
+        )
+    return tuple(entries)
+
+
+def _sizes(values: Values, operation: Convolution) -> dict[str, int]:
+    sizes = {letter: values.number(FLAG_OF_LETTER[letter]) for letter in operation.letters}
+    return sizes | {"g": max(sizes["g"], 1)}  # the driver takes 0 groups for 1
+
+
+def _axes(operation: Convolution) -> tuple[str, ...]:
+    return _AXES[operation.spatial]
+
+
+def _pads(values: Values, operation: Convolution, sizes: dict[str, int]) -> Pads:
+    """The driver reads ``pad_mode`` only for plain convolutions that are not dilated."""
+    mode = values.choice("pad_mode", PAD_MODES)
+    spans = [Span(*(sizes[letter] for letter in axis)) for axis in _axes(operation)]
+    dilated = any(sizes[at] > 1 for at in "ilj" if at in sizes)
+    if operation.transposed or (dilated and any(span.filter > 1 for span in spans)):
+        mode = "default"
+    return resolve_pads(mode, spans)
+
+
+def _layouts(values: Values, operation: Convolution, asked: str | None) -> tuple[str, ...]:
+    """Of input, filter and output; a flag that is missing means the usual layout."""
+    usual = asked or operation.layouts[0]
+    found = []
+    for name in LAYOUT_FLAGS:
+        layout = values.word(name).upper() if values.says(name) else usual
+        if values.says(name):
+            _check_layout(name, layout, operation, values.where)
+            refuse_other("layout", layout, asked, values.where)
+        found.append(layout)
+    return tuple(found)
+
+
+def _check_layout(name: str, layout: str, operation: Convolution, where: str) -> None:
+    if layout not in _LAYOUTS:
+        known = ", ".join(_LAYOUTS)
+        raise ProblemError(f"{where!r}: {name} is one of {known}, {shown(layout)!r} is none")
+    if len(layout) != operation.spatial + 2:
+        raise ProblemError(
+            f"{where!r}: {name} {layout} has {len(layout) - 2} spatial axes, "
+            f"but spatial_dim is {operation.spatial}"
+        )
+
+
+def _directions(values: Values, asked: str | None) -> tuple[str, ...]:
+    """Those of ``forw``; one that was asked for chooses where the command leaves all open."""
+    mask = values.number("forw", most=7) or 7
+    said = tuple(name for name, bit in DIRECTION_BITS.items() if mask & bit)
+    if asked is None:
+        return said
+    if mask != 7:
+        refuse_other("direction", " and ".join(said), asked, values.where)
+    return (asked,)
+
+
+def _text(
+    problem: Problem, dtype: str, layouts: tuple[str, ...], values: Values, pads: Pads
+) -> str:
+    """Like a key, with what no key can say."""
+    layout = layouts[0] if len(set(layouts)) == 1 else "-".join(layouts)
+    uneven = () if pads.even else (("pad_mode", "same"),)
+    attributes = (*uneven, *values.unusual())
+    return replace(problem, dtype=dtype, layout=layout, attributes=attributes).key

@@ -1,0 +1,183 @@
+"""Kernels of several stages: each is a whole kernel of its own, and workspace lies between them.
+
+A Winograd convolution is a transform, a batch of matrix products and a transform back. Whatever can
+be generated as a kernel (`packed`, `codegen`, `copying` ...) can be a stage: its functions get
+names of their own, and it is handed its own part of the slots. Arrays between stages are scratch
+slots (`skipjack.native.slots.scratch_slot`), which are the same memory wherever they have the same
+name.
+
+Stages follow each other, each shared out to threads by itself. `Rounds` repeats some of them, image
+by image, so that what lies between them stays in the caches; with threads of its own, every thread
+does its share of the rounds in scratch memory of its own and waits for nobody.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from skipjack.native.ir import IRWriter, function
+from skipjack.native.slots import parallel_slot
+from skipjack.solvers.loops.entry import KERNEL, run_task, share, slot, task_signature
+from skipjack.solvers.solver import Slot
+
+_DEFINED = re.compile(r"^define [^@\n]*@([\w.]+)\(", re.MULTILINE)
+_DECLARED = re.compile(r"^declare .*$", re.MULTILINE)
+_METADATA = re.compile(r"^![\w.]+ = .*$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One kernel among several."""
+
+    write: Callable[[], str]
+    """Its module, with a function ``void @kernel(ptr slots)``. Not called where slots suffice."""
+    slots: tuple[Slot, ...]
+    moves: Mapping[int, int] = field(default_factory=dict)
+    """In rounds: by how many bytes a pointer among the slots moves from round to round."""
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """Stages that are repeated; with several threads, these share the rounds out."""
+
+    count: int
+    stages: tuple[Stage, ...]
+    threads: int = 1
+    """Stages of rounds with threads are for one thread each; memory they are lent is multiplied."""
+
+    def slots(self) -> list[Slot]:
+        """Of all stages, with room for every thread."""
+        return [self._for_all(each) for stage in self.stages for each in stage.slots]
+
+    def _for_all(self, each: Slot) -> Slot:
+        lent, size = _lent(each)
+        return f"{lent}:{size * self.threads}" if lent else each
+
+
+Part = Stage | Rounds
+
+
+def _lent(each: Slot) -> tuple[str, int]:
+    """The name and the bytes of memory that a slot lends; nothing of other slots."""
+    if not isinstance(each, str) or not each.startswith(("@workspace:", "@scratch:")):
+        return "", 0
+    name, _, size = each.rpartition(":")
+    return name, int(size)
+
+
+def slots_of(parts: Sequence[Part]) -> list[Slot]:
+    """All slots of the whole kernel, in order."""
+    slots: list[Slot] = []
+    for part in parts:
+        if isinstance(part, Rounds):
+            slots += [parallel_slot(part.threads), part.threads] if part.threads > 1 else []
+            slots += part.slots()
+        else:
+            slots += part.slots
+    return slots
+
+
+def compose(parts: Sequence[Part]) -> str:
+    """The module of the whole kernel."""
+    return _Composer().module(parts)
+
+
+class _Composer:
+    def __init__(self) -> None:
+        self.names: dict[str, str] = {}
+        """The entry of each distinct stage, by its text."""
+        self.texts: list[str] = []
+        self.lines: dict[str, None] = {}
+        self.metadata: dict[str, None] = {}
+        self.tasks = 0
+
+    def module(self, parts: Sequence[Part]) -> str:
+        w, at = IRWriter(), 0
+        for part in parts:
+            at = self._rounds(w, part, at) if isinstance(part, Rounds) else self._one(w, part, at)
+        w.emit("ret void")
+        for declaration in sorted(w.declarations):
+            self.lines[declaration] = None
+        return "\n".join([*self.lines, *self.texts, function(w, KERNEL, 64), *self.metadata, ""])
+
+    def _entry(self, text: str) -> str:
+        """Take a stage's module in; the name of its kernel from now on."""
+        if text in self.names:
+            return self.names[text]
+        prefix = f"s{len(self.names)}_"
+        self.lines |= dict.fromkeys(_DECLARED.findall(text))
+        self.metadata |= dict.fromkeys(_METADATA.findall(text))
+        body = _METADATA.sub("", _DECLARED.sub("", text))
+        defined = set(_DEFINED.findall(body))
+        body = re.sub(r"@([\w.]+)", lambda m: f"@{prefix}{m[1]}" if m[1] in defined else m[0], body)
+        self.texts.append(body.replace(f"define  void @{prefix}kernel", _inner(prefix)))
+        self.names[text] = f"@{prefix}kernel"
+        return self.names[text]
+
+    def _one(self, w: IRWriter, stage: Stage, at: int) -> int:
+        w.emit(f"call void {self._entry(stage.write())}(ptr {w.advance('%slots', 8 * at)})")
+        return at + len(stage.slots)
+
+    def _rounds(self, w: IRWriter, part: Rounds, at: int) -> int:
+        count = sum(len(stage.slots) for stage in part.stages)
+        if part.threads == 1:
+            self._repeated(w, part, at, "0", str(part.count))
+            return at + count
+        name = f"rounds{self.tasks}"
+        self.tasks += 1
+        inner = IRWriter()
+        begin, end = share(inner, part.count)
+        self._repeated(inner, part, at + 2, begin, inner.value(f"sub i64 {end}, {begin}"), True)
+        inner.emit("ret void")
+        for declaration in sorted(inner.declarations):
+            self.lines[declaration] = None
+        self.texts.append(function(inner, task_signature(name), 64, linkage="internal"))
+        run_task(w, slot(w, at), slot(w, at + 1, "i64"), name)
+        return at + 2 + count
+
+    def _repeated(
+        self, w: IRWriter, part: Rounds, at: int, begin: str, rounds: str, threaded: bool = False
+    ) -> None:
+        """Stages in a loop, on a copy of the slots whose pointers move."""
+        count = sum(len(stage.slots) for stage in part.stages)
+        copied = w.value(f"alloca [{count} x i64], align 16")
+        w.emit(
+            f"call void @llvm.memcpy.p0.p0.i64(ptr {copied}, "
+            f"ptr {w.advance('%slots', 8 * at)}, i64 {8 * count}, i1 false)"
+        )
+        w.declarations.add("declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)")
+        moving: list[tuple[str, int]] = []
+        place = 0
+        for stage in part.stages:
+            for number, each in enumerate(stage.slots):
+                move, (_, own) = stage.moves.get(number, 0), _lent(each)
+                pointer = w.advance(copied, 8 * (place + number))
+                if move:
+                    moving.append((pointer, move))
+                    _add(w, pointer, w.value(f"mul i64 {begin}, {move}"))
+                elif threaded and own:
+                    _add(w, pointer, w.value(f"mul i64 %index, {own}"))
+            place += len(stage.slots)
+
+        def body(_: str, __: list[str]) -> list[str]:
+            inside = 0
+            for stage in part.stages:
+                name = self._entry(stage.write())
+                w.emit(f"call void {name}(ptr {w.advance(copied, 8 * inside)})")
+                inside += len(stage.slots)
+            for pointer, move in moving:
+                _add(w, pointer, str(move))
+            return []
+
+        w.loop_or_skip(rounds, [], body)
+
+
+def _inner(prefix: str) -> str:
+    return f"define internal void @{prefix}kernel"
+
+
+def _add(w: IRWriter, pointer: str, number: str) -> None:
+    value = w.value(f"load i64, ptr {pointer}, align 8")
+    w.emit(f"store i64 {w.value(f'add i64 {value}, {number}')}, ptr {pointer}, align 8")
