@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 TORCH := $(VENV)/.torch
 
-.PHONY: demo test test-long lint bench-cpu bench-small bench-matmul bench-vector clean
+.PHONY: demo test test-long lint bench-cpu bench-small bench-matmul bench-vector bench-conv clean
 
 demo: $(STAMP)
 	$(BIN)/skipjack tune matmul:192x192x192 matmul:1024x1024x1024 matmul:16x4096x4096 \
@@ -39,7 +39,12 @@ bench-matmul: $(STAMP) $(TORCH)
 bench-vector: $(STAMP) $(TORCH)
 	$(BIN)/python bench/vector.py $(BENCH_ARGS)
 
-# PyTorch is a peer to measure against and needed for nothing else; without it the rest is measured.
+# About 45 minutes; one that was interrupted goes on where it was.
+bench-conv: $(STAMP) $(TORCH)
+	$(BIN)/python bench/conv.py $(BENCH_ARGS)
+
+# PyTorch is a peer to measure against, and its convolutions are choices of `skipjack find`; without
+# it the rest is measured.
 # TORCH_PIP_ARGS may name an index of builds without GPU libraries, which are much smaller.
 $(TORCH): $(STAMP)
 	-$(BIN)/python -m pip install --quiet --disable-pip-version-check $(TORCH_PIP_ARGS) \

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -52,8 +52,6 @@ class Field:
     errors: dict[str, float] = field(default_factory=dict)
     """Largest error of each in units of the tolerance."""
     tvm: Mapping[str, Any] = field(default_factory=dict)
-    elsewhere: dict[str, Callable[[], Array]] = field(default_factory=dict)
-    """Calls of those that give their result back instead of writing it into the output array."""
     keep: list[object] = field(default_factory=list)
 
 
@@ -143,9 +141,7 @@ def _add_torch(there: Field, problem: Problem, stand: Stand, arrays: dict[str, A
     if isinstance(found, str):
         there.skipped["torch"] = found
         return
-    there.kernels["torch"] = PythonKernel(found.function)
-    if found.result is not None:
-        there.elsewhere["torch"] = found.result
+    there.kernels["torch"] = PythonKernel(found)
 
 
 def check(there: Field, problem: Problem, arrays: dict[str, Array]) -> None:
@@ -176,7 +172,5 @@ def check_alike(there: Field, problem: Problem, arrays: dict[str, Array], leader
 
 def _result(there: Field, name: str, arrays: dict[str, Array]) -> Array:
     poison(arrays["out"])
-    if name in there.elsewhere:
-        return there.elsewhere[name]()
     there.kernels[name].call()
     return arrays["out"]

@@ -176,7 +176,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     print("\n".join(matmul_summary.lines(whole)))
     result = machine.header("cpu_products", at.stand.device, at.stand.cores)
     result |= {"settings": options.settings(), "summary": whole, "shapes": records}
-    path = sitting.result_path(options.json, "cpu_products", at.stand, whole=options.whole)
+    path = sitting.result_path(options.json, "cpu_products", at, whole=options.whole)
     machine.write_result(path, result)
     return 0
 

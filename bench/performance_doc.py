@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import conv_tables
 import small_tables
 import thread_tables
 from table_text import Record
@@ -32,23 +33,40 @@ def render(text: str, results: Sequence[Record]) -> str:
         if match[2] not in TABLES:
             raise SystemExit(f"no table is named {match[2]}; known are {', '.join(TABLES)}")
         name, make = TABLES[match[2]]
-        parts = [make(result) for result in results if result["name"] == name]
-        body = "\n\n".join(parts) or "No result file yet."
+        body = make([result for result in results if result["name"] == name])
         return f"{match[1]}\n{body}\n\n{match[3]}"
 
     return _MARKED.sub(table, text)
 
 
-TABLES: dict[str, tuple[str, Callable[[Record], str]]] = {
-    "matmul-summary": ("cpu_matmul", small_tables.matmul_summary),
-    "matmul-shapes": ("cpu_matmul", small_tables.matmul_shapes),
-    "matmul-tuning": ("cpu_matmul", small_tables.matmul_tuning),
-    "products-summary": ("cpu_products", thread_tables.products_summary),
-    "products-shapes": ("cpu_products", thread_tables.products_shapes),
-    "vector-summary": ("cpu_vector", thread_tables.vector_summary),
-    "vector-operations": ("cpu_vector", thread_tables.vector_operations),
-    "overheads": ("overheads", small_tables.overheads),
-    "start-well": ("start_well", small_tables.start_well),
+Make = Callable[[Sequence[Record]], str]
+
+
+def _each(make: Callable[[Record], str]) -> Make:
+    """A table for every result of the name."""
+    return lambda results: "\n\n".join(map(make, results)) or _NOTHING
+
+
+def _together(make: Make) -> Make:
+    """One table for all results of the name."""
+    return lambda results: make(results) if results else _NOTHING
+
+
+_NOTHING = "No result file yet."
+
+TABLES: dict[str, tuple[str, Make]] = {
+    "matmul-summary": ("cpu_matmul", _each(small_tables.matmul_summary)),
+    "matmul-shapes": ("cpu_matmul", _each(small_tables.matmul_shapes)),
+    "matmul-tuning": ("cpu_matmul", _each(small_tables.matmul_tuning)),
+    "products-summary": ("cpu_products", _each(thread_tables.products_summary)),
+    "products-shapes": ("cpu_products", _each(thread_tables.products_shapes)),
+    "vector-summary": ("cpu_vector", _each(thread_tables.vector_summary)),
+    "vector-operations": ("cpu_vector", _each(thread_tables.vector_operations)),
+    "overheads": ("overheads", _each(small_tables.overheads)),
+    "start-well": ("start_well", _each(small_tables.start_well)),
+    "conv-overall": ("cpu_conv", _together(conv_tables.conv_overall)),
+    "conv-summary": ("cpu_conv", _each(conv_tables.conv_summary_table)),
+    "conv-layers": ("cpu_conv", _each(conv_tables.conv_layers)),
 }
 
 

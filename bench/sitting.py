@@ -81,7 +81,11 @@ def each_in_its_own_process(counts: Sequence[int], arguments: Sequence[str]) -> 
     return max(codes, default=0)
 
 
-def result_path(asked: Path | None, name: str, stand: Stand, *, whole: bool) -> Path:
+def result_path(asked: Path | None, name: str, at: Sitting, *, whole: bool) -> Path:
     """Where a result goes; a part of the problems never replaces the result of all of them."""
-    file = f"{name}_{stand.device.arch}_{len(stand.cores)}.json"
-    return asked or (machine.RESULTS if whole else CACHE) / file
+    return asked or result_file(name, at.stand.device.arch, at.threads, whole=whole)
+
+
+def result_file(name: str, arch: str, threads: int, *, whole: bool) -> Path:
+    """The place where nobody asked for another."""
+    return (machine.RESULTS if whole else CACHE) / f"{name}_{arch}_{threads}.json"

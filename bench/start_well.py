@@ -261,14 +261,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     result = machine.header("start_well", at.stand.device, at.stand.cores)
     result |= {"settings": options.settings(), "summary": summary, "problems": records}
     whole = options.cases == ALL
-    machine.write_result(_path(options, at.stand, whole), result)
+    machine.write_result(_path(options, at, whole), result)
     return 0
 
 
-def _path(options: Options, stand: Stand, whole: bool) -> Path:
+def _path(options: Options, at: sitting.Sitting, whole: bool) -> Path:
     if options.threads == 1 and whole and options.json is None:
-        return machine.RESULTS / f"start_well_{stand.device.arch}.json"
-    return sitting.result_path(options.json, "start_well", stand, whole=whole)
+        return machine.RESULTS / f"start_well_{at.stand.device.arch}.json"
+    return sitting.result_path(options.json, "start_well", at, whole=whole)
 
 
 if __name__ == "__main__":

@@ -6,21 +6,15 @@ import functools
 import importlib
 import importlib.util
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from skipjack.core.operation import Array, Arrays
+from skipjack.core.operation import Arrays
 from skipjack.core.problem import Problem
+from skipjack.solvers.solver import ResultCall
 
-
-@dataclass(frozen=True, slots=True)
-class TorchCall:
-    """A call to time. `result` is for checking, where the call does not write into ``out``."""
-
-    function: Callable[[], object]
-    result: Callable[[], Array] | None = None
-
+TorchCall = Callable[[], object]
+"""A call to time; a `ResultCall` where PyTorch allocates its result."""
 
 CALLS = {
     "matmul": "torch.mm(a, b, out=out)",
@@ -85,24 +79,25 @@ def _plain(torch: Any, problem: Problem, t: Tensors) -> TorchCall:
         torch, {"matmul": "mm", "bias": "add"}.get(problem.operation, problem.operation)
     )
     inputs = [tensor for name, tensor in t.items() if name != "out"]
-    return TorchCall(partial(function, *inputs, out=t["out"]))
+    return partial(function, *inputs, out=t["out"])
 
 
 def _relu(torch: Any, problem: Problem, t: Tensors) -> TorchCall:
-    return TorchCall(partial(torch.clamp_min, t["x"], 0.0, out=t["out"]))
+    return partial(torch.clamp_min, t["x"], 0.0, out=t["out"])
 
 
 def _gelu(torch: Any, problem: Problem, t: Tensors) -> TorchCall:
-    return TorchCall(partial(torch._C._nn.gelu, t["x"], out=t["out"]))
+    return partial(torch._C._nn.gelu, t["x"], out=t["out"])
 
 
 def _softmax(torch: Any, problem: Problem, t: Tensors) -> TorchCall:
-    return TorchCall(partial(torch._softmax, t["x"], -1, False, out=t["out"]))
+    return partial(torch._softmax, t["x"], -1, False, out=t["out"])
 
 
 def _layernorm(torch: Any, problem: Problem, t: Tensors) -> TorchCall:
     eps, rows = float(problem.attribute("eps")), list(problem.shape[-1:])
-    return _giving(partial(torch.native_layer_norm, t["x"], rows, t["gamma"], t["beta"], eps))
+    call = partial(torch.native_layer_norm, t["x"], rows, t["gamma"], t["beta"], eps)
+    return _giving(call, t["out"])
 
 
 def _forward(torch: Any, problem: Problem, t: Tensors) -> TorchCall:
@@ -110,30 +105,25 @@ def _forward(torch: Any, problem: Problem, t: Tensors) -> TorchCall:
     given = (None, None) if training else (t["mean"], t["var"])
     eps = float(problem.attribute("eps"))
     inputs = (t["x"], t["gamma"], t["beta"], *given, training, 0.1, eps)
-    return _giving(partial(torch.native_batch_norm, *inputs))
+    return _giving(partial(torch.native_batch_norm, *inputs), t["out"])
 
 
 def _backward(torch: Any, problem: Problem, t: Tensors) -> TorchCall:
     inputs = (t["dy"], t["x"], t["gamma"], None, None, t["mean"], t["invstd"])
     function = torch.ops.aten.native_batch_norm_backward
-    return _giving(partial(function, *inputs, True, 1e-5, [True, True, True]))
+    return _giving(partial(function, *inputs, True, 1e-5, [True, True, True]), t["out"])
 
 
 def _reduce(torch: Any, problem: Problem, t: Tensors) -> TorchCall:
     axes = tuple(int(part) for part in problem.attribute("axis").split(","))
     out = t["out"] if len(axes) < len(problem.shape) else t["out"].reshape(())
     function = torch.amax if problem.operation == "max" else torch.sum
-    return TorchCall(partial(function, t["x"], dim=axes, out=out))
+    return partial(function, t["x"], dim=axes, out=out)
 
 
-def _giving(call: Callable[[], Any]) -> TorchCall:
+def _giving(call: Callable[[], Any], out: Any) -> TorchCall:
     """A call whose result is the first of a tuple."""
-
-    def result() -> Array:
-        array: Array = call()[0].numpy()
-        return array
-
-    return TorchCall(call, result)
+    return ResultCall(call, lambda found: out.copy_(found[0]))
 
 
 _BINDERS: dict[str, Callable[[Any, Problem, Tensors], TorchCall]] = {

@@ -88,9 +88,11 @@ def blank_memory(shop: Workshop) -> Iterator[None]:
 
 
 def _build_ms(shop: Workshop, since: float) -> float:
+    found = builds_ms(shop, since)
+    return float(np.median(found)) if found else float("nan")
+
+
+def builds_ms(shop: Workshop, since: float) -> list[float]:
     """From the trace: builds that candidates share appear in the ledger again, at no time."""
     spans = shop.tracer.spans
-    found = [
-        s.seconds * 1e3 for s in spans if s.track == "build" and s.start >= since and s.seconds
-    ]
-    return float(np.median(found)) if found else float("nan")
+    return [s.seconds * 1e3 for s in spans if s.track == "build" and s.start >= since and s.seconds]

@@ -242,7 +242,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         bench = Bench(options, at)
         print(vector_summary.heading())
         records = [record for each in options.operations for record in bench.operation(each)]
-    path = sitting.result_path(options.json, "cpu_vector", at.stand, whole=options.whole)
+    path = sitting.result_path(options.json, "cpu_vector", at, whole=options.whole)
     records = merged(path, records) if options.update else records
     whole_ = vector_summary.summarize(records, at.stand.device)
     print("\n".join(vector_summary.lines(whole_)))

@@ -17,6 +17,7 @@ BELOW: dict[str, set[str]] = {
     "core": {"errors"},
     "operations": {"core", "errors"},
     "native": {"core", "errors"},
+    "interop": {"core", "errors", "operations"},
     "search": {"core", "errors"},
     "settings": {"errors"},
     "storage": {"errors", "settings"},
@@ -40,7 +41,7 @@ BELOW: dict[str, set[str]] = {
     "__main__": {"cli"},
     "cli": {
         *("", "core", "errors", "native", "operations", "solvers", "search"),
-        *("ledger", "bank", "storage", "settings", "plugins", "tuning", "report"),
+        *("ledger", "bank", "storage", "settings", "plugins", "tuning", "report", "interop"),
     },
     "testing": {"core", "errors", "search", "operations", "native", "solvers", "execute"},
     "": {"tuning"},

@@ -5,16 +5,18 @@ import inspect
 import pytest
 
 import skipjack
-from skipjack import bank, ledger, operations, search, solvers, storage, tuning
+from skipjack import bank, interop, ledger, operations, search, solvers, storage, tuning
 
 
 def test_the_front_door_is_small() -> None:
     assert set(skipjack.__all__) == {
+        "FindResult",
         "TuneOptions",
         "TuneResult",
         "TunedKernel",
         "Tuner",
         "__version__",
+        "find",
         "lookup",
         "tune",
     }
@@ -22,7 +24,7 @@ def test_the_front_door_is_small() -> None:
 
 
 @pytest.mark.parametrize(
-    "module", [skipjack, bank, ledger, operations, search, solvers, storage, tuning]
+    "module", [skipjack, bank, interop, ledger, operations, search, solvers, storage, tuning]
 )
 def test_everything_listed_is_there_and_documented(module: object) -> None:
     names: list[str] = module.__all__  # type: ignore[attr-defined]

@@ -7,15 +7,17 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from skipjack.tuning import TuneOptions, Tuner, TuneResult, tune
+    from skipjack.tuning import FindResult, TuneOptions, Tuner, TuneResult, find, tune
 
 __version__ = "0.1.0"
 __all__ = [
+    "FindResult",
     "TuneOptions",
     "TuneResult",
     "TunedKernel",
     "Tuner",
     "__version__",
+    "find",
     "lookup",
     "tune",
 ]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skipjack.bank import Bank, BankEntry
+from skipjack.bank import FIND, Bank, BankEntry
 from skipjack.core.config import Config
 from skipjack.core.problem import Problem
 from skipjack.core.study import Study
@@ -110,7 +110,7 @@ def test_a_merge_counts_what_was_news(bank: Bank, entry: MakeEntry, tmp_path: Pa
 PUT = """
 import sys
 from pathlib import Path
-from skipjack.bank import Bank, BankEntry
+from skipjack.bank import FIND, Bank, BankEntry
 directory, writer, line = sys.argv[1:]
 bank = Bank.open(Path(directory))
 for number in range(15):
@@ -167,6 +167,21 @@ def test_rebuilding_gives_the_same_bytes(bank: Bank, ledger: Ledger, entry: Make
     before = bank.path.read_bytes()
     bank.path.unlink()
     assert bank.rebuild(ledger) == 3
+    assert bank.path.read_bytes() == before
+
+
+def test_rankings_stand_beside_configs_and_are_rebuilt_too(
+    bank: Bank, ledger: Ledger, entry: MakeEntry
+) -> None:
+    perf = entry("a:1:f32")
+    find = entry("a:1:f32", kind=FIND, evidence={"ranking": [{"solver": "loops"}]})
+    for made, status in ((perf, "banked"), (find, "found")):
+        bank.put(made)
+        conclude(ledger, made, status)
+    assert bank.lookup(perf.problem, perf.device) == perf
+    assert bank.lookup(find.problem, find.device, FIND) == find
+    before = bank.path.read_bytes()
+    assert bank.rebuild(ledger) == 2
     assert bank.path.read_bytes() == before
 
 

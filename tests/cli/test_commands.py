@@ -13,7 +13,7 @@ from processes import command
 Skipjack = Callable[..., subprocess.CompletedProcess[str]]
 
 COMMANDS = (
-    *("tune", "device", "doctor", "bank", "ledger"),
+    *("tune", "find", "device", "doctor", "bank", "ledger"),
     *("bank list", "bank show", "bank rebuild", "bank merge"),
     *("ledger show", "ledger summary", "ledger merge"),
 )

@@ -10,6 +10,7 @@ from skipjack.core.operation import LetteredShape
 from skipjack.core.problem import MAX_AXES, Problem, format_shape, parse_shape, split_key
 from skipjack.errors import ProblemError, UsageError
 from skipjack.operations import get, names, parse
+from skipjack.operations.convolution import Convolution
 
 REPEATABLE = settings(derandomize=True, deadline=None)
 
@@ -20,7 +21,9 @@ def keys(draw: st.DrawFn) -> str:
     name = draw(st.sampled_from(names()))
     rank = {"matmul": 3, "bmm": 4}.get(name) or draw(st.integers(1, 4))
     shape = "x".join(str(draw(st.integers(1, 999))) for _ in range(rank))
-    if isinstance(get(name), LetteredShape):
+    if isinstance(get(name), Convolution):
+        shape = "n1c2d8h8w8k2z2y2x2" if name.endswith("3d") else "n1c2h8w8k2y2x2"
+    elif isinstance(get(name), LetteredShape):
         shape = "".join(f"{letter}{draw(st.integers(1, 99))}" for letter in "nchw")
     axes = draw(st.lists(st.integers(-rank, rank - 1), max_size=4))
     axis = f"/axis={','.join(map(str, axes))}" if axes and hasattr(get(name), "axes") else ""

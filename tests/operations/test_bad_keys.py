@@ -59,7 +59,7 @@ def test_what_follows_the_shape_is_checked(name: str) -> None:
     assert "unknown dtype 'f16'" in refused(f"{key}:f16")
     assert "unknown dtype ''" in refused(f"{key}:")
     assert "attributes stand before the dtype" in refused(f"{key}:f32/axis=1")
-    assert "nothing else" in refused(f"{key}:f32:nchw")
+    assert "nothing else" in refused(f"{key}:f32:nchw:fwd:more")
 
 
 @pytest.mark.parametrize("name", names())

@@ -9,6 +9,7 @@ from skipjack.core.operation import NestOperation, ProgramOperation
 from skipjack.core.problem import DTYPES
 from skipjack.errors import ProblemError
 from skipjack.operations import arrays_bytes, bytes_moved, get, names, parse, register, tensors
+from skipjack.operations.convolution import Convolution
 from skipjack.operations.elementwise import Elementwise
 from skipjack.operations.reduce import REDUCTIONS
 from skipjack.testing.interpreter import interpret
@@ -36,13 +37,18 @@ SHAPES = {
         ),
     ),
     "batchnorm": ("n2c3h4w5",),
+    "conv2d": ("n2c3h4w5k4y3x3",),
+    "conv_transpose2d": ("n2c3h4w5k4y3x3",),
+    "conv3d": ("n2c3d3h4w5k4z2y3x3",),
+    "conv_transpose3d": ("n2c3d3h4w5k4z2y3x3",),
 }
 NESTS = [name for name in names() if isinstance(get(name), NestOperation)]
 
 
-def test_every_operation_is_one_nest_or_a_program() -> None:
+def test_every_operation_is_one_nest_or_a_program_or_a_convolution() -> None:
     for name in names():
-        kinds = [isinstance(get(name), kind) for kind in (NestOperation, ProgramOperation)]
+        every = (NestOperation, ProgramOperation, Convolution)
+        kinds = [isinstance(get(name), kind) for kind in every]
         assert sum(kinds) == 1, name
 
 
@@ -82,7 +88,9 @@ def test_the_example_of_an_operation_parses_in_all_its_dtypes(name: str) -> None
         problem = parse(operation.example, dtype)
         assert problem.operation == name
         assert operation.flops(problem) > 0
-    assert operation.operation_class == ("cube" if name in ("matmul", "bmm") else "vector")
+    assert operation.operation_class == (
+        "cube" if name.startswith(("matmul", "bmm", "conv")) else "vector"
+    )
 
 
 def test_traffic_counts_every_tensor_once() -> None:
@@ -101,8 +109,8 @@ def test_a_projection_of_matmul_is_the_projection_of_its_reference() -> None:
     full = operation.reference(problem, drawn)
     np.testing.assert_allclose(exact, full @ vector, atol=1e-13)
     assert (scale >= np.abs(exact)).all()
-    rows, _ = operation.sampled_rows(problem, drawn, np.array([1, 4]))  # type: ignore[attr-defined]
-    np.testing.assert_allclose(rows, full[[1, 4]], atol=1e-13)
+    (sample,) = operation.sampled(problem, drawn, rng)  # type: ignore[attr-defined]
+    np.testing.assert_allclose(sample.exact, full[sample.place], atol=1e-13)
 
 
 def test_an_operation_that_was_added_starts_keys(monkeypatch: pytest.MonkeyPatch) -> None:

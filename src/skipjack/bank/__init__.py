@@ -1,6 +1,6 @@
-"""What is known: the best config of each problem on each class of device."""
+"""What is known: the best config and the ranked solvers of each problem and class of device."""
 
 from skipjack.bank.bank import Bank
-from skipjack.bank.entry import FORMAT, BankEntry, merge_entries, newer
+from skipjack.bank.entry import FIND, FORMAT, PERF, BankEntry, merge_entries, newer
 
-__all__ = ["FORMAT", "Bank", "BankEntry", "merge_entries", "newer"]
+__all__ = ["FIND", "FORMAT", "PERF", "Bank", "BankEntry", "merge_entries", "newer"]

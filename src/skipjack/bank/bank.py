@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skipjack.bank.entry import BankEntry, Key, NewerEntryError, merge_entries, to_lines
+from skipjack.bank.entry import PERF, BankEntry, Key, NewerEntryError, merge_entries, to_lines
 from skipjack.errors import CorruptFileError, NewerFormatError, StorageError, UsageError
 from skipjack.storage import FileLock, atomic_write, ensure_directory, set_aside
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from skipjack.ledger import Ledger
 
 FILE_NAME = "bank.jsonl"
+PROJECTED = ("banked", "found")
+"""Verdicts whose records are entries: a tuning's, and a find's."""
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +49,7 @@ class Bank:
         """The bank in `directory`; without a file it is empty. Reading needs no right to write."""
         return cls(directory / FILE_NAME)
 
-    def lookup(self, problem_key: str, device_class: str, kind: str = "perf") -> BankEntry | None:
+    def lookup(self, problem_key: str, device_class: str, kind: str = PERF) -> BankEntry | None:
         """What is known of a problem on a class of devices."""
         return self._entries().get((problem_key, device_class, kind))
 
@@ -74,14 +76,14 @@ class Bank:
         return self._add(added.values())
 
     def rebuild(self, ledger: Ledger) -> int:
-        """Replace the file by what the ledger's banked verdicts say; return how many entries.
+        """Replace the file by what the ledger's verdicts say; return how many entries.
 
         A bank that holds more than the ledger knows (merged entries, or the ledger is new) is kept
         under another name.
         """
         with self._lock():
             # Verdicts are read under the lock: what is banked later is put into the new file.
-            banked = [verdict for verdict in ledger.verdicts() if verdict.status == "banked"]
+            banked = [verdict for verdict in ledger.verdicts() if verdict.status in PROJECTED]
             try:
                 entries = merge_entries(BankEntry.from_record(dict(v.record)) for v in banked)
             except NewerEntryError as error:

@@ -12,6 +12,9 @@ from skipjack.core.config import Value
 FORMAT = 1
 """The newest format of a line that this version reads and writes."""
 
+PERF, FIND = "perf", "find"
+"""Kinds of entries: the best config; the solvers, ranked."""
+
 Key = tuple[str, str, str]
 
 
@@ -21,7 +24,11 @@ class NewerEntryError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class BankEntry:
-    """The best known config of a problem on a class of devices, and why it is believed."""
+    """The best known config of a problem on a class of devices, and why it is believed.
+
+    An entry of kind ``find`` names the fastest solver, a library perhaps, and holds all that were
+    ranked in ``evidence["ranking"]``, fastest first and those that failed last.
+    """
 
     problem: str
     device: str
@@ -40,7 +47,7 @@ class BankEntry:
     evidence: Mapping[str, Any] = field(default_factory=dict)
     """Counts of samples, alpha, min_effect, protocol, study, ties."""
     created: str = ""
-    kind: str = "perf"
+    kind: str = PERF
     format: int = FORMAT
 
     def __post_init__(self) -> None:

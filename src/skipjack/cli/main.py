@@ -10,7 +10,7 @@ from typing import Annotated, NoReturn
 import typer
 
 import skipjack
-from skipjack.cli import bank, device, doctor, ledger, tune
+from skipjack.cli import bank, device, doctor, find, ledger, tune
 from skipjack.cli.options import examples
 from skipjack.errors import SkipjackError
 from skipjack.settings import LOG_LEVELS, load_settings
@@ -23,6 +23,7 @@ app = typer.Typer(
     help="Find the fastest way to run a kernel on the hardware at hand, and remember it.",
     epilog=examples(
         "skipjack tune matmul:192x192x192 --seconds 5",
+        "skipjack find matmul:192x192x192",
         "skipjack bank show matmul:192x192x192",
         "skipjack doctor",
     ),
@@ -33,6 +34,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("tune", epilog=tune.EXAMPLES)(tune.tune)
+app.command("find", epilog=find.EXAMPLES)(find.find)
 app.command("device", epilog=device.EXAMPLES)(device.device)
 app.command("doctor", epilog=doctor.EXAMPLES)(doctor.doctor)
 app.add_typer(bank.app, name="bank")

@@ -9,6 +9,14 @@ import typer
 DtypeOption = Annotated[
     str | None, typer.Option(help="Element type where a key does not say it: f32 or f64.")
 ]
+LayoutOption = Annotated[
+    str | None,
+    typer.Option(help="Layout where a key does not say it: NCHW or NHWC, NCDHW or NDHWC."),
+]
+DirectionOption = Annotated[
+    str | None,
+    typer.Option(help="Direction where a key does not say it: fwd, bwd, wrw, or all of them."),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON lines for machines.")]
 PluginOption = Annotated[
     list[str] | None,

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import sys
+from json import dumps
 from pathlib import Path
+
+import typer
 
 from skipjack.core.operation import Directed
 from skipjack.core.problem import Problem, split_key
@@ -19,7 +22,7 @@ from skipjack.interop import (
 )
 from skipjack.operations import get, parse
 
-__all__ = ["Defaults", "Entry", "NotApplicable", "make_defaults", "read_problems"]
+__all__ = ["Defaults", "Entry", "NotApplicable", "applicable", "make_defaults", "read_problems"]
 
 _STDIN = Path("-")
 _DIRECTIONS = ("fwd", "bwd", "wrw", ALL)
@@ -36,8 +39,8 @@ def make_defaults(dtype: str | None, layout: str | None, direction: str | None) 
 def read_problems(keys: list[str], file: Path | None, defaults: Defaults) -> list[Entry]:
     """All that was asked for, each once and in order, with what cannot be computed here among it.
 
-    An argument with a blank in it is a command of MIOpenDriver, which may stand for several problems.
-    Anything that is wrong stops everything.
+    An argument with a blank in it is a command of MIOpenDriver, which may stand for several
+    problems. Anything that is wrong stops everything.
     """
     entries = [entry for key in keys for entry in read_line(key, defaults)]
     if file is not None:
@@ -46,6 +49,18 @@ def read_problems(keys: list[str], file: Path | None, defaults: Defaults) -> lis
         raise UsageError("no problem given; write one as matmul:192x192x192, or a file after -f")
     _refuse_vain(entries, defaults)
     return list(dict.fromkeys(entries))
+
+
+def applicable(entries: list[Entry], json: bool) -> list[Problem]:
+    """The problems among the entries; about each of the others a line says why it is none."""
+    for entry in entries:
+        if isinstance(entry, Problem):
+            continue
+        if json:
+            typer.echo(dumps(entry.to_json()))
+        else:
+            typer.echo(f"skipjack: not applicable: {entry.text}: {entry.reason}", err=True)
+    return [entry for entry in entries if isinstance(entry, Problem)]
 
 
 def read_line(text: str, defaults: Defaults) -> tuple[Entry, ...]:
@@ -84,8 +99,6 @@ def _read_file(path: Path, defaults: Defaults) -> list[Entry]:
     entries: list[Entry] = []
     for number, line in enumerate(_lines(path), 1):
         text = without_comment(line)
-        if not is_driver_line(text):
-            text = text.split("#")[0]
         if not text:
             continue
         try:

@@ -8,11 +8,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from skipjack.cli.options import DtypeOption, JsonOption, PluginOption, examples
+from skipjack.cli.options import (
+    DirectionOption,
+    DtypeOption,
+    JsonOption,
+    LayoutOption,
+    PluginOption,
+    examples,
+)
 
 if TYPE_CHECKING:
     from skipjack.core.device import Device
     from skipjack.core.problem import Problem
+    from skipjack.interop import Entry
     from skipjack.tuning import TuneOptions, Tuner, TuneResult
 
 EXAMPLES = examples(
@@ -20,21 +28,26 @@ EXAMPLES = examples(
     "skipjack tune add:1024x1024 sum:4096x1024/axis=1 --seconds 5",
     "skipjack tune matmul:256x256x256 --budget 64 --searcher genetic --seed 7 --json",
     "skipjack tune -f problems.txt --retune",
+    "skipjack tune conv2d:n1c64h56w56k64y3x3p1q1 --layout NHWC --direction all",
+    "skipjack tune 'MIOpenDriver conv -n 1 -c 64 -H 56 -W 56 -k 64 -p 1 -q 1 -F 1'",
     "skipjack tune matmul:512x512x512 --device haswell/1 --build-only -o objects",
 )
 
 
 def tune(
     problems: Annotated[
-        list[str] | None, typer.Argument(help="Problem keys, as matmul:192x192x192.")
+        list[str] | None,
+        typer.Argument(help="Problem keys, as matmul:192x192x192, or quoted driver commands."),
     ] = None,
     file: Annotated[
         Path | None,
         typer.Option(
-            "--file", "-f", help="A list of problem keys, one a line; - reads them from stdin."
+            "--file", "-f", help="A list of keys and driver commands, one a line; - is stdin."
         ),
     ] = None,
     dtype: DtypeOption = None,
+    layout: LayoutOption = None,
+    direction: DirectionOption = None,
     budget: Annotated[
         int | None,
         typer.Option(help="Most configs to try for each problem (16 with --build-only)."),
@@ -76,13 +89,14 @@ def tune(
     plugin: PluginOption = None,
 ) -> None:
     """Find the fastest way to compute problems on this machine, and remember it in the bank."""
-    from skipjack.cli.problems import read_problems
+    from skipjack.cli.problems import applicable, make_defaults, read_problems
     from skipjack.search import check_name
     from skipjack.settings import load_settings
     from skipjack.tuning import Builder, BuildOptions, TuneOptions, Tuner, make_budget
     from skipjack.tuning.build_only import DEFAULT_CONFIGS
 
     settings = load_settings(plugins=tuple(plugin) if plugin else None)
+    defaults = make_defaults(dtype, layout, direction)
     if build_only:
         from skipjack.cli.build_only import build_problems
 
@@ -90,13 +104,14 @@ def tune(
         _refuse(unused | {"--trace": trace}, "with --build-only, which times nothing")
         named = choose_device(device, threads, build_only=True)
         builder = Builder(named, settings)
-        asked = read_problems(problems or [], file, dtype)
+        asked = applicable(read_problems(problems or [], file, defaults), json)
         chosen = BuildOptions(DEFAULT_CONFIGS if budget is None else budget, solver, seed)
-        build_problems(builder, asked, chosen, output, json)
+        if asked:
+            build_problems(builder, asked, chosen, output, json)
         return
     _refuse({"--output": output}, "without --build-only, which alone writes object files")
-    tuner = Tuner(settings, choose_device(device, threads), say=_say)
-    asked = read_problems(problems or [], file, dtype)
+    tuner = Tuner(settings, choose_device(device, threads), say=say)
+    entries = read_problems(problems or [], file, defaults)
     options = TuneOptions(
         budget=make_budget(budget, seconds),
         searcher=check_name(searcher),
@@ -104,7 +119,10 @@ def tune(
         solver=solver,
         retune=retune,
     )
-    _check(tuner, asked, solver, trace)
+    _check(tuner, entries, solver, trace)
+    asked = applicable(entries, json)
+    if not asked:
+        return
     results: list[TuneResult] = []
     try:
         with tuner:
@@ -123,16 +141,24 @@ def tune(
         raise typer.Exit(1)
 
 
-def _check(tuner: Tuner, problems: list[Problem], solver: str | None, trace: Path | None) -> None:
+def _check(tuner: Tuner, entries: list[Entry], solver: str | None, trace: Path | None) -> None:
     """Refuse what cannot work before anything is started."""
-    from skipjack.errors import UsageError
+    from skipjack.core.problem import Problem
     from skipjack.solvers import solver_for
     from skipjack.tuning.study_run import check_memory
 
     device = tuner.workshop.device
-    for problem in problems:
-        check_memory(problem, device.memory_bytes)
-        solver_for(problem, device, solver)
+    for problem in entries:
+        if isinstance(problem, Problem):
+            check_memory(problem, device.memory_bytes)
+            solver_for(problem, device, solver)
+    check_trace(trace)
+
+
+def check_trace(trace: Path | None) -> None:
+    """Refuse a trace that could not be written in the end."""
+    from skipjack.errors import UsageError
+
     if trace and not trace.absolute().parent.is_dir():
         raise UsageError(f"cannot write {trace}: there is no directory {trace.absolute().parent}")
 
@@ -198,5 +224,6 @@ def _tune_all(
                 break
 
 
-def _say(sentence: str) -> None:
+def say(sentence: str) -> None:
+    """Tell a person what there is to wait for."""
     typer.echo(f"skipjack: {sentence}", err=True)

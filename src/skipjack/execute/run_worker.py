@@ -26,6 +26,7 @@ from skipjack.execute.verification import Checker
 from skipjack.native import cpu, llvm
 from skipjack.native.ir import VectorType
 from skipjack.native.memory import aligned
+from skipjack.native.slots import workspace_bytes
 from skipjack.native.timer import SENTINEL_ROUNDS, NativeTimer, arithmetic_kernel
 from skipjack.operations import parse
 from skipjack.solvers import find_solver
@@ -61,6 +62,8 @@ _SLOW_NS = 2e6
 """A kernel whose single call takes longer is sampled once a block."""
 _LONG_NS = 1e8
 """One that takes longer was timed well enough when it was checked."""
+_SETTLE_S = 0.001
+"""Until the threads of a library have stopped waiting for its next call; see `WorkerProcess`."""
 
 
 class _Worker:
@@ -78,6 +81,7 @@ class _Worker:
         self._kernels: dict[int, tuple[Kernel, PlacedKernel]] = {}
         self._addresses: dict[int, int] = {}
         self._native_slots: dict[int, list[Slot]] = {}
+        self._libraries: set[int] = set()
         self._calls: dict[int, int] = {}
         self._checked_ns: dict[int, float] = {}
         self._round = 0
@@ -98,6 +102,7 @@ class _Worker:
         for address in self._addresses.values():
             self._loader.unload(address)
         self._addresses.clear()
+        self._libraries.clear()
         self._calls.clear()
         self._checked_ns.clear()
         self._checker, self._elsewhere = Checker(problem, alignment), None
@@ -120,6 +125,7 @@ class _Worker:
         body = message.body
         solver, checker = find_solver(body["solver"]), self._ready()
         self._page.announce(body["kernel"])
+        self._libraries.add(body["kernel"])
         if isinstance(solver, NativeVendorSolver):
             text, slots = solver.thunk(checker.problem)
             address = self._loader.load(llvm.compile_object(text, self._target), "kernel")
@@ -222,7 +228,8 @@ class _Worker:
         self._page.announce(kernel)
         timed = self._kernels[kernel][1]
         if self._checked_ns.get(kernel, 0.0) > _LONG_NS:
-            timed.at(self._round + 1).call()  # its first workspace pages, where it runs next
+            if workspace_bytes(self._native_slots.get(kernel, [])):
+                timed.at(self._round + 1).call()  # the first touch of its pages, where it runs next
             self._calls[kernel], self._slow[kernel] = 1, True
             self._page.announce(NOTHING)
             return
@@ -247,6 +254,8 @@ class _Worker:
         times = timed.sample(calls, samples)
         disturbed = self._watch.read().disturbed_since(before)
         self._page.announce(NOTHING)
+        if kernel in self._libraries and len(self._cores) > 1:
+            time.sleep(_SETTLE_S)
         return {
             "kernel": kernel,
             "round": round_,

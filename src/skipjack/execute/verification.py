@@ -43,10 +43,13 @@ def draw_inputs(problem: Problem, seed: int) -> dict[str, npt.NDArray[Any]]:
     operation = get(problem.operation)
     low, high = operation.domain
     rng = np.random.default_rng(seed)
-    return {
-        tensor.name: rng.uniform(low, high, tensor.shape).astype(DTYPES[problem.dtype])
-        for tensor in operation.inputs(problem)
-    }
+    inputs = {}
+    for tensor in operation.inputs(problem):
+        drawn = rng.random(tensor.shape, DTYPES[problem.dtype])  # type: ignore[call-overload]
+        drawn *= high - low
+        drawn += low
+        inputs[tensor.name] = drawn
+    return inputs
 
 
 class Checker:

@@ -33,4 +33,4 @@ NOTHING_ASKED = Defaults()
 def refuse_other(kind: str, said: str, asked: str | None, where: str) -> None:
     """Raise `ProblemError` if a text says something else than what was asked for."""
     if asked is not None and asked != said:
-        raise ProblemError(f"{where!r} says {said} but the {kind} asked for is {asked}")
+        raise ProblemError(f"command {where!r} says {said} but the {kind} asked for is {asked}")

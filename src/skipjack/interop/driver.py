@@ -1,8 +1,9 @@
 """Commands of MIOpenDriver as problems.
 
-A command stands for one problem or several: ``-F 0``, which is also the default, runs a convolution
-in all three directions. What the driver can run and kernels here cannot is `NotApplicable`; what the
-driver would refuse is a `ProblemError`. Defaults are the driver's own, not those of our keys.
+A command stands for one problem or several: ``-F 0``, which is also the default, runs a
+convolution in all three directions. What the driver can run and kernels here cannot is
+`NotApplicable`; what the driver would refuse is a `ProblemError`. Defaults are the driver's own,
+not those of our keys.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ BASES = (*CONV_DTYPES, *BATCHNORM_DTYPES, *POOL_DTYPES)
 def parse_driver(text: str, defaults: Defaults = NOTHING_ASKED) -> tuple[Entry, ...]:
     """All that a line stands for, in the order in which the driver would run it.
 
-    Free text before the word that ends with ``MIOpenDriver``, quotes and a comment do not matter. Of
-    a flag that is given twice the last one counts, as it does for the driver. `defaults` fill in what
-    the line leaves open; one that says something else raises `ProblemError`.
+    Free text before the word that ends with ``MIOpenDriver``, quotes and a comment do not matter.
+    Of a flag that is given twice the last one counts, as it does for the driver. `defaults` fill in
+    what the line leaves open; one that says something else raises `ProblemError`.
     """
     command = find_command(text)
     base, where = command.base, shown(command.text)
@@ -49,4 +50,4 @@ def parse_driver(text: str, defaults: Defaults = NOTHING_ASKED) -> tuple[Entry, 
         return (NotApplicable(command.text, f"no kernel here computes {base} of MIOpenDriver"),)
     close = get_close_matches(shown(base), (*BASES, *OTHER_BASES), 1)
     hint = f"did you mean {close[0]}?" if close else "it runs conv, bnorm, pool and others"
-    raise ProblemError(f"{where!r}: MIOpenDriver has no base {shown(base)!r}; {hint}")
+    raise ProblemError(f"command {where!r}: MIOpenDriver has no base {shown(base)!r}; {hint}")

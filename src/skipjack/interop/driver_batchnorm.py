@@ -9,7 +9,7 @@ from skipjack.errors import ProblemError
 from skipjack.interop.defaults import Defaults, refuse_other
 from skipjack.interop.driver_dtypes import BATCHNORM_DTYPES, dtype_obstacle
 from skipjack.interop.driver_values import Values
-from skipjack.interop.not_applicable import Entry, NotApplicable
+from skipjack.interop.not_applicable import Entry, NotApplicable, first_reason
 from skipjack.operations import parse
 
 FLAG_OF_LETTER = {"n": "batchsize", "c": "in_channels", "h": "in_h", "w": "in_w"}
@@ -25,14 +25,13 @@ def read_batchnorm(base: str, values: Values, defaults: Defaults) -> tuple[Entry
     layout = _layout(values, depth, defaults.layout)
     sizes = "".join(f"{at}{values.number(flag)}" for at, flag in FLAG_OF_LETTER.items())
     problem = parse(f"batchnorm:{sizes}/mode={_mode(values)}")
-    obstacles = (
+    reason = first_reason(
         dtype_obstacle(dtype),
         "its image has a depth; kernels are for NCHW" if depth else None,
         None if layout in ("NCHW", "NCDHW") else f"its layout is {layout}; kernels are for NCHW",
         None if spatial else "it normalises each activation; kernels normalise each channel (-m 1)",
-        *(f"--{name} {value} is not computed here" for name, value in values.unusual()),
+        *values.obstacles(),
     )
-    reason = next((each for each in obstacles if each), None)
     if reason is None:
         return (problem,)
     more = (() if spatial else (("spatial", "0"),)) + values.unusual()
@@ -58,8 +57,12 @@ def _layout(values: Values, depth: int, asked: str | None) -> str:
     layout = values.word("layout").upper() or asked or ("NCDHW" if depth else "NCHW")
     if layout not in _LAYOUTS:
         known = ", ".join(_LAYOUTS)
-        raise ProblemError(f"{values.where!r}: layout is one of {known}, {shown(layout)!r} is none")
+        raise ProblemError(
+            f"command {values.where!r}: layout is one of {known}, {shown(layout)!r} is none"
+        )
     refuse_other("layout", layout, asked, values.where)
     if ("D" in layout) != (depth > 0):
-        raise ProblemError(f"{values.where!r}: layout {layout} does not go with in_d {depth}")
+        raise ProblemError(
+            f"command {values.where!r}: layout {layout} does not go with in_d {depth}"
+        )
     return layout

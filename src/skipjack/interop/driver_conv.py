@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from skipjack.core.problem import Problem, shown
+from skipjack.core.problem import shown
 from skipjack.errors import ProblemError
 from skipjack.interop.defaults import Defaults, refuse_other
 from skipjack.interop.driver_dtypes import CONV_DTYPES, dtype_obstacle
 from skipjack.interop.driver_padding import PAD_MODES, UNEVEN, Pads, Span, resolve_pads
 from skipjack.interop.driver_values import Values
-from skipjack.interop.not_applicable import Entry, NotApplicable
+from skipjack.interop.not_applicable import Entry, NotApplicable, first_reason
 from skipjack.operations import parse
 from skipjack.operations.convolution import Convolution
 
@@ -48,35 +48,63 @@ _AXES = {2: ("hyup", "wxvq"), 3: ("dzto", "hyup", "wxvq")}
 """Letters of size, filter, stride and pad along each axis."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """A command's convolution, without its directions."""
+
+    operation: Convolution
+    key: str
+    """With the sizes alone."""
+    dtype: str
+    layout: str
+    """Three of them joined by dashes where input, filter and output differ."""
+    even: bool
+    """Whether both sides are padded alike."""
+    values: Values
+
+    @property
+    def obstacle(self) -> str | None:
+        """Why no kernel here computes it, if so."""
+        usual = self.layout in self.operation.layouts
+        return first_reason(
+            dtype_obstacle(self.dtype),
+            None if usual else f"all arrays must be {' or '.join(self.operation.layouts)} alike",
+            *self.values.obstacles(),
+            None if self.even else UNEVEN,
+        )
+
+    def entry(self, direction: str) -> Entry:
+        """The problem, whose geometry is checked in any case."""
+        if self.obstacle is None:
+            return parse(self.key, layout=self.layout, direction=direction)
+        uneven = () if self.even else (("pad_mode", "same"),)
+        like_a_key = replace(
+            parse(self.key, direction=direction),
+            dtype=self.dtype,
+            layout=self.layout,
+            attributes=(*uneven, *self.values.unusual()),
+        )
+        return NotApplicable(like_a_key.key, self.obstacle)
+
+
 def read_conv(base: str, values: Values, defaults: Defaults) -> tuple[Entry, ...]:
     """The problems of a command, forward first; `ProblemError` if it is no convolution at all."""
     dtype = CONV_DTYPES[base]
     refuse_other("dtype", dtype, defaults.dtype, values.where)
     transposed = values.choice("mode", ("conv", "trans")) == "trans"
     operation = Convolution(int(values.choice("spatial_dim", ("2", "3"))), transposed)
-    layouts = _layouts(values, operation, defaults.layout)
     sizes = _sizes(values, operation)
     pads = _pads(values, operation, sizes)
     sizes |= {axis[3]: pad for axis, pad in zip(_axes(operation), pads.pads, strict=True)}
-    key = f"{operation.name}:" + "".join(f"{letter}{size}" for letter, size in sizes.items())
-    alike = len(set(layouts)) == 1 and layouts[0] != "CHWN"
-    known = layouts[0] if alike else operation.layouts[0]
-    obstacles = (
-        dtype_obstacle(dtype),
-        None if alike else "kernels want one layout for all arrays, with the images first",
-        *(f"--{name} {value} is not computed here" for name, value in values.unusual()),
-        None if pads.even else UNEVEN,
+    said = _Said(
+        operation,
+        f"{operation.name}:" + "".join(f"{letter}{size}" for letter, size in sizes.items()),
+        dtype,
+        _layout(values, operation, defaults.layout),
+        pads.even,
+        values,
     )
-    reason = next((each for each in obstacles if each), None)
-    entries: list[Entry] = []
-    for direction in _directions(values, defaults.one_direction):
-        problem = parse(key, layout=known, direction=direction)
-        entries.append(
-            problem
-            if reason is None
-            else NotApplicable(_text(problem, dtype, layouts, values, pads), reason)
-        )
-    return tuple(entries)
+    return tuple(said.entry(each) for each in _directions(values, defaults.one_direction))
 
 
 def _sizes(values: Values, operation: Convolution) -> dict[str, int]:
@@ -98,26 +126,26 @@ def _pads(values: Values, operation: Convolution, sizes: dict[str, int]) -> Pads
     return resolve_pads(mode, spans)
 
 
-def _layouts(values: Values, operation: Convolution, asked: str | None) -> tuple[str, ...]:
+def _layout(values: Values, operation: Convolution, asked: str | None) -> str:
     """Of input, filter and output; a flag that is missing means the usual layout."""
-    usual = asked or operation.layouts[0]
     found = []
     for name in LAYOUT_FLAGS:
-        layout = values.word(name).upper() if values.says(name) else usual
-        if values.says(name):
-            _check_layout(name, layout, operation, values.where)
-            refuse_other("layout", layout, asked, values.where)
+        layout = values.word(name).upper() or asked or operation.layouts[0]
+        _check_layout(name, layout, operation, values.where)
+        refuse_other("layout", layout, asked, values.where)
         found.append(layout)
-    return tuple(found)
+    return found[0] if len(set(found)) == 1 else "-".join(found)
 
 
 def _check_layout(name: str, layout: str, operation: Convolution, where: str) -> None:
     if layout not in _LAYOUTS:
         known = ", ".join(_LAYOUTS)
-        raise ProblemError(f"{where!r}: {name} is one of {known}, {shown(layout)!r} is none")
+        raise ProblemError(
+            f"command {where!r}: {name} is one of {known}, {shown(layout)!r} is none"
+        )
     if len(layout) != operation.spatial + 2:
         raise ProblemError(
-            f"{where!r}: {name} {layout} has {len(layout) - 2} spatial axes, "
+            f"command {where!r}: {name} {layout} has {len(layout) - 2} spatial axes, "
             f"but spatial_dim is {operation.spatial}"
         )
 
@@ -131,13 +159,3 @@ def _directions(values: Values, asked: str | None) -> tuple[str, ...]:
     if mask != 7:
         refuse_other("direction", " and ".join(said), asked, values.where)
     return (asked,)
-
-
-def _text(
-    problem: Problem, dtype: str, layouts: tuple[str, ...], values: Values, pads: Pads
-) -> str:
-    """Like a key, with what no key can say."""
-    layout = layouts[0] if len(set(layouts)) == 1 else "-".join(layouts)
-    uneven = () if pads.even else (("pad_mode", "same"),)
-    attributes = (*uneven, *values.unusual())
-    return replace(problem, dtype=dtype, layout=layout, attributes=attributes).key

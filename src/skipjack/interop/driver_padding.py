@@ -24,11 +24,6 @@ class Span:
         over = self.size % self.stride
         return max(self.filter - (over or self.stride), 0)
 
-    @property
-    def fits(self) -> bool:
-        """Whether the filter is no larger than the padded image."""
-        return self.filter <= self.size + 2 * self.pad
-
 
 @dataclass(frozen=True, slots=True)
 class Pads:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
 
 from skipjack.core.problem import parse_shape, shown
 from skipjack.errors import ProblemError
@@ -16,14 +18,15 @@ from skipjack.interop.not_applicable import Entry, NotApplicable
 _MODES = ("max", "avg", "avg_in")
 _LAYOUTS = {2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}
 _AXES = ("d", "h", "w")
-_LETTERS = {"d": "dzto", "h": "hyup", "w": "wxvq"}
-"""Letters of size, window, stride and pad, as a convolution has them."""
+_LETTERS = (("size", "dhw", 0), ("filter", "zyx", 0), ("pad", "opq", 0), ("stride", "tuv", 1))
+"""Letters along each axis, and the value that a key leaves out."""
 
 
 def pool_flags(words: Sequence[str]) -> tuple[Flag, ...]:
     """Newer drivers take the input as one text, ``-W 100x3x32x32,NCHW``."""
-    follows = zip(words, words[1:], strict=False)
-    tensor = any(word == "--input" or (word == "-W" and "x" in value) for word, value in follows)
+    tensor = "--input" in words or any(
+        word == "-W" and "x" in value for word, value in pairwise(words)
+    )
     return POOL_BY_TENSOR if tensor else POOL
 
 
@@ -32,53 +35,47 @@ def read_pool(base: str, values: Values, defaults: Defaults) -> tuple[Entry, ...
     dtype = POOL_DTYPES[base]
     refuse_other("dtype", dtype, defaults.dtype, values.where)
     lengths, layout = _input(values, defaults.layout)
-    axes = _AXES[-(len(lengths) - 2) :]
-    spans = [
-        Span(
+    spans = _spans(values, lengths[2:])
+    attributes = (("mode", values.choice("mode", _MODES)), *values.unusual())
+    text = (
+        f"pool{len(spans)}d:n{lengths[0]}c{lengths[1]}{_shape(spans)}"
+        f"{''.join(f'/{name}={value}' for name, value in attributes)}:{dtype}:{layout}"
+    )
+    return tuple(
+        NotApplicable(f"{text}:{direction}", "no kernel here computes pooling")
+        for direction in _directions(values, defaults.one_direction)
+    )
+
+
+def _spans(values: Values, sizes: Sequence[int]) -> dict[str, Span]:
+    """The window along each axis, with the pads that the pad mode means."""
+    spans = {
+        axis: Span(
             size,
             values.number(f"win_{axis}"),
             values.number(f"pool_stride_{axis}"),
             values.number(f"pad_{axis}"),
         )
-        for axis, size in zip(axes, lengths[2:], strict=True)
-    ]
-    pads = resolve_pads(values.choice("pad_mode", PAD_MODES), spans).pads
-    spans = [
-        Span(span.size, span.filter, span.stride, pad)
-        for span, pad in zip(spans, pads, strict=True)
-    ]
-    for axis, span in zip(axes, spans, strict=True):
-        if not span.fits:
+        for axis, size in zip(_AXES[-len(sizes) :], sizes, strict=True)
+    }
+    pads = resolve_pads(values.choice("pad_mode", PAD_MODES), list(spans.values())).pads
+    for (axis, span), pad in zip(spans.items(), pads, strict=True):
+        if span.filter > span.size + 2 * pad:
             raise ProblemError(
-                f"{values.where!r}: the window covers {span.filter} pixels along {axis}, "
-                f"more than the padded image's {span.size + 2 * span.pad}"
+                f"command {values.where!r}: the window covers {span.filter} pixels along {axis}, "
+                f"more than the padded image's {span.size + 2 * pad}"
             )
-    more = "".join(f"/{name}={value}" for name, value in values.unusual())
-    text = (
-        f"pool{len(axes)}d:n{lengths[0]}c{lengths[1]}{_shape(axes, spans)}"
-        f"/mode={values.choice('mode', _MODES)}{more}:{dtype}:{layout}"
-    )
-    reason = "no kernel here computes pooling"
-    return tuple(
-        NotApplicable(f"{text}:{direction}", reason)
-        for direction in _directions(values, defaults.one_direction)
-    )
+        spans[axis] = replace(span, pad=pad)
+    return spans
 
 
-def _shape(axes: Sequence[str], spans: Sequence[Span]) -> str:
-    """Sizes first, then windows, strides and pads that are not at their defaults."""
-    columns = [
-        [(_LETTERS[axis][at], value) for axis, value in zip(axes, column, strict=True)]
-        for at, column in enumerate(
-            zip(*((span.size, span.filter, span.stride, span.pad) for span in spans), strict=True)
-        )
-    ]
-    plain = (None, None, 1, 0)
+def _shape(spans: Mapping[str, Span]) -> str:
+    """In the letters and the order of a convolution's key, which leaves defaults out."""
     return "".join(
-        f"{letter}{value}"
-        for default, column in zip(plain, columns, strict=True)
-        for letter, value in column
-        if value != default
+        f"{letters[_AXES.index(axis)]}{getattr(span, what)}"
+        for what, letters, default in _LETTERS
+        for axis, span in spans.items()
+        if getattr(span, what) != default
     )
 
 
@@ -89,7 +86,7 @@ def _input(values: Values, asked: str | None) -> tuple[tuple[int, ...], str]:
         lengths = parse_shape(text, values.where)
         if len(lengths) not in (4, 5):
             raise ProblemError(
-                f"{values.where!r}: the input {shown(text)} has {len(lengths)} sizes, "
+                f"command {values.where!r}: the input {shown(text)} has {len(lengths)} sizes, "
                 "but pooling wants 4 or 5"
             )
     else:
@@ -101,7 +98,8 @@ def _input(values: Values, asked: str | None) -> tuple[tuple[int, ...], str]:
     chosen = layout.upper() or asked or known[0]
     if chosen not in known:
         raise ProblemError(
-            f"{values.where!r}: the layout is {' or '.join(known)}, {shown(chosen)!r} is neither"
+            f"command {values.where!r}: "
+            f"the layout is {' or '.join(known)}, {shown(chosen)!r} is neither"
         )
     refuse_other("layout", chosen, asked, values.where)
     return lengths, chosen
@@ -113,5 +111,5 @@ def _directions(values: Values, asked: str | None) -> tuple[str, ...]:
         refuse_other("direction", "fwd", asked, values.where)
         return ("fwd",)
     if asked == "wrw":
-        raise ProblemError(f"{values.where!r}: pooling has no weights, so no direction wrw")
+        raise ProblemError(f"command {values.where!r}: pooling has no weights, so no direction wrw")
     return (asked,) if asked else ("fwd", "bwd")

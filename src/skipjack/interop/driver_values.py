@@ -11,7 +11,8 @@ from skipjack.core.problem import shown
 from skipjack.errors import ProblemError
 from skipjack.interop.driver_flags import Flag
 
-_WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
+_WHOLE = re.compile(r"[+-]?\d{1,18}", re.ASCII)
+"""With more digits it would be larger than any memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +66,13 @@ class Values:
             if self.flags[name].use == "plain" and given.value != self.flags[name].default
         )
 
+    def obstacles(self) -> tuple[str, ...]:
+        """Why a kernel here cannot compute what those flags say."""
+        return tuple(f"--{name} {value} is not computed here" for name, value in self.unusual())
+
     def _at(self, name: str) -> str:
         flag = self.given[name].spelt if name in self.given else f"--{name}"
-        return f"{self.where!r}: flag {flag}"
+        return f"command {self.where!r}: flag {flag}"
 
 
 def read_values(words: Sequence[str], table: Sequence[Flag], where: str) -> Values:
@@ -78,8 +83,10 @@ def read_values(words: Sequence[str], table: Sequence[Flag], where: str) -> Valu
     at = 0
     while at < len(words):
         flag = _find(words[at], spellings, where)
-        if at + 1 == len(words) or (words[at + 1] in spellings and not _is_number(words[at + 1])):
-            raise ProblemError(f"{where!r}: flag {words[at]} has no value; write one after it")
+        if at + 1 == len(words) or words[at + 1] in spellings:
+            raise ProblemError(
+                f"command {where!r}: flag {words[at]} has no value; write one after it"
+            )
         given[flag.name] = _Given(words[at], _checked(flag, words[at], words[at + 1], where))
         at += 2
     return Values({flag.name: flag for flag in table}, given, where)
@@ -97,24 +104,22 @@ def _find(word: str, spellings: Mapping[str, Flag], where: str) -> Flag:
     name, equals, value = word.partition("=")
     if equals and name in spellings:
         raise ProblemError(
-            f"{where!r}: {shown(word)} is one word; the driver wants two: {name} {shown(value)}"
+            f"command {where!r}: {shown(word)} is one word; "
+            f"the driver wants two: {name} {shown(value)}"
         )
     if not word.startswith("-"):
         raise ProblemError(
-            f"{where!r}: {shown(word)!r} stands where a flag should; every flag has one value"
+            f"command {where!r}: {shown(word)!r} stands where a flag should; "
+            "every flag has one value"
         )
     close = get_close_matches(shown(word), spellings, 1)
     hint = f"; did you mean {close[0]}?" if close and len(word) > 2 else ""
-    raise ProblemError(f"{where!r}: unknown flag {shown(word)}{hint}")
-
-
-def _is_number(word: str) -> bool:
-    return bool(_WHOLE.fullmatch(word))
+    raise ProblemError(f"command {where!r}: unknown flag {shown(word)}{hint}")
 
 
 def _checked(flag: Flag, spelt: str, value: str, where: str) -> str:
-    if flag.use == "number" and not _is_number(value):
+    if flag.use == "number" and not _WHOLE.fullmatch(value):
         raise ProblemError(
-            f"{where!r}: flag {spelt} wants a whole number, {shown(value)!r} is none"
+            f"command {where!r}: flag {spelt} wants a whole number, {shown(value)!r} is none"
         )
     return value

@@ -16,7 +16,7 @@ from skipjack.core.problem import shown
 from skipjack.errors import ProblemError
 
 _DRIVER = re.compile(r"\S*MIOpenDriver(?=[\s\"'`]|$)")
-_COMMENT = re.compile(r"(^|\s)#.*")
+_COMMENT = re.compile(r"(?<![-\\])#.*")
 _QUOTES = "\"'`"
 _FLAGS_ALONE = "conv"
 
@@ -41,7 +41,7 @@ def is_driver_line(text: str) -> bool:
 
 
 def without_comment(line: str) -> str:
-    """What stands before a ``#`` at the start of a word; the driver's flag ``-#`` is no comment."""
+    """What stands before a ``#``; the driver's flag ``-#`` begins no comment."""
     return _COMMENT.sub("", line, count=1).strip()
 
 
@@ -57,7 +57,7 @@ def find_command(line: str) -> Command:
     words = _words(text)
     if words and words[0].startswith("-"):
         return Command(_FLAGS_ALONE, tuple(words))
-    if len(words) > 1 and words[1].startswith("-"):
+    if len(words) > 1 and words[0].isidentifier() and words[1].startswith("-"):
         return Command(words[0], tuple(words[1:]))
     raise ProblemError(
         f"{shown(text)!r} is neither a problem's key, which has no blanks, "

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from skipjack.core.problem import Problem
 
+FORMAT = 1
+
 
 @dataclass(frozen=True, slots=True)
 class NotApplicable:
@@ -14,8 +16,19 @@ class NotApplicable:
     text: str
     reason: str
 
-    def __str__(self) -> str:
-        return f"{self.text}: {self.reason}"
+    def to_json(self) -> dict[str, object]:
+        """What a command prints for machines."""
+        return {
+            "format": FORMAT,
+            "problem": self.text,
+            "status": "not_applicable",
+            "reason": self.reason,
+        }
+
+
+def first_reason(*reasons: str | None) -> str | None:
+    """The one to give of several, None if there is none."""
+    return next((reason for reason in reasons if reason), None)
 
 
 Entry = Problem | NotApplicable

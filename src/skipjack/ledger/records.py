@@ -112,7 +112,7 @@ class VerdictRecord:
     solver: str
     config: Config
     status: str
-    """``banked`` is what the bank is projected from; others are kept for the reader."""
+    """``banked`` and ``found`` are what the bank is projected from; others are for the reader."""
     record: Mapping[str, Any] = field(default_factory=dict)
     created: str = ""
 

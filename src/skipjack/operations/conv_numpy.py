@@ -48,8 +48,8 @@ def _closed(geometry: Geometry, array: Array) -> Array:
 
 
 def _padded(geometry: Geometry, image: Array) -> Array:
-    before = [(axis.pad, max(0, axis.pad_after)) for axis in geometry.axes]
-    return np.pad(image, [(0, 0), *before, (0, 0), (0, 0)])
+    pads = [(axis.pad, max(0, axis.pad_after)) for axis in geometry.axes]
+    return np.pad(image, [(0, 0), *pads, (0, 0), (0, 0)]) if any(map(any, pads)) else image
 
 
 def _taps(geometry: Geometry) -> Iterator[tuple[tuple[Any, ...], tuple[slice, ...]]]:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -243,16 +244,14 @@ class Convolution:
     ) -> Sequence[Sample]:
         """One image of several, or some channels."""
         geometry = self.geometry(problem)
-        parts = [_one_image(geometry, arrays, rng)]
-        if geometry.n == 1 or geometry.wanted == "filter":
-            parts = [_one_channel(geometry, arrays, at) for at in _some(geometry, rng)]
-        return [
-            Sample(place, _computed(part, some), _computed(part, _magnitudes(some)))
-            for place, part, some in parts
-        ]
+        if geometry.n > 1 and geometry.wanted != "filter":
+            place, part, some = _one_image(geometry, arrays, rng)
+        else:
+            place, part, some = _some_channels(geometry, arrays, rng)
+        return [Sample(place, _computed(part, some), _computed(part, _magnitudes(some)))]
 
 
-Part = tuple[tuple[int | slice, ...], Geometry, dict[str, Array]]
+Part = tuple[tuple[Any, ...], Geometry, dict[str, Array]]
 """Where in the output it lies, and the convolution that computes it alone."""
 
 
@@ -307,44 +306,42 @@ def _one_image(geometry: Geometry, arrays: Arrays, rng: np.random.Generator) -> 
     return (slice(at, at + 1),), replace(geometry, n=1), some
 
 
-def _some(geometry: Geometry, rng: np.random.Generator) -> list[int]:
-    """Channels to sample: of the result, or of the image where that is wanted."""
-    count = geometry.c if geometry.wanted == "image" else geometry.k
+def _some_channels(geometry: Geometry, arrays: Arrays, rng: np.random.Generator) -> Part:
+    """Some of the output's channels; they belong to one group."""
+    group = int(rng.integers(geometry.groups))
+    chosen = {
+        "c": _chosen(geometry.group_c, rng, geometry.wanted in ("image", "filter")),
+        "k": _chosen(geometry.group_k, rng, geometry.wanted in ("result", "filter")),
+    }
+    c, k = (group * geometry.group_c + chosen["c"], group * geometry.group_k + chosen["k"])
+    axis = 1 + geometry.spatial if geometry.channels_last else 1
+    # In the filter, channels of the image are counted within their group.
+    parts: dict[Role, list[tuple[int, Any]]] = {
+        "image": [(axis, c)],
+        "result": [(axis, k)],
+        "filter": [(0, k), (axis, chosen["c"])],
+    }
+
+    def place(role: Role) -> tuple[Any, ...]:
+        shape = geometry.shape(role)
+        axes = [np.arange(size) for size in shape]
+        for at, some in parts[role]:
+            axes[at] = some
+        return np.ix_(*axes)
+
+    some = {
+        name: arrays[name][place(role)] for role, name in geometry.names if role != geometry.wanted
+    }
+    part = replace(geometry, c=len(c), k=len(k), groups=1)
+    return place(geometry.wanted), part, some
+
+
+def _chosen(count: int, rng: np.random.Generator, sampled: bool) -> npt.NDArray[np.int64]:
+    """The first channel, the last and some between; or all of them."""
+    if not sampled:
+        return np.arange(count)
     between = rng.integers(0, count, _SAMPLED_CHANNELS)
-    return sorted({0, count - 1, *map(int, between)})
-
-
-def _one_channel(geometry: Geometry, arrays: Arrays, at: int) -> Part:
-    """All of one channel of the output: a convolution of one group with one channel."""
-    wanted, axis = geometry.wanted, _channel_axis(geometry)
-    some = {name: array for name, array in arrays.items() if name != OUT}
-
-    def cut(role: Role, start: int, stop: int, along: int) -> None:
-        place: list[slice] = [slice(None)] * (geometry.spatial + 2)
-        place[along] = slice(start, stop)
-        some[geometry.name(role)] = some[geometry.name(role)][tuple(place)]
-
-    channels = slice(at, at + 1)
-    if wanted == "image":
-        group, inside = divmod(at, geometry.group_c)
-        first = group * geometry.group_k
-        cut("filter", first, first + geometry.group_k, 0)
-        cut("filter", inside, inside + 1, axis)
-        cut("result", first, first + geometry.group_k, axis)
-        part = replace(geometry, c=1, k=geometry.group_k, groups=1)
-    else:
-        first = at // geometry.group_k * geometry.group_c
-        cut("image", first, first + geometry.group_c, axis)
-        if wanted == "result":
-            cut("filter", at, at + 1, 0)
-        else:
-            cut("result", at, at + 1, axis)
-        part = replace(geometry, c=geometry.group_c, k=1, groups=1)
-    if wanted == "filter":
-        return (channels,), part, some
-    place = [slice(None)] * (geometry.spatial + 2)
-    place[axis] = channels
-    return tuple(place), part, some
+    return np.unique(np.r_[0, count - 1, between])
 
 
 CONVOLUTIONS = tuple(

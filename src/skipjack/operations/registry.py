@@ -113,11 +113,12 @@ def _suffixes(
             raise ProblemError(f"problem {where!r} gives a {kind} twice: {shown(text)!r}")
         found[kind] = text
     for kind, wish in asked.items():
-        if found.get(kind, wish) != (wish or found.get(kind)):
+        if wish and kind in found and found[kind] != wish:
             raise ProblemError(
                 f"problem {where!r} says {shown(found[kind])} but the {kind} asked for is {wish}"
             )
-        found[kind] = found.get(kind) or wish or ("f32" if kind == "dtype" else known[kind][0])
+        default = "f32" if kind == "dtype" else known[kind][0]
+        found.setdefault(kind, wish or default)
         if kind != "dtype" and found[kind] not in known[kind]:
             raise UsageError(
                 f"unknown {kind} {shown(found[kind])!r} for {operation.name}: "

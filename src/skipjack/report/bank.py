@@ -8,9 +8,11 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from skipjack.bank import BankEntry
+from skipjack.bank import FIND, BankEntry
 from skipjack.report import screen
+from skipjack.report.library import library_cell, library_column
 from skipjack.report.numbers import gain_text, time_text
+from skipjack.report.ranking import ranking_table
 
 
 def config_text(entry: BankEntry) -> str:
@@ -25,19 +27,21 @@ def print_entries(entries: Sequence[BankEntry]) -> None:
         console.print("The bank is empty; skipjack tune fills it.")
         return
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in ("problem", "device", "solver"):
+    for name in ("problem", "device", "kind", "solver"):
         table.add_column(name, no_wrap=True)
-    for name in ("time", "default", "NumPy"):
+    library = library_column(entry.vendor for entry in entries)
+    for name in ("time", "default", library):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("config")
     for entry in entries:
         table.add_row(
             entry.problem,
             entry.device_name,
+            entry.kind,
             entry.solver,
             time_text(entry.time_ns),
             time_text(entry.default_ns),
-            time_text(entry.vendor_ns),
+            library_cell(time_text(entry.vendor_ns), entry.vendor, library),
             Text(config_text(entry)),
         )
     console.print(table)
@@ -45,6 +49,9 @@ def print_entries(entries: Sequence[BankEntry]) -> None:
 
 def print_entry(entry: BankEntry) -> None:
     """Everything about one entry."""
+    if entry.kind == FIND:
+        _print_ranking(entry)
+        return
     console = screen.out()
     lines = [
         ("problem", entry.problem),
@@ -71,4 +78,13 @@ def print_entry(entry: BankEntry) -> None:
     width = max(len(name) for name, _ in lines)
     for name, value in lines:
         console.print(Text(f"{name:>{width}}  {value}"))
+    console.print()
+
+
+def _print_ranking(entry: BankEntry) -> None:
+    """The solvers of a find, as it printed them."""
+    console = screen.out()
+    where = f"{entry.device_name} ({entry.device})"
+    console.print(Text(f"solvers of {entry.problem} on {where}, since {entry.created}"))
+    console.print(ranking_table(entry.evidence.get("ranking", [])))
     console.print()

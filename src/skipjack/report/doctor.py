@@ -23,7 +23,10 @@ from skipjack.tuning.workshop import measured_peaks
 
 Level = Literal["good", "note", "bad"]
 _STYLES = {"good": "green", "note": "yellow", "bad": "red"}
-_OPTIONAL = {"mkl": "a second library to beat: pip install 'skipjack[mkl]'"}
+_OPTIONAL = {
+    "mkl": "a second library to beat: pip install 'skipjack[mkl]'",
+    "torch": "oneDNN's convolutions to choose from: pip install 'skipjack[torch]'",
+}
 _LOW_DISK = 1 << 30
 _NOISY = 0.05
 

@@ -26,10 +26,15 @@ def size_text(count: int) -> str:
     return f"{count} B"
 
 
-def gain_text(ratio: float, low: float, high: float) -> str:
-    """``3.15 [3.12, 3.20]``; a dash for what was not measured."""
-    if not isfinite(ratio):
+def gain_text(ratio: float | None, low: float | None, high: float | None) -> str:
+    """``3.15 [3.12, 3.20]``; without an interval if it has none, a dash for what was not measured.
+
+    None is how JSON writes what is no number.
+    """
+    if ratio is None or not isfinite(ratio):
         return "-"
+    if low is None or high is None or not isfinite(low) or not isfinite(high):
+        return _short(ratio)
     return f"{_short(ratio)} [{_short(low)}, {_short(high)}]"
 
 

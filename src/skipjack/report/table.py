@@ -12,6 +12,7 @@ from rich.text import Text
 
 from skipjack.execute.statistics import Ratio
 from skipjack.report import screen
+from skipjack.report.library import library_cell, library_column
 from skipjack.report.numbers import gain_text, percent_text, time_text
 from skipjack.tuning.result import Outcome, TuneResult
 
@@ -24,19 +25,6 @@ _STYLES = {
 }
 _SHORT_NS = 5000.0
 """Below this, calling NumPy from Python costs as much as the work."""
-_COLUMNS = (
-    "default",
-    "NumPy",
-    "tuned",
-    "spread",
-    "rate",
-    "of peak",
-    "x default",
-    "x NumPy",
-    "builds",
-    "runs",
-    "s",
-)
 
 
 def print_results(results: Sequence[TuneResult], console: Console | None = None) -> None:
@@ -62,30 +50,37 @@ def results_table(results: Sequence[TuneResult]) -> Table:
     """The rows."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
     table.add_column("problem", no_wrap=True)
-    for name in _COLUMNS:
+    library = library_column(result.vendor for result in results)
+    for name in _columns(library):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("bank", no_wrap=True)
     for result in results:
         bank = Text(str(result.status), style=_STYLES[result.status])
-        table.add_row(result.problem.key, *_cells(result), bank)
+        table.add_row(result.problem.key, *_cells(result, library), bank)
     return table
+
+
+def _columns(library: str) -> list[str]:
+    measured = ["default", library, "tuned", "spread", "rate", "of peak"]
+    return [*measured, "x default", f"x {library}", "builds", "runs", "s"]
 
 
 def _print_blocks(results: Sequence[TuneResult], console: Console) -> None:
     for result in results:
         console.print(Text(f"{result.problem.key}: {result.status}", style=_STYLES[result.status]))
-        for name, cell in zip(_COLUMNS, _cells(result), strict=True):
+        library = library_column([result.vendor])
+        for name, cell in zip(_columns(library), _cells(result, library), strict=True):
             console.print(Text(f"  {name:>9}  {cell}"))
 
 
-def _cells(result: TuneResult) -> list[str]:
+def _cells(result: TuneResult, library: str) -> list[str]:
     counts = [str(result.builds), str(result.runs), f"{result.seconds:.1f}"]
     if result.status is Outcome.FAILED:
-        return [*["-"] * (len(_COLUMNS) - len(counts)), *counts]
+        return [*["-"] * (len(_columns(library)) - len(counts)), *counts]
     rate, unit = result.rate
     return [
         time_text(result.default_ns),
-        time_text(result.vendor_ns),
+        library_cell(time_text(result.vendor_ns), result.vendor, library),
         time_text(result.time_ns),
         f"{100 * result.spread:.1f} %",
         f"{rate:.1f} {unit}",
@@ -101,16 +96,16 @@ def _gain(ratio: Ratio | None) -> str:
 
 
 def _remarks(result: TuneResult) -> list[str]:
-    """The winner's config, libraries besides NumPy, and why it is not in the bank."""
+    """The winner's config, libraries that have no column, and why it is not in the bank."""
     key = result.problem.key
     if result.status is Outcome.FAILED:
         return [f"{key}: {result.reason}"]
     ties = f", tied with {len(result.ties)} others" if result.ties else ""
     lines = [f"{key}: {result.solver} {result.best}{ties}"]
     for name, gain in result.speedup.vendors.items():
-        if name != "numpy":
+        if name != result.vendor:
             lines.append(f"  {_gain(gain)} over {name}")
-    if result.vendor_ns is not None and result.time_ns < _SHORT_NS:
+    if result.vendor == "numpy" and result.time_ns < _SHORT_NS:
         lines.append("  a call this short is mostly Python for NumPy; ours is timed without it")
     if result.reason:
         lines.append(f"  {result.reason}")

@@ -8,6 +8,8 @@ from skipjack.core.device import Device
 from skipjack.core.naming import check_new_name
 from skipjack.core.problem import Problem
 from skipjack.errors import UsageError
+from skipjack.solvers.convolution.direct import DirectSolver
+from skipjack.solvers.convolution.implicit_gemm import ImplicitGemmSolver
 from skipjack.solvers.loops.microkernel_solver import MicrokernelSolver
 from skipjack.solvers.loops.nest_solver import NestSolver
 from skipjack.solvers.loops.packed_solver import PackedSolver
@@ -15,6 +17,7 @@ from skipjack.solvers.loops.rows_solver import RowsSolver
 from skipjack.solvers.solver import BuildingSolver, RacingSolver, Solver
 from skipjack.solvers.vendor.blas import MklSolver, OpenBlasSolver
 from skipjack.solvers.vendor.numpy_solver import NumpySolver
+from skipjack.solvers.vendor.torch_solver import TorchConvolutionSolver
 
 _known: dict[str, Solver] = {
     solver.name: solver
@@ -23,9 +26,12 @@ _known: dict[str, Solver] = {
         MicrokernelSolver(),
         PackedSolver(),
         RowsSolver(),
+        DirectSolver(),
+        ImplicitGemmSolver(),
         NumpySolver(),
         MklSolver(),
         OpenBlasSolver(),
+        TorchConvolutionSolver(),
     )
 }
 

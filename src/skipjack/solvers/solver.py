@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from skipjack.core.config import Config
 from skipjack.core.device import Device
@@ -123,8 +123,27 @@ class VendorSolver(Solver, Protocol):
     """A library to beat: nothing to build, called from Python or through a C function."""
 
     def bind(self, problem: Problem, arrays: Arrays) -> Callable[[], object]:
-        """A call on these very arrays; the output array is among them."""
+        """A call on these very arrays; the output array is among them.
+
+        A `ResultCall` where the library gives its result back in memory of its own.
+        """
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class ResultCall:
+    """The call of a library that cannot write into a given output.
+
+    It allocates its result. Who uses such a library takes the result as it comes, so timers time
+    `compute` alone; called as a whole, the result is copied into the output.
+    """
+
+    compute: Callable[[], Any]
+    store: Callable[[Any], object]
+
+    def __call__(self) -> None:
+        """Compute, and let the output hold the result."""
+        self.store(self.compute())
 
 
 @runtime_checkable

@@ -2,12 +2,13 @@
 
 from skipjack.tuning.build_only import Builder, BuildOptions, build
 from skipjack.tuning.build_result import BuildResult, BuiltConfig
+from skipjack.tuning.find_result import FindResult, FindStatus, RankedSolver
 from skipjack.tuning.kernel import BoundKernel, TunedKernel
 from skipjack.tuning.lookup import lookup
 from skipjack.tuning.object_files import write_objects
 from skipjack.tuning.options import Progress, TuneOptions
 from skipjack.tuning.result import Outcome, Speedup, TuneResult
-from skipjack.tuning.tuner import Tuner, make_budget, tune
+from skipjack.tuning.tuner import Tuner, find, make_budget, tune
 
 __all__ = [
     "BoundKernel",
@@ -15,14 +16,18 @@ __all__ = [
     "BuildResult",
     "Builder",
     "BuiltConfig",
+    "FindResult",
+    "FindStatus",
     "Outcome",
     "Progress",
+    "RankedSolver",
     "Speedup",
     "TuneOptions",
     "TuneResult",
     "TunedKernel",
     "Tuner",
     "build",
+    "find",
     "lookup",
     "make_budget",
     "tune",

@@ -39,9 +39,13 @@ class Arm:
     study: Study
     leads: bool
     """Its default is what gains are measured against."""
+    known: tuple[Trial, ...] = ()
+    """Of earlier sittings."""
     trials: list[Trial] = field(default_factory=list)
     asked: int = 0
     best: float = float("inf")
+    broken: str = ""
+    """Why it is not asked any more, if its solver or searcher raised something."""
     _searcher: Searcher | None = None
 
     @property
@@ -58,19 +62,30 @@ class Arm:
         """A config as something to build."""
         return Candidate(self.study.problem, self.name, config)
 
-    def start(self, shop: Workshop, options: TuneOptions) -> tuple[Trial, ...]:
-        """Set the searcher up, with what is known of earlier sittings; gives that."""
-        known = tuple(shop.ledger.trials(self.study.id))
+    @property
+    def tried(self) -> bool:
+        """Whether something came back of it in this sitting, or there is nothing left to try."""
+        if self.broken:
+            return True
+        assert self._searcher is not None, "start it first"
+        waiting = self.asked > len(self.trials)
+        return (
+            bool(self.trials) or self.best < float("inf") or (self._searcher.done and not waiting)
+        )
+
+    def start(self, shop: Workshop, options: TuneOptions) -> None:
+        """Set the searcher up, with what is known of earlier sittings."""
+        self.known = tuple(shop.ledger.trials(self.study.id))
         winners = shop.ledger.winners(self.study.problem.operation, shop.device.class_key)
-        with self._blaming():
+        with blaming(f"solver {self.name} asked where to start on {self.study.problem.key}"):
             seeds = starting_points(self.study.problem, self.space, self.name, winners)
+        with self._blaming():
             self._searcher = create(
                 self.study.searcher,
                 SearchContext(
-                    self.space, options.seed, options.budget.trials, seeds, known, self.leads
+                    self.space, options.seed, options.budget.trials, seeds, self.known, self.leads
                 ),
             )
-        return known
 
     def ask(self, count: int) -> list[Config]:
         """What to try next; none while the searcher waits or is done."""
@@ -94,7 +109,7 @@ class Arm:
         self.best = min([self.best, *(trial.value for trial in trials if trial.value is not None)])
 
     def _blaming(self) -> AbstractContextManager[None]:
-        return blaming(f"searcher {self.study.searcher}")
+        return blaming(f"searcher {self.study.searcher} on the space of {self.name}")
 
 
 def make_arm(
@@ -103,6 +118,7 @@ def make_arm(
     """A solver's space and study."""
     with blaming(f"solver {solver.name} asked for the space of {problem.key}"):
         space = solver.space(problem, shop.device)
+        space.default()
     name = options.searcher
     if name == "auto":
         name = choose(space, options.budget.trials)
@@ -125,7 +141,7 @@ def in_turn(arms: Sequence[Arm]) -> list[tuple[Arm, int]]:
     ranked = []
     for place, arm in enumerate(arms):
         new = not arm.trials and arm.best == float("inf")
-        weight = 1.0 if new else max(_weight(best, arm.best), _LEAST)
+        weight = 1.0 if new else max(nearness(best, arm.best) ** _SHARPNESS, _LEAST)
         room = _OPENING - arm.asked if new and not arm.leads else None
         ranked.append(((arm.asked + 1) / weight, place, arm, room))
     ranked.sort(key=lambda entry: entry[:2])
@@ -133,12 +149,12 @@ def in_turn(arms: Sequence[Arm]) -> list[tuple[Arm, int]]:
     return [(arm, most if room is None else max(0, room)) for _, _, arm, room in ranked]
 
 
-def _weight(best: float, value: float) -> float:
+def nearness(best: float, value: float) -> float:
     """From 1 for the best down to 0. Values are times as a rule, but objectives may be anything."""
     if value in (best, float("inf")):
         return float(value == best)
     ratio = best / value if value > 0 else value / best if best < 0 else 0.0
-    return max(ratio, 0.0) ** _SHARPNESS
+    return max(ratio, 0.0)
 
 
 def _space_digest(space: object) -> str:

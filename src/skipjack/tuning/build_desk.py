@@ -10,7 +10,7 @@ from typing import Protocol
 from skipjack.core.device import Device
 from skipjack.core.space import Space, Staged
 from skipjack.core.trial import Candidate
-from skipjack.errors import StorageError
+from skipjack.errors import StorageError, blaming
 from skipjack.execute.build_pool import Build, BuildPool
 from skipjack.ledger import BuildRecord, CandidateKey, Ledger
 from skipjack.solvers.solver import BuildingSolver, Slot
@@ -113,7 +113,8 @@ class BuildDesk:
 
     def _slots(self, candidate: Candidate) -> tuple[Slot, ...]:
         solver, _ = self._offers[candidate.solver]
-        return tuple(solver.slots(candidate.problem, self._shop.device, candidate.config))
+        with blaming(f"solver {solver.name} asked for the slots of {candidate.config}"):
+            return tuple(solver.slots(candidate.problem, self._shop.device, candidate.config))
 
     def _shared(self, build: Build, candidate: Candidate) -> Build:
         slots = self._slots(candidate)

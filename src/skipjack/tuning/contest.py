@@ -85,10 +85,13 @@ class Contest:
 
     # running
 
-    def enter(self, builds: Sequence[Build], versions: Mapping[str, int]) -> list[Trial]:
+    def enter(
+        self, builds: Sequence[Build], versions: Mapping[str, int], *, once: bool = False
+    ) -> list[Trial]:
         """Take in builds of a batch: verify, time beside the best, give their trials in order.
 
-        `versions` has the version of every solver that they are of.
+        `versions` has the version of every solver that they are of. One call is enough of those
+        that will be timed again, if it is long and the contest hurried: say `once`.
         """
         trials: dict[str, Trial] = {}
         entered: list[Runner] = []
@@ -103,8 +106,8 @@ class Contest:
             failure = self._verify(runner)
             if failure:
                 trials[key] = self._failed(build.candidate, failure.status, failure.reason)
-            elif self._far_behind(runner):
-                trials[key] = self._cut_short(runner)
+            elif self._one_call_says_enough(runner, once):
+                trials[key] = self._settle_by_one_call(runner)
             else:
                 entered.append(runner)
         for runner, trial in self._race(entered):
@@ -135,10 +138,15 @@ class Contest:
             self._failed(candidate, failure.status, failure.reason)
             return failure
         self._library_ns = min(self._library_ns, runner.checked_ns)
-        runner.cut_short = self._far_behind(runner)
         runner.time_ns = runner.checked_ns
         self._hurry()
         return runner
+
+    def call_again(self, runner: Runner) -> None:
+        """Check it once more; it is as fast as the faster of its calls."""
+        failure, _ = self._shop.session.verify(runner.kernel)
+        if not failure:
+            runner.time_ns = min(runner.time_ns, self._shop.session.checked_ns(runner.kernel))
 
     def _verify(self, runner: Runner) -> Failure | None:
         """Once for each build and set of arguments."""
@@ -154,16 +162,32 @@ class Contest:
         runner.error_ratio, runner.checked_ns = known
         return None
 
-    def _far_behind(self, runner: Runner) -> bool:
-        return self._hurried and runner.checked_ns > max(LONG_NS, _FAR * self.pace_ns)
+    def far_behind(self, time_ns: float) -> bool:
+        """Whether a time is long and far from the fastest, for a contest that is hurried."""
+        return self._hurried and time_ns > max(LONG_NS, _FAR * self.pace_ns)
 
-    def _cut_short(self, runner: Runner) -> Trial:
+    def leaders(self) -> dict[str, Runner]:
+        """The fastest of every solver so far, by its name."""
+        ranked = sorted(self.runners.values(), key=lambda runner: -runner.time_ns)
+        return {runner.solver: runner for runner in ranked}
+
+    def _one_call_says_enough(self, runner: Runner, once: bool) -> bool:
+        """A long call that is far behind, or the first of its solver, of which few are tried.
+
+        Its time need not be exact: the best of every solver runs again in the final.
+        """
+        first = runner.solver not in self.leaders()
+        long = self._hurried and runner.checked_ns > LONG_NS
+        return long and (once or first or self.far_behind(runner.checked_ns))
+
+    def _settle_by_one_call(self, runner: Runner) -> Trial:
         """Its one call, the checked one, is its time."""
-        runner.time_ns, runner.cut_short = runner.checked_ns, True
+        runner.time_ns = runner.checked_ns
         block = Block(runner.kernel, 0, 1, (runner.checked_ns,), (), False)
         self._record({runner.kernel: [block]}, {runner.kernel: runner})
-        self._shop.session.unload(runner.kernel)
-        return self._trial(runner, runner.checked_ns)
+        trial = self._trial(runner, runner.checked_ns)
+        self._crown([runner])
+        return trial
 
     def _hurry(self) -> None:
         if self._hurried:
@@ -275,8 +299,8 @@ class Contest:
                 records.append(measurement(self._shop, who[kernel], block, self._block_number))
         self._journal.measure(records)
 
-    def record_confirmation(self, blocks: Mapping[int, Sequence[Block]], who: list[Runner]) -> None:
-        """Write down the blocks of a confirmation too."""
+    def record_blocks(self, blocks: Mapping[int, Sequence[Block]], who: Sequence[Runner]) -> None:
+        """Write down the blocks of a final or a confirmation too."""
         self._record({k: list(mine) for k, mine in blocks.items()}, {r.kernel: r for r in who})
 
     def finalists(self, count: int, solver: str | None = None) -> list[Runner]:
@@ -288,12 +312,13 @@ class Contest:
         for runner in sorted(self.runners.values(), key=lambda runner: runner.time_ns):
             if len(found) == count:
                 break
-            if solver in (None, runner.solver) and self._runs_anywhere(runner):
+            if solver in (None, runner.solver) and self.runs_anywhere(runner):
                 found.append(runner)
         self.best = found[0] if found and self.best is None else self.best
         return found
 
-    def _runs_anywhere(self, runner: Runner) -> bool:
+    def runs_anywhere(self, runner: Runner) -> bool:
+        """Whether it is right on arrays that are not aligned, too; if not it is out."""
         if runner.anywhere:
             return True
         failure, _ = self._shop.session.verify(runner.kernel, elsewhere=True)

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from skipjack.execute.statistics import summarize
-from skipjack.tuning.contest import SLOW_NS, Contest, Runner
+from skipjack.solvers import vendors_for
+from skipjack.tuning.contest import SLOW_NS, Contest
+from skipjack.tuning.runner import Runner
+from skipjack.tuning.study_run import Standing, StudyRun
 
 _FINALISTS, _SLOW_FINALISTS = 6, 2
 _BLOCKS, _SLOW_BLOCKS = 4, 2
-_LEAST_TIE, _WIDEST_TIE = 0.005, 0.02
+LEAST_TIE, WIDEST_TIE = 0.005, 0.02
 """Times that differ by less are ties; by more they are none, however noisy they are."""
+
+
+def finish_tuning(run: StudyRun) -> Standing:
+    """Hold the final, and take the libraries in that the winner has to beat."""
+    winner, ties = hold_final(run.contest)
+    run.add_vendors(vendors_for(run.problem, run.shop.device))
+    return run.standing(winner, ties)
 
 
 def hold_final(contest: Contest) -> tuple[Runner | None, tuple[Runner, ...]]:
@@ -26,9 +36,10 @@ def hold_final(contest: Contest) -> tuple[Runner | None, tuple[Runner, ...]]:
         return None, ()
     first, *others = sorted(there, key=lambda runner: runner.time_ns)
     contest.best = first
-    near = (other for other in others if other.time_ns < first.time_ns * (1 + _tie(first, other)))
-    return first, tuple(near)
+    return first, tuple(other for other in others if tied(first, other))
 
 
-def _tie(one: Runner, other: Runner) -> float:
-    return max(_LEAST_TIE, min(one.spread, other.spread, _WIDEST_TIE))
+def tied(first: Runner, other: Runner) -> bool:
+    """Whether the times of two differ by no more than their noise."""
+    noise = max(LEAST_TIE, min(first.spread, other.spread, WIDEST_TIE))
+    return other.time_ns < first.time_ns * (1 + noise)

@@ -10,6 +10,8 @@ from skipjack.core.study import Budget
 from skipjack.errors import UsageError
 
 DEFAULT_SECONDS = 5.0
+FIND_SECONDS = 10.0
+"""For all solvers of a problem together."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,11 +34,17 @@ class Speedup:
 
     default: Ratio
     vendors: Mapping[str, Ratio] = field(default_factory=dict)
+    """NumPy first, where it takes part."""
+
+    @property
+    def vendor_name(self) -> str:
+        """The library that tables compare with: NumPy, or the first one where it has no such."""
+        return next(iter(self.vendors), "")
 
     @property
     def vendor(self) -> Ratio | None:
-        """Over NumPy."""
-        return self.vendors.get("numpy")
+        """Over that library."""
+        return self.vendors.get(self.vendor_name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +102,11 @@ class TuneResult:
     solvers: tuple[SolverScore, ...] = ()
     """All that raced."""
 
+    @property
+    def vendor(self) -> str:
+        """The library whose time `vendor_ns` is; empty if there was none to compare with."""
+        return self.speedup.vendor_name
+
     def kernel(self) -> TunedKernel:
         """The winner as a function of NumPy arrays."""
         from skipjack.tuning.kernel import TunedKernel
@@ -118,31 +129,32 @@ class TuneResult:
             "device": self.device,
             "solver": self.solver,
             "config": dict(self.best),
-            "time_ns": _rounded(self.time_ns),
-            "spread": _rounded(self.spread, 5),
-            "default_ns": _rounded(self.default_ns),
-            "vendor_ns": _rounded(self.vendor_ns),
-            "vendors_ns": {name: _rounded(ns) for name, ns in self.vendor_times_ns.items()},
-            "speedup": _rounded(self.speedup.default.ratio, 4),
+            "time_ns": rounded(self.time_ns),
+            "spread": rounded(self.spread, 5),
+            "default_ns": rounded(self.default_ns),
+            "vendor": self.vendor,
+            "vendor_ns": rounded(self.vendor_ns),
+            "vendors_ns": {name: rounded(ns) for name, ns in self.vendor_times_ns.items()},
+            "speedup": rounded(self.speedup.default.ratio, 4),
             "speedups": {
                 "default": self.speedup.default.to_json(),
                 **{name: ratio.to_json() for name, ratio in self.speedup.vendors.items()},
             },
             "status": str(self.status),
-            "rate": _rounded(rate),
+            "rate": rounded(rate),
             "rate_unit": unit,
-            "peak_share": _rounded(self.peak_share, 4),
+            "peak_share": rounded(self.peak_share, 4),
             "trials": len(self.trials),
             "failed": sum(trial.status.failed for trial in self.trials),
             "builds": self.builds,
             "runs": self.runs,
-            "seconds": _rounded(self.seconds),
-            "overhead": _rounded(self.overhead, 4),
+            "seconds": rounded(self.seconds),
+            "overhead": rounded(self.overhead, 4),
             "solvers": [
                 {
                     "solver": score.solver,
                     "trials": score.trials,
-                    "time_ns": _rounded(score.time_ns),
+                    "time_ns": rounded(score.time_ns),
                 }
                 for score in self.solvers
             ],
@@ -152,7 +164,8 @@ class TuneResult:
         }
 
 
-def _rounded(value: float | None, digits: int = 3) -> float | None:
+def rounded(value: float | None, digits: int = 3) -> float | None:
+    """For JSON, which has no NaN: None for what is no number."""
     if value is None or value != value or value in (float("inf"), float("-inf")):
         return None
     return round(value, digits)

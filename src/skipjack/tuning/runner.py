@@ -28,7 +28,7 @@ class Runner:
     checked_ns: float = 0.0
     """How long the call took that was checked."""
     cut_short: bool = False
-    """That one call is all it got: it is long, and far behind."""
+    """It was left out of the final, being long and far behind: one call is all that is known."""
     anywhere: bool = False
     """It was right on arrays that are not aligned, too."""
     blocks: list[Block] = field(default_factory=list)

@@ -4,26 +4,32 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from skipjack.core.config import Config
 from skipjack.core.problem import Problem
 from skipjack.core.study import Study
 from skipjack.core.trial import Candidate, Trial
-from skipjack.errors import ProblemError, blaming
+from skipjack.errors import ForeignError, ProblemError, blaming
 from skipjack.execute.build_pool import Build
 from skipjack.execute.session import Failure
 from skipjack.operations import arrays_bytes
-from skipjack.solvers import find_solver, names, solver_for, solvers_for, vendors_for
-from skipjack.solvers.solver import BuildingSolver
-from skipjack.tuning.arm import Arm, in_turn, make_arm
+from skipjack.solvers import solver_for
+from skipjack.solvers.solver import Solver
+from skipjack.tuning.arm import Arm, make_arm
 from skipjack.tuning.build_desk import BuildDesk
-from skipjack.tuning.contest import SLOW_NS, Contest, Runner
-from skipjack.tuning.final import hold_final
+from skipjack.tuning.contest import SLOW_NS, Contest
+from skipjack.tuning.incumbent import incumbent_of
 from skipjack.tuning.interrupt import Interrupt
 from skipjack.tuning.journal import Journal
+from skipjack.tuning.lineup import compared
 from skipjack.tuning.options import Progress, TuneOptions
+from skipjack.tuning.rules import Rules
+from skipjack.tuning.runner import Runner
+from skipjack.tuning.time_limit import TimeLimit
 from skipjack.tuning.workshop import Workshop
 
 log = logging.getLogger(__name__)
@@ -31,17 +37,8 @@ log = logging.getLogger(__name__)
 _BATCH = 6
 _TURN = 2
 """Configs that a solver asks before another one may."""
-_FINISH_SHARE = 0.12
-_FINISH_AT_LEAST_S = 0.25
-"""Of a budget in seconds, this much is kept for the final and the confirmation."""
-_PREPARING = 0.4
-"""Share of the seconds that filling arrays and computing the reference can take away at most."""
-_AT_LEAST = 4
-"""Trials, also where there would be too little time for a final after them."""
 _MUCH_BYTES = 4 << 30
 """Arrays and references from here on take many seconds to prepare."""
-_FINAL_CALLS = 40
-"""Calls of kernels about as fast as the best that a final and a confirmation take at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,23 +57,30 @@ class Standing:
 
 
 class StudyRun:
-    """The moving parts of a sitting. `search` runs it."""
+    """The moving parts of a sitting. `search` spends its budget; a final comes after it."""
 
     def __init__(
-        self, shop: Workshop, problem: Problem, options: TuneOptions, interrupt: Interrupt
+        self,
+        shop: Workshop,
+        problem: Problem,
+        options: TuneOptions,
+        interrupt: Interrupt,
+        rules: Rules,
     ) -> None:
         self.shop, self.problem, self.options = shop, problem, options
-        self._interrupt = interrupt
-        self.started = self._prepared = time.monotonic()
+        self.rules = rules
+        self.limit = TimeLimit(options.budget.seconds, interrupt)
         check_memory(problem, shop.device.memory_bytes)
         with blaming(f"a solver asked about {problem.key}"):
-            solvers = solvers_for(problem, shop.device, options.solver)
-        self.arms = [
-            make_arm(shop, problem, solver, options, leads=place == 0)
-            for place, solver in enumerate(solvers)
-        ]
+            solvers = rules.solvers(problem, shop.device)
+        self.unusable: dict[str, str] = {}
+        """Solvers that could not even take part, and why."""
+        self.arms: list[Arm] = []
+        for solver in solvers:
+            with self._forgiving(partial(self.unusable.__setitem__, solver.name)):
+                self.arms.append(make_arm(shop, problem, solver, options, leads=not self.arms))
         self._by_solver = {arm.solver.name: arm for arm in self.arms}
-        self._default = self.arms[0].default
+        self._default = self.arms[0].default if self.arms else None
         self.entry = shop.bank.lookup(problem.key, shop.device.class_key)
         self.desk = BuildDesk(shop)
         for arm in self.arms:
@@ -84,60 +88,75 @@ class StudyRun:
         self._versions = {arm.solver.name: arm.solver.version for arm in self.arms}
         self.journal = Journal(shop.ledger, shop.tracer)
         self.trials: list[Trial] = []
+        self.vendors: dict[str, Runner] = {}
+        """Libraries that were taken in and are right."""
         self.incumbent: Candidate | None = None
 
     def study_of(self, solver: str) -> Study:
         """The study that a solver's results belong to; the leading one for all other solvers."""
         return self._by_solver.get(solver, self.arms[0]).study
 
-    def search(self) -> Standing:
-        """Spend the budget; an interrupt ends the search early and keeps what is known."""
+    def prepare(self) -> None:
+        """Make arrays and reference, and set the searchers up."""
         shop, ledger = self.shop, self.shop.ledger
-        self.incumbent = self._incumbent()
-        known: list[tuple[Arm, Trial]] = []
+        with self._forgiving(log.debug):
+            self.incumbent = incumbent_of(self.entry, self.problem, shop.device)
         for arm in self.arms:
             ledger.start_study(arm.study, arm.solver.version)
             if self.options.retune:
                 ledger.forget_study(arm.study.id)
-            with shop.tracer.span("set up the search", "search"):
-                known += [(arm, trial) for trial in arm.start(shop, self.options)]
+            with (
+                shop.tracer.span("set up the search", "search"),
+                self._forgiving(partial(setattr, arm, "broken")),
+            ):
+                arm.start(shop, self.options)
         if (needed := arrays_bytes(self.problem)) > _MUCH_BYTES:
             shop.say(f"preparing {self.problem.key}: {needed / 2**30:.0f} GiB to fill and check")
-        self.contest = Contest(shop, self.journal, self.problem, self.options.objective)
-        self._prepared = time.monotonic()
-        self._retime_known(known)
+        self.contest = Contest(
+            shop, self.journal, self.problem, self.options.objective, hurried=self.rules.hurried
+        )
+
+    def add_vendors(self, vendors: Sequence[Solver]) -> None:
+        """Take libraries in; one that fails is none."""
+        for vendor in vendors:
+            entered = self.contest.add_vendor(vendor.name, vendor.version)
+            if isinstance(entered, Failure):
+                log.warning("%s fails on %s: %s", vendor.name, self.problem.key, entered.reason)
+            else:
+                self.vendors[vendor.name] = entered
+
+    def search(self) -> None:
+        """Spend the budget; an interrupt ends the search early and keeps what is known."""
+        self.limit.prepared()
+        self._retime_known()
         self._spend()
         self.desk.withdraw()
         self.journal.flush()
-        return self._finish()
+        self._enter_default()
+        self.report("final")
+
+    @contextmanager
+    def _forgiving(self, note: Callable[[str], None]) -> Iterator[None]:
+        """Note what foreign code raises, and go on without it, if the rules are so."""
+        try:
+            yield
+        except ForeignError as error:
+            if not self.rules.forgiving:
+                raise
+            log.warning("%s", error)
+            note(str(error))
 
     def close(self) -> None:
         """Write down what is left, and leave the builders idle."""
         self.desk.cancel()
         self.journal.flush()
 
-    def _incumbent(self) -> Candidate | None:
-        """What the bank holds, if it can still be built; vendors are timed in any case."""
-        entry = self.entry
-        if entry is None or entry.solver not in names():
-            return None
-        solver = find_solver(entry.solver)
-        config = Config(dict(entry.config))
-        if not isinstance(solver, BuildingSolver) or entry.solver_version != solver.version:
-            return None
-        with blaming(f"solver {solver.name} asked about {self.problem.key}"):
-            if solver.refuses(self.problem, self.shop.device):
-                return None
-            if not solver.space(self.problem, self.shop.device).contains(config):
-                return None
-        return Candidate(self.problem, solver.name, config)
-
-    def _retime_known(self, known: list[tuple[Arm, Trial]]) -> None:
+    def _retime_known(self) -> None:
         """Times of another day do not compare: what led before runs again, first."""
-        ranked = sorted((pair for pair in known if pair[1].ok), key=lambda pair: pair[1].value or 0)
+        known = [(arm, trial) for arm in self.arms for trial in arm.known]
         old = {arm.candidate(trial.config) for arm, trial in known}
-        again = [self._default] if self._default in old else []
-        again += [arm.candidate(trial.config) for arm, trial in ranked[:3]]
+        again = [self._default] if self._default and self._default in old else []
+        again += self.rules.again(known)
         if self.incumbent is not None:
             again.append(self.incumbent)
             if self.incumbent.solver not in self._by_solver:
@@ -146,8 +165,8 @@ class StudyRun:
                 self._versions[solver.name] = solver.version
         for candidate in dict.fromkeys(again):
             self.desk.order(candidate)
-        while self.desk.pending and not self._interrupt.requested:
-            builds = self.desk.collect(1.0, _BATCH)
+        while self.desk.pending and not self.limit.interrupted:
+            builds = self.desk.collect(1.0, self._batch() if self.rules.hurried else _BATCH)
             for arm, trials in self._by_arm(builds, self.contest.enter(builds, self._versions)):
                 arm.note(trials)
 
@@ -161,21 +180,11 @@ class StudyRun:
             if own:
                 yield arm, own
 
-    def out_of_time(self) -> bool:
-        """Whether the budget of seconds is spent, or somebody pressed Ctrl-C."""
-        seconds = self.options.budget.seconds
-        late = seconds is not None and time.monotonic() > self._start() + seconds
-        return late or self._interrupt.requested
-
-    def _start(self) -> float:
-        """When the budget began: later than the sitting where preparing took most of it."""
-        return max(self.started, self._prepared - _PREPARING * (self.options.budget.seconds or 0))
-
     # the search itself
 
     def _spend(self) -> None:
         while True:
-            over = self._interrupt.requested or self._late()
+            over = self.limit.interrupted or self._late()
             if not over:
                 self._order_more()
             if over or not self.desk.pending:
@@ -185,28 +194,20 @@ class StudyRun:
                 self._run(builds)
 
     def _late(self) -> bool:
-        """Whether what is left of the seconds is needed for the final and the confirmation."""
-        seconds = self.options.budget.seconds
-        if seconds is None:
-            return False
-        best = self.contest.best
-        final = _FINAL_CALLS * best.time_ns * 1e-9 if best else 0.0
-        reserve = max(_FINISH_AT_LEAST_S, _FINISH_SHARE * seconds, final)
-        late = time.monotonic() >= self._start() + max(seconds - reserve, 0.3 * seconds)
-        # Large arrays take long to prepare: some are tried all the same.
-        return late and len(self.trials) >= (1 if self.out_of_time() else _AT_LEAST)
+        late = self.limit.late(self.rules.final_s(self.contest))
+        return late and self.rules.enough(self.arms, self.limit)
 
     def _batch(self) -> int:
         """How many are timed side by side; of slow ones few, so that the clock is looked at."""
-        best = self.contest.best
-        if best is None:
-            return 2
-        return _BATCH if best.time_ns < SLOW_NS else 1
+        pace = self.contest.pace_ns
+        if pace == float("inf"):
+            return 1 if self.rules.hurried else 2
+        return _BATCH if pace < SLOW_NS else 1
 
     def _order_more(self) -> None:
         """Keep the builders busy a little ahead of the runner."""
         room = 2 * self.shop.pool.size + _BATCH - self.desk.pending
-        limit = self.options.budget.trials
+        limit = self.rules.most_trials(self.options.budget, self.arms)
         if limit is not None:
             room = min(room, limit - sum(arm.asked for arm in self.arms))
         with self.shop.tracer.span("ask", "search"):
@@ -218,11 +219,13 @@ class StudyRun:
 
     def _ask_one_arm(self, most: int) -> int:
         """Let the arm whose turn it is ask; the next one where its searcher waits or is done."""
-        for arm, limit in in_turn(self.arms):
-            configs = arm.ask(min(most, limit)) if limit else []
-            for config in configs:
-                self.journal.ask(arm.study.id, config)
-                self.desk.order(arm.candidate(config))
+        for arm, limit in self.rules.turns(self.arms, self.contest):
+            configs: list[Config] = []
+            with self._forgiving(partial(setattr, arm, "broken")):
+                configs = arm.ask(min(most, limit)) if limit else []
+                for config in configs:
+                    self.journal.ask(arm.study.id, config)
+                    self.desk.order(arm.candidate(config))
             if configs:
                 return len(configs)
         return 0
@@ -231,7 +234,8 @@ class StudyRun:
         trials = self.contest.enter(builds, self._versions)
         with self.shop.tracer.span("tell", "search"):
             for arm, own in self._by_arm(builds, trials):
-                arm.tell(own)
+                with self._forgiving(partial(setattr, arm, "broken")):
+                    arm.tell(own)
                 self.journal.tell(arm.study.id, own)
         self.journal.flush()
         self.trials += trials
@@ -239,7 +243,7 @@ class StudyRun:
 
     def report(self, phase: str) -> None:
         """Tell the observer where we stand."""
-        default = self.contest.runners.get(self._default.key)
+        default = self.default_runner
         self.options.observer(
             Progress(
                 self.problem.key,
@@ -249,47 +253,43 @@ class StudyRun:
                 self.contest.builds,
                 self.contest.best.time_ns if self.contest.best else None,
                 default.time_ns if default else None,
-                time.monotonic() - self.started,
+                time.monotonic() - self.limit.started,
                 self.options.budget,
             )
         )
 
-    # the final
+    # what the final needs
+
+    @property
+    def default_runner(self) -> Runner | None:
+        """The default of the leading solver, if it runs."""
+        return self.contest.runners.get(self._default.key) if self._default else None
 
     def _enter_default(self) -> None:
         """Gains are over the default: it is timed even where the budget ended before its turn."""
-        if self._default.key in self.contest.runners or self._interrupt.requested:
+        default = self._default
+        if default is None or self.default_runner or self.limit.interrupted:
             return
-        if any(trial.config == self._default.config for trial in self.arms[0].trials):
+        if any(trial.config == default.config for trial in self.arms[0].trials):
             return  # it failed
-        self.desk.order(self._default)
-        while self.desk.pending and self._default.key not in self.contest.runners:
-            builds = [b for b in self.desk.collect(1.0, 1) if b.candidate == self._default]
-            self.contest.enter(builds, self._versions)
+        self.desk.order(default)
+        while self.desk.pending and default.key not in self.contest.runners:
+            builds = [b for b in self.desk.collect(1.0, 1) if b.candidate == default]
+            self.contest.enter(builds, self._versions, once=True)
             if builds:
                 break
 
-    def _finish(self) -> Standing:
-        contest = self.contest
-        self._enter_default()
-        self.report("final")
-        winner, ties = hold_final(contest)
-        vendors: dict[str, Runner] = {}
-        for vendor in vendors_for(self.problem, self.shop.device):
-            entered = contest.add_vendor(vendor.name, vendor.version)
-            if isinstance(entered, Failure):
-                log.warning("%s fails on %s: %s", vendor.name, self.problem.key, entered.reason)
-            else:
-                vendors[vendor.name] = entered
+    def standing(self, winner: Runner | None, ties: Sequence[Runner]) -> Standing:
+        """What the verdict is on."""
         return Standing(
-            contest,
+            self.contest,
             winner,
-            contest.runners.get(self._default.key),
-            contest.runners.get(self.incumbent.key) if self.incumbent else None,
-            vendors,
-            ties,
+            self.default_runner,
+            self.contest.runners.get(self.incumbent.key) if self.incumbent else None,
+            {name: runner for name, runner in self.vendors.items() if compared(name)},
+            tuple(ties),
             self.trials,
-            self._interrupt.requested,
+            self.limit.interrupted,
         )
 
 

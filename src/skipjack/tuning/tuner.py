@@ -12,12 +12,19 @@ from skipjack.core.study import Budget
 from skipjack.native import cpu
 from skipjack.operations import parse
 from skipjack.settings import Settings, load_settings
+from skipjack.tuning.final import finish_tuning
+from skipjack.tuning.find_result import FindResult
+from skipjack.tuning.find_run import hold_find
 from skipjack.tuning.interrupt import watch_for_interrupt
-from skipjack.tuning.options import DEFAULT_SECONDS, TuneOptions
+from skipjack.tuning.lineup import line_up
+from skipjack.tuning.options import DEFAULT_SECONDS, FIND_SECONDS, TuneOptions
 from skipjack.tuning.result import TuneResult
+from skipjack.tuning.rules import TuneRules
 from skipjack.tuning.study_run import StudyRun
 from skipjack.tuning.verdict import conclude
 from skipjack.tuning.workshop import Workshop
+
+FIND_OPTIONS = TuneOptions(budget=Budget(seconds=FIND_SECONDS))
 
 
 class Tuner:
@@ -40,11 +47,26 @@ class Tuner:
         """One sitting of one study."""
         asked = parse(problem) if isinstance(problem, str) else problem
         with watch_for_interrupt() as interrupt:
-            run = StudyRun(self.workshop, asked, options or TuneOptions(), interrupt)
+            chosen = options or TuneOptions()
+            rules = TuneRules(chosen.solver)
+            run = StudyRun(self.workshop, asked, chosen, interrupt, rules)
             try:
-                return conclude(run, run.search())
+                run.prepare()
+                run.search()
+                return conclude(run, finish_tuning(run))
             finally:
                 run.close()
+
+    def find(
+        self,
+        problem: str | Problem,
+        options: TuneOptions | None = None,
+        only: Sequence[str] = (),
+    ) -> FindResult:
+        """Rank the solvers of a problem, or `only` those named; continues their studies."""
+        asked = parse(problem) if isinstance(problem, str) else problem
+        with watch_for_interrupt() as interrupt:
+            return hold_find(self.workshop, asked, options or FIND_OPTIONS, only, interrupt)
 
     def __enter__(self) -> Tuner:
         self.workshop.__enter__()
@@ -64,10 +86,12 @@ class Tuner:
         self.workshop.close()
 
 
-def make_budget(trials: int | None, seconds: float | None) -> Budget:
+def make_budget(
+    trials: int | None, seconds: float | None, default_s: float = DEFAULT_SECONDS
+) -> Budget:
     """A budget from what was given; a default number of seconds if nothing was."""
     if trials is None and seconds is None:
-        seconds = DEFAULT_SECONDS
+        seconds = default_s
     return Budget(trials, seconds)
 
 
@@ -96,8 +120,47 @@ def tune(
         solver=solver,
         retune=retune,
     )
-    named = (plugins,) if isinstance(plugins, str) else tuple(plugins)
-    tuner = Tuner(load_settings(plugins=named or None), cpu.detect(threads))
+    tuner = Tuner(_settings(plugins), cpu.detect(threads))
     asked = parse(problem, dtype)  # before workers start: a wrong key should fail at once
     with tuner:
         return tuner.tune(asked, options)
+
+
+def find(
+    problem: str,
+    *,
+    seconds: float | None = None,
+    budget: int | None = None,
+    dtype: str | None = None,
+    layout: str | None = None,
+    direction: str | None = None,
+    searcher: str = "auto",
+    seed: int = 0,
+    solvers: Sequence[str] = (),
+    retune: bool = False,
+    threads: int = 1,
+    plugins: str | Sequence[str] = (),
+) -> FindResult:
+    """Rank all solvers of a problem, each with its best config, libraries among them.
+
+    `solvers` names the only ones to rank. Everything else is as for `tune`, whose studies are
+    continued; `budget` and `seconds` are for all solvers together, and each gets one trial at
+    least.
+    """
+    options = TuneOptions(
+        budget=make_budget(budget, seconds, FIND_SECONDS),
+        searcher=searcher,
+        seed=seed,
+        retune=retune,
+    )
+    tuner = Tuner(_settings(plugins), cpu.detect(threads))
+    asked = parse(problem, dtype, layout=layout, direction=direction)
+    only = (solvers,) if isinstance(solvers, str) else tuple(solvers)
+    line_up(asked, tuner.workshop.device, only)  # before workers start: a wrong name fails at once
+    with tuner:
+        return tuner.find(asked, options, only)
+
+
+def _settings(plugins: str | Sequence[str]) -> Settings:
+    named = (plugins,) if isinstance(plugins, str) else tuple(plugins)
+    return load_settings(plugins=named or None)

@@ -14,8 +14,8 @@ from skipjack.ledger import VerdictRecord
 from skipjack.operations import bytes_moved, get, outputs
 from skipjack.storage import timestamp, utc_now
 from skipjack.tuning.arm import Arm
-from skipjack.tuning.contest import Runner
 from skipjack.tuning.result import KernelCode, Outcome, SolverScore, Speedup, TuneResult
+from skipjack.tuning.runner import Runner
 from skipjack.tuning.study_run import Standing, StudyRun
 
 UNITY = Ratio(1.0, 1.0, 1.0)
@@ -23,9 +23,14 @@ UNITY = Ratio(1.0, 1.0, 1.0)
 
 def conclude(run: StudyRun, standing: Standing) -> TuneResult:
     """Confirm the winner against the incumbent and the vendors, and write the outcome down."""
-    winner, default = standing.winner, standing.default
+    return judge(run, standing, confirm_winner(run, standing))
+
+
+def confirm_winner(run: StudyRun, standing: Standing) -> Confirmation:
+    """Time the winner beside what it has to beat; nothing where there is none, or it fails now."""
+    winner = standing.winner
     if winner is None:
-        return _failed(run, standing)
+        return Confirmation({}, {})
     rivals = _rivals(winner, standing)
     with run.shop.tracer.span("confirm", "run"):
         confirmation = confirm(
@@ -33,12 +38,18 @@ def conclude(run: StudyRun, standing: Standing) -> TuneResult:
             winner.kernel,
             [rival.kernel for rival in rivals],
             run.shop.protocol.confirm_blocks,
-            run.out_of_time,
+            run.limit.over,
         )
-    if winner.kernel not in confirmation.blocks:
+    standing.contest.record_blocks(confirmation.blocks, [winner, *rivals])
+    return confirmation
+
+
+def judge(run: StudyRun, standing: Standing, confirmation: Confirmation) -> TuneResult:
+    """The outcome, written to the ledger and the bank."""
+    winner = standing.winner
+    if winner is None or winner.kernel not in confirmation.blocks:
         return _failed(run, standing)
-    standing.contest.record_confirmation(confirmation.blocks, [winner, *rivals])
-    judged = _Judged(run, standing, winner, default, confirmation)
+    judged = _Judged(run, standing, winner, standing.default, confirmation)
     result = judged.result(judged.outcome(), run.shop.peaks())
     _write(run, result, judged)
     return result
@@ -46,8 +57,8 @@ def conclude(run: StudyRun, standing: Standing) -> TuneResult:
 
 def _rivals(winner: Runner, standing: Standing) -> list[Runner]:
     others = [standing.default, standing.incumbent, *standing.vendors.values()]
-    distinct = {r.kernel: r for r in others if r is not None and r.kernel != winner.kernel}
-    return list(distinct.values())
+    there = [r for r in others if r is not None and not r.cut_short]
+    return list({r.kernel: r for r in there if r.kernel != winner.kernel}.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +70,8 @@ class _Judged:
     confirmation: Confirmation
 
     def timing(self, runner: Runner) -> Timing:
+        if runner.kernel not in self.confirmation.blocks:
+            return Timing(runner.time_ns, runner.spread, 1, 0)  # it was cut short
         return summarize(self.confirmation.blocks[runner.kernel])
 
     def gain(self, chosen: Runner, rival: Runner) -> Ratio:
@@ -66,6 +79,9 @@ class _Judged:
         if rival.kernel == chosen.kernel:
             return UNITY
         blocks = self.confirmation.blocks
+        if rival.kernel not in blocks:
+            nan = float("nan")
+            return Ratio(rival.time_ns / self.timing(chosen).time_ns, nan, nan)
         return paired_ratio(blocks[rival.kernel], blocks[chosen.kernel], 1.0 - ALPHA / len(LOOKS))
 
     def faster_vendor(self) -> str:
@@ -106,8 +122,11 @@ class _Judged:
         best = self.chosen(outcome)
         default = self._default_or(best)
         timing = self.timing(best)
-        vendors = {n: r for n, r in self.standing.vendors.items() if self._timed(r)}
+        vendors = {n: r for n, r in self.standing.vendors.items() if self._known(r)}
         times = {name: self.timing(r).time_ns for name, r in vendors.items()}
+        speedup = Speedup(
+            self.gain(best, default), {name: self.gain(best, r) for name, r in vendors.items()}
+        )
         now = time.monotonic()
         return TuneResult(
             problem=problem,
@@ -116,19 +135,16 @@ class _Judged:
             status=outcome,
             best=best.candidate.config,
             trials=self.standing.trials,
-            speedup=Speedup(
-                self.gain(best, default),
-                {name: self.gain(best, r) for name, r in vendors.items()},
-            ),
+            speedup=speedup,
             time_ns=timing.time_ns,
             spread=timing.spread,
             default_ns=self.timing(default).time_ns,
-            vendor_ns=times.get("numpy"),
+            vendor_ns=times.get(speedup.vendor_name),
             vendor_times_ns=times,
             builds=self.standing.contest.builds,
             runs=self.standing.contest.runs,
-            seconds=now - run.started,
-            overhead=run.shop.tracer.overhead(run.started, now),
+            seconds=now - run.limit.started,
+            overhead=run.shop.tracer.overhead(run.limit.started, now),
             flops=operation.flops(problem),
             bytes_moved=bytes_moved(problem),
             peak_share=_share(run, timing.time_ns, peaks),
@@ -149,11 +165,13 @@ class _Judged:
         return [t for t in everyone if t.kernel != best.kernel and t.candidate.solver == solver]
 
     def _default_or(self, other: Runner) -> Runner:
-        default = self.default
-        return default if default and default.kernel in self.confirmation.blocks else other
+        return self.default if self.default and self._known(self.default) else other
 
     def _timed(self, runner: Runner | None) -> bool:
         return runner is not None and runner.kernel in self.confirmation.blocks
+
+    def _known(self, runner: Runner) -> bool:
+        return runner.cut_short or self._timed(runner)
 
     def _reason(self, outcome: Outcome) -> str:
         if outcome is Outcome.VENDOR:
@@ -211,8 +229,8 @@ def _failed(run: StudyRun, standing: Standing) -> TuneResult:
         vendor_times_ns={},
         builds=standing.contest.builds,
         runs=standing.contest.runs,
-        seconds=now - run.started,
-        overhead=run.shop.tracer.overhead(run.started, now),
+        seconds=now - run.limit.started,
+        overhead=run.shop.tracer.overhead(run.limit.started, now),
         flops=operation.flops(problem),
         bytes_moved=bytes_moved(problem),
         peak_share=None,
@@ -250,7 +268,7 @@ def _entry(run: StudyRun, result: TuneResult, judged: _Judged, now: str) -> Bank
     shop = run.shop
     vendor = judged.faster_vendor() if result.status is Outcome.VENDOR else ""
     best = judged.chosen(result.status)
-    solver, version = (vendor, 1) if vendor else (result.solver, best.version)
+    runner = judged.standing.vendors[vendor] if vendor else best
     speedup = {"default": result.speedup.default.to_json()}
     if result.speedup.vendor:
         speedup["vendor"] = result.speedup.vendor.to_json()
@@ -259,13 +277,13 @@ def _entry(run: StudyRun, result: TuneResult, judged: _Judged, now: str) -> Bank
         problem=run.problem.key,
         device=shop.device.class_key,
         device_name=shop.device.name,
-        solver=solver,
-        solver_version=version,
+        solver=runner.solver,
+        solver_version=runner.version,
         config={} if vendor else dict(result.best),
         time_ns=result.vendor_times_ns[vendor] if vendor else result.time_ns,
         default_ns=result.default_ns,
         vendor_ns=result.vendor_ns,
-        vendor="numpy" if result.vendor_ns is not None else "",
+        vendor=result.vendor,
         speedup=speedup,
         evidence={
             "alpha": ALPHA,

@@ -22,19 +22,24 @@ from skipjack.solvers.loops.tile_code import TileCode
 from skipjack.solvers.loops.tile_points import Flag, Spot
 
 
-def generate(nest: Nest, schedule: Schedule, dtype: str, lanes: int) -> str:
+def generate(
+    nest: Nest, schedule: Schedule, dtype: str, lanes: int, *, accumulate: bool = False
+) -> str:
     """A module with a function ``void @kernel(ptr slots)``.
 
     The slots are the input pointers, then the output's. Where the outermost loop is marked
     parallel, a pool of threads and their number follow; where it reduces, a workspace of
-    `partial_bytes` for each thread after these.
+    `partial_bytes` for each thread after these. With `accumulate` sums are added to what the
+    output holds; threads cannot share a reduction out then.
     """
-    return _Generator(nest, schedule, dtype, lanes).module()
+    return _Generator(nest, schedule, dtype, lanes, accumulate).module()
 
 
 class _Generator:
-    def __init__(self, nest: Nest, schedule: Schedule, dtype: str, lanes: int) -> None:
-        self.nest = nest
+    def __init__(
+        self, nest: Nest, schedule: Schedule, dtype: str, lanes: int, accumulate: bool
+    ) -> None:
+        self.nest, self.accumulate = nest, accumulate
         self.reduced = frozenset(nest.reduction_loops)
         loops, start = schedule.loops, schedule.suffix_start
         carry = carrying_start(schedule, nest)
@@ -50,7 +55,7 @@ class _Generator:
 
     def module(self) -> str:
         """The text of the whole module."""
-        spot = Spot(self._bases(), dict(self.nest.loops))
+        spot = Spot(self._bases(), dict(self.nest.loops), first=not self.accumulate)
         if self.streaming:
             streamed_if_aligned(
                 self.w,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from skipjack.native.ir import IRWriter
+from skipjack.solvers.loops.whole_numbers import WholeNumberWriter
 
 KERNEL = "void @kernel(ptr noalias readonly %slots)"
 
@@ -22,6 +23,15 @@ def slot(w: IRWriter, number: int, kind: str = "ptr") -> str:
 def run_task(w: IRWriter, pool: str, count: str, name: str = "task") -> None:
     """Have the pool call a task for `count` threads, and wait for them."""
     w.emit(f"call void {pool}(ptr @{name}, ptr %slots, i64 {count})")
+
+
+def run_or_call(w: WholeNumberWriter, pool: str, count: str) -> None:
+    """Have the pool run the task, or call it where there is one thread alone."""
+    w.either(
+        w.value(f"icmp ugt i64 {count}, 1"),
+        lambda: run_task(w, pool, count),
+        lambda: w.emit("call void @task(ptr %slots, i64 0, i64 1)"),
+    )
 
 
 def hand_out(w: IRWriter, at: int, most: int | None = None) -> str:

@@ -12,14 +12,12 @@ from skipjack.core.problem import Problem
 from skipjack.native import llvm
 from skipjack.native.cpu import registers_of, target_of
 from skipjack.native.ir import ITEM_BYTES
-from skipjack.native.slots import parallel_slot, workspace_slot
-from skipjack.operations import get, tensors
+from skipjack.operations import get
 from skipjack.solvers.loops.codegen import generate
 from skipjack.solvers.loops.compiling import compile_source
-from skipjack.solvers.loops.partial_results import partial_bytes
+from skipjack.solvers.loops.nest_stage import nest_slots
 from skipjack.solvers.loops.schedule import Schedule
 from skipjack.solvers.loops.schedule_space import ScheduleSpace
-from skipjack.solvers.loops.sharing import has_partials, is_parallel
 from skipjack.solvers.solver import Blob, Slot, Source
 
 
@@ -65,14 +63,8 @@ class NestSolver:
 
     def slots(self, problem: Problem, device: Device, config: Config) -> Sequence[Slot]:
         """Pointers, the pool where threads share loops out, and room for their partial results."""
-        pointers: list[Slot] = [tensor.name for tensor in tensors(problem)]
-        schedule, nest = Schedule.parse(str(config["schedule"])), _nest(problem)
-        if is_parallel(schedule):
-            pointers += [parallel_slot(device.units), device.units]
-        if has_partials(schedule, nest):
-            room = device.units * partial_bytes(nest, problem.dtype)
-            pointers.append(workspace_slot(room))
-        return pointers
+        schedule = Schedule.parse(str(config["schedule"]))
+        return nest_slots(_nest(problem), schedule, problem.dtype, device.units, {})
 
 
 def _nest(problem: Problem) -> Nest:

@@ -1,7 +1,7 @@
-"""Parts of a packed matrix product as LLVM IR: the register tile, and what hangs over the edge.
+"""The register tile of a packed matrix product as LLVM IR.
 
-B is copied into panels as wide as the tile, so that the tile reads it front to back; A is copied in
-the same way or read where it is. Sizes and strides are arguments. Strides are in bytes here.
+Operands are copied into panels as wide as the tile, so that the tile reads them front to back, or
+are read where they are. Sizes and strides are arguments. Strides are in bytes here.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from skipjack.core.nest import Accumulator, Load, Scalar
-from skipjack.native.ir import Carried, VectorType, function
+from skipjack.native.ir import Carried, VectorType, constant_mask, function
+from skipjack.solvers.loops.packing import transpose
 from skipjack.solvers.loops.scalar import Leaf, evaluated
 from skipjack.solvers.loops.whole_numbers import WholeNumberWriter
 
@@ -30,11 +31,27 @@ class Recipe:
     epilogue: Scalar = field(default_factory=Accumulator)
     extras: int = 0
     """How many further operands the epilogue loads, as `Load(2)`, `Load(3)` and so on."""
+    pack_b: bool = True
+    upright: bool = False
+    """Of A that is not packed: whether rows lie side by side, and not the steps of a sum."""
+    ahead: int = 0
+    turned: bool = False
+    """Whether rows of C lie side by side, and not columns; then nothing is loaded besides."""
+
+    @property
+    def direct(self) -> bool:
+        """Whether A is read row by row where it is."""
+        return not self.pack_a and not self.upright
 
     @property
     def columns(self) -> int:
         """Columns of a tile."""
         return self.vectors * self.vector.lanes
+
+    @property
+    def line(self) -> int:
+        """Elements of a tile that lie side by side: a row of it, or a column where it is turned."""
+        return self.rows if self.turned else self.columns
 
     @property
     def tile_bytes(self) -> int:
@@ -51,7 +68,7 @@ class Recipe:
         return "".join(f", ptr {pointer}, i64 {stride}" for pointer, stride in pairs)
 
 
-def _leaf(total: str, load: Callable[[int], str]) -> Leaf:
+def leaf_of(total: str, load: Callable[[int], str]) -> Leaf:
     """Of the epilogue of a sum; `load(number)` gives a further operand."""
 
     def leaf(scalar: Load | Accumulator) -> str:
@@ -61,7 +78,12 @@ def _leaf(total: str, load: Callable[[int], str]) -> Leaf:
 
 
 class TileFunction:
-    """``C (+)= A B`` for one whole tile, all of it in registers; A is packed or not."""
+    """``C (+)= A B`` for one whole tile, all of it in registers.
+
+    `%lda` is the stride from row to row of a `direct` A, whose steps lie side by side; else from
+    step to step, and the rows lie side by side as they do in panels. `%ldb` is the stride from step
+    to step of B; `%ldc` from row to row of C, or from column to column if it is turned.
+    """
 
     def __init__(self, recipe: Recipe, *, direct: bool) -> None:
         self.recipe, self.direct = recipe, direct
@@ -74,16 +96,12 @@ class TileFunction:
         add, first = w.name("add"), w.name("first")
         w.emit(f"br i1 %add, label %{add}, label %{first}")
         w.open_block(add)
-        added = [
-            w.value(f"fadd {self.vector.text} {w.load(self.vector, place)}, {total}")
-            for place, total in zip(self._places(), sums, strict=True)
-        ]
-        self._write(added)
+        self._write(sums, add=True)
         w.open_block(first)
-        self._write(sums)
+        self._write(sums, add=False)
         name = "@tile_direct" if self.direct else "@tile_packed"
         parameters = (
-            "ptr noalias %a, ptr noalias %b, ptr noalias %c, i64 %lda, i64 %ldc, "
+            "ptr noalias %a, ptr noalias %b, ptr noalias %c, i64 %lda, i64 %ldb, i64 %ldc, "
             "i64 %depth, i1 %add, i1 %last" + self.recipe.extra_parameters()
         )
         bits = 8 * self.vector.lanes * self.vector.item_bytes
@@ -91,9 +109,19 @@ class TileFunction:
         whole = function(w, signature, bits, linkage="internal", attributes="noinline")
         return whole, w.declarations
 
-    def _write(self, sums: list[str]) -> None:
+    def _write(self, sums: list[str], *, add: bool) -> None:
         """Store, through the epilogue if this was the last block of K, and return."""
         w, recipe = self.w, self.recipe
+        if recipe.turned:
+            assert recipe.epilogue == Accumulator(), "a turned product has no epilogue"
+            self._store_turned(sums, add=add)
+            w.emit("ret void")
+            return
+        if add:
+            sums = [
+                w.value(f"fadd {self.vector.text} {w.load(self.vector, place)}, {total}")
+                for place, total in zip(self._places(), sums, strict=True)
+            ]
         if recipe.epilogue == Accumulator():
             self._store(sums)
             w.emit("ret void")
@@ -115,7 +143,7 @@ class TileFunction:
                 pointer = rows[f"%e{number}"][row]
                 return w.load(self.vector, w.advance(pointer, column * width))
 
-            done.append(evaluated(w, self.vector, recipe.epilogue, _leaf(total, load)))
+            done.append(evaluated(w, self.vector, recipe.epilogue, leaf_of(total, load)))
         self._store(done)
         w.emit("ret void")
         w.open_block(plain)
@@ -134,8 +162,29 @@ class TileFunction:
         for place, value in zip(self._places(), values, strict=True):
             self.w.store(self.vector, value, place)
 
+    def _store_turned(self, sums: list[str], *, add: bool) -> None:
+        """Squares are turned in registers; columns follow each other in memory."""
+        w, vector, lanes = self.w, self.vector, self.vector.lanes
+        column = "%c"
+        for part in range(self.recipe.vectors):
+            own = sums[part :: self.recipe.vectors]
+            pieces = [own[start : start + lanes] for start in range(0, len(own), lanes)]
+            turned = [transpose(w, vector, piece) for piece in pieces]
+            for lane in range(lanes):
+                for number, piece in enumerate(pieces):
+                    mask = constant_mask(lanes, len(piece))
+                    place = w.advance(column, number * lanes * vector.item_bytes)
+                    value = turned[number][lane]
+                    if add:
+                        before = w.load(vector, place, mask)
+                        value = w.value(f"fadd {vector.text} {before}, {value}")
+                    w.store(vector, value, place, mask)
+                column = w.advance(column, "%ldc")
+
     def _reduce(self) -> list[str]:
         w, recipe = self.w, self.recipe
+        if recipe.ahead:
+            self.a_ahead, self.b_ahead = (w.mul(f"%ld{name}", recipe.ahead) for name in "ab")
         zero = self.vector.constant(0.0)
         pointers: Carried = [("ptr", pointer) for pointer in [*self._bases(), "%b"]]
         count = len(pointers)
@@ -164,20 +213,48 @@ class TileFunction:
         """Where A's element of a row and a step of k is."""
         w, item = self.w, self.vector.item_bytes
         if not self.direct:
-            return w.advance(bases[0], (number * self.recipe.rows + row) * item)
+            return w.advance(self._later(bases[0], "%lda", number), row * item)
         offset = (0, "%lda", self.lda2)[row % _BASE_EVERY]
         return w.advance(w.advance(bases[row // _BASE_EVERY], offset), number * item)
+
+    def _prefetch(self, b: str, bases: list[str], number: int) -> None:
+        """What a later step reads: memory that is read in place has no other reader before."""
+        w, recipe = self.w, self.recipe
+        if not recipe.ahead:
+            return
+        line = recipe.vector.lanes * recipe.vector.item_bytes
+        if not recipe.pack_b:
+            there = w.advance(b, self.b_ahead if recipe.ahead > 0 else recipe.columns * 4)
+            for part in range(recipe.vectors):
+                self._fetch(w.advance(there, part * line))
+        if not self.direct and not recipe.pack_a:
+            self._fetch(
+                w.advance(
+                    self._later(bases[0], "%lda", number), self.a_ahead if recipe.ahead > 0 else 64
+                )
+            )
+
+    def _fetch(self, pointer: str) -> None:
+        self.w.declarations.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+        self.w.emit(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 0, i32 3, i32 1)")
+
+    def _later(self, pointer: str, stride: str, number: int) -> str:
+        """The pointer some steps on."""
+        for _ in range(number):
+            pointer = self.w.advance(pointer, stride)
+        return pointer
 
     def _steps(self, steps: int, count: int) -> Callable[[str, list[str]], list[str]]:
         w, recipe, item = self.w, self.recipe, self.vector.item_bytes
         width = self.vector.lanes * item
-        a_move = steps * item * (1 if self.direct else recipe.rows)
 
         def body(_: str, state: list[str]) -> list[str]:
             bases, b, sums = state[: count - 1], state[count - 1], state[count:]
             for number in range(steps):
+                here = self._later(b, "%ldb", number)
+                self._prefetch(here, bases, number)
                 columns = [
-                    w.load(self.vector, w.advance(b, (number * recipe.vectors + part) * width))
+                    w.load(self.vector, w.advance(here, part * width))
                     for part in range(recipe.vectors)
                 ]
                 after = []
@@ -187,42 +264,10 @@ class TileFunction:
                         before = sums[row * recipe.vectors + part]
                         after.append(w.call(self.vector, "fma", [element, column, before]))
                 sums = after
-            b = w.advance(b, steps * recipe.vectors * width)
-            return [*(w.advance(base, a_move) for base in bases), b, *sums]
+            if self.direct:
+                moved = [w.advance(base, steps * item) for base in bases]
+            else:
+                moved = [self._later(base, "%lda", steps) for base in bases]
+            return [*moved, self._later(b, "%ldb", steps), *sums]
 
         return body
-
-
-def edge(recipe: Recipe) -> tuple[str, set[str]]:
-    """Write the part of a tile that lies inside of C, like a tile would; the rest stays."""
-    w, vector = WholeNumberWriter(), recipe.vector
-    lanes, width = vector.lanes, vector.lanes * vector.item_bytes
-    extras = [f"%e{number}" for number in range(recipe.extras)]
-    masks = [w.first_lanes(lanes, w.without("%n", part * lanes)) for part in range(recipe.vectors)]
-
-    def piece(at: list[str], mask: str) -> None:
-        total = w.load(vector, at[0])
-        both = w.value(f"fadd {vector.text} {total}, {w.load(vector, at[1], mask)}")
-        total = w.value(f"select i1 %add, {vector.text} {both}, {vector.text} {total}")
-        leaf = _leaf(total, lambda number: w.load(vector, at[2 + number], mask))
-        done = evaluated(w, vector, recipe.epilogue, leaf)
-        if done != total:
-            total = w.value(f"select i1 %last, {vector.text} {done}, {vector.text} {total}")
-        w.store(vector, total, at[1], mask)
-
-    def row(_: str, at: list[str]) -> list[str]:
-        for part, mask in enumerate(masks):
-            piece([w.advance(pointer, part * width) for pointer in at], mask)
-        strides: list[int | str] = [recipe.vectors * width, "%ldc"]
-        strides += [f"%s{number}" for number in range(recipe.extras)]
-        return [w.advance(p, stride) for p, stride in zip(at, strides, strict=True)]
-
-    w.loop("%m", [("ptr", pointer) for pointer in ("%tile", "%c", *extras)], row)
-    w.emit("ret void")
-    parameters = (
-        "ptr noalias %tile, ptr noalias %c, i64 %ldc, i64 %m, i64 %n, i1 %add, i1 %last"
-        + recipe.extra_parameters()
-    )
-    signature = f"void @edge({parameters})"
-    bits = 8 * width
-    return function(w, signature, bits, linkage="internal", attributes="noinline"), w.declarations

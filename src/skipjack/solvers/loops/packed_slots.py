@@ -26,8 +26,26 @@ NUMBERS = (
     "k_block",
     "n_block",
     "thread_bytes",
+    "slices",
+    "a_slice",
+    "b_slice",
+    "slice_block",
+    "accumulate",
+    "out_col",
+    "groups",
+    "a_group",
+    "out_group",
 )
-"""Strides are in elements. `split` says what threads share out: 0 the batch, 1 rows, 2 columns."""
+"""Strides are in elements. `split` says what threads share out: 0 the batch, 1 rows, 2 columns,
+3 groups of rows.
+
+Rows are `m` of each of `groups` groups, which have strides of their own; B is the same for all.
+Sums run over `k` steps of each of `slices` slices; `slice_block` of them are packed together, which
+is more than one only where `k_block` is all of `k` and A is packed. With `accumulate` other than 0
+the product is added to what C holds.
+"""
+ACCUMULATE = len(POINTERS) + NUMBERS.index("accumulate")
+"""Where that slot is: in rounds that add up, it moves by 1."""
 EXTRA_NUMBERS = ("batch", "row")
 """After all others, for each further operand: a pointer, and these strides."""
 

@@ -32,8 +32,29 @@ class Operand:
 
 
 @dataclass(frozen=True, slots=True)
+class Slices:
+    """Sums over two levels: all of `Product.k`, so often, with these strides of A and B."""
+
+    count: int = 1
+    a: int = 0
+    b: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """Rows of two levels: all of `Product.m`, so often, with these strides of A and of `out`."""
+
+    count: int = 1
+    a: int = 0
+    out: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Product:
-    """``out = epilogue(a b)`` for each of a batch; columns of `out` lie side by side."""
+    """``out = epilogue(a b)`` for each of a batch.
+
+    Columns of `out` lie side by side; or its rows do, and then nothing else is done to them.
+    """
 
     batch: int
     m: int
@@ -45,11 +66,32 @@ class Product:
     extras: tuple[Operand, ...] = ()
     """What the epilogue loads besides, as `Load(2)` and so on."""
     epilogue: Scalar = field(default_factory=Accumulator)
+    slices: Slices = Slices()
+    accumulate: bool = False
+    """Whether the product is added to what `out` holds."""
+    groups: Groups = Groups()
+
+    def __post_init__(self) -> None:
+        assert self.out.column == 1 or self.out.row == 1, "rows or columns lie side by side"
+        plain = self.groups.count == 1 and self.out.column == 1
+        assert plain or not self.extras, "groups of rows and turned products load nothing besides"
+
+    @property
+    def depth(self) -> int:
+        """The whole length of a sum."""
+        return self.k * self.slices.count
 
     @property
     def packs(self) -> tuple[bool, ...]:
-        """Whether A may be packed, the default first: a strided one must be."""
-        return (False, True) if self.a.column == 1 else (True,)
+        """Whether A may be packed, the default first: one of two strides must be."""
+        if self.a.column == 1:
+            return (False, True)
+        return (True, False) if self.a.row == 1 else (True,)
+
+    @property
+    def packs_b(self) -> tuple[bool, ...]:
+        """Whether B may be packed, the default first: it must be unless columns lie together."""
+        return (True, False) if self.b.column == 1 else (True,)
 
 
 def product_parameters(product: Product, device: Device) -> list[Parameter]:
@@ -60,7 +102,7 @@ def product_parameters(product: Product, device: Device) -> list[Parameter]:
         Parameter("unroll", (1, 2)),
         Parameter("pack_a", product.packs),
         Parameter("m_block", _sizes(product.m, (48, 96, 192)), stage="run"),
-        Parameter("k_block", _sizes(product.k, (64, 128, 256, 512, 1024)), stage="run"),
+        Parameter("k_block", _sizes(product.depth, (64, 128, 256, 512, 1024)), stage="run"),
         Parameter("n_block", _sizes(product.n, (256, 512, 2048)), stage="run"),
         Parameter("split", _splits(product, device.units), stage="run"),
     ]
@@ -77,6 +119,10 @@ def product_recipe(product: Product, dtype: str, device: Device, config: Config)
         VectorType(dtype, device.vector_bytes // ITEM_BYTES[dtype]),
         product.epilogue,
         len(product.extras),
+        bool(config.get("pack_b", True)),
+        ahead=int(config.get("ahead", 0)),
+        upright=product.a.column != 1,
+        turned=product.out.column != 1,
     )
 
 
@@ -94,10 +140,15 @@ def product_slots(
     product: Product, recipe: Recipe, config: Config, threads: int
 ) -> tuple[Slot, ...]:
     """As `packed_slots` lists them."""
+    depth = int(config["k_block"])
+    # What is read in place cannot go on from one slice to the next.
+    packed = recipe.pack_a and recipe.pack_b
+    together = max(1, min(depth // product.k, product.slices.count)) if packed else 1
     blocks = Blocks(
         -(-int(config["m_block"]) // recipe.rows) * recipe.rows,
-        min(int(config["k_block"]), product.k),
+        min(depth, product.k),
         -(-int(config["n_block"]) // recipe.columns) * recipe.columns,
+        together,
     )
     room = blocks.workspace_bytes(recipe)
     a, b, out = product.a, product.b, product.out
@@ -115,6 +166,10 @@ def product_slots(
         *(b.batch, b.row, b.column),
         *(out.batch, out.row),
         *(blocks.m, blocks.k, blocks.n, room),
+        *(product.slices.count, product.slices.a, product.slices.b, together),
+        int(product.accumulate),
+        out.column,
+        *(product.groups.count, product.groups.a, product.groups.out),
         *extras,
     )
 
@@ -133,8 +188,9 @@ def _sizes(extent: int, choices: tuple[int, ...]) -> tuple[int, ...]:
 def _splits(product: Product, threads: int) -> tuple[str, ...]:
     if threads == 1:
         return ("rows",)
+    sizes = (product.batch, product.m, product.n, product.groups.count)
     return tuple(
         name
-        for name, size in zip(SPLITS, (product.batch, product.m, product.n), strict=True)
+        for name, size in zip(SPLITS, sizes, strict=True)
         if size >= threads or name == "rows"
     )

@@ -10,8 +10,10 @@ from __future__ import annotations
 from skipjack.native.ir import VectorType, constant_mask, function
 from skipjack.solvers.loops.whole_numbers import WholeNumberWriter
 
-PARAMETERS = "ptr noalias %from, ptr noalias %to, i64 %count, i64 %depth, i64 %along, i64 %down"
-"""Neighbours and steps of a block, and the strides of both axes in bytes."""
+PARAMETERS = (
+    "ptr noalias %from, ptr noalias %to, i64 %count, i64 %depth, i64 %along, i64 %down, i64 %panel"
+)
+"""Neighbours and steps of a block, the strides of both axes and from panel to panel, in bytes."""
 
 
 def packing(name: str, size: int, vector: VectorType) -> tuple[str, set[str]]:
@@ -30,7 +32,6 @@ class _Packer:
         self.scalar = VectorType(vector.dtype, 1)
         self.item, self.lanes = vector.item_bytes, vector.lanes
         self.w = WholeNumberWriter()
-        self.panel_bytes = self.w.mul("%depth", size * self.item)
 
     def write(self) -> None:
         w = self.w
@@ -55,7 +56,7 @@ class _Packer:
         def step(_: str, at: list[str]) -> list[str]:
             def panel(_: str, here: list[str]) -> list[str]:
                 self._copy(here[0], here[1], whole)
-                return [w.advance(here[0], width), w.advance(here[1], self.panel_bytes)]
+                return [w.advance(here[0], width), w.advance(here[1], "%panel")]
 
             ends = w.loop_or_skip(full, [("ptr", at[0]), ("ptr", at[1])], panel)
             w.when(some, lambda: self._copy(ends[0], ends[1], masks))
@@ -96,7 +97,7 @@ class _Packer:
                 ]
                 self._transposed(rows, w.advance(at[1], start * self.item), blocks)
             self._one_by_one(at, have, done)
-            return [w.advance(at[0], w.mul("%along", size)), w.advance(at[1], self.panel_bytes)]
+            return [w.advance(at[0], w.mul("%along", size)), w.advance(at[1], "%panel")]
 
         w.loop(w.rounds("%count", size), [("ptr", "%from"), ("ptr", "%to")], panel)
 

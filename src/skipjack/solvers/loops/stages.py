@@ -35,7 +35,10 @@ class Stage:
     """Its module, with a function ``void @kernel(ptr slots)``. Not called where slots suffice."""
     slots: tuple[Slot, ...]
     moves: Mapping[int, int] = field(default_factory=dict)
-    """In rounds: by how many bytes a pointer among the slots moves from round to round."""
+    """In rounds: by how many bytes a pointer among the slots moves from round to round.
+
+    Numbers may move as well. Lent memory that moves by 0 is the same for all threads.
+    """
 
 
 @dataclass(frozen=True)
@@ -45,38 +48,43 @@ class Rounds:
     count: int
     stages: tuple[Stage, ...]
     threads: int = 1
-    """Stages of rounds with threads are for one thread each; memory they are lent is multiplied."""
-
-    def slots(self) -> list[Slot]:
-        """Of all stages, with room for every thread."""
-        return [self._for_all(each) for stage in self.stages for each in stage.slots]
-
-    def _for_all(self, each: Slot) -> Slot:
-        lent, size = _lent(each)
-        return f"{lent}:{size * self.threads}" if lent else each
+    """Stages of rounds with threads are for one thread each, and each thread has its own of the
+    memory that they are lent. Scratch that is used outside of the rounds, too, is shared."""
 
 
 Part = Stage | Rounds
 
 
-def _lent(each: Slot) -> tuple[str, int]:
-    """The name and the bytes of memory that a slot lends; nothing of other slots."""
-    if not isinstance(each, str) or not each.startswith(("@workspace:", "@scratch:")):
-        return "", 0
-    name, _, size = each.rpartition(":")
-    return name, int(size)
-
-
 def slots_of(parts: Sequence[Part]) -> list[Slot]:
     """All slots of the whole kernel, in order."""
     slots: list[Slot] = []
+    shared = _shared(parts)
     for part in parts:
         if isinstance(part, Rounds):
             slots += [parallel_slot(part.threads), part.threads] if part.threads > 1 else []
-            slots += part.slots()
+            slots += [_for_all(each, part, shared) for stage in part.stages for each in stage.slots]
         else:
             slots += part.slots
     return slots
+
+
+def _shared(parts: Sequence[Part]) -> set[Slot]:
+    """Scratch that is used by stages outside of rounds."""
+    return {each for part in parts if isinstance(part, Stage) for each in part.slots}
+
+
+def _for_all(each: Slot, rounds: Rounds, shared: set[Slot]) -> Slot:
+    """A slot with room for all threads of some rounds."""
+    own = _own_bytes(each, shared)
+    return f"{str(each).rpartition(':')[0]}:{own * rounds.threads}" if own else each
+
+
+def _own_bytes(each: Slot, shared: set[Slot]) -> int:
+    """Of memory that a slot lends to one thread; 0 of other slots and of what all share."""
+    if not isinstance(each, str) or (each in shared and not each.startswith("@workspace:")):
+        return 0
+    lends = each.startswith(("@workspace:", "@scratch:"))
+    return int(each.rpartition(":")[2]) if lends else 0
 
 
 def compose(parts: Sequence[Part]) -> str:
@@ -92,9 +100,11 @@ class _Composer:
         self.lines: dict[str, None] = {}
         self.metadata: dict[str, None] = {}
         self.tasks = 0
+        self.shared: set[Slot] = set()
 
     def module(self, parts: Sequence[Part]) -> str:
         w, at = IRWriter(), 0
+        self.shared = _shared(parts)
         for part in parts:
             at = self._rounds(w, part, at) if isinstance(part, Rounds) else self._one(w, part, at)
         w.emit("ret void")
@@ -152,12 +162,12 @@ class _Composer:
         place = 0
         for stage in part.stages:
             for number, each in enumerate(stage.slots):
-                move, (_, own) = stage.moves.get(number, 0), _lent(each)
+                move, own = stage.moves.get(number, 0), _own_bytes(each, self.shared)
                 pointer = w.advance(copied, 8 * (place + number))
                 if move:
                     moving.append((pointer, move))
                     _add(w, pointer, w.value(f"mul i64 {begin}, {move}"))
-                elif threaded and own:
+                elif threaded and own and number not in stage.moves:
                     _add(w, pointer, w.value(f"mul i64 %index, {own}"))
             place += len(stage.slots)
 

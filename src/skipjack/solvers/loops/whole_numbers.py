@@ -32,6 +32,19 @@ class WholeNumberWriter(IRWriter):
         self.declarations.add("declare i64 @llvm.usub.sat.i64(i64, i64)")
         return self.value(f"call i64 @llvm.usub.sat.i64(i64 {left}, i64 {right})")
 
+    def positive(self, number: str | int) -> str:
+        """A signed number, or 0 where it is negative."""
+        return self.most(number, 0)
+
+    def most(self, left: str | int, right: str | int) -> str:
+        """The larger of two signed i64."""
+        self.declarations.add("declare i64 @llvm.smax.i64(i64, i64)")
+        return self.value(f"call i64 @llvm.smax.i64(i64 {left}, i64 {right})")
+
+    def divided(self, number: str, by: int) -> tuple[str, str]:
+        """How often a number goes into another, and what is left."""
+        return self.value(f"udiv i64 {number}, {by}"), self.value(f"urem i64 {number}, {by}")
+
     def rounds(self, total: str | int, size: str | int) -> str:
         """How many pieces of a size cover a total."""
         return self.value(f"udiv i64 {self.sub(self.add(total, size), 1)}, {size}")

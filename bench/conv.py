@@ -1,0 +1,272 @@
+"""Convolutions of ResNet-50 and MobileNet v1: what a find chooses, and ours alone, against PyTorch.
+
+Every layer with batches of 1 and 16, in three directions and two layouts, on one thread and on two.
+Solvers are ranked with nothing known beforehand; then the best of ours and PyTorch (oneDNN) are
+timed anew in this process, on the same arrays, in interleaved blocks. PyTorch gets NCHW tensors,
+for which it converts layouts inside of its calls, or channels_last ones, for which it need not.
+
+Run as ``make bench-conv``, shorter as ``make bench-conv BENCH_ARGS=--quick``. A run of all cases
+that was interrupted goes on where it was.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import conv_cases
+import conv_summary
+import machine
+import sitting
+from contenders import PAGE, Field, add_library, check_alike, make_arrays
+from conv_cases import Case, Layer
+from conv_summary import CHOICE, LIBRARY, OURS, Record
+from found import Found, find
+from journal import Journal, code_digest
+from metaschedule import CACHE
+from roofline import ratio_record
+from skipjack.core.operation import Array
+from skipjack.execute.kernels import PythonKernel
+from skipjack.native import cpu
+from skipjack.operations import get, parse
+from stand import Plan, Rounds
+
+NAME = "cpu_conv"
+_FIRST_FIND = "conv2d:n1c16h8w8k16y1x1"
+_SAME = {"ratio": 1.0, "low": 1.0, "high": 1.0, "pairs": 0}
+"""Where a find chose the library, its call is the very call that it is compared with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What was asked for on the command line."""
+
+    cases: tuple[Case, ...]
+    part: bool
+    """Whether some cases were picked; they are measured anew each time."""
+    shard: tuple[int, int]
+    seconds: float | None
+    cold: bool
+    quick: bool
+    plan: Plan
+    threads: int
+    core: int | None
+    json: Path | None
+    again: bool
+    update: bool
+
+    def find_seconds(self, case: Case) -> float:
+        """More where a call takes longer."""
+        return self.seconds or (1.5 if case.batch == 1 else 2.5)
+
+    def settings(self) -> Record:
+        """For the result file."""
+        return {
+            "seconds": {f"batch {n}": self.seconds or s for n, s in ((1, 1.5), (16, 2.5))},
+            **asdict(self.plan),
+            "dtype": "f32",
+            "threads": self.threads,
+            "alignment_bytes": PAGE,
+            "caches": "hot",
+            "cold": self.cold,
+            "confidence": 0.95,
+        }
+
+
+class Bench:
+    """The cases in turn."""
+
+    def __init__(self, options: Options, at: sitting.Sitting) -> None:
+        self._options, self._at = options, at
+        self._code = code_digest()
+        find(at.tuner, parse(_FIRST_FIND, "f32"), 1.0)  # loads PyTorch in the worker
+
+    def case(self, case: Case) -> Record:
+        """Find, check everyone, time everyone."""
+        stand, problem = self._at.stand, case.problem
+        found = find(self._at.tuner, problem, self._options.find_seconds(case), self._options.cold)
+        arrays = make_arrays(problem, PAGE)
+        there = Field()
+        _add_ours(there, found, arrays)
+        add_library(there, LIBRARY, problem, stand, arrays)
+        if there.kernels:
+            check_alike(there, problem, arrays, LIBRARY if LIBRARY in there.kernels else OURS)
+        rounds = stand.time(there.kernels, self._options.plan)
+        record = {
+            "case": case.name,
+            "network": case.layer.network,
+            "kind": case.layer.kind,
+            "layer": case.layer.name,
+            "batch": case.batch,
+            "direction": case.direction,
+            "layout": case.layout,
+            "threads": self._at.threads,
+            "problem": problem.key,
+            "flops": get(problem.operation).flops(problem),
+            "date": machine.now(),
+            "code": self._code,
+            "find": found.record(),
+            "rounds": rounds.count,
+            "quiet_rounds": rounds.quiet,
+            "peak_gflops": round(rounds.peak_flops_per_s / 1e9, 2),
+            "skipped": there.skipped,
+            **_measured(rounds, found, list(there.kernels)),
+        }
+        stand.clear()
+        return record
+
+
+def _add_ours(there: Field, found: Found, arrays: dict[str, Array]) -> None:
+    """Called from Python, as PyTorch is."""
+    perf = found.result.perf
+    if perf is None or perf.code is None:
+        there.skipped[OURS] = perf.reason if perf else "no solver of ours can do it"
+        return
+    inputs = [arrays[tensor.name] for tensor in get(perf.problem.operation).inputs(perf.problem)]
+    there.kernels[OURS] = PythonKernel(perf.kernel().bind(*inputs, out=arrays["out"]))
+
+
+def _measured(rounds: Rounds, found: Found, names: Sequence[str]) -> Record:
+    words = {OURS: OURS, LIBRARY: "torch"}
+    times = {words[name]: round(rounds.time_ns(name) / 1e3, 3) for name in names}
+    ratios: Record = {}
+    if {OURS, LIBRARY} <= set(names):
+        ratios[OURS] = ratio_record(rounds.ratio(LIBRARY, OURS))
+    if LIBRARY in names and found.choice == LIBRARY:
+        ratios[CHOICE] = _SAME
+    elif OURS in ratios and found.chose_ours:
+        ratios[CHOICE] = ratios[OURS]
+    return {"times_us": times, "ratios": ratios}
+
+
+def parse_options(argv: Sequence[str] | None) -> tuple[Options, list[int]]:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    sitting.add_options(parser)
+    parser.add_argument("--layers", help="parts of layers' names, joined by commas: 3x3,dw")
+    parser.add_argument("--directions", help="fwd,bwd,wrw (default: all)")
+    parser.add_argument("--layout", help="NCHW,NHWC (default: both)")
+    parser.add_argument("--batches", help="1,16 (default: both)")
+    parser.add_argument("--shard", default="1/1", help="2/3: the second third of all cases")
+    parser.add_argument("--seconds", type=float, help="for each find (default 1.5 and 2.5)")
+    parser.add_argument(
+        "--cold",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="find each case with nothing known; --no-cold lets cases before help the next",
+    )
+    parser.add_argument("--again", action="store_true", help="do not go on, start over")
+    parser.add_argument(
+        "--update", action="store_true", help="put these cases into the result that is there"
+    )
+    args = parser.parse_args(argv)
+    picked = [args.layers, args.directions, args.layout, args.batches]
+    counts = sitting.thread_counts(args.threads)
+    number, of = (int(part) for part in args.shard.split("/"))
+    options = Options(
+        cases=_chosen(args),
+        part=any(picked) or args.quick,
+        shard=(number, of),
+        seconds=args.seconds or (1.2 if args.quick else None),
+        cold=args.cold,
+        quick=args.quick,
+        plan=Plan(rounds=20, samples=2, sample_ns=100_000, seconds=0.5),
+        threads=counts[0] if counts else 1,
+        core=args.core,
+        json=args.json,
+        again=args.again,
+        update=args.update,
+    )
+    return options, counts
+
+
+def _chosen(args: argparse.Namespace) -> tuple[Case, ...]:
+    everyone = conv_cases.QUICK if args.quick else conv_cases.ALL
+
+    def has(text: str | None, value: object) -> bool:
+        return text is None or str(value).lower() in text.lower().split(",")
+
+    def named(layer: Layer) -> bool:
+        parts = args.layers.split(",") if args.layers else [""]
+        return any(part in layer.name for part in parts)
+
+    return tuple(
+        case
+        for case in everyone
+        if named(case.layer)
+        and has(args.directions, case.direction)
+        and has(args.layout, case.layout)
+        and has(args.batches, case.batch)
+    )
+
+
+def measure(options: Options, at: sitting.Sitting) -> list[Record]:
+    """The cases that were asked for, those of an interrupted run included."""
+    circumstances = {"settings": options.settings(), "versions": machine.versions()}
+    path = CACHE / f"{NAME}_{at.stand.device.arch}_{at.threads}{'_part' * options.part}.jsonl"
+    journal = Journal(path, circumstances, again=options.again or options.part)
+    number, of = options.shard
+    mine = options.cases[number - 1 :: of]
+    left = [case for case in mine if case.name not in journal.records]
+    if len(left) < len(mine):
+        print(f"{len(mine) - len(left)} cases are done already (--again starts over)")
+    bench = Bench(options, at)
+    print(conv_summary.heading())
+    for case in left:
+        journal.add(bench.case(case))
+        print(conv_summary.line(journal.records[case.name]), flush=True)
+    done = [journal.records[case.name] for case in options.cases if case.name in journal.records]
+    if options.part or len(done) == len(options.cases):
+        journal.remove()
+    return done
+
+
+def report(options: Options, at: sitting.Sitting, records: list[Record]) -> None:
+    """Print the summary and write the result file."""
+    whole = options.update or len(records) == len(conv_cases.ALL)
+    path = sitting.result_path(options.json, NAME, at, whole=whole)
+    if options.update:
+        new = {record["case"]: record for record in records}
+        old: list[Record] = json.loads(path.read_text(encoding="utf-8"))["cases"]
+        records = [new.get(record["case"], record) for record in old]
+    summary = conv_summary.summarize(records)
+    print("\n".join(conv_summary.lines(summary)))
+    result = machine.header(NAME, at.stand.device, at.stand.cores)
+    result |= {"settings": options.settings(), "summary": summary, "cases": records}
+    machine.write_result(path, result)
+
+
+def report_together(options: Options, counts: Sequence[int]) -> None:
+    """Over all numbers of threads, from the files that their processes wrote."""
+    whole = options.update or options.cases == conv_cases.ALL
+    arch = cpu.detect().arch
+    paths = [sitting.result_file(NAME, arch, count, whole=whole) for count in counts]
+    complete = options.json is None and options.shard == (1, 1)
+    if complete and all(path.is_file() for path in paths):
+        results = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
+        records = [record for result in results for record in result["cases"]]
+        print("\nall numbers of threads together")
+        print("\n".join(conv_summary.lines(conv_summary.summarize(records))))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the benchmark."""
+    options, counts = parse_options(argv)
+    if len(counts) != 1:
+        code = sitting.each_in_its_own_process(counts, sys.argv[1:] if argv is None else argv)
+        if code == 0:
+            report_together(options, counts)
+        return code
+    machine.library_threads(options.threads)
+    with sitting.sit(options.threads, options.core) as at:
+        records = measure(options, at)
+    report(options, at, records)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,174 @@
+"""``skipjack find``: all solvers of problems, ranked."""
+
+from __future__ import annotations
+
+from json import dumps
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from skipjack.cli.options import (
+    DirectionOption,
+    DtypeOption,
+    JsonOption,
+    LayoutOption,
+    PluginOption,
+    examples,
+)
+
+if TYPE_CHECKING:
+    from skipjack.interop import Entry, NotApplicable
+    from skipjack.tuning import FindResult, TuneOptions, Tuner
+    from skipjack.tuning.options import Observer
+
+EXAMPLES = examples(
+    "skipjack find matmul:256x256x256",
+    "skipjack find softmax:4096x1024 --seconds 3 --solver rows --solver numpy",
+    "skipjack find conv2d:n16c128h28w28k128y3x3p1q1 --direction wrw",
+    "skipjack find -f list.txt --json",
+)
+
+
+def find(
+    problems: Annotated[
+        list[str] | None,
+        typer.Argument(help="Problem keys, as matmul:192x192x192, or quoted driver commands."),
+    ] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            "--file", "-f", help="A list of keys and driver commands, one a line; - is stdin."
+        ),
+    ] = None,
+    dtype: DtypeOption = None,
+    layout: LayoutOption = None,
+    direction: DirectionOption = None,
+    solver: Annotated[
+        list[str] | None, typer.Option(help="Rank these solvers only; may be repeated.")
+    ] = None,
+    budget: Annotated[
+        int | None,
+        typer.Option(help="Most configs to try for each problem; every solver gets one."),
+    ] = None,
+    seconds: Annotated[
+        float | None, typer.Option(help="Most seconds for each problem (10 without --budget).")
+    ] = None,
+    searcher: Annotated[str, typer.Option(help="Who decides what to try next.")] = "auto",
+    seed: Annotated[
+        int, typer.Option(min=0, help="Makes a search repeatable given the same results.")
+    ] = 0,
+    retune: Annotated[
+        bool, typer.Option("--retune", help="Start over instead of continuing.")
+    ] = False,
+    device: Annotated[
+        str | None, typer.Option(help="The device, as arch/units: this machine's CPU.")
+    ] = None,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="How many threads a kernel may use (1).")
+    ] = None,
+    json: JsonOption = False,
+    trace: Annotated[
+        Path | None, typer.Option(help="Write a Chrome trace of where the time went.")
+    ] = None,
+    plugin: PluginOption = None,
+) -> None:
+    """Rank all solvers of problems on this machine, each with its best config."""
+    from skipjack.cli.problems import make_defaults, read_problems
+    from skipjack.cli.tune import check_trace, choose_device, say
+    from skipjack.search import check_name
+    from skipjack.settings import load_settings
+    from skipjack.solvers import find_solver
+    from skipjack.tuning import TuneOptions, Tuner, make_budget
+    from skipjack.tuning.options import FIND_SECONDS
+
+    settings = load_settings(plugins=tuple(plugin) if plugin else None)
+    defaults = make_defaults(dtype, layout, direction)
+    tuner = Tuner(settings, choose_device(device, threads), say=say)
+    entries = read_problems(problems or [], file, defaults)
+    options = TuneOptions(
+        budget=make_budget(budget, seconds, FIND_SECONDS),
+        searcher=check_name(searcher),
+        seed=seed,
+        retune=retune,
+    )
+    only = tuple(find_solver(name).name for name in solver or [])
+    check_trace(trace)
+    try:
+        results = _find_all(tuner, entries, options, only, json)
+    finally:
+        if trace:
+            tuner.workshop.tracer.write(trace)
+    if any(result.interrupted for result in results):
+        raise KeyboardInterrupt
+    if any(result.status == "failed" for result in results):
+        raise typer.Exit(1)
+
+
+def _find_all(
+    tuner: Tuner, entries: list[Entry], options: TuneOptions, only: tuple[str, ...], json: bool
+) -> list[FindResult]:
+    """One problem after the other; each is printed as soon as it is done."""
+    from contextlib import ExitStack
+    from dataclasses import replace
+
+    from skipjack.core.problem import Problem
+    from skipjack.report.progress import progress_bars
+
+    results: list[FindResult] = []
+    with ExitStack() as running:
+        for number, entry in enumerate(entries, 1):
+            problem = _fitting(entry, tuner)
+            if not isinstance(problem, Problem):
+                _print_not_applicable(problem, tuner, json)
+                continue
+            if not results:
+                running.enter_context(tuner)  # workers start where something is to be run
+            label = f"[{number}/{len(entries)}] {problem.key}" if len(entries) > 1 else problem.key
+            with progress_bars(1, enabled=not json) as observe:
+                watched = replace(options, observer=_labelled(observe, label))
+                results.append(tuner.find(problem, watched, only))
+            _print(results[-1], json)
+            if results[-1].interrupted:
+                break
+    return results
+
+
+def _labelled(observe: Observer, label: str) -> Observer:
+    """An observer that calls the problem so."""
+    from dataclasses import replace
+
+    return lambda standing: observe(replace(standing, problem=label))
+
+
+def _fitting(entry: Entry, tuner: Tuner) -> Entry:
+    """A problem that is too large for this machine is not applicable; the list goes on."""
+    from skipjack.core.problem import Problem
+    from skipjack.errors import ProblemError
+    from skipjack.interop import NotApplicable
+    from skipjack.tuning.study_run import check_memory
+
+    if isinstance(entry, Problem):
+        try:
+            check_memory(entry, tuner.workshop.device.memory_bytes)
+        except ProblemError as error:
+            return NotApplicable(entry.key, str(error))
+    return entry
+
+
+def _print(result: FindResult, json: bool) -> None:
+    if json:
+        typer.echo(dumps(result.to_json()))
+        return
+    from skipjack.report.find import print_find
+
+    print_find(result)
+
+
+def _print_not_applicable(entry: NotApplicable, tuner: Tuner, json: bool) -> None:
+    if json:
+        typer.echo(dumps({**entry.to_json(), "device": tuner.workshop.device.name, "solvers": []}))
+        return
+    from skipjack.report.find import print_not_applicable
+
+    print_not_applicable(entry.text, entry.reason)

@@ -1,0 +1,66 @@
+"""What ``skipjack find`` prints for people, problem by problem."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.text import Text
+
+from skipjack.report import screen
+from skipjack.report.numbers import gain_text
+from skipjack.report.ranking import ranking_table
+from skipjack.tuning.find_result import NOT_APPLICABLE, FindResult, FindStatus
+from skipjack.tuning.result import Outcome, TuneResult
+
+
+def print_find(result: FindResult, console: Console | None = None) -> None:
+    """A headline, the solvers, those that cannot do it, and the verdict."""
+    console = console or screen.out()
+    style = "" if result.status is FindStatus.OK else "red"
+    console.print(Text(_headline(result), style=style), soft_wrap=True)
+    rows = [solver.to_json() for solver in result.solvers if solver.status != NOT_APPLICABLE]
+    if rows:
+        console.print(ranking_table(rows))
+    for line in _refusals(result):
+        console.print(Text(f"  {line}", "dim"), soft_wrap=True)
+    if result.perf:
+        console.print(Text(f"  {_verdict(result.perf)}"), soft_wrap=True)
+    console.print()
+
+
+def print_not_applicable(problem: str, reason: str, console: Console | None = None) -> None:
+    """Of a problem that no solver was asked about."""
+    console = console or screen.out()
+    console.print(Text(f"{problem}: not applicable: {reason}", style="yellow"), soft_wrap=True)
+
+
+def _headline(result: FindResult) -> str:
+    """``matmul:64x64x64:f32 on znver4/1: 6 solvers in 3.2 s``."""
+    where = f"{result.problem.key} on {result.device}"
+    if result.status is not FindStatus.OK:
+        return f"{where}: {result.reason}"
+    count = len(result.ranked)
+    end = ", interrupted" if result.interrupted else ""
+    solvers = "1 solver" if count == 1 else f"{count} solvers"
+    return f"{where}: {solvers} in {result.seconds:.1f} s{end}"
+
+
+def _refusals(result: FindResult) -> list[str]:
+    """``not cblas, mkl: it is for the plain matmul on CPUs``."""
+    refusing: dict[str, list[str]] = {}
+    for solver in result.solvers:
+        if solver.status == NOT_APPLICABLE:
+            refusing.setdefault(solver.reason, []).append(solver.solver)
+    return [f"not {', '.join(names)}: {reason}" for reason, names in refusing.items()]
+
+
+def _verdict(perf: TuneResult) -> str:
+    """``banked: nest is 3.48 [3.40, 3.52] times faster than the default``."""
+    if perf.status is Outcome.FAILED:
+        return f"nothing that was built runs: {perf.reason}"
+    if perf.reason:
+        return f"{perf.status}: {perf.reason}"
+    gain = perf.speedup.default
+    return (
+        f"{perf.status}: {perf.solver} is {gain_text(gain.ratio, gain.low, gain.high)} times as "
+        "fast as the default"
+    )

@@ -1,0 +1,51 @@
+"""A table of ranked solvers, from the records that ``find`` prints and the bank holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from skipjack.report.numbers import gain_text, size_text, time_text
+
+_COLUMNS = ("time", "spread", "x first", "workspace", "trials")
+_OK = "ok"
+
+
+def ranking_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """Solvers as JSON has them, fastest first; those that failed with their reason."""
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
+    table.add_column("", justify="right", no_wrap=True)
+    table.add_column("solver", no_wrap=True)
+    for name in _COLUMNS:
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("config", overflow="fold")
+    for number, row in enumerate(rows, 1):
+        if row.get("status") != _OK:
+            failed = Text(f"{row.get('status')}: {row.get('reason')}", style="red")
+            table.add_row("", str(row.get("solver")), *["-"] * len(_COLUMNS), failed)
+            continue
+        place = 1 if row.get("tie") else number
+        table.add_row(f"{place}", str(row.get("solver")), *_cells(row, number), _config(row))
+    return table
+
+
+def _cells(row: Mapping[str, Any], number: int) -> list[str]:
+    spread, behind = row.get("spread"), row.get("behind") or {}
+    gain = gain_text(behind.get("ratio"), behind.get("low"), behind.get("high"))
+    return [
+        time_text(row.get("time_ns")),
+        f"{100 * spread:.1f} %" if spread and row.get("samples") != 1 else "-",
+        "1" if number == 1 else f"{gain} tie" if row.get("tie") else gain,
+        size_text(row.get("workspace_bytes") or 0),
+        str(row.get("trials") or "-"),
+    ]
+
+
+def _config(row: Mapping[str, Any]) -> Text:
+    settings = " ".join(f"{name}={value}" for name, value in row.get("config", {}).items())
+    reason = row.get("reason")
+    return Text(f"{settings or '-'}{f' ({reason})' if reason else ''}")

@@ -1,0 +1,126 @@
+"""Going down the rows of a plane so that every row is loaded once: which row meets what, and when.
+
+Round by round the next rows of the image (backward: of the result) are loaded, and multiplied by
+all rows of the filter that they meet. What they meet are rows of the other array, in blocks of as
+many as one round finishes: those of a few blocks are under way at the same time, and stay in
+registers from round to round. Rounds at the ends, which have rows missing, are told apart from those
+in between, which are all alike and become a loop.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from skipjack.solvers.convolution.depthwise_axis import Pattern
+
+
+@dataclass(frozen=True, slots=True)
+class Partner:
+    """A row under way: of the block so many before the round's number, and of a phase in it."""
+
+    back: int
+    phase: int
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What happens to rows that are loaded together, in as many rounds as it repeats."""
+
+    rows: tuple[tuple[int, tuple[tuple[Partner, int], ...]], ...]
+    """Rows of the round that exist, each with whom it meets, and through which row of the filter."""
+    known: frozenset[Partner]
+    """Those under way when the round begins."""
+    done: tuple[Partner, ...]
+    """Those that are finished when it ends."""
+    repeats: int = 1
+
+    @property
+    def met(self) -> frozenset[Partner]:
+        """Those who meet a row of this round."""
+        return frozenset(partner for _, meetings in self.rows for partner, _ in meetings)
+
+
+@dataclass(frozen=True)
+class March:
+    """All rounds of some blocks of a plane. Numbers are relative to the first of these blocks."""
+
+    rounds: tuple[Round, ...]
+    start: int
+    """The first round's number."""
+
+    @cached_property
+    def live(self) -> int:
+        """The most rows that are under way at once."""
+        return max((len(each.known | each.met) for each in self.rounds), default=0)
+
+
+def march(pattern: Pattern, begin: int = 0, end: int | None = None) -> March:
+    """The march over the blocks from `begin` to before `end`, of a plane's rows."""
+    stop = pattern.blocks if end is None else end
+    meetings = [
+        (phase, tap, *divmod(place, pattern.stride))
+        for phase, reads in enumerate(pattern.phases)
+        for tap, place in reads
+    ]
+    backs = [back for _, _, back, _ in meetings] or [0]
+    last = [
+        max([back for at, _, back, _ in meetings if at == phase], default=max(backs))
+        for phase in range(pattern.step)
+    ]
+    found: list[Round] = []
+    known: frozenset[Partner] = frozenset()
+    start = None
+    for number in range(begin + min(backs), stop + max(backs)):
+
+        def exists(partner: Partner, number: int = number) -> bool:
+            block = number - partner.back
+            return begin <= block < min(stop, pattern.count(partner.phase))
+
+        rows = []
+        for row in range(pattern.stride):
+            if not 0 <= pattern.stride * number + row < pattern.given:
+                continue
+            met = [(Partner(back, at), tap) for at, tap, back, its in meetings if its == row]
+            if met := [(partner, tap) for partner, tap in met if exists(partner)]:
+                rows.append((row, tuple(met)))
+        ends = [Partner(back, phase) for phase, back in enumerate(last)]
+        each = Round(tuple(rows), known, tuple(partner for partner in ends if exists(partner)))
+        if start is None and not (each.rows or each.done):
+            continue
+        start = number - begin if start is None else start
+        under_way = (known | each.met) - set(ends)
+        known = frozenset(Partner(partner.back + 1, partner.phase) for partner in under_way)
+        if found and replace(found[-1], repeats=1) == each:
+            found[-1] = replace(found[-1], repeats=found[-1].repeats + 1)
+        else:
+            found.append(each)
+    return March(tuple(found), start or 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Some blocks of a plane that are marched over alone, and how many like this one follow."""
+
+    march: March
+    first: int
+    """Its number among all chunks."""
+    repeats: int = 1
+
+
+def chunks(pattern: Pattern, count: int) -> list[Chunk]:
+    """A plane's rows in so many chunks, of `chunk_blocks` blocks but for the last."""
+    blocks = chunk_blocks(pattern, count)
+    found: list[Chunk] = []
+    for number, begin in enumerate(range(0, pattern.blocks, blocks)):
+        each = march(pattern, begin, min(begin + blocks, pattern.blocks))
+        if found and found[-1].march == each:
+            found[-1] = replace(found[-1], repeats=found[-1].repeats + 1)
+        else:
+            found.append(Chunk(each, number))
+    return found
+
+
+def chunk_blocks(pattern: Pattern, count: int) -> int:
+    """Blocks of a chunk."""
+    return -(-pattern.blocks // count)

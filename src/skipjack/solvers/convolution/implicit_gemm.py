@@ -1,0 +1,119 @@
+"""Convolution as a blocked matrix product that reads images themselves: no pads, no im2col."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from skipjack.core.config import Config
+from skipjack.core.device import Device
+from skipjack.core.parameters import ParameterSpace
+from skipjack.core.problem import Problem
+from skipjack.native.slots import parallel_slot, workspace_slot
+from skipjack.solvers.convolution import implicit_filter, implicit_pixels
+from skipjack.solvers.convolution.direct_arrays import Room, write_pixels
+from skipjack.solvers.convolution.implicit_arrays import read_pixels, write_filter
+from skipjack.solvers.convolution.implicit_estimate import vector_of
+from skipjack.solvers.convolution.implicit_gather import gather_of
+from skipjack.solvers.convolution.implicit_module import SHARED
+from skipjack.solvers.convolution.implicit_space import (
+    filter_form,
+    filter_space,
+    filter_walk,
+    pixel_form,
+    pixel_space,
+    pixel_walk,
+)
+from skipjack.solvers.convolution.rules import NOT_DEPTHWISE, geometry_of, refusal
+from skipjack.solvers.loops.staged_solver import StagedSolver
+from skipjack.solvers.loops.stages import Part, Rounds, Stage
+
+
+class ImplicitGemmSolver(StagedSolver):
+    """Pixels by channels, or channels by channels for the filter's gradient."""
+
+    name = "implicit_gemm"
+    version = 1
+
+    def refuses(self, problem: Problem, device: Device) -> str:
+        """Convolutions on CPUs whose groups have several channels."""
+        return refusal(problem, device, (NOT_DEPTHWISE,))
+
+    def promise(self, problem: Problem, device: Device) -> float:
+        """Near the peak wherever channels fill vectors."""
+        geometry = geometry_of(problem)
+        lanes = vector_of(problem.dtype, device).lanes
+        columns = geometry.group_k if geometry.wanted == "result" else geometry.group_c
+        return 2.0 if columns >= lanes else 0.5
+
+    def space(self, problem: Problem, device: Device) -> ParameterSpace:
+        """Register tiles, blocks for the caches, what threads share out."""
+        geometry = geometry_of(problem)
+        if geometry.wanted == "filter":
+            return filter_space(geometry, problem.dtype, device)
+        return pixel_space(geometry, problem.dtype, device)
+
+    def parts(self, problem: Problem, device: Device, config: Config) -> Sequence[Part]:
+        """One kernel; arrays that are not channels last are turned round before and after it."""
+        geometry = geometry_of(problem)
+        images = int(config["images"])
+        rounds = geometry.n // images
+        alone = rounds > 1 and geometry.wanted != "filter" and rounds % device.units == 0
+        single = replace(device, units=1) if alone else device
+        room = Room(geometry, images, problem.dtype, single, single.units)
+        stages = _filter_stages if geometry.wanted == "filter" else _pixel_stages
+        before, after = stages(room, config)
+        if rounds == 1:
+            return [*before, *after]
+        threads = device.units if alone else 1
+        if geometry.wanted == "filter":
+            return [Rounds(rounds, tuple(before), threads), *after]
+        return [Rounds(rounds, (*before, *after), threads)]
+
+
+def _pixel_stages(room: Room, config: Config) -> tuple[list[Stage], list[Stage]]:
+    """What computes pixels, and what brings them to their places."""
+    geometry, threads = room.geometry, room.threads
+    gather = replace(gather_of(geometry), n=room.images)
+    form = pixel_form(gather, config, vector_of(room.dtype, room.device))
+    walk = pixel_walk(gather, form, config)
+    source = read_pixels(room, "image" if geometry.wanted == "result" else "result")
+    out = write_pixels(room)
+    room_bytes = implicit_pixels.thread_bytes(gather, form, walk.panels, walk.depth)
+    stage = Stage(
+        lambda: implicit_pixels.generate(gather, form),
+        (
+            *(parallel_slot(threads), threads),
+            *(source.slot, geometry.name("filter"), out.slot, workspace_slot(room_bytes * threads)),
+            *(int(walk.by_panels), walk.lines, walk.panels, walk.depth, room_bytes),
+        ),
+        {len(SHARED): source.move, len(SHARED) + 2: out.move},
+    )
+    return [*source.copies, _moving(stage)], list(out.copies)
+
+
+def _filter_stages(room: Room, config: Config) -> tuple[list[Stage], list[Stage]]:
+    """What adds a round's pixels to the filter's gradient, and what puts that into place."""
+    geometry, threads = room.geometry, room.threads
+    form = filter_form(config, vector_of(room.dtype, room.device))
+    walk = filter_walk(config)
+    image, result = read_pixels(room, "image"), read_pixels(room, "result")
+    out = write_filter(room)
+    part = replace(geometry, n=room.images)
+    depth, lines = geometry.result_sizes[:2]
+    stage = Stage(
+        lambda: implicit_filter.generate(part, form),
+        (
+            *(parallel_slot(threads), threads),
+            *(image.slot, result.slot, out.slot),
+            *(int(walk.rows_inside), max(1, walk.lines // (depth * lines))),
+            *(max(1, min(depth, walk.lines // lines)), min(lines, walk.lines), 0),
+        ),
+        {len(SHARED): image.move, len(SHARED) + 1: result.move, len(SHARED) + 7: 1},
+    )
+    return [*image.copies, *result.copies, _moving(stage)], list(out.copies)
+
+
+def _moving(stage: Stage) -> Stage:
+    """Without moves by nothing."""
+    return replace(stage, moves={at: move for at, move in stage.moves.items() if move})

@@ -1,0 +1,287 @@
+"""An implicit matrix product that computes pixels, as LLVM IR: forward and backward-data.
+
+Rows of the product are pixels, columns their channels, and the reduction runs over taps and the
+other channels. The filter is packed into panels as wide as a tile; patches of the source are read
+where they are, and nothing is multiplied by padding.
+
+The walk: blocks of panels, blocks of the channels to sum over (the filter is packed), blocks of
+lines of pixels, panels, lines, tiles. Threads share lines or panels out, and each packs for itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from skipjack.solvers.convolution.implicit_axes import AxisPart, Run, runs
+from skipjack.solvers.convolution.implicit_gather import Gather, Parts
+from skipjack.solvers.convolution.implicit_module import Module, NamedSlots
+from skipjack.solvers.convolution.implicit_pixel_tile import PARAMETERS, PixelForm, PixelTile
+from skipjack.solvers.loops.entry import share, task_signature
+from skipjack.solvers.loops.packing import packing
+from skipjack.solvers.loops.whole_numbers import WholeNumberWriter
+
+POINTERS = ("source", "filter", "out", "workspace")
+NUMBERS = ("by_panels", "line_block", "panel_block", "depth_block", "thread_bytes")
+"""After the shared slots. `by_panels` says what threads share out: 0 lines, 1 panels."""
+_PAGE = 4096
+
+
+def thread_bytes(gather: Gather, form: PixelForm, panels: int, depth: int) -> int:
+    """What a thread packs at a time: so many panels of so many channels, and all taps of them."""
+    size = gather.most_taps * depth * panels * form.columns * form.vector.item_bytes
+    return max(1, -(-size // _PAGE)) * _PAGE
+
+
+def generate(gather: Gather, form: PixelForm) -> str:
+    """The whole module; ``void @kernel(ptr slots)``."""
+    return _Pixels(gather, form).module()
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """Values of a block of panels and of channels, for one phase."""
+
+    phase: int
+    first: str
+    panels: str
+    depth: str
+    panel_bytes: str
+
+
+class _Pixels:
+    def __init__(self, gather: Gather, form: PixelForm) -> None:
+        self.gather, self.form = gather, form
+        self.item = form.vector.item_bytes
+        self.out = Module(form.vector)
+        self.full, self.rest = divmod(gather.columns, form.columns)
+        self.panels = self.full + bool(self.rest)
+
+    def module(self) -> str:
+        self.out.take(packing("pack", self.form.columns, self.form.vector))
+        for number, parts in enumerate(self.gather.phases):
+            self._pack_function(number, parts)
+            for columns in self._widths():
+                self._lines_function(number, parts, columns)
+        self._task_function()
+        return self.out.text()
+
+    def _widths(self) -> list[int]:
+        """Columns of full panels, and of the last one where it has fewer."""
+        return [columns for columns in (self.form.columns * bool(self.full), self.rest) if columns]
+
+    # Lines
+
+    def _lines_function(self, number: int, parts: Parts, columns: int) -> None:
+        """Lines of pixels against one panel. A line has the same depth, height and images."""
+        w, form = WholeNumberWriter(), self.form
+        found = runs(parts[2], form.pixels)
+        names = [f"tile{number}_{columns}_{at}" for at in range(len(found))]
+        for name, run in zip(names, found, strict=True):
+            body = PixelTile(self.gather, form, parts, run, columns).write()
+            self.out.close(body, f"void @{name}({PARAMETERS})")
+
+        def line(counter: str, _: list[str]) -> list[str]:
+            a, c, ranges = self._line(w, parts, w.add("%first", counter))
+            for name, run in zip(names, found, strict=True):
+                self._tiles(w, run, parts[2], (a, c), f"@{name}", ranges)
+            return []
+
+        w.loop_or_skip("%lines", [], line)
+        parameters = (
+            "ptr %source, ptr %panel, ptr %out, i64 %first, i64 %lines, i64 %depth, i1 %add"
+        )
+        self.out.close(w, f"void @lines{number}_{columns}({parameters})")
+
+    def _line(self, w: WholeNumberWriter, parts: Parts, number: str) -> tuple[str, str, str]:
+        """Where a line's first pixel reads and lies, and the taps of depth and height inside."""
+        source, out, item = self.gather.source, self.gather.out, self.item
+        above, y = w.divided(number, parts[1].count)
+        images, z = w.divided(above, parts[0].count)
+        images = w.mul(images, self.form.images)
+        a = w.advance("%source", w.mul(images, source.image * item))
+        c = w.advance("%out", w.mul(images, out.image * item))
+        ranges = []
+        for axis, place in enumerate((z, y)):
+            part = parts[axis]
+            begin = w.add(w.mul(place, part.step), part.offset)
+            a = w.advance(a, w.mul(begin, source.axes[axis] * item))
+            index = w.add(w.mul(place, part.every), part.first)
+            c = w.advance(c, w.mul(index, out.axes[axis] * item))
+            ranges += _inside(w, part, begin)
+        a = w.advance(a, parts[2].offset * source.axes[2] * item)
+        c = w.advance(c, parts[2].first * out.axes[2] * item)
+        return a, c, ", ".join(f"i64 {value}" for value in ranges)
+
+    def _tiles(
+        self,
+        w: WholeNumberWriter,
+        run: Run,
+        width: AxisPart,
+        at: tuple[str, str],
+        tile: str,
+        ranges: str,
+    ) -> None:
+        read = width.step * self.gather.source.axes[2] * self.item
+        written = width.every * self.gather.out.axes[2] * self.item
+
+        def body(_: str, here: list[str]) -> list[str]:
+            places = f"ptr {here[0]}, ptr %panel, ptr {here[1]}"
+            w.emit(f"call void {tile}({places}, {ranges}, i64 %depth, i1 %add)")
+            return [
+                w.advance(here[0], run.elements * read),
+                w.advance(here[1], run.elements * written),
+            ]
+
+        starts = [w.advance(at[0], run.begin * read), w.advance(at[1], run.begin * written)]
+        w.loop(run.tiles, [("ptr", start) for start in starts], body)
+
+    # The filter
+
+    def _pack_function(self, number: int, parts: Parts) -> None:
+        """A panel of the filter, tap by tap."""
+        w, item, filters = WholeNumberWriter(), self.item, self.gather.filters
+        tap_bytes = w.mul("%depth", self.form.columns * item)
+        strides = f"i64 {filters.column * item}, i64 {filters.reduced * item}"
+
+        def over(axis: int, source: str, target: str) -> str:
+            if axis == 3:
+                given = f"ptr {source}, ptr {target}, i64 %count, i64 %depth, {strides}, i64 0"
+                w.emit(f"call void @pack({given})")
+                return w.advance(target, tap_bytes)
+            part = parts[axis]
+            if not part.taps:
+                return target
+            move = part.tap_step * filters.axes[axis] * item
+            start = w.advance(source, part.tap * filters.axes[axis] * item)
+
+            def body(_: str, here: list[str]) -> list[str]:
+                after = over(axis + 1, here[0], here[1])
+                return [w.advance(here[0], move), after]
+
+            return w.loop(part.taps, [("ptr", start), ("ptr", target)], body)[1]
+
+        over(0, "%from", "%to")
+        self.out.close(w, f"void @pack{number}(ptr %from, ptr %to, i64 %count, i64 %depth)")
+
+    # The walk over blocks
+
+    def _task_function(self) -> None:
+        w, gather = NamedSlots(POINTERS, NUMBERS), self.gather
+        by_panels = w.value(f"icmp ne i64 {w.given('by_panels')}, 0")
+        by_lines = w.value(f"xor i1 {by_panels}, true")
+
+        def part(total: int, mine: str) -> tuple[str, str]:
+            begin, end = share(w, total)
+            begin = w.value(f"select i1 {mine}, i64 {begin}, i64 0")
+            return begin, w.value(f"select i1 {mine}, i64 {end}, i64 {total}")
+
+        panels = part(self.panels, by_panels)
+
+        def group(_: str, at: list[str]) -> list[str]:
+            for number, parts in enumerate(gather.phases):
+                total = gather.n // self.form.images * parts[0].count * parts[1].count
+                self._phase(w, number, panels, part(total, by_lines), at)
+            moves = (gather.source.group, gather.filters.group, gather.out.group)
+            return [w.advance(p, move * self.item) for p, move in zip(at, moves, strict=True)]
+
+        starts = [("ptr", w.given(name)) for name in POINTERS[:3]]
+        w.loop(gather.groups, starts, group)
+        self.out.close(w, task_signature())
+
+    def _phase(
+        self,
+        w: NamedSlots,
+        number: int,
+        panels: tuple[str, str],
+        lines: tuple[str, str],
+        at: list[str],
+    ) -> None:
+        gather, item = self.gather, self.item
+        panel_block, depth_block = w.given("panel_block"), w.given("depth_block")
+        parts = gather.phases[number]
+        step = parts[0].taps * parts[1].taps * parts[2].taps * self.form.columns * item
+
+        def columns(counter: str, _: list[str]) -> list[str]:
+            first = w.add(panels[0], w.mul(counter, panel_block))
+            have = w.least(w.sub(panels[1], first), panel_block)
+
+            def depths(count: str, _: list[str]) -> list[str]:
+                channel = w.mul(count, depth_block)
+                depth = w.least(w.sub(gather.reduced, channel), depth_block)
+                block = _Block(number, first, have, depth, w.mul(depth, step))
+                read = w.advance(at[0], w.mul(channel, item))
+                filters = w.advance(at[1], w.mul(channel, gather.filters.reduced * item))
+                add = w.value(f"icmp ne i64 {count}, 0")
+                packed = self._packed(w, block, filters)
+                self._line_blocks(w, block, lines, (read, packed, at[2]), add)
+                return []
+
+            w.loop(w.rounds(gather.reduced, depth_block), [], depths)
+            return []
+
+        w.loop_or_skip(w.rounds(w.sub(panels[1], panels[0]), panel_block), [], columns)
+
+    def _packed(self, w: NamedSlots, block: _Block, filters: str) -> str:
+        """Pack a block of the filter into this thread's workspace; where that is."""
+        gather, width = self.gather, self.form.columns
+        workspace = w.advance(w.given("workspace"), w.mul("%index", w.given("thread_bytes")))
+
+        def panel(counter: str, here: list[str]) -> list[str]:
+            column = w.mul(w.add(block.first, counter), width)
+            count = w.least(w.sub(gather.columns, column), width)
+            start = w.advance(filters, w.mul(column, gather.filters.column * self.item))
+            given = f"ptr {start}, ptr {here[0]}, i64 {count}, i64 {block.depth}"
+            w.emit(f"call void @pack{block.phase}({given})")
+            return [w.advance(here[0], block.panel_bytes)]
+
+        w.loop(block.panels, [("ptr", workspace)], panel)
+        return workspace
+
+    def _line_blocks(
+        self,
+        w: NamedSlots,
+        block: _Block,
+        lines: tuple[str, str],
+        at: tuple[str, str, str],
+        add: str,
+    ) -> None:
+        line_block = w.given("line_block")
+
+        def body(counter: str, _: list[str]) -> list[str]:
+            first = w.add(lines[0], w.mul(counter, line_block))
+            have = w.least(w.sub(lines[1], first), line_block)
+            given = f"i64 {first}, i64 {have}, i64 {block.depth}, i1 {add}"
+            self._panels(w, block, at, given)
+            return []
+
+        w.loop_or_skip(w.rounds(w.sub(lines[1], lines[0]), line_block), [], body)
+
+    def _panels(self, w: NamedSlots, block: _Block, at: tuple[str, str, str], given: str) -> None:
+        """A block of lines against a block of panels."""
+
+        def panel(counter: str, here: list[str]) -> list[str]:
+            number = w.add(block.first, counter)
+            c = w.advance(at[2], w.mul(number, self.form.columns * self.item))
+
+            def lines(columns: int) -> None:
+                places = f"ptr {at[0]}, ptr {here[0]}, ptr {c}"
+                w.emit(f"call void @lines{block.phase}_{columns}({places}, {given})")
+
+            widths = self._widths()
+            if len(widths) == 1:
+                lines(widths[0])
+            else:
+                full = w.value(f"icmp ult i64 {number}, {self.full}")
+                w.either(full, lambda: lines(widths[0]), lambda: lines(widths[1]))
+            return [w.advance(here[0], block.panel_bytes)]
+
+        w.loop(block.panels, [("ptr", at[1])], panel)
+
+
+def _inside(w: WholeNumberWriter, part: AxisPart, begin: str) -> list[str]:
+    """The first tap that lies inside of the source, and how many do."""
+    if part.unpadded:
+        return ["0", str(part.taps)]
+    first = w.rounds(w.positive(w.sub(0, begin)), part.spread)
+    end = w.least(part.taps, w.rounds(w.positive(w.sub(part.size, begin)), part.spread))
+    return [first, w.without(end, first)]

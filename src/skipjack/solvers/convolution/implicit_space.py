@@ -1,0 +1,158 @@
+"""What may vary about an implicit matrix product, and how a config becomes code and numbers."""
+
+from __future__ import annotations
+
+from skipjack.core.config import Config
+from skipjack.core.device import Device
+from skipjack.core.parameters import Parameter, ParameterSpace
+from skipjack.native.ir import VectorType
+from skipjack.operations.conv_geometry import Geometry
+from skipjack.solvers.convolution.implicit_axes import even
+from skipjack.solvers.convolution.implicit_estimate import (
+    FilterWalk,
+    Machine,
+    PixelWalk,
+    filter_time,
+    pixel_time,
+    vector_of,
+)
+from skipjack.solvers.convolution.implicit_filter import FilterForm
+from skipjack.solvers.convolution.implicit_gather import Gather, gather_of
+from skipjack.solvers.convolution.implicit_pixel_tile import PixelForm
+
+_TILES = 16
+"""Tiles that a space has, the best by arithmetic."""
+_MOST_IMAGES = 4
+"""Of a tile."""
+_DEPTHS = (16, 32, 64, 128, 256)
+_PANELS = (1, 2, 4, 8)
+_LINES = (1, 4, 16, 64)
+_FILTER_LINES = (2, 4, 8, 16, 32, 64, 128, 256)
+_ROUND_PIXELS, _ROUND_BYTES = 1 << 10, 4 << 20
+"""Rounds of images that are turned round have at least so many pixels, or take so many bytes."""
+ALL = 1 << 30
+"""More than there is of anything."""
+
+
+# Pixels
+
+
+def pixel_form(gather: Gather, config: Config, vector: VectorType) -> PixelForm:
+    """What of a config decides the machine code."""
+    images, pixels, vectors = (int(part) for part in str(config["tile"]).split("x"))
+    return PixelForm(images, pixels, vectors, int(config["depth"]) >= gather.reduced, vector)
+
+
+def pixel_walk(gather: Gather, form: PixelForm, config: Config) -> PixelWalk:
+    """What of a config is set at run time."""
+    panels = -(-gather.columns // form.columns)
+    return PixelWalk(
+        min(int(config["depth"]), gather.reduced),
+        min(int(config["panels"]), panels),
+        int(config["lines"]),
+        config["split"] == "panels",
+    )
+
+
+def pixel_space(geometry: Geometry, dtype: str, device: Device) -> ParameterSpace:
+    """Tiles of pixels and channels, blocks of everything, what threads share out."""
+    gather, machine = gather_of(geometry), Machine.of(device)
+    vector = vector_of(dtype, device)
+    tiles = _pixel_tiles(gather, vector, machine)
+    lines = gather.n * max(d.count * h.count for d, h, _ in gather.phases)
+    panels = -(-gather.columns // vector.lanes)
+    rounds = _rounds(geometry, vector.item_bytes)
+    parameters = [
+        Parameter("tile", tiles),
+        Parameter("depth", (*(d for d in _DEPTHS if d < gather.reduced), gather.reduced)),
+        Parameter("panels", (*(p for p in _PANELS if p < panels), ALL), stage="run"),
+        Parameter("lines", (*(each for each in _LINES if each < lines), ALL), stage="run"),
+        Parameter("split", ("lines", "panels")[: machine.threads], stage="run"),
+        Parameter("images", rounds),
+    ]
+
+    def order(config: Config) -> float:
+        form = pixel_form(gather, config, vector)
+        return pixel_time(gather, form, pixel_walk(gather, form, config), machine)
+
+    return ParameterSpace(parameters, [_takes_whole_images], order=order, default_by_order=True)
+
+
+def _takes_whole_images(tile: str, images: int) -> bool:
+    """A round's images are shared out to tiles without a rest."""
+    return images % int(tile.partition("x")[0]) == 0
+
+
+def _pixel_tiles(gather: Gather, vector: VectorType, machine: Machine) -> tuple[str, ...]:
+    """Images, pixels and vectors that fit into registers, the best first."""
+    count = max(width.count for _, _, width in gather.phases)
+    most_vectors = -(-gather.columns // vector.lanes)
+    found: dict[str, float] = {}
+    for images in range(1, _MOST_IMAGES + 1):
+        for pixels in {even(count, most) for most in range(1, machine.registers)}:
+            for vectors in range(1, min(most_vectors, 6) + 1):
+                alone = pixels == count or images == 1
+                if gather.n % images or not alone or not machine.fits(images * pixels, vectors):
+                    continue
+                form = PixelForm(images, pixels, vectors, True, vector)
+                walk = PixelWalk(gather.reduced, 1, ALL, False)
+                name = f"{images}x{pixels}x{vectors}"
+                found[name] = pixel_time(gather, form, walk, machine)
+    return tuple(sorted(found, key=lambda name: (found[name], name))[:_TILES])
+
+
+def _rounds(geometry: Geometry, item: int) -> tuple[int, ...]:
+    """How many images are turned round at a time; all where none is."""
+    if geometry.channels_last:
+        return (geometry.n,)
+    pixels = max(geometry.result_pixels, 1)
+    image = geometry.axes[0].image * geometry.axes[1].image * geometry.axes[2].image
+    size = (pixels * geometry.k + image * geometry.c) * item
+    enough = max(1, min(_ROUND_BYTES // size, -(-_ROUND_PIXELS // pixels)))
+    divisors = [n for n in range(1, geometry.n + 1) if geometry.n % n == 0]
+    small = max(n for n in divisors if n <= enough)
+    larger = next((n for n in divisors if n >= 4 * small), small)
+    return tuple(dict.fromkeys((small, larger)))
+
+
+# The filter
+
+
+def filter_form(config: Config, vector: VectorType) -> FilterForm:
+    """What of a config decides the machine code."""
+    rows, vectors = (int(part) for part in str(config["tile"]).split("x"))
+    return FilterForm(rows, vectors, vector)
+
+
+def filter_walk(config: Config) -> FilterWalk:
+    """What of a config is set at run time."""
+    return FilterWalk(int(config["lines"]), config["inner"] == "rows")
+
+
+def filter_space(geometry: Geometry, dtype: str, device: Device) -> ParameterSpace:
+    """Tiles of channels by channels, blocks of pixels, and the order of tiles."""
+    machine, vector = Machine.of(device), vector_of(dtype, device)
+    lines = geometry.n * geometry.result_sizes[0] * geometry.result_sizes[1]
+    parameters = [
+        Parameter("tile", _filter_tiles(geometry, vector, machine)),
+        Parameter("lines", (*(n for n in _FILTER_LINES if n < lines), ALL), stage="run"),
+        Parameter("inner", ("columns", "rows"), stage="run"),
+        Parameter("images", _rounds(geometry, vector.item_bytes)),
+    ]
+
+    def order(config: Config) -> float:
+        return filter_time(geometry, filter_form(config, vector), filter_walk(config), machine)
+
+    return ParameterSpace(parameters, [], order=order, default_by_order=True)
+
+
+def _filter_tiles(geometry: Geometry, vector: VectorType, machine: Machine) -> tuple[str, ...]:
+    most_vectors = -(-geometry.group_c // vector.lanes)
+    found: dict[str, float] = {}
+    for rows in {even(geometry.group_k, most) for most in range(1, machine.registers)}:
+        for vectors in range(1, min(most_vectors, 6) + 1):
+            if machine.fits(rows, vectors):
+                form = FilterForm(rows, vectors, vector)
+                time = filter_time(geometry, form, FilterWalk(ALL, False), machine)
+                found[f"{rows}x{vectors}"] = time
+    return tuple(sorted(found, key=lambda name: (found[name], name))[:_TILES])

@@ -1,0 +1,182 @@
+"""Transforming tiles of an image into planes of Winograd's points, and planes into tiles, as LLVM IR.
+
+Vectors run over channels, which lie side by side. For every tile a table says where its pixels are;
+those outside of the image are read from a row of zeros, or written to where nobody looks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from skipjack.native.ir import VectorType
+from skipjack.solvers.convolution.winograd_lines import Line, write_square
+from skipjack.solvers.convolution.winograd_slots import BLOCK, BlockOfTiles, StageWriter
+from skipjack.solvers.loops.entry import share
+
+TILES = (
+    *BLOCK,
+    *("source", "target", "spare"),
+    *("height", "width", "pad_y", "pad_x"),
+    *("image_bytes", "row_bytes", "pixel_bytes", "window"),
+    *("plane_bytes", "tile_bytes", "group", "group_bytes"),
+)
+"""Of both kinds. `spare` has zeros, or takes what falls outside; it has room for a block's columns.
+
+The pixels' memory is the whole array, or with a `window` of 1 what a round needs of it. In a plane
+the vectors of a tile lie side by side in groups, each of which has all tiles.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Tiles:
+    """What decides the code of a stage."""
+
+    line: Line
+    step: int
+    """Pixels from tile to tile."""
+    vector: VectorType
+    tail: bool
+    """Whether columns may be no multiple of the lanes."""
+
+
+def planes_of_tiles(kind: Tiles) -> str:
+    """From pixels (`source`) to planes (`target`)."""
+    return _TileWriter(kind, kind.line.inputs).module(reads=True)
+
+
+def tiles_of_planes(kind: Tiles) -> str:
+    """From planes (`source`) to pixels (`target`)."""
+    return _TileWriter(kind, kind.line.outputs).module(reads=False)
+
+
+class _TileWriter:
+    def __init__(self, kind: Tiles, size: int) -> None:
+        self.kind, self.size = kind, size
+        """Pixels of a tile in one direction."""
+        self.vector = kind.vector
+        self.width = kind.vector.lanes * kind.vector.item_bytes
+        self.w = w = StageWriter(TILES)
+        points = max(kind.line.inputs, kind.line.outputs)
+        self.across = [w.mul(w["plane_bytes"], column) for column in range(points)]
+        self.down = w.mul(w["plane_bytes"], points)
+
+    def module(self, *, reads: bool) -> str:
+        w = self.w
+        table = w.value(f"alloca [{self.size**2} x ptr], align 64")
+        block = w.block_of_tiles()
+        first, columns = w.block_of_columns()
+        pixels, planes = w["source" if reads else "target"], w["target" if reads else "source"]
+        if reads:
+            self._clear(columns)
+        self.window = w.value(f"icmp ne i64 {w['window']}, 0")
+        first = w.value(f"select i1 {self.window}, i64 0, i64 {first}")
+        pixels = w.advance(pixels, w.mul(first, self.vector.item_bytes))
+        begin, end = share(w, block.count)
+
+        def tile(counter: str, _: list[str]) -> list[str]:
+            number = w.add(begin, counter)
+            self._fill(table, pixels, number, block)
+            place = w.advance(planes, w.mul(number, w["tile_bytes"]))
+            transform = self._read if reads else self._write
+            self._vectors(columns, lambda at, mask: transform(table, place, at, mask))
+            return []
+
+        w.loop_or_skip(w.sub(end, begin), [], tile)
+        return w.module(self.vector)
+
+    def _clear(self, columns: str) -> None:
+        w, zero = self.w, self.vector.constant(0.0)
+
+        def one(_: str, at: list[str]) -> list[str]:
+            w.store(self.vector, zero, at[0])
+            return [w.advance(at[0], self.width)]
+
+        w.loop(w.rounds(columns, self.vector.lanes), [("ptr", w["spare"])], one)
+
+    def _fill(self, table: str, pixels: str, number: str, block: BlockOfTiles) -> None:
+        """Where the pixels of a tile are."""
+        w, step, spare = self.w, self.kind.step, self.w["spare"]
+        row, column = w.divided(number, w["tile_columns"])
+        image, row = w.divided(row, block.rows)
+        window = self.window
+        top = w.sub(w.mul(block.first_row, step), w["pad_y"])
+        top = w.value(f"select i1 {w.value(f'icmp slt i64 {top}, 0')}, i64 0, i64 {top}")
+        top = w.value(f"select i1 {window}, i64 {top}, i64 0")
+        in_memory = w.value(f"select i1 {window}, i64 {image}, i64 {w.add(image, block.first_image)}")
+        start = w.advance(pixels, w.mul(in_memory, w["image_bytes"]))
+        y0 = w.sub(w.mul(w.add(row, block.first_row), step), w["pad_y"])
+        x0 = w.sub(w.mul(column, step), w["pad_x"])
+        start = w.advance(start, w.mul(w.sub(y0, top), w["row_bytes"]))
+        start = w.advance(start, w.mul(x0, w["pixel_bytes"]))
+        height, width, down, along = w["height"], w["width"], w["row_bytes"], w["pixel_bytes"]
+        columns = [
+            (w.mul(x, along), w.value(f"icmp ult i64 {w.add(x0, x)}, {width}"))
+            for x in range(self.size)
+        ]
+        for y in range(self.size):
+            inside = w.value(f"icmp ult i64 {w.add(y0, y)}, {height}")
+            for x, (offset, also) in enumerate(columns):
+                there = w.value(f"and i1 {inside}, {also}")
+                place = w.value(
+                    f"select i1 {there}, ptr {w.advance(start, offset)}, ptr {spare}"
+                )
+                entry = w.advance(table, 8 * (y * self.size + x))
+                w.emit(f"store ptr {place}, ptr {entry}, align 8")
+            start = w.advance(start, down)
+
+    def _vectors(self, columns: str, body: Callable[[str, str | None], None]) -> None:
+        """All channels, vector by vector: `body` gets the number of one, and a mask at the end."""
+        w = self.w
+        full, rest = w.divided(columns, self.vector.lanes)
+
+        def one(number: str, _: list[str]) -> list[str]:
+            body(number, None)
+            return []
+
+        w.loop_or_skip(full, [], one)
+        if self.kind.tail:
+            some = w.value(f"icmp ne i64 {rest}, 0")
+            w.when(some, lambda: body(full, w.first_lanes(self.vector.lanes, rest)))
+
+    def _pixel(self, table: str, number: int, at: str) -> str:
+        place = self.w.advance(table, 8 * number)
+        pointer = self.w.value(f"load ptr, ptr {place}, align 8")
+        return self.w.advance(pointer, at)
+
+    def _planes(self, place: str, at: str) -> Callable[[int, int], str]:
+        """Where a vector of a tile lies in each plane."""
+        w = self.w
+        group, inside = w.divided(at, w["group"])
+        here = w.advance(place, w.mul(group, w["group_bytes"]))
+        here = w.advance(here, w.mul(inside, self.width))
+        rows = [here]
+        for _ in self.across[1:]:
+            rows.append(w.advance(rows[-1], self.down))
+        return lambda row, column: w.advance(rows[row], self.across[column] if column else 0)
+
+    def _read(self, table: str, place: str, at: str, mask: str | None) -> None:
+        w, vector = self.w, self.vector
+        offset = w.mul(at, self.width)
+        point = self._planes(place, at)
+        write_square(
+            w,
+            vector,
+            self.kind.line,
+            lambda y, x: w.load(vector, self._pixel(table, y * self.size + x, offset), mask),
+            lambda y, x, value: w.store(vector, value, point(y, x)),
+        )
+
+    def _write(self, table: str, place: str, at: str, mask: str | None) -> None:
+        w, vector = self.w, self.vector
+        offset = w.mul(at, self.width)
+        point = self._planes(place, at)
+        write_square(
+            w,
+            vector,
+            self.kind.line,
+            lambda y, x: w.load(vector, point(y, x)),
+            lambda y, x, value: w.store(
+                vector, value, self._pixel(table, y * self.size + x, offset), mask
+            ),
+        )

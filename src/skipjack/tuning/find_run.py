@@ -1,0 +1,140 @@
+"""One find: every solver of a problem is tried, the best of each is ranked, the ranking is kept."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from skipjack.core.problem import Problem
+from skipjack.core.trial import Status
+from skipjack.tuning.arm import Arm
+from skipjack.tuning.find_final import Final, hold_find_final, spare
+from skipjack.tuning.find_record import keep_ranking
+from skipjack.tuning.find_result import (
+    NOT_APPLICABLE,
+    NOT_TRIED,
+    OK,
+    FindResult,
+    FindStatus,
+    RankedSolver,
+)
+from skipjack.tuning.find_rules import FindRules
+from skipjack.tuning.interrupt import Interrupt
+from skipjack.tuning.lineup import Lineup, line_up
+from skipjack.tuning.options import TuneOptions
+from skipjack.tuning.ranking import Place, joined, rank
+from skipjack.tuning.result import TuneResult
+from skipjack.tuning.runner import Runner
+from skipjack.tuning.study_run import StudyRun
+from skipjack.tuning.verdict import confirm_winner, judge
+from skipjack.tuning.workshop import Workshop
+
+
+def hold_find(
+    shop: Workshop,
+    problem: Problem,
+    options: TuneOptions,
+    only: Sequence[str],
+    interrupt: Interrupt,
+) -> FindResult:
+    """Rank all solvers, or `only` some; then judge the fastest config as a tuning does.
+
+    A ranking of all of them, unless it was interrupted, goes to the ledger and the bank.
+    """
+    lineup = line_up(problem, shop.device, only)
+    if not lineup.building and not lineup.vendors:
+        reason = f"no solver can do {problem.key} on {shop.device.name}"
+        refused = tuple(_refused(lineup))
+        return FindResult(
+            problem, shop.device.name, FindStatus.NOT_APPLICABLE, refused, reason=reason
+        )
+    run = StudyRun(shop, problem, options, interrupt, FindRules(lineup.building))
+    try:
+        run.prepare()
+        run.add_vendors(lineup.vendors)
+        run.search()
+        solvers = [arm.name for arm in run.arms]
+        final = hold_find_final(run.contest, solvers, list(run.vendors.values()))
+        standing = run.standing(final.winner, final.ties)
+        if final.winner:
+            spare(final.winner, [standing.default, standing.incumbent, *standing.vendors.values()])
+        confirmation = confirm_winner(run, standing)
+        places = rank(_asked_for(final, run), joined(final.blocks, confirmation.blocks))
+        perf = judge(run, standing, confirmation) if run.arms else None
+        result = _result(run, lineup, places, perf)
+        if places and not only and not result.interrupted:
+            keep_ranking(run, places, result)
+        return result
+    finally:
+        run.close()
+
+
+def _asked_for(final: Final, run: StudyRun) -> list[Runner]:
+    """What the bank held may be of a solver that is not to be ranked."""
+    names = {*run.vendors, *(arm.name for arm in run.arms)}
+    return [runner for runner in final.runners if runner.solver in names]
+
+
+def _result(
+    run: StudyRun, lineup: Lineup, places: Sequence[Place], perf: TuneResult | None
+) -> FindResult:
+    ranked = [_ranked(place, run) for place in places]
+    there = {solver.solver for solver in ranked}
+    failed = [_failed(arm, run) for arm in run.arms if arm.name not in there]
+    failed += [
+        RankedSolver(name, str(Status.ERROR), reason=reason)
+        for name, reason in run.unusable.items()
+    ]
+    failed += [_failed_library(v.name, run) for v in lineup.vendors if v.name not in there]
+    return FindResult(
+        run.problem,
+        run.shop.device.name,
+        FindStatus.OK if ranked else FindStatus.FAILED,
+        (*ranked, *failed, *_refused(lineup)),
+        perf,
+        time.monotonic() - run.limit.started,
+        "" if ranked else "no solver ran",
+        run.limit.interrupted,
+    )
+
+
+def _ranked(place: Place, run: StudyRun) -> RankedSolver:
+    runner, timing = place.runner, place.timing
+    trials = {arm.name: len(arm.trials) for arm in run.arms}
+    once = "one call, far behind, and not repeated" if place.alone else ""
+    return RankedSolver(
+        runner.solver,
+        OK,
+        timing.time_ns,
+        runner.workspace_bytes,
+        runner.candidate.config,
+        timing.spread,
+        timing.samples,
+        place.behind,
+        place.tie,
+        trials.get(runner.solver, 0),
+        once,
+    )
+
+
+def _failed(arm: Arm, run: StudyRun) -> RankedSolver:
+    """One of which nothing ran; the reason is its last."""
+    failures: list[tuple[str, str]] = [(NOT_TRIED, "the find ended before its turn")]
+    failures += [(trial.status, trial.reason) for trial in arm.known if trial.status.failed]
+    if arm.name in run.contest.failures:
+        failures.append(run.contest.failures[arm.name])
+    if arm.broken:
+        failures.append((Status.ERROR, arm.broken))
+    status, reason = failures[-1]
+    return RankedSolver(arm.name, str(status), trials=len(arm.trials), reason=reason)
+
+
+def _failed_library(name: str, run: StudyRun) -> RankedSolver:
+    status, reason = run.contest.failures.get(name, (Status.ERROR, "it was not timed"))
+    return RankedSolver(name, str(status), reason=reason)
+
+
+def _refused(lineup: Lineup) -> list[RankedSolver]:
+    return [
+        RankedSolver(name, NOT_APPLICABLE, reason=reason) for name, reason in lineup.refused.items()
+    ]

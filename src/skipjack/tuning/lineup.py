@@ -1,0 +1,56 @@
+"""Everybody who might compute a problem: solvers to build, libraries, and who cannot, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from skipjack.core.device import Device
+from skipjack.core.problem import Problem
+from skipjack.errors import blaming
+from skipjack.solvers import building_solvers, find_solver, names, solvers_for, vendors_for
+from skipjack.solvers.solver import BuildingSolver, Solver
+
+
+@dataclass(frozen=True, slots=True)
+class Lineup:
+    """The known solvers of a problem on a device."""
+
+    building: tuple[BuildingSolver, ...]
+    """The most promising first."""
+    vendors: tuple[Solver, ...]
+    refused: Mapping[str, str]
+    """Why a solver does not take part, by its name."""
+
+
+def line_up(problem: Problem, device: Device, only: Sequence[str] = ()) -> Lineup:
+    """All solvers, or those that are named."""
+    for name in only:
+        find_solver(name)  # a wrong name is an error, also where nothing else is asked
+    wanted = [name for name in names() if not only or name in only]
+    with blaming(f"a solver asked about {problem.key}"):
+        refused = {name: find_solver(name).refuses(problem, device) for name in wanted}
+        able = {name for name, reason in refused.items() if not reason}
+        building = _by_promise(problem, device)
+        vendors = [*vendors_for(problem, device), *map(find_solver, sorted(able))]
+    return Lineup(
+        tuple(solver for solver in building if solver.name in able),
+        tuple(
+            solver
+            for solver in dict.fromkeys(vendors)
+            if solver.name in able and not isinstance(solver, BuildingSolver)
+        ),
+        {name: reason for name, reason in refused.items() if reason},
+    )
+
+
+def _by_promise(problem: Problem, device: Device) -> list[BuildingSolver]:
+    """Those that would race in a tuning, in their order, then the others."""
+    able = building_solvers(problem, device)
+    racing = solvers_for(problem, device) if able else []
+    return [*racing, *(solver for solver in able if solver not in racing)]
+
+
+def compared(vendor: str) -> bool:
+    """Whether a library takes part in verdicts."""
+    return bool(getattr(find_solver(vendor), "compared", False))

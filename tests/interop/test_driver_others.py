@@ -1,0 +1,146 @@
+"""Commands for batch normalisation, pooling and everything else."""
+
+import pytest
+
+from skipjack.core.problem import Problem
+from skipjack.errors import ProblemError
+from skipjack.interop import Defaults, NotApplicable, parse_driver
+
+BNORM = "MIOpenDriver bnorm -n 8 -c 4 -H 6 -W 5 -m 1"
+POOL = "MIOpenDriver pool -n 128 -c 64 -H 112 -W 112 -y 3 -x 3 -p 0 -q 0 -u 2 -v 2 -m max -t 1"
+
+
+def refusals(line: str, defaults: Defaults | None = None) -> list[tuple[str, str]]:
+    entries = parse_driver(line, defaults or Defaults())
+    assert all(isinstance(entry, NotApplicable) for entry in entries), entries
+    return [(e.text, e.reason) for e in entries if isinstance(e, NotApplicable)]
+
+
+@pytest.mark.parametrize(
+    ("flags", "mode"),
+    [
+        ("-F 1", "eps=1e-05/mode=train"),
+        ("--forw 1 -b 0 -s 1 -r 1", "eps=1e-05/mode=train"),
+        ("-F 2 -b 0 -s 1", "eps=1e-05/mode=infer"),
+        ("--forw 0 --back 1", "mode=backward"),
+        ("", "eps=1e-05/mode=train"),  # as the driver runs it
+        ("-F 2 -b 1", "eps=1e-05/mode=infer"),
+    ],
+)
+def test_batch_normalisation_has_three_modes(flags: str, mode: str) -> None:
+    (problem,) = parse_driver(f"{BNORM} {flags}")
+    assert isinstance(problem, Problem)
+    assert problem.key == f"batchnorm:n8c4h6w5/{mode}:f32"
+
+
+def test_a_command_as_newer_drivers_log_it_is_understood() -> None:
+    logged = f"{BNORM} -D 0 --forw 1 -b 0 -s 1 -r 1 --layout NCHW -A 1.0 -B 0. -i 3 -V 0 -t 1"
+    assert parse_driver(logged) == parse_driver(f"{BNORM} -F 1")
+
+
+@pytest.mark.parametrize(
+    ("line", "text", "reason"),
+    [
+        (BNORM.replace("bnorm", "bnormfp16"), "batchnorm:n8c4h6w5{train}:f16", "it is f16"),
+        (BNORM.replace("bnorm", "bnormbfp16fp32"), "batchnorm:n8c4h6w5{train}:bf16f32", "bf16f32"),
+        (f"{BNORM} --layout nhwc", "batchnorm:n8c4h6w5{train}:f32:NHWC", "layout is NHWC"),
+        (f"{BNORM} -D 7", "batchnorm:n8c4d7h6w5{train}:f32:NCDHW", "has a depth"),
+        (f"{BNORM} -m 0", "batchnorm:n8c4h6w5{train}/spatial=0:f32", "each activation"),
+        (f"{BNORM} -f 3", "batchnorm:n8c4h6w5{train}/activ_mode=3:f32", "activ_mode 3"),
+    ],
+)
+def test_other_batch_normalisations_are_not_applicable(line: str, text: str, reason: str) -> None:
+    ((found, why),) = refusals(line)
+    assert found == text.format(train="/eps=1e-05/mode=train")
+    assert reason in why
+
+
+@pytest.mark.parametrize(
+    ("flags", "complaint"),
+    [
+        ("-F 3", "flag -F wants a whole number from 0 to 2"),
+        ("-m 2", "flag -m wants a whole number from 0 to 1"),
+        ("-L NCWH", "layout is one of"),
+        ("-L NCDHW", "layout NCDHW does not go with in_d 0"),
+        ("-k 5", "unknown flag -k"),
+    ],
+)
+def test_a_wrong_flag_of_batch_normalisation_is_named(flags: str, complaint: str) -> None:
+    with pytest.raises(ProblemError, match=complaint):
+        parse_driver(f"{BNORM} {flags}")
+
+
+def test_defaults_are_for_batch_normalisation_too() -> None:
+    ((text, _),) = refusals(BNORM, Defaults(layout="NHWC"))
+    assert text.endswith(":NHWC")
+    with pytest.raises(ProblemError, match="says f32 but the dtype asked for is f64"):
+        parse_driver(BNORM, Defaults(dtype="f64"))
+
+
+# Pooling
+
+
+def test_pooling_is_understood_in_both_directions() -> None:
+    text = "pool2d:n128c64h112w112y3x3u2v2/mode=max:f32:NCHW"
+    reason = "no kernel here computes pooling"
+    assert refusals(POOL) == [(f"{text}:fwd", reason), (f"{text}:bwd", reason)]
+    assert refusals(f"{POOL} -F 1") == [(f"{text}:fwd", reason)]
+    assert refusals(POOL, Defaults(direction="bwd")) == [(f"{text}:bwd", reason)]
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("pool -F 1", "pool2d:n100c3h32w32y3x3/mode=max:f32:NCHW:fwd"),
+        (
+            "poolfp16 -F 1 -m avg_in -p 1 -q 0 -u 2 -v 1 -L nhwc",
+            "pool2d:n100c3h32w32y3x3p1u2/mode=avg_in:f16:NHWC:fwd",
+        ),
+        ("pool -F 1 -z same", "pool2d:n100c3h32w32y3x3p1q1/mode=max:f32:NCHW:fwd"),
+        (
+            "pool -F 1 --spatial_dim 3 -D 8 -Z 2 -s 2",
+            "pool3d:n100c3d8h32w32z2y3x3t2/mode=max:f32:NCDHW:fwd",
+        ),
+        # Newer drivers: the input in one text, and u is the stride along the width.
+        (
+            "pool --input 4x8x16x20,NHWC -y 2 -x 3 -v 2 -u 1 -m avg -F 1",
+            "pool2d:n4c8h16w20y2x3u2/mode=avg:f32:NHWC:fwd",
+        ),
+        (
+            "pool -W 4x8x6x16x20 -F 1",
+            "pool3d:n4c8d6h16w20z3y3x3/mode=max:f32:NCDHW:fwd",
+        ),
+    ],
+)
+def test_poolings_have_texts(line: str, text: str) -> None:
+    assert [found for found, _ in refusals(f"MIOpenDriver {line}")] == [text]
+
+
+@pytest.mark.parametrize(
+    ("flags", "complaint"),
+    [
+        ("-y 115", "the window covers 115 pixels along h, more than the padded image's 112"),
+        ("-m min", "flag -m is max, avg or avg_in"),
+        ("-L NCDHW", "the layout is NCHW or NHWC"),
+        ("-g 2", "unknown flag -g"),
+        ("-W 4x8", "-n"),
+    ],
+)
+def test_a_wrong_pooling_is_refused(flags: str, complaint: str) -> None:
+    with pytest.raises(ProblemError, match=complaint):
+        parse_driver(f"{POOL} {flags}")
+
+
+# Everything else
+
+
+@pytest.mark.parametrize("base", ["lrn", "activfp16", "softmax", "gemm", "rnn_seq", "reducefp64"])
+def test_other_bases_are_not_applicable(base: str) -> None:
+    ((text, reason),) = refusals(f"log: ./bin/MIOpenDriver {base}  -n 4 --anything goes")
+    assert text == f"MIOpenDriver {base} -n 4 --anything goes"
+    assert base in reason
+
+
+def test_an_unknown_base_is_refused_by_name() -> None:
+    with pytest.raises(ProblemError, match="no base 'conf'; did you mean conv"):
+        parse_driver("MIOpenDriver conf -n 4")

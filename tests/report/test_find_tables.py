@@ -1,0 +1,111 @@
+"""What people see of a find: places, times, workspaces, failures, refusals and the verdict."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from skipjack.bank import FIND, BankEntry
+from skipjack.core.config import Config
+from skipjack.execute.statistics import Ratio
+from skipjack.operations import parse
+from skipjack.report.bank import print_entries, print_entry
+from skipjack.report.find import print_find, print_not_applicable
+from skipjack.tuning import FindResult, FindStatus, RankedSolver
+
+SOLVERS = (
+    RankedSolver(
+        "packed", "ok", 1.5e6, 2 << 20, Config(tile="6x4"), 0.012, 48, Ratio(1.0, 1.0, 1.0)
+    ),
+    RankedSolver("nest", "ok", 1.6e6, 0, Config(), 0.02, 48, Ratio(1.01, 0.99, 1.03), True, 7),
+    RankedSolver("numpy", "ok", 9e6, 0, Config(), 0.0, 1, Ratio(6.0, float("nan"), float("nan"))),
+    RankedSolver("rogue", "crash", trials=1, reason="the kernel's process [ended] by SIGSEGV"),
+    RankedSolver("mkl", "not_applicable", reason="it is not installed"),
+    RankedSolver("cblas", "not_applicable", reason="it is not installed"),
+)
+RESULT = FindResult(
+    parse("matmul:8x8x8"), "znver4/1", FindStatus.OK, SOLVERS, seconds=1.25, interrupted=True
+)
+
+
+def printed(result: FindResult = RESULT) -> list[str]:
+    stream = io.StringIO()
+    print_find(result, Console(file=stream, width=150))
+    return stream.getvalue().splitlines()
+
+
+def words(line: str) -> str:
+    """A line with one space between words."""
+    return " ".join(line.split())
+
+
+def test_every_solver_has_a_row_in_order() -> None:
+    head, columns, _, *rows = printed()
+    assert head == "matmul:8x8x8:f32 on znver4/1: 3 solvers in 1.2 s, interrupted"
+    assert words(columns) == "solver time spread x first workspace trials config"
+    assert [words(row) for row in rows[:3]] == [
+        "1 packed 1.5 ms 1.2 % 1 2 MiB - tile=6x4",
+        "1 nest 1.6 ms 2.0 % 1.01 [0.99, 1.03] tie 0 B 7 -",
+        "3 numpy 9 ms - 6.00 0 B - -",
+    ]
+    assert rows[3].split()[0] == "rogue"
+    assert rows[3].rstrip().endswith("crash: the kernel's process [ended] by SIGSEGV")
+    assert rows[4] == "  not mkl, cblas: it is not installed"
+
+
+def test_a_find_that_failed_says_why() -> None:
+    failed = FindResult(RESULT.problem, "znver4/1", FindStatus.FAILED, (), reason="no solver ran")
+    assert printed(failed)[0] == "matmul:8x8x8:f32 on znver4/1: no solver ran"
+
+
+def test_a_problem_that_is_none_has_one_line() -> None:
+    stream = io.StringIO()
+    print_not_applicable("conv2d:n1:int8", "no [integers]", Console(file=stream, width=99))
+    assert stream.getvalue() == "conv2d:n1:int8: not applicable: no [integers]\n"
+
+
+def entry(**changes: object) -> BankEntry:
+    fields: dict[str, object] = {
+        "problem": "matmul:8x8x8:f32",
+        "device": "cpu:znver4/1:abc",
+        "device_name": "znver4/1",
+        "solver": "packed",
+        "solver_version": 1,
+        "config": {"tile": "6x4"},
+        "time_ns": 1.5e6,
+        "default_ns": 3e6,
+        "vendor_ns": 9e6,
+        "vendor": "numpy",
+        "speedup": {"default": {"ratio": 2.0, "low": None, "high": None}},
+        "evidence": {"ranking": [solver.to_json() for solver in SOLVERS[:4]]},
+        "created": "2025-01-01T00:00:00.000000Z",
+        "kind": FIND,
+    }
+    return BankEntry(**{**fields, **changes})  # type: ignore[arg-type]
+
+
+def test_the_bank_shows_a_ranking(capsys: pytest.CaptureFixture[str]) -> None:
+    print_entry(entry())
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("solvers of matmul:8x8x8:f32 on znver4/1")
+    assert [line.split()[1] for line in lines[3:6]] == ["packed", "nest", "numpy"]
+    assert "SIGSEGV" in lines[6]
+
+
+def test_the_bank_lists_kinds_and_names_the_library(capsys: pytest.CaptureFixture[str]) -> None:
+    print_entries([entry(), entry(kind="perf")])
+    _, columns, _, *rows, _ = capsys.readouterr().out.splitlines()
+    assert words(columns) == "problem device kind solver time default NumPy config"
+    assert [row.split()[2] for row in rows] == ["find", "perf"]
+    print_entries([entry(), entry(vendor="onednn")])
+    _, columns, _, *rows, _ = capsys.readouterr().out.splitlines()
+    assert "library" in columns
+    assert "9 ms NumPy" in rows[0]
+    assert "9 ms onednn" in rows[1]
+
+
+def test_a_gain_without_an_interval_is_a_number(capsys: pytest.CaptureFixture[str]) -> None:
+    print_entry(entry(kind="perf"))
+    assert "gain over default  2.00\n" in capsys.readouterr().out

@@ -1,0 +1,78 @@
+"""Solvers that crash or lie have their place in a ranking too: the last, with a reason."""
+
+from pathlib import Path
+
+import pytest
+
+from skipjack.bank import FIND
+from skipjack.core.config import Config
+from skipjack.core.parameters import Parameter, ParameterSpace
+from skipjack.core.study import Budget
+from skipjack.errors import ForeignError
+from skipjack.solvers import find_solver
+from skipjack.tuning import TuneOptions, Tuner
+
+
+@pytest.fixture(scope="module")
+def rogue_tuner(rogue_everywhere: Path, tuner: Tuner) -> Tuner:
+    """One whose workers know the rogue solver."""
+    return tuner
+
+
+def options(trials: int) -> TuneOptions:
+    return TuneOptions(budget=Budget(trials=trials))
+
+
+def test_a_solver_of_which_nothing_works_is_listed_with_its_status(
+    rogue_tuner: Tuner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    space = ParameterSpace([Parameter("behaviour", ("segfault", "refuse"))])
+    monkeypatch.setattr(type(find_solver("rogue")), "space", lambda *_: space)
+    result = rogue_tuner.find("rogue:62", options(12))
+    assert {solver.solver for solver in result.ranked} == {"nest", "numpy"}
+    failed = result["rogue"]
+    assert failed.status in ("crash", "build_error")
+    assert failed.reason
+    assert (failed.time_ns, failed.trials) == (None, 2)
+    workshop = rogue_tuner.workshop
+    entry = workshop.bank.lookup("rogue:62:f32", workshop.device.class_key, FIND)
+    assert entry is not None
+    assert [row["solver"] for row in entry.evidence["ranking"]][-1] == "rogue"
+    again = rogue_tuner.find("rogue:62", options(2))
+    assert (again["rogue"].status, again["rogue"].trials) == (failed.status, 0)
+
+
+def test_one_that_fails_on_unaligned_arrays_has_failed(
+    rogue_tuner: Tuner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    space = ParameterSpace([Parameter("behaviour", ("aligned",))])
+    monkeypatch.setattr(type(find_solver("rogue")), "space", lambda *_: space)
+    result = rogue_tuner.find("rogue:63", options(3))
+    assert result["rogue"].status == "crash"
+    assert "unaligned" in result["rogue"].reason
+
+
+class _Poor(ParameterSpace):
+    """A space that cannot say where to start."""
+
+    def promising(self, count: int) -> list[Config]:
+        return [Config(behaviour="right")] * (count // 0)
+
+
+@pytest.mark.parametrize("fault", ["space", "promising"])
+def test_a_solver_that_raises_does_not_stop_the_others(
+    rogue_tuner: Tuner, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    def space(*_: object) -> ParameterSpace:
+        if fault == "space":
+            raise ValueError("no space left")
+        return _Poor([Parameter("behaviour", ("segfault", "refuse"))])
+
+    monkeypatch.setattr(type(find_solver("rogue")), "space", space)
+    problem = f"rogue:{64 + len(fault)}"
+    result = rogue_tuner.find(problem, options(3))
+    assert {solver.solver for solver in result.ranked} == {"nest", "numpy"}
+    assert result["rogue"].status == "error"
+    assert "raised" in result["rogue"].reason
+    with pytest.raises(ForeignError):
+        rogue_tuner.tune(problem, TuneOptions(budget=Budget(trials=1), solver="rogue"))

@@ -1,0 +1,112 @@
+"""Who is asked next in a find: everybody once, then the openings, then who is close to the best."""
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from skipjack.core.config import Config
+from skipjack.core.study import Budget, Study
+from skipjack.core.trial import Status, Trial
+from skipjack.native import cpu
+from skipjack.operations import parse
+from skipjack.solvers.loops.nest_solver import NestSolver
+from skipjack.tuning import time_limit
+from skipjack.tuning.arm import Arm
+from skipjack.tuning.contest import Contest
+from skipjack.tuning.find_rules import FindRules
+from skipjack.tuning.interrupt import Interrupt
+from skipjack.tuning.time_limit import TimeLimit
+
+PROBLEM = parse("matmul:96x96x96")
+RULES = FindRules(())
+QUICK, SLOW = 1e5, 5e8
+
+
+def contest(pace_ns: float) -> Contest:
+    return cast(Contest, SimpleNamespace(pace_ns=pace_ns))
+
+
+def arm(asked: int = 0, *values: float | None, done: bool = False) -> Arm:
+    """One that asked so often and was told these values; None is a failure."""
+    solver = NestSolver()
+    study = Study(PROBLEM, solver.name, "device", "random", 0)
+    made = Arm(solver, solver.space(PROBLEM, cpu.detect()), study, False)
+    made._searcher = cast(Any, SimpleNamespace(done=done))
+    made.asked = asked
+    for number, value in enumerate(values):
+        status = Status.OK if value is not None else Status.CRASH
+        made.trials.append(Trial(Config(n=number), status, value))
+        made.note(made.trials[-1:])
+    return made
+
+
+def turns(arms: list[Arm], pace_ns: float = QUICK) -> list[tuple[int, int]]:
+    """Numbers of the arms in turn, with the most that each may ask."""
+    return [(arms.index(who), room) for who, room in RULES.turns(arms, contest(pace_ns))]
+
+
+def test_everybody_is_asked_once_first_in_order_of_promise() -> None:
+    assert turns([arm(), arm(), arm()]) == [(0, 1), (1, 1), (2, 1)]
+    assert turns([arm(1), arm(), arm()]) == [(1, 1), (2, 1)]
+
+
+def test_then_everybody_gets_its_opening() -> None:
+    (who, room), *_ = turns([arm(4, 100.0), arm(1, 900.0)])
+    assert (who, room) == (1, 3)
+
+
+def test_of_slow_problems_one_trial_says_that_a_solver_is_hopeless() -> None:
+    asked = turns([arm(4, 100.0), arm(1, 900.0)], SLOW)
+    assert [who for who, _ in asked] == [0]
+
+
+def test_of_slow_problems_nobody_is_tried_twice_before_everybody_was_once() -> None:
+    assert turns([arm(1, 100.0), arm(1)], SLOW) == []
+    assert turns([arm(1, 100.0), arm()], SLOW) == [(1, 1)]
+    assert turns([arm(1, 100.0), arm(1, None)], SLOW)[0][0] == 0
+
+
+def test_after_its_opening_a_hopeless_solver_gets_no_more() -> None:
+    assert 1 not in [who for who, _ in turns([arm(9, 100.0), arm(4, 301.0)])]
+    assert 1 in [who for who, _ in turns([arm(9, 100.0), arm(4, 299.0)])]
+    assert 1 not in [who for who, _ in turns([arm(9, 100.0), arm(4, None)])]
+
+
+def test_where_everything_fails_the_search_goes_on() -> None:
+    assert len(turns([arm(4, None), arm(4, None)])) == 2
+
+
+def test_nobody_to_ask_is_no_turn() -> None:
+    assert turns([]) == []
+
+
+def test_a_budget_of_trials_has_one_for_everybody() -> None:
+    arms = [arm(), arm(), arm()]
+    assert RULES.most_trials(Budget(trials=2), arms) == 3
+    assert RULES.most_trials(Budget(trials=8), arms) == 8
+    assert RULES.most_trials(Budget(seconds=8), arms) is None
+
+
+def test_it_is_enough_when_everybody_was_tried_or_is_exhausted() -> None:
+    limit = TimeLimit(None, Interrupt())
+    assert not RULES.enough([arm(2, 1.0, 2.0), arm(1)], limit)
+    assert RULES.enough([arm(2, 1.0, 2.0), arm(1, None)], limit)
+    assert RULES.enough([arm(2, 1.0, 2.0), arm(0, done=True)], limit)
+    assert not RULES.enough([arm(1, 1.0)], limit), "every sitting brings some news"
+
+
+def test_nobody_is_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    limit = TimeLimit(1e-9, Interrupt())
+    assert not RULES.enough([arm(), arm()], limit)
+    monkeypatch.setattr(time_limit, "OVERDUE_S", 0.0)
+    assert RULES.enough([arm(), arm()], limit)
+
+
+def test_of_earlier_sittings_the_best_of_every_solver_runs_again() -> None:
+    first, second = arm(), arm()
+    second.solver = cast(Any, SimpleNamespace(name="other"))
+    trials = [Trial(Config(n=n), Status.OK, value) for n, value in enumerate([3.0, 1.0, 2.0])]
+    known = [(first, trials[0]), (first, trials[1]), (second, trials[2])]
+    again = RULES.again([*known, (second, Trial(Config(n=9), Status.WRONG))])
+    assert {(c.solver, c.config["n"]) for c in again} == {("nest", 1), ("other", 2)}
