@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -88,6 +89,7 @@ class Bench:
     def case(self, case: Case) -> Record:
         """Find, check everyone, time everyone."""
         stand, problem = self._at.stand, case.problem
+        started = time.monotonic()
         found = find(self._at.tuner, problem, self._options.find_seconds(case), self._options.cold)
         arrays = make_arrays(problem, PAGE)
         there = Field()
@@ -114,6 +116,7 @@ class Bench:
             "quiet_rounds": rounds.quiet,
             "peak_gflops": round(rounds.peak_flops_per_s / 1e9, 2),
             "skipped": there.skipped,
+            "case_seconds": round(time.monotonic() - started, 2),
             **_measured(rounds, found, list(there.kernels)),
         }
         stand.clear()

@@ -126,11 +126,15 @@ def test_a_wrong_request_is_one_sentence(words: str, said: str, skipjack: Skipja
 
 
 def test_a_problem_too_large_for_the_machine_does_not_stop_a_list(skipjack: Skipjack) -> None:
-    done = skipjack("find", "matmul:200000x200000x200000", "--json")
+    large = "matmul:200000x200000x200000"
+    done = skipjack("find", large, "MIOpenDriver pool", "--json")
     assert done.returncode == 0
-    record = json.loads(done.stdout)
+    record, _ = map(json.loads, done.stdout.splitlines()[:2])
     assert (record["status"], record["solvers"]) == ("not_applicable", [])
     assert "GiB" in record["reason"]
+    alone = skipjack("find", large, "--json")
+    assert alone.returncode == 2
+    assert "GiB" in alone.stderr
 
 
 def test_ctrl_c_ranks_what_is_known(user_dir: Path) -> None:

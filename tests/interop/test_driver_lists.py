@@ -1,6 +1,7 @@
 """Lists as people have them: every line of every list is understood.
 
-`DRIVER_LISTS` names a folder with such lists (``*.txt``, one command a line).
+`DRIVER_LISTS` names a folder with such lists (``*.txt``, one command a line); without it they are
+looked for beside the repository.
 """
 
 import os
@@ -11,7 +12,8 @@ import pytest
 from skipjack.core.problem import Problem
 from skipjack.interop import NotApplicable, driver_line, parse_driver, without_comment
 
-FOLDER = os.environ.get("DRIVER_LISTS", "")
+_BESIDE = Path(__file__).parents[3] / "shared" / "data" / "driver"
+FOLDER = os.environ.get("DRIVER_LISTS", str(_BESIDE) if _BESIDE.is_dir() else "")
 
 pytestmark = pytest.mark.skipif(not FOLDER, reason="DRIVER_LISTS names no folder of lists")
 

@@ -118,7 +118,7 @@ def _find_all(
     results: list[FindResult] = []
     with ExitStack() as running:
         for number, entry in enumerate(entries, 1):
-            problem = _fitting(entry, tuner)
+            problem = _fitting(entry, tuner, alone=len(entries) == 1)
             if not isinstance(problem, Problem):
                 _print_not_applicable(problem, tuner, json)
                 continue
@@ -141,8 +141,8 @@ def _labelled(observe: Observer, label: str) -> Observer:
     return lambda standing: observe(replace(standing, problem=label))
 
 
-def _fitting(entry: Entry, tuner: Tuner) -> Entry:
-    """A problem that is too large for this machine is not applicable; the list goes on."""
+def _fitting(entry: Entry, tuner: Tuner, *, alone: bool) -> Entry:
+    """Of a list, a problem that is too large for this machine is not applicable; others go on."""
     from skipjack.core.problem import Problem
     from skipjack.errors import ProblemError
     from skipjack.interop import NotApplicable
@@ -152,6 +152,8 @@ def _fitting(entry: Entry, tuner: Tuner) -> Entry:
         try:
             check_memory(entry, tuner.workshop.device.memory_bytes)
         except ProblemError as error:
+            if alone:
+                raise
             return NotApplicable(entry.key, str(error))
     return entry
 

@@ -62,6 +62,9 @@ _SLOW_NS = 2e6
 """A kernel whose single call takes longer is sampled once a block."""
 _LONG_NS = 1e8
 """One that takes longer was timed well enough when it was checked."""
+_TOUCH_NS = 0.3
+"""What the first touch of a byte costs, about; it counts if it is this share of a call:"""
+_NOTICED = 0.005
 _SETTLE_S = 0.001
 """Until the threads of a library have stopped waiting for its next call; see `WorkerProcess`."""
 
@@ -228,8 +231,9 @@ class _Worker:
         self._page.announce(kernel)
         timed = self._kernels[kernel][1]
         if self._checked_ns.get(kernel, 0.0) > _LONG_NS:
-            if workspace_bytes(self._native_slots.get(kernel, [])):
-                timed.at(self._round + 1).call()  # the first touch of its pages, where it runs next
+            touching_ns = _TOUCH_NS * workspace_bytes(self._native_slots.get(kernel, []))
+            if touching_ns > _NOTICED * self._checked_ns[kernel]:
+                timed.at(self._round + 1).call()  # brings pages to its workspace where it runs next
             self._calls[kernel], self._slow[kernel] = 1, True
             self._page.announce(NOTHING)
             return

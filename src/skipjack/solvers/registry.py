@@ -9,6 +9,7 @@ from skipjack.core.naming import check_new_name
 from skipjack.core.problem import Problem
 from skipjack.errors import UsageError
 from skipjack.solvers.convolution.direct import DirectSolver
+from skipjack.solvers.convolution.gemm1x1 import Gemm1x1Solver
 from skipjack.solvers.convolution.implicit_gemm import ImplicitGemmSolver
 from skipjack.solvers.loops.microkernel_solver import MicrokernelSolver
 from skipjack.solvers.loops.nest_solver import NestSolver
@@ -27,6 +28,7 @@ _known: dict[str, Solver] = {
         PackedSolver(),
         RowsSolver(),
         DirectSolver(),
+        Gemm1x1Solver(),
         ImplicitGemmSolver(),
         NumpySolver(),
         MklSolver(),

@@ -14,6 +14,7 @@ from skipjack.execute.session import Failure, Loadable
 from skipjack.execute.statistics import Block, best_sentinel, summarize
 from skipjack.ledger import CandidateKey
 from skipjack.tuning.build_desk import build_record
+from skipjack.tuning.checks import Checks
 from skipjack.tuning.journal import Journal, measurement
 from skipjack.tuning.runner import Runner
 from skipjack.tuning.workshop import Workshop
@@ -50,7 +51,7 @@ class Contest:
     ) -> None:
         self._shop, self._journal = workshop, journal
         self._problem, self._objective = problem, objective
-        self._judged: dict[tuple[str, tuple[str | int, ...]], Failure | tuple[float, float]] = {}
+        self._checks = Checks(workshop)
         self._blocks: list[Block] = []
         self._block_number = 0
         self._hurried = hurried
@@ -103,7 +104,7 @@ class Contest:
                 trials[key] = self._failed(build.candidate, build.status, build.reason)
                 continue
             runner = self._load(build, digest, version)
-            failure = self._verify(runner)
+            failure = self._checks.check(runner)
             if failure:
                 trials[key] = self._failed(build.candidate, failure.status, failure.reason)
             elif self._one_call_says_enough(runner, once):
@@ -133,7 +134,7 @@ class Contest:
         candidate = Candidate(self._problem, name, Config())
         kernel = self._shop.session.add(Loadable(vendor=name))
         runner = Runner(candidate, version, None, kernel)
-        failure = self._verify(runner)
+        failure = self._checks.check(runner)
         if failure:
             self._failed(candidate, failure.status, failure.reason)
             return failure
@@ -144,23 +145,8 @@ class Contest:
 
     def call_again(self, runner: Runner) -> None:
         """Check it once more; it is as fast as the faster of its calls."""
-        failure, _ = self._shop.session.verify(runner.kernel)
-        if not failure:
-            runner.time_ns = min(runner.time_ns, self._shop.session.checked_ns(runner.kernel))
-
-    def _verify(self, runner: Runner) -> Failure | None:
-        """Once for each build and set of arguments."""
-        key = (runner.source_digest or runner.candidate.solver, runner.slots)
-        known = self._judged.get(key)
-        if known is None:
-            with self._shop.tracer.span(f"verify {runner.candidate.config}", "run"):
-                failure, error = self._shop.session.verify(runner.kernel)
-            known = failure or (error, self._shop.session.checked_ns(runner.kernel))
-            self._judged[key] = known
-        if isinstance(known, Failure):
-            return known
-        runner.error_ratio, runner.checked_ns = known
-        return None
+        self._checks.again(runner)
+        runner.time_ns = min(runner.time_ns, runner.checked_ns)
 
     def far_behind(self, time_ns: float) -> bool:
         """Whether a time is long and far from the fastest, for a contest that is hurried."""
@@ -321,12 +307,11 @@ class Contest:
         """Whether it is right on arrays that are not aligned, too; if not it is out."""
         if runner.anywhere:
             return True
-        failure, _ = self._shop.session.verify(runner.kernel, elsewhere=True)
+        failure = self._checks.elsewhere(runner)
         if failure:
             reason = f"it fails on unaligned arrays: {failure.reason}"
             log.warning("%s is no winner, %s", runner.candidate.key, reason)
             self._drop(runner, failure.status, reason)
-        runner.anywhere = failure is None
         return runner.anywhere
 
     def _drop(self, runner: Runner, status: Status, reason: str) -> None:

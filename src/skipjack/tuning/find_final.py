@@ -124,7 +124,8 @@ def _rounds(contest: Contest, runners: Sequence[Runner], vendors: Sequence[Runne
         times = {kernel: summarize(mine).time_ns for kernel, mine in blocks.items()}
         if stage is None or not times:
             break
-        kept, rounds = stage(times, blocks, {library.kernel for library in vendors})
+        hopes = {r.kernel: r.checked_ns for r in runners if r not in vendors}
+        kept, rounds = stage(times, blocks, hopes)
         chosen = [runner for runner in runners if runner.kernel in kept]
     contest.record_blocks(blocks, runners)
     return blocks
@@ -134,26 +135,30 @@ _Stage = tuple[set[int], int]
 """Which kernels are timed further, and for how many rounds."""
 
 
-def _contenders(times: Mapping[int, float], blocks: Blocks, libraries: set[int]) -> _Stage:
+def _contenders(times: Mapping[int, float], blocks: Blocks, hopes: Mapping[int, float]) -> _Stage:
     """All that run; where that takes too long the first, and those built that may beat it.
 
-    Libraries meet the winner in its confirmation anyway.
+    One that was near when it was checked may have had a bad first round. Libraries meet the winner
+    in its confirmation anyway.
     """
-    first = min(times, key=lambda kernel: times[kernel])
     if _cost_s(times.values()) * _ROUNDS < _ALLOWANCE_S:
         return set(times), _ROUNDS
-    built = {kernel: time_ns for kernel, time_ns in times.items() if kernel not in libraries}
-    near = {k for k, time_ns in built.items() if time_ns < _NEAR * min(built.values())}
-    chosen = near | {first} if len(near) > 1 else set[int]()
+    near_ns = _NEAR * min((times[kernel] for kernel in hopes if kernel in times), default=0.0)
+    near = {k for k, hope in hopes.items() if k in times and min(times[k], hope) < near_ns}
+    chosen = near | {_first(times)} if len(near) > 1 else set[int]()
     return chosen, _affordable((times[kernel] for kernel in chosen), _ROUNDS)
 
 
-def _undecided(times: Mapping[int, float], blocks: Blocks, libraries: set[int]) -> _Stage:
+def _undecided(times: Mapping[int, float], blocks: Blocks, hopes: Mapping[int, float]) -> _Stage:
     """Those that could be ties but are not known to be, with the first."""
-    first = min(times, key=lambda kernel: times[kernel])
+    first = _first(times)
     ratios = {kernel: paired_ratio(blocks[kernel], blocks[first]) for kernel in times}
     open_ = {first} | {k for k, ratio in ratios.items() if ratio.supported and could_tie(ratio)}
     return open_, _affordable((times[kernel] for kernel in open_), _DECIDING)
+
+
+def _first(times: Mapping[int, float]) -> int:
+    return min(times, key=lambda kernel: times[kernel])
 
 
 def _affordable(times_ns: Iterable[float], rounds: int) -> int:

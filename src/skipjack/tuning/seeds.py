@@ -13,6 +13,8 @@ from skipjack.operations import parse
 
 _NEAREST = 4
 _PROMISING = 16
+_NOTHING = 0.5
+"""A size of 0, as paddings have, is one doubling away from 1."""
 
 
 def starting_points(
@@ -48,5 +50,6 @@ def distance(one: Problem, other: Problem) -> float:
         return float("inf")
     if len(one.shape) != len(other.shape):
         return float("inf")
-    steps = sum(abs(log2(a / b)) for a, b in zip(one.shape, other.shape, strict=True))
+    pairs = zip(one.shape, other.shape, strict=True)
+    steps = sum(abs(log2(max(a, _NOTHING) / max(b, _NOTHING))) for a, b in pairs)
     return steps + (one.dtype != other.dtype)

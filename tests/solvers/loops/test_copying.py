@@ -21,7 +21,7 @@ from skipjack.native.memory import GuardedArray
 from skipjack.native.named_cpu import describe
 from skipjack.native.slots import Slots, scratch_slot
 from skipjack.solvers.loops.copying import OUT, SOURCE, Bound, Copy, CopyError, Walk, copy_stage
-from skipjack.solvers.loops.copying_plan import plan_of
+from skipjack.solvers.loops.copying_plan import Way, plan_of
 from skipjack.solvers.loops.stages import Rounds, Stage, compose, slots_of
 
 Array = npt.NDArray[Any]
@@ -95,15 +95,12 @@ def assert_right(
     expected = out.copy()
     expected[where.out] = np.where(where.valid, source[np.where(where.valid, where.source, 0)], 0)
     call(
-        [copy_stage(copy, "source", "out", dtype, device, threads)], device, locals_of(source, out)
+        [copy_stage(copy, "source", "out", dtype, device, threads)],
+        device,
+        {"source": source, "out": out},
     )
     np.testing.assert_array_equal(out, expected)
     assert not isinstance(fence, GuardedArray) or fence.intact()
-
-
-def locals_of(source: Array, out: Array) -> dict[str, Array]:
-    """By the names of slots."""
-    return {"source": source, "out": out}
 
 
 # Copies that convolutions are made of
@@ -247,6 +244,12 @@ TYPICAL = {
     "one element for some": Copy(
         (Walk("i", 40, 1, 0), Walk("j", 5, 40, 7)), (Bound((("i", 1), ("j", -9)), 0, 20),)
     ),
+    "a bound in larger steps than its walk": Copy(
+        (Walk("x", 6, 4, 4), Walk("c", 4, 1, 1)), (Bound((("x", 2),), -3, 6),)
+    ),
+    "a bound against its walk": Copy(
+        (Walk("x", 6, 4, 4), Walk("c", 4, 1, 1)), (Bound((("x", -1),), 4, 3),)
+    ),
     "nothing but zeros": Copy((Walk("i", 40, 1, 1),), (Bound((), -1, 3),)),
     "a single element": Copy(()),
     "nothing at all": Copy((Walk("i", 0, 1, 1), Walk("j", 5, 1, 1))),
@@ -320,9 +323,19 @@ def test_any_copy_is_right_with_narrower_vectors(copy: Copy, dtype: str) -> None
     assert_right(copy, dtype, arch="haswell")
 
 
+@pytest.mark.parametrize("name", TYPICAL)
+def test_a_plan_means_the_same_as_a_typical_copy(name: str) -> None:
+    assert_same_meaning(TYPICAL[name])
+
+
 @settings(deadline=None, max_examples=200)
 @given(copies())
-def test_a_plan_means_the_same_as_its_copy(copy: Copy) -> None:
+def test_a_plan_means_the_same_as_any_copy(copy: Copy) -> None:
+    assert_same_meaning(copy)
+
+
+def assert_same_meaning(copy: Copy) -> None:
+    """Of a copy and its plan."""
     plan = plan_of(copy)
     bounds = (*plan.bounds, Bound((), -1, 1)) if plan.nothing else plan.bounds
     again = Copy(plan.walks, bounds, plan.out_offset, plan.source_offset)
@@ -334,6 +347,22 @@ def meaning(copy: Copy) -> dict[int, int | None]:
     where = places(copy)
     flat = zip(where.out.flat, where.source.flat, where.valid.flat, strict=True)
     return {int(out): int(source) if valid else None for out, source, valid in flat}
+
+
+@pytest.mark.parametrize(
+    ("copy", "way"),
+    [
+        (padded_nhwc(1, 5, 6, 7, 1), Way.ROW),
+        (im2col(2, 7, 39, 3, 1, 2), Way.ROW),
+        (nchw_to_nhwc(20, 5, 7, 1), Way.SQUARE),
+        (panels(50, 21, 6), Way.SQUARE),
+        (nchw_to_nhwc(3, 5, 7), Way.INTERLEAVED),
+        (zeros_between(2, 4, 19, 2, nhwc=False), Way.INTERLEAVED),
+        (Copy((Walk("i", 9, 7, 1),)), Way.ELEMENT),
+    ],
+)
+def test_walks_decide_the_way_of_copying(copy: Copy, way: Way) -> None:
+    assert plan_of(copy).way is way
 
 
 def test_a_padded_row_of_pixels_is_one_walk() -> None:
@@ -349,7 +378,7 @@ def test_stages_may_move_from_round_to_round() -> None:
     source = np.arange(105, dtype="float32")
     out = np.zeros_like(source)
     code = llvm.compile_object(compose([rounds]), cpu.target_of(device))
-    slots = Slots(slots_of([rounds]), locals_of(source, out))
+    slots = Slots(slots_of([rounds]), {"source": source, "out": out})
     llvm.native(LOADER.load(code, "kernel"), ctypes.c_void_p)(slots.address)
     np.testing.assert_array_equal(out, source)
 
@@ -360,6 +389,7 @@ def test_stages_may_move_from_round_to_round() -> None:
         (Copy((Walk("i", 3, 0, 1),)), "writes one element 3 times"),
         (Copy((Walk("i", 3, 1, 1), Walk("i", 2, 3, 3))), "a name twice"),
         (Copy((Walk("i", 3, 1, 1),), (Bound((("j", 1),), 0, 2),)), "names j"),
+        (Copy((Walk("i", 1 << 29, 1, 1),), (Bound((("i", 1),), 0, 2),)), "split it"),
     ],
 )
 def test_copies_without_a_meaning_are_refused(copy: Copy, reason: str) -> None:

@@ -41,6 +41,8 @@ class Plan:
     """Whether every row is loaded once, and not for every row of the filter again."""
     block: int = 1
     """Vectors of channels, or channels, whose sums are under way together."""
+    group: int = 1
+    """Rows of the filter whose sums are in registers together."""
     threads: int = 1
 
     @property

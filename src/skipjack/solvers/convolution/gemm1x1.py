@@ -8,11 +8,11 @@ from math import prod
 
 from skipjack.core.config import Config
 from skipjack.core.device import Device
-from skipjack.core.parameters import Parameter, ParameterSpace
+from skipjack.core.parameters import ParameterSpace
 from skipjack.core.problem import Problem
 from skipjack.native.ir import ITEM_BYTES
 from skipjack.native.slots import scratch_slot
-from skipjack.operations.conv_geometry import Geometry
+from skipjack.operations.conv_geometry import Geometry, Role
 from skipjack.solvers.convolution.pointwise_arrays import (
     dense,
     in_place,
@@ -22,8 +22,10 @@ from skipjack.solvers.convolution.pointwise_arrays import (
 )
 from skipjack.solvers.convolution.pointwise_products import Pointwise, Rows
 from skipjack.solvers.convolution.rules import ONE_BY_ONE, geometry_of, refusal
-from skipjack.solvers.loops.copying import copy_stage
+from skipjack.solvers.loops.copying import Copy, copy_stage
+from skipjack.solvers.loops.packed_product import Product
 from skipjack.solvers.loops.packed_slots import ACCUMULATE
+from skipjack.solvers.loops.packed_space import choice_space
 from skipjack.solvers.loops.packed_stage import product_stage
 from skipjack.solvers.loops.staged_solver import StagedSolver
 from skipjack.solvers.loops.stages import Part, Rounds, Stage
@@ -50,7 +52,11 @@ class Gemm1x1Solver(StagedSolver):
 
     def space(self, problem: Problem, device: Device) -> ParameterSpace:
         """What varies about a product, and what its rows are."""
-        raise NotImplementedError
+        plan = Plan(geometry_of(problem), problem.dtype, device)
+        products: dict[str, Product] = {
+            rows: plan.pointwise(rows)[0].product(rows) for rows in plan.rows
+        }
+        return choice_space("rows", products, problem.dtype, device)
 
     def parts(self, problem: Problem, device: Device, config: Config) -> Sequence[Part]:
         """The product, between copies where pixels are left out."""
@@ -66,6 +72,12 @@ class Plan:
         self.geometry, self.dtype, self.device = geometry, dtype, device
         self.item = ITEM_BYTES[dtype]
         self.strided = any(axis.stride > 1 and axis.image > 1 for axis in geometry.axes)
+
+    @property
+    def rows(self) -> tuple[Rows, ...]:
+        """What may be rows: pixels are, where the channels of each lie side by side."""
+        fixed = self.geometry.channels_last or self.geometry.wanted == "filter"
+        return ("pixels",) if fixed else ("channels", "pixels")
 
     def pointwise(self, rows: Rows) -> tuple[Pointwise, int]:
         """The convolution of the images of one round, and how many these are."""
@@ -110,9 +122,9 @@ class Plan:
             stages = self._with_copy(stages, images)
         if images == g.n:
             return [*before, *stages]
-        moves = {
-            g.name(role): images * prod(g.shape(role)[1:]) * self.item
-            for role in ("image", "result")
+        roles: tuple[Role, ...] = ("image", "result")
+        moves: dict[Slot, int] = {
+            g.name(role): images * prod(g.shape(role)[1:]) * self.item for role in roles
         }
         rounds = tuple(_moving(stage, moves, g.wanted == "filter") for stage in stages)
         return [*before, Rounds(g.n // images, rounds)]
@@ -123,8 +135,8 @@ class Plan:
             return [*stages, self._copy(spread(g, images), scratch, g.name("image"))]
         return [self._copy(subsampled(g, images), g.name("image"), scratch), *stages]
 
-    def _copy(self, copy: object, source: Slot, out: Slot) -> Stage:
-        return copy_stage(copy, source, out, self.dtype, self.device)  # type: ignore[arg-type]
+    def _copy(self, copy: Copy, source: Slot, out: Slot) -> Stage:
+        return copy_stage(copy, source, out, self.dtype, self.device)
 
 
 def _moving(stage: Stage, moves: Mapping[Slot, int], adds: bool) -> Stage:

@@ -28,17 +28,30 @@ def read_pixels(room: Room, role: Role) -> Place:
 
 
 def write_filter(room: Room) -> Place:
-    """The wanted filter with channels last; all rounds add to it."""
+    """The wanted filter with the image's channels last; all rounds add to it."""
     geometry = room.geometry
     tensor = Tensor(OUT, (geometry.k, geometry.taps, geometry.group_c))
     if geometry.channels_last or geometry.pointwise:
         return Place(tensor, OUT)
-    slot = room.scratch(OUT, tensor.shape)
-    strides = (tensor.strides[0], 1, geometry.taps)
+    return _turned_filter(room, tensor, "ktc")
+
+
+def write_filter_runs(room: Room) -> Place:
+    """The wanted filter with the result's channels last; all rounds add to it."""
+    geometry = room.geometry
+    shape = (geometry.groups, geometry.taps, geometry.group_c, geometry.group_k)
+    return _turned_filter(room, Tensor(OUT, shape), "gtck")
+
+
+def _turned_filter(room: Room, tensor: Tensor, letters: str) -> Place:
+    """Scratch memory from which the filter is brought into its own order."""
+    geometry = room.geometry
+    c, tap = (1, geometry.group_c) if geometry.channels_last else (geometry.taps, 1)
+    k = geometry.taps * geometry.group_c
+    places = {"g": geometry.group_k * k, "k": k, "t": tap, "c": c}
     walks = tuple(
-        Walk(name, extent, out, source)
-        for name, extent, out, source in zip(
-            "ktc", tensor.shape, strides, tensor.strides, strict=True
-        )
+        Walk(letter, extent, places[letter], source)
+        for letter, extent, source in zip(letters, tensor.shape, tensor.strides, strict=True)
     )
+    slot = room.scratch(OUT, tensor.shape)
     return Place(tensor, slot, 0, (room.copy(Copy(walks), slot, OUT, {}),))

@@ -14,9 +14,10 @@ from skipjack.native.cpu import registers_of
 from skipjack.native.ir import VectorType
 from skipjack.operations.conv_geometry import Geometry
 from skipjack.solvers.convolution.implicit_axes import AxisPart, even, runs
-from skipjack.solvers.convolution.implicit_filter import FilterForm
+from skipjack.solvers.convolution.implicit_filter_runs import row_count
 from skipjack.solvers.convolution.implicit_gather import Gather
 from skipjack.solvers.convolution.implicit_pixel_tile import PixelForm
+from skipjack.solvers.convolution.implicit_reduction import FilterForm
 
 _UNDER_WAY = 8.0
 """Multiply-adds that must be under way at once to hide their latency."""
@@ -177,6 +178,27 @@ def filter_time(geometry: Geometry, form: FilterForm, walk: FilterWalk, machine:
     order = 0.001 if walk.rows_inside == (form.columns > height) else 0.0
     share = _share(units * geometry.groups, machine.threads)
     return geometry.groups * total * share * (1.0 + beyond + order)
+
+
+def runs_time(geometry: Geometry, form: FilterForm, walk: FilterWalk, machine: Machine) -> float:
+    """Of backward-weights where the result's channels lie in vectors."""
+    item, lanes = form.vector.item_bytes, form.vector.lanes
+    all_rows = row_count(geometry)
+    height = even(all_rows, form.rows)
+    lines = min(walk.lines, geometry.n * geometry.result_sizes[0] * geometry.result_sizes[1])
+    total, units = 0.0, 0
+    above = geometry.taps // geometry.axes[2].filter
+    pixels = geometry.n * geometry.result_pixels * above
+    for row_tiles, rows in _sizes(all_rows, height):
+        for column_tiles, columns in _sizes(geometry.group_k, form.columns):
+            tiles = row_tiles * column_tiles
+            inner = step(rows, -(-columns // lanes)) * pixels
+            total += tiles * inner * (1.0 + _LOOP / (geometry.axes[2].result * rows))
+            units += tiles * above
+    block = lines * _line_bytes(geometry, item)
+    beyond = 0.10 * min(3.0, max(0.0, block / machine.l2 - 0.6)) + 0.2 / lines
+    share = _share(units * geometry.groups, machine.threads)
+    return geometry.groups * total * share * (1.0 + beyond)
 
 
 def _tap_pixels(geometry: Geometry) -> int:

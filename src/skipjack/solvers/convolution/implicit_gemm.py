@@ -10,13 +10,18 @@ from skipjack.core.device import Device
 from skipjack.core.parameters import ParameterSpace
 from skipjack.core.problem import Problem
 from skipjack.native.slots import parallel_slot, workspace_slot
-from skipjack.solvers.convolution import implicit_filter, implicit_pixels
+from skipjack.solvers.convolution import implicit_filter, implicit_filter_runs, implicit_pixels
 from skipjack.solvers.convolution.direct_arrays import Room, write_pixels
-from skipjack.solvers.convolution.implicit_arrays import read_pixels, write_filter
+from skipjack.solvers.convolution.implicit_arrays import (
+    read_pixels,
+    write_filter,
+    write_filter_runs,
+)
 from skipjack.solvers.convolution.implicit_estimate import vector_of
 from skipjack.solvers.convolution.implicit_gather import gather_of
 from skipjack.solvers.convolution.implicit_module import SHARED
 from skipjack.solvers.convolution.implicit_space import (
+    by_runs,
     filter_form,
     filter_space,
     filter_walk,
@@ -98,11 +103,14 @@ def _filter_stages(room: Room, config: Config) -> tuple[list[Stage], list[Stage]
     form = filter_form(config, vector_of(room.dtype, room.device))
     walk = filter_walk(config)
     image, result = read_pixels(room, "image"), read_pixels(room, "result")
-    out = write_filter(room)
     part = replace(geometry, n=room.images)
+    if by_runs(geometry, form.vector.lanes):
+        generate, out = implicit_filter_runs.generate, write_filter_runs(room)
+    else:
+        generate, out = implicit_filter.generate, write_filter(room)
     depth, lines = geometry.result_sizes[:2]
     stage = Stage(
-        lambda: implicit_filter.generate(part, form),
+        lambda: generate(part, form),
         (
             *(parallel_slot(threads), threads),
             *(image.slot, result.slot, out.slot),

@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from skipjack.solvers.convolution.implicit_axes import AxisPart, Run, runs
 from skipjack.solvers.convolution.implicit_gather import Gather, Parts
 from skipjack.solvers.convolution.implicit_module import Module, NamedSlots
+from skipjack.solvers.convolution.implicit_packing import PARAMETERS as PACKING
+from skipjack.solvers.convolution.implicit_packing import PanelPacking, slack_bytes
 from skipjack.solvers.convolution.implicit_pixel_tile import PARAMETERS, PixelForm, PixelTile
 from skipjack.solvers.loops.entry import share, task_signature
-from skipjack.solvers.loops.packing import packing
 from skipjack.solvers.loops.whole_numbers import WholeNumberWriter
 
 POINTERS = ("source", "filter", "out", "workspace")
@@ -29,7 +30,8 @@ _PAGE = 4096
 def thread_bytes(gather: Gather, form: PixelForm, panels: int, depth: int) -> int:
     """What a thread packs at a time: so many panels of so many channels, and all taps of them."""
     size = gather.most_taps * depth * panels * form.columns * form.vector.item_bytes
-    return max(1, -(-size // _PAGE)) * _PAGE
+    size += slack_bytes(form)
+    return -(-size // _PAGE) * _PAGE
 
 
 def generate(gather: Gather, form: PixelForm) -> str:
@@ -57,9 +59,9 @@ class _Pixels:
         self.panels = self.full + bool(self.rest)
 
     def module(self) -> str:
-        self.out.take(packing("pack", self.form.columns, self.form.vector))
         for number, parts in enumerate(self.gather.phases):
-            self._pack_function(number, parts)
+            packing = PanelPacking(self.gather, self.form, parts).write()
+            self.out.close(packing, f"void @pack{number}({PACKING})")
             for columns in self._widths():
                 self._lines_function(number, parts, columns)
         self._task_function()
@@ -134,34 +136,6 @@ class _Pixels:
 
         starts = [w.advance(at[0], run.begin * read), w.advance(at[1], run.begin * written)]
         w.loop(run.tiles, [("ptr", start) for start in starts], body)
-
-    # The filter
-
-    def _pack_function(self, number: int, parts: Parts) -> None:
-        """A panel of the filter, tap by tap."""
-        w, item, filters = WholeNumberWriter(), self.item, self.gather.filters
-        tap_bytes = w.mul("%depth", self.form.columns * item)
-        strides = f"i64 {filters.column * item}, i64 {filters.reduced * item}"
-
-        def over(axis: int, source: str, target: str) -> str:
-            if axis == 3:
-                given = f"ptr {source}, ptr {target}, i64 %count, i64 %depth, {strides}, i64 0"
-                w.emit(f"call void @pack({given})")
-                return w.advance(target, tap_bytes)
-            part = parts[axis]
-            if not part.taps:
-                return target
-            move = part.tap_step * filters.axes[axis] * item
-            start = w.advance(source, part.tap * filters.axes[axis] * item)
-
-            def body(_: str, here: list[str]) -> list[str]:
-                after = over(axis + 1, here[0], here[1])
-                return [w.advance(here[0], move), after]
-
-            return w.loop(part.taps, [("ptr", start), ("ptr", target)], body)[1]
-
-        over(0, "%from", "%to")
-        self.out.close(w, f"void @pack{number}(ptr %from, ptr %to, i64 %count, i64 %depth)")
 
     # The walk over blocks
 

@@ -14,11 +14,13 @@ from skipjack.solvers.convolution.implicit_estimate import (
     PixelWalk,
     filter_time,
     pixel_time,
+    runs_time,
     vector_of,
 )
-from skipjack.solvers.convolution.implicit_filter import FilterForm
+from skipjack.solvers.convolution.implicit_filter_runs import row_count
 from skipjack.solvers.convolution.implicit_gather import Gather, gather_of
 from skipjack.solvers.convolution.implicit_pixel_tile import PixelForm
+from skipjack.solvers.convolution.implicit_reduction import FilterForm
 
 _TILES = 16
 """Tiles that a space has, the best by arithmetic."""
@@ -30,6 +32,8 @@ _LINES = (1, 4, 16, 64)
 _FILTER_LINES = (2, 4, 8, 16, 32, 64, 128, 256)
 _ROUND_PIXELS, _ROUND_BYTES = 1 << 10, 4 << 20
 """Rounds of images that are turned round have at least so many pixels, or take so many bytes."""
+_FILLED = 0.7
+"""Of the lanes that the result's channels fill, what the image's must fill to lie in vectors."""
 ALL = 1 << 30
 """More than there is of anything."""
 
@@ -141,18 +145,35 @@ def filter_space(geometry: Geometry, dtype: str, device: Device) -> ParameterSpa
     ]
 
     def order(config: Config) -> float:
-        return filter_time(geometry, filter_form(config, vector), filter_walk(config), machine)
+        return _filter_time(geometry, filter_form(config, vector), filter_walk(config), machine)
 
     return ParameterSpace(parameters, [], order=order, default_by_order=True)
 
 
+def by_runs(geometry: Geometry, lanes: int) -> bool:
+    """Whether the image's channels are so few that the result's should lie in vectors."""
+
+    def filled(channels: int) -> float:
+        return channels / (-(-channels // lanes) * lanes)
+
+    return filled(geometry.group_c) < _FILLED * filled(geometry.group_k)
+
+
 def _filter_tiles(geometry: Geometry, vector: VectorType, machine: Machine) -> tuple[str, ...]:
-    most_vectors = -(-geometry.group_c // vector.lanes)
+    rows, columns = geometry.group_k, geometry.group_c
+    if by_runs(geometry, vector.lanes):
+        rows, columns = row_count(geometry), geometry.group_k
+    most_vectors = -(-columns // vector.lanes)
     found: dict[str, float] = {}
-    for rows in {even(geometry.group_k, most) for most in range(1, machine.registers)}:
+    for height in {even(rows, most) for most in range(1, machine.registers)}:
         for vectors in range(1, min(most_vectors, 6) + 1):
-            if machine.fits(rows, vectors):
-                form = FilterForm(rows, vectors, vector)
-                time = filter_time(geometry, form, FilterWalk(ALL, False), machine)
-                found[f"{rows}x{vectors}"] = time
+            if machine.fits(height, vectors):
+                form = FilterForm(height, vectors, vector)
+                time = _filter_time(geometry, form, FilterWalk(ALL, False), machine)
+                found[f"{height}x{vectors}"] = time
     return tuple(sorted(found, key=lambda name: (found[name], name))[:_TILES])
+
+
+def _filter_time(geometry: Geometry, form: FilterForm, walk: FilterWalk, machine: Machine) -> float:
+    way = runs_time if by_runs(geometry, form.vector.lanes) else filter_time
+    return way(geometry, form, walk, machine)

@@ -38,16 +38,12 @@ def in_place(geometry: Geometry, images: int) -> tuple[Array, Array] | None:
     if len(levels) > 2 or not geometry.channels_last:
         return None
     (times, *apart), (count, *strides) = [(1, 0, 0), *levels][-2:]
-    image, result = (
-        Array(
-            geometry.name(role),
-            Pixels(count, strides[at], times, apart[at]),
-            1,
-            channels_of(geometry, role)[1],
-        )
-        for at, role in enumerate(("image", "result"))
-    )
-    return image, result
+
+    def array(role: Role, at: int) -> Array:
+        pixels = Pixels(count, strides[at], times, apart[at])
+        return Array(geometry.name(role), pixels, 1, channels_of(geometry, role)[1])
+
+    return array("image", 0), array("result", 1)
 
 
 def _levels(geometry: Geometry, images: int) -> list[Level]:

@@ -7,15 +7,14 @@ rows as columns go through a small buffer, in which columns lie side by side.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
 from skipjack.native.ir import VectorType
 from skipjack.solvers.convolution.winograd_lines import Line, write_square
 from skipjack.solvers.convolution.winograd_slots import BLOCK, StageWriter
+from skipjack.solvers.convolution.winograd_squares import copy_elements, line_starts, turn_square
 from skipjack.solvers.loops.entry import share
-from skipjack.solvers.loops.packing import transpose
 
 FILTERS = (
     *BLOCK,
@@ -42,12 +41,12 @@ class Filters:
 
 def planes_of_filters(kind: Filters) -> str:
     """From filters (`source`) to planes (`target`)."""
-    return _FilterWriter(kind).module(_Reader)
+    return _FilterWriter(kind, reads=True).module()
 
 
 def filters_of_planes(kind: Filters) -> str:
     """From planes (`source`) to filters (`target`)."""
-    return _FilterWriter(kind).module(_Writer)
+    return _FilterWriter(kind, reads=False).module()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,34 +61,38 @@ class _Square:
 
 
 class _FilterWriter:
-    def __init__(self, kind: Filters) -> None:
-        self.kind, self.vector = kind, kind.vector
+    def __init__(self, kind: Filters, *, reads: bool) -> None:
+        self.kind, self.vector, self.reads = kind, kind.vector, reads
         self.lanes, self.item = kind.vector.lanes, kind.vector.item_bytes
         self.width = self.lanes * self.item
         self.w = w = StageWriter(FILTERS)
         points = max(kind.line.inputs, kind.line.outputs)
         self.points = [w.mul(w["plane_bytes"], number) for number in range(points**2)]
+        count = {"columns": 0, "column_taps": 2}.get(kind.order, 1)
+        self.buffers = [self.buffer() for _ in range(count)]
 
-    def module(self, way: type[_Reader] | type[_Writer]) -> str:
+    def module(self) -> str:
         w = self.w
         first, columns = w.block_of_columns()
-        body = way(self)
         across, down = w.rounds(columns, self.lanes), w.rounds(w["length"], self.lanes)
-        filters = w["source" if way is _Reader else "target"]
-        planes = w["target" if way is _Reader else "source"]
+        filters, planes = ("source", "target") if self.reads else ("target", "source")
         begin, end = share(w, w.mul(across, down))
 
         def square(counter: str, _: list[str]) -> list[str]:
             column, row = w.divided(w.add(begin, counter), down)
             group, inside = w.divided(column, w["group"])
             column, row = w.mul(column, self.lanes), w.mul(row, self.lanes)
-            here = w.advance(filters, w.mul(w.add(first, column), w["column_bytes"]))
+            here = w.advance(w[filters], w.mul(w.add(first, column), w["column_bytes"]))
             here = w.advance(here, w.mul(row, w["row_bytes"]))
-            there = w.advance(planes, w.mul(group, w["group_bytes"]))
+            there = w.advance(w[planes], w.mul(group, w["group_bytes"]))
             there = w.advance(there, w.mul(inside, self.width))
             there = w.advance(there, w.mul(row, w["line_bytes"]))
             rows = w.least(self.lanes, w.sub(w["length"], row))
-            body.write(_Square(here, there, rows, w.least(self.lanes, w.sub(columns, column))))
+            part = _Square(here, there, rows, w.least(self.lanes, w.sub(columns, column)))
+            if self.kind.order == "columns":
+                self._direct(part)
+            else:
+                self._through(part)
             return []
 
         w.loop_or_skip(w.sub(end, begin), [], square)
@@ -99,165 +102,121 @@ class _FilterWriter:
         """Memory for a square of all taps."""
         return self.w.value(f"alloca [{_TAPS * self.lanes * self.width} x i8], align 64")
 
-    def tap(self, number: int) -> int:
-        """Where in the memory of a filter a tap is."""
-        return _TAPS - 1 - number if self.kind.flipped else number
-
-    def each_row(self, square: _Square, starts: list[str], steps: list[str | int], body: Callable[[list[str]], None]) -> None:
-        """Row by row, with pointers that move on."""
+    def each_row(
+        self, square: _Square, taps: str, steps: tuple[str, str], mask: str | None
+    ) -> None:
+        """Transform row by row: `steps` lead from row to row and from tap to tap."""
         w = self.w
 
         def row(_: str, at: list[str]) -> list[str]:
-            body(at)
-            return [w.advance(each, step) for each, step in zip(at, steps, strict=True)]
+            places = [at[0]]
+            for _ in range(_TAPS - 1):
+                places.append(w.advance(places[-1], steps[1]))
+            if self.kind.flipped:
+                places.reverse()
+            self._transform(places, at[1], mask)
+            return [w.advance(at[0], steps[0]), w.advance(at[1], w["line_bytes"])]
 
-        w.loop(square.rows, [("ptr", each) for each in starts], row)
+        w.loop(square.rows, [("ptr", taps), ("ptr", square.planes)], row)
 
-    def full_or_not(self, have: str, body: Callable[[bool], None]) -> None:
-        """Code for a whole vector, and other code for less."""
-        full = self.w.value(f"icmp eq i64 {have}, {self.lanes}")
-        self.w.either(full, lambda: body(True), lambda: body(False))
+    def _transform(self, taps: list[str], planes: str, mask: str | None) -> None:
+        w, vector, line = self.w, self.vector, self.kind.line
 
-    def lines(self, start: str, stride: str, have: str) -> list[str]:
-        """As many places as lanes; the last one that there is for all that are missing."""
-        w = self.w
-        last = w.sub(have, 1)
-        return [w.advance(start, w.mul(w.least(at, last), stride)) for at in range(self.lanes)]
+        def tap(y: int, x: int) -> str:
+            return taps[3 * y + x]
 
-    def squares(self, lines: list[str], run: str | None, have: str | None, move: Callable[[list[str], str, str | None], None], buffer: str) -> None:
-        """All nine squares of some lines: `move(lines, buffer, mask)` does one.
+        def point(y: int, x: int) -> str:
+            return w.advance(planes, self.points[y * max(line.inputs, line.outputs) + x])
 
-        Lines are nine runs, `run` bytes apart, or one long run of all taps. `have` neighbours are
-        there, or all.
-        """
-        w = self.w
-        left = "0" if have is None else have if run else w.mul(have, _TAPS)
+        if self.reads:
+            write_square(
+                w,
+                vector,
+                line,
+                lambda y, x: w.load(vector, tap(y, x), mask),
+                lambda y, x, value: w.store(vector, value, point(y, x)),
+            )
+        else:
+            write_square(
+                w,
+                vector,
+                line,
+                lambda y, x: w.load(vector, point(y, x)),
+                lambda y, x, value: w.store(vector, value, tap(y, x), mask),
+            )
 
-        def one(_: str, at: list[str]) -> list[str]:
-            *here, there, rest = at
-            mask = None if have is None else w.first_lanes(self.lanes, rest)
-            move(here, there, mask)
-            moved = [w.advance(line, run or self.width) for line in here]
-            after = rest if run else w.without(rest, self.lanes)
-            return [*moved, w.advance(there, self.lanes * self.width), after]
+    # Columns side by side
 
-        carried = [("ptr", each) for each in [*lines, buffer]]
-        w.loop(_TAPS, [*carried, ("i64", left)], one)
+    def _direct(self, square: _Square) -> None:
+        w, steps = self.w, (self.w["row_bytes"], self.w["tap_bytes"])
 
+        def part() -> None:
+            mask = w.first_lanes(self.lanes, square.columns)
+            self.each_row(square, square.filters, steps, mask)
 
-class _Reader:
-    """Filters to planes."""
+        full = w.value(f"icmp eq i64 {square.columns}, {self.lanes}")
+        w.either(full, lambda: self.each_row(square, square.filters, steps, None), part)
 
-    def __init__(self, own: _FilterWriter) -> None:
-        self.own, self.w, self.vector = own, own.w, own.vector
-        self.buffers = [own.buffer() for _ in range({"columns": 0, "column_taps": 2}.get(own.kind.order, 1))]
+    # Through a buffer
 
-    def write(self, square: _Square) -> None:
-        w, own, order = self.w, self.own, self.own.kind.order
-        if order == "columns":
-            own.full_or_not(square.columns, lambda full: self._direct(square, full))
-            return
-        neighbours = square.columns if order == "column_taps" else square.rows
-        own.full_or_not(neighbours, lambda full: self._fill(square, None if full else neighbours))
+    def _through(self, square: _Square) -> None:
+        w, order, width = self.w, self.kind.order, str(self.width)
+        if order == "row_taps":
+            steps = str(_TAPS * self.width), width
+        else:
+            steps = width, str(self.lanes * self.width)
+        if self.reads:
+            self._move(square)
+            if order == "column_taps":
+                self._turn_again()
+        self.each_row(square, self.buffers[-1], steps, None)
+        if not self.reads:
+            self._move(square)
+
+    def _move(self, square: _Square) -> None:
+        """Between the filters and the buffer, in which lines of the filters are columns."""
+        w, order, width = self.w, self.kind.order, str(self.width)
         if order == "column_taps":
-            self._turn()
-        step, tap = (_TAPS, 1) if order == "row_taps" else (1, own.lanes)
-        starts = [self.buffers[-1], square.planes]
-        steps: list[str | int] = [step * own.width, w["line_bytes"]]
-        own.each_row(square, starts, steps, lambda at: self._transform(at[0], str(tap * own.width), at[1], None))
+            stride, lines, length = w["row_bytes"], square.rows, square.columns
+        else:
+            stride, lines, length = w["column_bytes"], square.columns, square.rows
+        # Nine short runs of memory, or a long one.
+        short = order == "rows"
+        full = w.value(f"icmp eq i64 {length}, {self.lanes}")
 
-    def _direct(self, square: _Square, full: bool) -> None:
+        def part() -> None:
+            item, turned = str(self.item), str(self.lanes * self.width)
+            counts: list[str | int] = [_TAPS, length, lines] if short else [1, w.mul(length, _TAPS), lines]
+            filters = square.filters, [w["tap_bytes"] if short else "0", item, stride]
+            buffer = self.buffers[0], [turned, width, item]
+            source, target = (filters, buffer) if self.reads else (buffer, filters)
+            copy_elements(w, self.vector, counts, source, target)
+
+        starts = line_starts(w, square.filters, stride, lines, self.lanes)
+        step = w["tap_bytes"] if short else width
+        w.either(full, lambda: self._squares(starts, step), part)
+
+    def _squares(self, starts: list[str], step: str) -> None:
         w = self.w
-        mask = None if full else w.first_lanes(self.own.lanes, square.columns)
-        starts, steps = [square.filters, square.planes], [w["row_bytes"], w["line_bytes"]]
-        self.own.each_row(square, starts, list(steps), lambda at: self._transform(at[0], w["tap_bytes"], at[1], mask))
-
-    def _fill(self, square: _Square, have: str | None) -> None:
-        w, own, order = self.w, self.own, self.own.kind.order
-        stride, count = (w["row_bytes"], square.rows) if order == "column_taps" else (w["column_bytes"], square.columns)
-        lines = own.lines(square.filters, stride, count)
-        run = w["tap_bytes"] if order == "rows" else None
-        own.squares(lines, run, have, self._load, self.buffers[0])
-
-    def _load(self, lines: list[str], buffer: str, mask: str | None) -> None:
-        w = self.w
-        values = transpose(w, self.vector, [w.load(self.vector, line, mask) for line in lines])
-        for number, value in enumerate(values):
-            w.store(self.vector, value, w.advance(buffer, number * self.own.width))
-
-    def _turn(self) -> None:
-        """From taps of columns, whose rows lie side by side, to columns side by side."""
-        w, own = self.w, self.own
 
         def one(_: str, at: list[str]) -> list[str]:
-            lines = [w.advance(at[0], number * _TAPS * own.width) for number in range(own.lanes)]
-            self._load(lines, at[1], None)
-            return [w.advance(at[0], own.width), w.advance(at[1], own.lanes * own.width)]
+            *lines, there = at
+            columns = [w.advance(there, number * self.width) for number in range(self.lanes)]
+            source, target = (lines, columns) if self.reads else (columns, lines)
+            turn_square(w, self.vector, source, target)
+            moved = [w.advance(line, step) for line in lines]
+            return [*moved, w.advance(there, self.lanes * self.width)]
+
+        w.loop(_TAPS, [("ptr", each) for each in [*starts, self.buffers[0]]], one)
+
+    def _turn_again(self) -> None:
+        """From taps of columns, whose rows lie side by side, to columns side by side."""
+        w, every = self.w, range(self.lanes)
+
+        def one(_: str, at: list[str]) -> list[str]:
+            lines = [w.advance(at[0], number * _TAPS * self.width) for number in every]
+            columns = [w.advance(at[1], number * self.width) for number in every]
+            turn_square(w, self.vector, lines, columns)
+            return [w.advance(at[0], self.width), w.advance(at[1], self.lanes * self.width)]
 
         w.loop(_TAPS, [("ptr", buffer) for buffer in self.buffers], one)
-
-    def _transform(self, taps: str, stride: str, planes: str, mask: str | None) -> None:
-        w, own = self.w, self.own
-        places = [taps]
-        for _ in range(_TAPS - 1):
-            places.append(w.advance(places[-1], stride))
-        size = own.kind.line.outputs
-        write_square(
-            w,
-            self.vector,
-            own.kind.line,
-            lambda y, x: w.load(self.vector, places[own.tap(3 * y + x)], mask),
-            lambda y, x, value: w.store(
-                self.vector, value, w.advance(planes, own.points[y * size + x])
-            ),
-        )
-
-
-class _Writer:
-    """Planes to filters."""
-
-    def __init__(self, own: _FilterWriter) -> None:
-        self.own, self.w, self.vector = own, own.w, own.vector
-        self.buffer = own.buffer() if own.kind.order != "columns" else ""
-
-    def write(self, square: _Square) -> None:
-        w, own = self.w, self.own
-        if own.kind.order == "columns":
-            own.full_or_not(square.columns, lambda full: self._direct(square, full))
-            return
-        assert own.kind.order == "row_taps", "the other orders are not asked for"
-        steps: list[str | int] = [_TAPS * own.width, w["line_bytes"]]
-        own.each_row(square, [self.buffer, square.planes], steps, lambda at: self._transform(at[0], str(own.width), at[1], None))
-        own.full_or_not(square.rows, lambda full: self._empty(square, None if full else square.rows))
-
-    def _direct(self, square: _Square, full: bool) -> None:
-        w = self.w
-        mask = None if full else w.first_lanes(self.own.lanes, square.columns)
-        starts, steps = [square.filters, square.planes], [w["row_bytes"], w["line_bytes"]]
-        self.own.each_row(square, starts, list(steps), lambda at: self._transform(at[0], w["tap_bytes"], at[1], mask))
-
-    def _empty(self, square: _Square, have: str | None) -> None:
-        lines = self.own.lines(square.filters, self.w["column_bytes"], square.columns)
-        self.own.squares(lines, None, have, self._store, self.buffer)
-
-    def _store(self, lines: list[str], buffer: str, mask: str | None) -> None:
-        w = self.w
-        rows = [w.advance(buffer, number * self.own.width) for number in range(self.own.lanes)]
-        values = transpose(w, self.vector, [w.load(self.vector, row) for row in rows])
-        # The missing columns are written to the last one's place before it.
-        for line, value in reversed(list(zip(lines, values, strict=True))):
-            w.store(self.vector, value, line, mask)
-
-    def _transform(self, taps: str, stride: str, planes: str, mask: str | None) -> None:
-        w, own = self.w, self.own
-        places = [taps]
-        for _ in range(_TAPS - 1):
-            places.append(w.advance(places[-1], stride))
-        size = own.kind.line.inputs
-        write_square(
-            w,
-            self.vector,
-            own.kind.line,
-            lambda y, x: w.load(self.vector, w.advance(planes, own.points[y * size + x])),
-            lambda y, x, value: w.store(self.vector, value, places[own.tap(3 * y + x)], mask),
-        )

@@ -74,6 +74,11 @@ class StageWriter(WholeNumberWriter):
         quotient = self.value(f"udiv i64 {number}, {by}")
         return quotient, self.sub(number, self.mul(quotient, by))
 
+    def not_negative(self, number: str) -> str:
+        """The number, or 0 if it is less."""
+        negative = self.value(f"icmp slt i64 {number}, 0")
+        return self.value(f"select i1 {negative}, i64 0, i64 {number}")
+
     def module(self, vector: VectorType, *functions: tuple[str, set[str]]) -> str:
         """The whole module, with further functions that the task calls."""
         self.emit("ret void")

@@ -69,9 +69,7 @@ class _TileWriter:
         pixels, planes = w["source" if reads else "target"], w["target" if reads else "source"]
         if reads:
             self._clear(columns)
-        self.window = w.value(f"icmp ne i64 {w['window']}, 0")
-        first = w.value(f"select i1 {self.window}, i64 0, i64 {first}")
-        pixels = w.advance(pixels, w.mul(first, self.vector.item_bytes))
+        pixels = self._window(pixels, first, block)
         begin, end = share(w, block.count)
 
         def tile(counter: str, _: list[str]) -> list[str]:
@@ -85,6 +83,16 @@ class _TileWriter:
         w.loop_or_skip(w.sub(end, begin), [], tile)
         return w.module(self.vector)
 
+    def _window(self, pixels: str, column: str, block: BlockOfTiles) -> str:
+        """Where the memory of the pixels begins: with the array, or with this round's part."""
+        w = self.w
+        part = w.value(f"icmp ne i64 {w['window']}, 0")
+        top = w.not_negative(w.sub(w.mul(block.first_row, self.kind.step), w["pad_y"]))
+        self.first_row = w.value(f"select i1 {part}, i64 {top}, i64 0")
+        self.first_image = w.value(f"select i1 {part}, i64 0, i64 {block.first_image}")
+        first = w.value(f"select i1 {part}, i64 0, i64 {column}")
+        return w.advance(pixels, w.mul(first, self.vector.item_bytes))
+
     def _clear(self, columns: str) -> None:
         w, zero = self.w, self.vector.constant(0.0)
 
@@ -96,34 +104,29 @@ class _TileWriter:
 
     def _fill(self, table: str, pixels: str, number: str, block: BlockOfTiles) -> None:
         """Where the pixels of a tile are."""
-        w, step, spare = self.w, self.kind.step, self.w["spare"]
+        w, step = self.w, self.kind.step
         row, column = w.divided(number, w["tile_columns"])
         image, row = w.divided(row, block.rows)
-        window = self.window
-        top = w.sub(w.mul(block.first_row, step), w["pad_y"])
-        top = w.value(f"select i1 {w.value(f'icmp slt i64 {top}, 0')}, i64 0, i64 {top}")
-        top = w.value(f"select i1 {window}, i64 {top}, i64 0")
-        in_memory = w.value(f"select i1 {window}, i64 {image}, i64 {w.add(image, block.first_image)}")
-        start = w.advance(pixels, w.mul(in_memory, w["image_bytes"]))
-        y0 = w.sub(w.mul(w.add(row, block.first_row), step), w["pad_y"])
-        x0 = w.sub(w.mul(column, step), w["pad_x"])
-        start = w.advance(start, w.mul(w.sub(y0, top), w["row_bytes"]))
-        start = w.advance(start, w.mul(x0, w["pixel_bytes"]))
-        height, width, down, along = w["height"], w["width"], w["row_bytes"], w["pixel_bytes"]
-        columns = [
-            (w.mul(x, along), w.value(f"icmp ult i64 {w.add(x0, x)}, {width}"))
-            for x in range(self.size)
+        top = w.sub(w.mul(w.add(row, block.first_row), step), w["pad_y"])
+        left = w.sub(w.mul(column, step), w["pad_x"])
+        start = w.advance(pixels, w.mul(w.add(image, self.first_image), w["image_bytes"]))
+        start = w.advance(start, w.mul(w.sub(top, self.first_row), w["row_bytes"]))
+        start = w.advance(start, w.mul(left, w["pixel_bytes"]))
+        inside = [
+            w.value(f"icmp ult i64 {w.add(left, x)}, {w['width']}") for x in range(self.size)
         ]
-        for y in range(self.size):
-            inside = w.value(f"icmp ult i64 {w.add(y0, y)}, {height}")
-            for x, (offset, also) in enumerate(columns):
-                there = w.value(f"and i1 {inside}, {also}")
-                place = w.value(
-                    f"select i1 {there}, ptr {w.advance(start, offset)}, ptr {spare}"
-                )
-                entry = w.advance(table, 8 * (y * self.size + x))
-                w.emit(f"store ptr {place}, ptr {entry}, align 8")
-            start = w.advance(start, down)
+
+        def line(y: str, at: list[str]) -> list[str]:
+            place, entry = at
+            outside = w.value(f"icmp uge i64 {w.add(top, y)}, {w['height']}")
+            for x in range(self.size):
+                there = w.value(f"select i1 {inside[x]}, ptr {place}, ptr {w['spare']}")
+                there = w.value(f"select i1 {outside}, ptr {w['spare']}, ptr {there}")
+                w.emit(f"store ptr {there}, ptr {w.advance(entry, 8 * x)}, align 8")
+                place = w.advance(place, w["pixel_bytes"])
+            return [w.advance(at[0], w["row_bytes"]), w.advance(entry, 8 * self.size)]
+
+        w.loop(self.size, [("ptr", start), ("ptr", table)], line)
 
     def _vectors(self, columns: str, body: Callable[[str, str | None], None]) -> None:
         """All channels, vector by vector: `body` gets the number of one, and a mask at the end."""

@@ -1,16 +1,16 @@
 """Turning images whose channels come first so that channels lie side by side, and back, as LLVM IR.
 
 A round turns the rows of pixels that its tiles need into a buffer of its own. Squares of as many
-channels as pixels are turned in registers. The buffer has room for whole vectors of channels and
-for whole squares of pixels.
+channels as pixels are turned in registers; pixels that are left over go one by one. The buffer has
+room for whole vectors of channels.
 """
 
 from __future__ import annotations
 
 from skipjack.native.ir import VectorType
 from skipjack.solvers.convolution.winograd_slots import BLOCK, StageWriter
+from skipjack.solvers.convolution.winograd_squares import copy_elements, line_starts, turn_square
 from skipjack.solvers.loops.entry import share
-from skipjack.solvers.loops.packing import transpose
 
 TURN = (
     *BLOCK,
@@ -57,7 +57,7 @@ class _TurnWriter:
             here = w.advance(start, w.mul(image, w["image_bytes"]))
             here = w.advance(here, w.mul(channel, w["channel_bytes"]))
             buffer = w.advance(w[buffer_at], w.mul(image, w["buffer_image_bytes"]))
-            self._squares(here, w.advance(buffer, w.mul(number, self.width)), have, pixels)
+            self._group(here, w.advance(buffer, w.mul(number, self.width)), have, pixels)
             return []
 
         w.loop_or_skip(w.sub(end, begin), [], group)
@@ -66,43 +66,35 @@ class _TurnWriter:
     def _pixels(self, row: str, rows: str) -> tuple[str, str]:
         """The first pixel of a block, and how many follow each other."""
         w = self.w
-        top = w.sub(w.mul(row, w["step"]), w["pad_y"])
-        top = w.value(f"select i1 {w.value(f'icmp slt i64 {top}, 0')}, i64 0, i64 {top}")
+        top = w.not_negative(w.sub(w.mul(row, w["step"]), w["pad_y"]))
         bottom = w.sub(w.add(w.mul(w.add(row, rows), w["step"]), w["reach"]), w["pad_y"])
         count = w.sub(w.least(bottom, w["height"]), top)
         return w.mul(top, w["width"]), w.mul(count, w["width"])
 
-    def _squares(self, image: str, buffer: str, have: str, pixels: str) -> None:
+    def _group(self, image: str, buffer: str, have: str, pixels: str) -> None:
+        """A vector of channels: `have` of them at all pixels."""
         w = self.w
-        last = w.sub(have, 1)
-        # Channels that are missing are read from the last one's place, and written there before it.
-        channels = [
-            w.advance(image, w.mul(w.least(number, last), w["channel_bytes"]))
-            for number in range(self.lanes)
-        ]
+        channels = line_starts(w, image, w["channel_bytes"], have, self.lanes)
         full, rest = w.divided(pixels, self.lanes)
 
         def square(_: str, at: list[str]) -> list[str]:
             *here, there = at
-            self._square(here, there, None)
+            self._square(here, there)
             moved = [w.advance(channel, self.width) for channel in here]
             return [*moved, w.advance(there, w.mul(w["pixel_bytes"], self.lanes))]
 
         ends = w.loop_or_skip(full, [("ptr", each) for each in [*channels, buffer]], square)
-        some = w.value(f"icmp ne i64 {rest}, 0")
-        mask = w.first_lanes(self.lanes, rest)
-        w.when(some, lambda: self._square(ends[:-1], ends[-1], mask))
+        sides = [
+            (ends[0], [str(self.item), w["channel_bytes"]]),
+            (ends[-1], [w["pixel_bytes"], str(self.item)]),
+        ]
+        source, target = sides if self.inwards else reversed(sides)
+        copy_elements(w, self.vector, [rest, have], source, target)
 
-    def _square(self, channels: list[str], buffer: str, mask: str | None) -> None:
+    def _square(self, channels: list[str], buffer: str) -> None:
         w, vector = self.w, self.vector
         pixels = [buffer]
         for _ in range(self.lanes - 1):
             pixels.append(w.advance(pixels[-1], w["pixel_bytes"]))
-        if self.inwards:
-            values = transpose(w, vector, [w.load(vector, each, mask) for each in channels])
-            for place, value in zip(pixels, values, strict=True):
-                w.store(vector, value, place)
-            return
-        values = transpose(w, vector, [w.load(vector, each) for each in pixels])
-        for place, value in reversed(list(zip(channels, values, strict=True))):
-            w.store(vector, value, place, mask)
+        source, target = (channels, pixels) if self.inwards else (pixels, channels)
+        turn_square(w, vector, source, target)

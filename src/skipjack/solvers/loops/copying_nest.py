@@ -83,17 +83,22 @@ class Nest:
         begin, end = share(w, prod(extents) * blocks)
 
         def one(counter: str, _: list[str]) -> list[str]:
-            number = w.add(begin, counter)
-            places: list[Number] = []
-            for size in [blocks, *reversed(extents[1:])]:
-                places.insert(0, w.value(f"urem i64 {number}, {size}") if size > 1 else 0)
-                number = w.value(f"udiv i64 {number}, {size}") if size > 1 else number
-            places.insert(0, number if extents else 0)
-            block = places.pop() if extents else places[-1]
+            *places, block = self._places(w.add(begin, counter), [*extents, blocks])
             self._round(walks, places, spot, block if blocks > 1 else None)
             return []
 
         w.loop_or_skip(w.sub(end, begin), [], one)
+
+    def _places(self, number: str, sizes: list[int]) -> list[Number]:
+        """The indices that a round's number stands for."""
+        places: list[Number] = []
+        for size in reversed(sizes[1:]):
+            if size == 1:
+                places.insert(0, 0)
+            else:
+                number, place = self.w.divided(number, size)
+                places.insert(0, place)
+        return [number, *places]
 
     def _shared(self, threads: int) -> int:
         """How many walks threads share out together."""
@@ -110,7 +115,7 @@ class Nest:
         """One round of the walks that are shared out, if no bound excludes it."""
         w = self.w
         holds: list[str] = []
-        for walk, place in zip(walks, places, strict=False):
+        for walk, place in zip(walks, places, strict=True):
             low, high = spot.ranges[walk.name]
             if (low, high) != (0, walk.extent):
                 holds.append(w.value(f"icmp sge i64 {place}, {low}"))

@@ -91,7 +91,10 @@ class Library:
 
     def move(self, w: NumberWriter, out: str, source: str, count: Number) -> None:
         """Copy so many elements that lie side by side."""
-        self.functions.setdefault("move", _moving("move", self.vector))
+        if count == 0:
+            return
+        if "move" not in self.functions:
+            self.functions["move"] = _moving("move", self.vector)
         w.emit(f"call void @move(ptr {out}, ptr {source}, i64 {count})")
 
 

@@ -19,6 +19,9 @@ from skipjack.solvers.loops.copying_walks import Bound, Copy, Walk
 _SHORT = 4
 """A walk of fewer steps is not worth squares where small steps do, nor a way of its own."""
 
+_LONGEST = 1 << 28
+"""Steps of a walk with a bound: lanes are compared in 32 bits, also after a step of 4."""
+
 
 class CopyError(SkipjackError):
     """A copy that says two things of one element, or names a walk that it does not have."""
@@ -62,6 +65,7 @@ def plan_of(copy: Copy) -> Plan:
     if nothing:
         simple = _zeros(simple)
     simple = _merged(simple)
+    _check_lengths(simple)
     walks = tuple(sorted(simple.walks, key=lambda walk: -walk.out))
     way, leaf = _way(walks, simple.bounds)
     outer = tuple(walk for walk in walks if walk not in leaf)
@@ -94,6 +98,16 @@ def _check(copy: Copy) -> None:
         for name, _ in bound.terms:
             if name not in names:
                 raise CopyError(f"a bound of a copy names {name}, which is none of its walks")
+
+
+def _check_lengths(copy: Copy) -> None:
+    for walk in copy.walks:
+        bounded = any(bound.coefficient(walk.name) for bound in copy.bounds)
+        if bounded and walk.extent > _LONGEST:
+            raise CopyError(
+                f"walk {walk.name} of a copy has a bound and {walk.extent} steps, "
+                f"which is more than {_LONGEST}: split it in two"
+            )
 
 
 def _without_single_steps(copy: Copy) -> Copy:

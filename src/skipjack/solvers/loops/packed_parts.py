@@ -15,6 +15,8 @@ from skipjack.solvers.loops.packing import transpose
 from skipjack.solvers.loops.scalar import Leaf, evaluated
 from skipjack.solvers.loops.whole_numbers import WholeNumberWriter
 
+_LINE = 64
+"""Bytes that memory is fetched by."""
 _BASE_EVERY = 3
 """Rows of A that share a pointer: the two after it are reached by one and two strides."""
 
@@ -34,7 +36,6 @@ class Recipe:
     pack_b: bool = True
     upright: bool = False
     """Of A that is not packed: whether rows lie side by side, and not the steps of a sum."""
-    ahead: int = 0
     turned: bool = False
     """Whether rows of C lie side by side, and not columns; then nothing is loaded besides."""
 
@@ -183,8 +184,6 @@ class TileFunction:
 
     def _reduce(self) -> list[str]:
         w, recipe = self.w, self.recipe
-        if recipe.ahead:
-            self.a_ahead, self.b_ahead = (w.mul(f"%ld{name}", recipe.ahead) for name in "ab")
         zero = self.vector.constant(0.0)
         pointers: Carried = [("ptr", pointer) for pointer in [*self._bases(), "%b"]]
         count = len(pointers)
@@ -217,26 +216,19 @@ class TileFunction:
         offset = (0, "%lda", self.lda2)[row % _BASE_EVERY]
         return w.advance(w.advance(bases[row // _BASE_EVERY], offset), number * item)
 
-    def _prefetch(self, b: str, bases: list[str], number: int) -> None:
-        """What a later step reads: memory that is read in place has no other reader before."""
+    def _fetch_ahead(self, a: str, b: str, number: int) -> None:
+        """What the next tile reads in this step, where it is read in place for the first time.
+
+        No stream of memory leads there: products of pixels that lie behind channels, or the other
+        way round, ran 15 to 25 % faster for it once they had left the second cache.
+        """
         w, recipe = self.w, self.recipe
-        if not recipe.ahead:
-            return
         line = recipe.vector.lanes * recipe.vector.item_bytes
         if not recipe.pack_b:
-            there = w.advance(b, self.b_ahead if recipe.ahead > 0 else recipe.columns * 4)
-            for part in range(recipe.vectors):
-                self._fetch(w.advance(there, part * line))
+            for part in range(recipe.vectors, 2 * recipe.vectors):
+                w.prefetch(w.advance(b, part * line))
         if not self.direct and not recipe.pack_a:
-            self._fetch(
-                w.advance(
-                    self._later(bases[0], "%lda", number), self.a_ahead if recipe.ahead > 0 else 64
-                )
-            )
-
-    def _fetch(self, pointer: str) -> None:
-        self.w.declarations.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
-        self.w.emit(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 0, i32 3, i32 1)")
+            w.prefetch(w.advance(self._later(a, "%lda", number), _LINE))
 
     def _later(self, pointer: str, stride: str, number: int) -> str:
         """The pointer some steps on."""
@@ -252,7 +244,7 @@ class TileFunction:
             bases, b, sums = state[: count - 1], state[count - 1], state[count:]
             for number in range(steps):
                 here = self._later(b, "%ldb", number)
-                self._prefetch(here, bases, number)
+                self._fetch_ahead(bases[0], here, number)
                 columns = [
                     w.load(self.vector, w.advance(here, part * width))
                     for part in range(recipe.vectors)

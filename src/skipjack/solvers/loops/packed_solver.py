@@ -2,55 +2,24 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from skipjack.core.config import Config
 from skipjack.core.device import Device
-from skipjack.core.parameters import Parameter, ParameterSpace
 from skipjack.core.problem import Problem
 from skipjack.native import llvm
 from skipjack.native.cpu import target_of
-from skipjack.native.ir import ITEM_BYTES
 from skipjack.operations import bytes_moved, get
 from skipjack.operations.matmul import Matmul, Settings
 from skipjack.solvers.loops.compiling import compile_source
 from skipjack.solvers.loops.packed import generate
-from skipjack.solvers.loops.packed_estimate import Sizes, estimate
-from skipjack.solvers.loops.packed_stage import (
-    Operand,
-    Product,
-    product_parameters,
-    product_recipe,
-    product_stage,
-)
+from skipjack.solvers.loops.packed_product import Operand, Product
+from skipjack.solvers.loops.packed_space import PackedSpace, product_space
+from skipjack.solvers.loops.packed_stage import product_recipe, product_stage
 from skipjack.solvers.solver import Blob, Slot, Source
 
 _NOT_THIN = 33
 """With fewer rows or columns packing takes as long as the product."""
-_RANKED = 256
-_REPEATED = 0.004
-"""How much better a config must be for every one before it with the same tile."""
-
-
-class PackedSpace(ParameterSpace):
-    """Tries different tiles before many blocks of one tile."""
-
-    def __init__(
-        self, parameters: Sequence[Parameter], estimate: Callable[[Config], float]
-    ) -> None:
-        super().__init__(parameters, [], order=estimate, default_by_order=True)
-        self.estimate = estimate
-
-    def promising(self, count: int) -> Sequence[Config]:
-        """By the estimate, but what repeats a tile has to be a little better each time."""
-        tried: Counter[tuple[object, object]] = Counter()
-        ranked: list[tuple[float, int, Config]] = []
-        for config in super().promising(_RANKED):
-            tile = (config["tile"], config["pack_a"])
-            ranked.append((self.estimate(config) + _REPEATED * tried[tile], len(ranked), config))
-            tried[tile] += 1
-        return [config for *_, config in sorted(ranked, key=lambda entry: entry[:2])[:count]]
 
 
 class PackedSolver:
@@ -78,15 +47,9 @@ class PackedSolver:
             return 2.0
         return 0.5 if large > 0.25 else 0.0
 
-    def space(self, problem: Problem, device: Device) -> ParameterSpace:
+    def space(self, problem: Problem, device: Device) -> PackedSpace:
         """Tiles that fit the registers, blocks that fit the caches, best by arithmetic first."""
-        product = _product(problem)
-        item = ITEM_BYTES[problem.dtype]
-        lanes = device.vector_bytes // item
-        sizes = Sizes(product.m, product.n, product.k, lanes, item, device)
-        return PackedSpace(
-            product_parameters(product, device), lambda config: estimate(config, sizes)
-        )
+        return product_space(_product(problem), problem.dtype, device)
 
     def compiler(self) -> str:
         """LLVM."""

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from skipjack.core.config import Config
 from skipjack.core.device import Device
-from skipjack.core.nest import Accumulator, Scalar
 from skipjack.core.parameters import Parameter
 from skipjack.native.cpu import registers_of
 from skipjack.native.ir import ITEM_BYTES, VectorType
@@ -14,84 +11,26 @@ from skipjack.native.slots import parallel_slot, workspace_slot
 from skipjack.solvers.loops.packed import SPLITS, Blocks, generate
 from skipjack.solvers.loops.packed_estimate import parse_tile
 from skipjack.solvers.loops.packed_parts import Recipe
+from skipjack.solvers.loops.packed_product import Groups, Operand, Product, Slices
 from skipjack.solvers.loops.stages import Stage
 from skipjack.solvers.solver import Slot
 
-_TILES = ("6x4", "5x4", "4x4", "8x3", "8x2", "12x2", "14x2", "4x6", "5x5", "6x2", "4x3", "4x2")
+__all__ = [
+    "Groups",
+    "Operand",
+    "Product",
+    "Slices",
+    "product_parameters",
+    "product_recipe",
+    "product_slots",
+    "product_stage",
+]
+
+_TILES = (
+    *("6x4", "5x4", "4x4", "8x3", "7x3", "8x2", "7x2", "12x2", "14x2", "4x6", "5x5", "6x2", "4x3"),
+    "4x2",
+)
 """Rows and vectors of columns; those beyond the registers are left out."""
-
-
-@dataclass(frozen=True, slots=True)
-class Operand:
-    """A matrix for each product of a batch; strides in elements."""
-
-    slot: Slot
-    batch: int
-    row: int
-    column: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Slices:
-    """Sums over two levels: all of `Product.k`, so often, with these strides of A and B."""
-
-    count: int = 1
-    a: int = 0
-    b: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Groups:
-    """Rows of two levels: all of `Product.m`, so often, with these strides of A and of `out`."""
-
-    count: int = 1
-    a: int = 0
-    out: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Product:
-    """``out = epilogue(a b)`` for each of a batch.
-
-    Columns of `out` lie side by side; or its rows do, and then nothing else is done to them.
-    """
-
-    batch: int
-    m: int
-    n: int
-    k: int
-    a: Operand
-    b: Operand
-    out: Operand
-    extras: tuple[Operand, ...] = ()
-    """What the epilogue loads besides, as `Load(2)` and so on."""
-    epilogue: Scalar = field(default_factory=Accumulator)
-    slices: Slices = Slices()
-    accumulate: bool = False
-    """Whether the product is added to what `out` holds."""
-    groups: Groups = Groups()
-
-    def __post_init__(self) -> None:
-        assert self.out.column == 1 or self.out.row == 1, "rows or columns lie side by side"
-        plain = self.groups.count == 1 and self.out.column == 1
-        assert plain or not self.extras, "groups of rows and turned products load nothing besides"
-
-    @property
-    def depth(self) -> int:
-        """The whole length of a sum."""
-        return self.k * self.slices.count
-
-    @property
-    def packs(self) -> tuple[bool, ...]:
-        """Whether A may be packed, the default first: one of two strides must be."""
-        if self.a.column == 1:
-            return (False, True)
-        return (True, False) if self.a.row == 1 else (True,)
-
-    @property
-    def packs_b(self) -> tuple[bool, ...]:
-        """Whether B may be packed, the default first: it must be unless columns lie together."""
-        return (True, False) if self.b.column == 1 else (True,)
 
 
 def product_parameters(product: Product, device: Device) -> list[Parameter]:
@@ -114,13 +53,12 @@ def product_recipe(product: Product, dtype: str, device: Device, config: Config)
     return Recipe(
         rows,
         vectors,
-        int(config["unroll"]),
+        int(config.get("unroll", 1)),
         bool(config["pack_a"]),
         VectorType(dtype, device.vector_bytes // ITEM_BYTES[dtype]),
         product.epilogue,
         len(product.extras),
         bool(config.get("pack_b", True)),
-        ahead=int(config.get("ahead", 0)),
         upright=product.a.column != 1,
         turned=product.out.column != 1,
     )

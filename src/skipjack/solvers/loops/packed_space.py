@@ -1,0 +1,94 @@
+"""The space of a packed matrix product, or of several that give the same result."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+from skipjack.core.config import Config, Value
+from skipjack.core.device import Device
+from skipjack.core.parameters import Parameter, ParameterSpace
+from skipjack.native.ir import ITEM_BYTES
+from skipjack.solvers.loops.packed_estimate import Sizes, estimate
+from skipjack.solvers.loops.packed_product import Product
+from skipjack.solvers.loops.packed_stage import product_parameters
+
+_RANKED = 256
+_REPEATED = 0.004
+"""How much better a config must be for every one before it with the same code."""
+_NOT_CODE = ("unroll",)
+"""Build-time parameters that make little of a difference."""
+
+
+class PackedSpace(ParameterSpace):
+    """Tries different tiles before many blocks of one tile."""
+
+    def __init__(
+        self,
+        parameters: Sequence[Parameter],
+        estimate: Callable[[Config], float],
+        constraints: Sequence[str] = (),
+    ) -> None:
+        super().__init__(parameters, constraints, order=estimate, default_by_order=True)
+        self.estimate = estimate
+
+    def promising(self, count: int) -> Sequence[Config]:
+        """By the estimate, but what repeats a tile has to be a little better each time."""
+        tried: Counter[Config] = Counter()
+        ranked: list[tuple[float, int, Config]] = []
+        for config in super().promising(_RANKED):
+            built = self.build_part(config)
+            code = Config({name: built[name] for name in built if name not in _NOT_CODE})
+            ranked.append((self.estimate(config) + _REPEATED * tried[code], len(ranked), config))
+            tried[code] += 1
+        return [config for *_, config in sorted(ranked, key=lambda entry: entry[:2])[:count]]
+
+
+def product_space(product: Product, dtype: str, device: Device) -> PackedSpace:
+    """Of one product whose B is packed."""
+    sizes = _sizes(product, dtype, device)
+    return PackedSpace(product_parameters(product, device), lambda config: estimate(config, sizes))
+
+
+def choice_space(
+    name: str, products: Mapping[str, Product], dtype: str, device: Device
+) -> PackedSpace:
+    """Of one or more products by the value of a parameter `name`; B may be read in place.
+
+    A value that only some of the products can have is kept to them by a constraint.
+    """
+    of_each = {
+        choice: {p.name: p for p in _in_place_too(product, device)}
+        for choice, product in products.items()
+    }
+    parameters: list[Parameter] = []
+    constraints: list[str] = []
+    if len(products) > 1:
+        parameters.append(Parameter(name, tuple(products)))
+    for parameter in next(iter(of_each.values())):
+        versions = {choice: own[parameter] for choice, own in of_each.items()}
+        values = tuple(dict.fromkeys(v for version in versions.values() for v in version.values))
+        parameters.append(
+            Parameter(parameter, values, stage=next(iter(versions.values())).stage)
+        )
+        for choice, version in versions.items():
+            if len(version.values) < len(values):
+                allowed = " or ".join(f"{parameter} == {v!r}" for v in version.values)
+                constraints.append(f"{name} != {choice!r} or {allowed}")
+    sizes = {choice: _sizes(product, dtype, device) for choice, product in products.items()}
+    only = next(iter(products))
+
+    def order(config: Config) -> float:
+        return estimate(config, sizes[str(config.get(name, only))])
+
+    return PackedSpace(parameters, order, constraints)
+
+
+def _in_place_too(product: Product, device: Device) -> list[Parameter]:
+    parameters = [p for p in product_parameters(product, device) if p.name not in _NOT_CODE]
+    return [*parameters[:2], Parameter("pack_b", product.packs_b), *parameters[2:]]
+
+
+def _sizes(product: Product, dtype: str, device: Device) -> Sizes:
+    item = ITEM_BYTES[dtype]
+    return Sizes(product, device.vector_bytes // item, item, device)
