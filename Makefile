@@ -10,11 +10,13 @@ TORCH := $(VENV)/.torch
 demo: $(STAMP)
 	$(BIN)/skipjack tune matmul:192x192x192 matmul:1024x1024x1024 matmul:16x4096x4096 \
 	    softmax:4096x1024 batchnorm:n8c64h56w56 sum:64x64x1024/axis=0,2 --seconds 4
+	$(BIN)/skipjack find conv2d:n1c64h56w56k64y3x3p1q1 --layout NHWC --seconds 5
 
-test: $(STAMP) lint
+# Convolutions are checked against PyTorch's, too.
+test: $(STAMP) $(TORCH) lint
 	$(BIN)/pytest -m "not long"
 
-test-long: $(STAMP) lint
+test-long: $(STAMP) $(TORCH) lint
 	$(BIN)/pytest
 
 lint: $(STAMP)

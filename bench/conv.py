@@ -19,6 +19,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import numpy as np
+
 import conv_cases
 import conv_summary
 import machine
@@ -31,6 +33,7 @@ from journal import Journal, code_digest
 from metaschedule import CACHE
 from roofline import ratio_record
 from skipjack.core.operation import Array
+from skipjack.errors import SkipjackError
 from skipjack.execute.kernels import PythonKernel
 from skipjack.native import cpu
 from skipjack.operations import get, parse
@@ -207,25 +210,39 @@ def _chosen(args: argparse.Namespace) -> tuple[Case, ...]:
     )
 
 
-def measure(options: Options, at: sitting.Sitting) -> list[Record]:
-    """The cases that were asked for, those of an interrupted run included."""
+def sharded(cases: Sequence[Case], number: int, of: int) -> list[Case]:
+    """One of several parts that have all kinds of cases in them; their order is kept."""
+    drawn = np.random.default_rng(0).permutation(len(cases))
+    return [cases[at] for at in sorted(drawn[number - 1 :: of])]
+
+
+def measure(options: Options, at: sitting.Sitting) -> tuple[list[Record], bool]:
+    """The cases that were asked for, those of an interrupted run included; whether all went well.
+
+    A case that fails is left out, and tried again by the next run.
+    """
     circumstances = {"settings": options.settings(), "versions": machine.versions()}
     path = CACHE / f"{NAME}_{at.stand.device.arch}_{at.threads}{'_part' * options.part}.jsonl"
     journal = Journal(path, circumstances, again=options.again or options.part)
-    number, of = options.shard
-    mine = options.cases[number - 1 :: of]
+    mine = sharded(options.cases, *options.shard)
     left = [case for case in mine if case.name not in journal.records]
     if len(left) < len(mine):
         print(f"{len(mine) - len(left)} cases are done already (--again starts over)")
     bench = Bench(options, at)
     print(conv_summary.heading())
+    well = True
     for case in left:
-        journal.add(bench.case(case))
-        print(conv_summary.line(journal.records[case.name]), flush=True)
+        try:
+            journal.add(bench.case(case))
+        except SkipjackError as error:
+            well = False
+            print(f"{case.name:<38} failed: {error}", flush=True)
+        else:
+            print(conv_summary.line(journal.records[case.name]), flush=True)
     done = [journal.records[case.name] for case in options.cases if case.name in journal.records]
     if options.part or len(done) == len(options.cases):
         journal.remove()
-    return done
+    return done, well
 
 
 def report(options: Options, at: sitting.Sitting, records: list[Record]) -> None:
@@ -261,14 +278,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     options, counts = parse_options(argv)
     if len(counts) != 1:
         code = sitting.each_in_its_own_process(counts, sys.argv[1:] if argv is None else argv)
-        if code == 0:
-            report_together(options, counts)
+        report_together(options, counts)
         return code
     machine.library_threads(options.threads)
     with sitting.sit(options.threads, options.core) as at:
-        records = measure(options, at)
+        records, well = measure(options, at)
     report(options, at, records)
-    return 0
+    return 0 if well else 1
 
 
 if __name__ == "__main__":

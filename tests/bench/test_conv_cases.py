@@ -68,3 +68,12 @@ def test_cases_can_be_picked_and_shared_out() -> None:
     assert options.part
     everything, _ = conv.parse_options(["--shard", "2/3", "--threads", "1"])
     assert everything.cases == ALL and not everything.part and everything.shard == (2, 3)
+
+
+def test_shards_are_all_cases_and_each_has_all_kinds() -> None:
+    shards = [conv.sharded(ALL, number, 8) for number in range(1, 9)]
+    assert sorted(case.name for shard in shards for case in shard) == sorted(c.name for c in ALL)
+    for shard in shards:
+        assert {case.direction for case in shard} == set(DIRECTIONS)
+        assert {case.layer.kind for case in shard} == {one.kind for one in LAYERS}
+    assert conv.sharded(ALL, 1, 1) == list(ALL)

@@ -46,13 +46,12 @@ def problem_of(shape: str, dtype: str, layout: int, direction: str) -> Problem:
 @pytest.mark.parametrize("layout", [0, 1])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_it_is_right(shape: str, layout: int, direction: str) -> None:
-    for dtype, threads in (("f32", 1), ("f64", 2), ("f32", 3)):
+    for dtype, threads in (("f32", 2), ("f64", 1)):
         here = device(threads)
         problem = problem_of(shape, dtype, layout, direction)
         space = SOLVER.space(problem, here)
-        rng = np.random.default_rng(threads)
-        for config in (space.default(), *(space.sample(rng) for _ in range(2))):
-            check_candidate(SOLVER, problem, here, config)
+        config = space.default() if threads == 1 else space.sample(np.random.default_rng(0))
+        check_candidate(SOLVER, problem, here, config)
 
 
 @pytest.mark.parametrize("direction", ["fwd", "bwd"])

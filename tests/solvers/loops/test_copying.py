@@ -21,7 +21,7 @@ from skipjack.native.memory import GuardedArray
 from skipjack.native.named_cpu import describe
 from skipjack.native.slots import Slots, scratch_slot
 from skipjack.solvers.loops.copying import OUT, SOURCE, Bound, Copy, CopyError, Walk, copy_stage
-from skipjack.solvers.loops.copying_plan import Way, plan_of
+from skipjack.solvers.loops.copying_plan import Way, is_empty, plan_of
 from skipjack.solvers.loops.stages import Rounds, Stage, compose, slots_of
 
 Array = npt.NDArray[Any]
@@ -323,7 +323,7 @@ def test_any_copy_is_right_with_narrower_vectors(copy: Copy, dtype: str) -> None
     assert_right(copy, dtype, arch="haswell")
 
 
-@pytest.mark.parametrize("name", TYPICAL)
+@pytest.mark.parametrize("name", [name for name in TYPICAL if not is_empty(TYPICAL[name])])
 def test_a_plan_means_the_same_as_a_typical_copy(name: str) -> None:
     assert_same_meaning(TYPICAL[name])
 

@@ -191,15 +191,9 @@ class Neighbours:
                 picks = [(each % step) * lanes + each // step for each in at]
                 value = chosen(w, vector, phases, picks)
                 if self.plan.stream:
-                    stream_pieces(w, vector, value, place, sum(mask), self._alignment)
+                    stream_pieces(w, vector, value, place, sum(mask), self.plan.alignment)
                 else:
                     w.store(vector, value, place, lane_mask(mask))
-
-    @property
-    def _alignment(self) -> int:
-        """Of every row, if the array is aligned to whole vectors."""
-        row = self.wide.size * self.item
-        return min(row & -row, self.plan.vector_bytes)
 
     def _own(self, row: str) -> Iterable[tuple[list[str], list[list[bool]]]]:
         """For every vector: where the parts of its phases lie, and which lanes of them exist."""

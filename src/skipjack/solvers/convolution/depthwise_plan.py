@@ -10,7 +10,7 @@ from math import prod
 from skipjack.native.ir import STREAM_METADATA, VectorType, function
 from skipjack.operations.conv_geometry import Geometry, Role
 from skipjack.solvers.convolution.depthwise_axis import Pattern, Run, balanced, gathering, runs
-from skipjack.solvers.loops.entry import KERNEL, hand_out, share, slot
+from skipjack.solvers.loops.entry import KERNEL, run_task, share, slot
 from skipjack.solvers.loops.whole_numbers import WholeNumberWriter
 
 Function = tuple[str, set[str]]
@@ -81,6 +81,12 @@ class Plan:
         return runs(wide, balanced(wide, self.positions // wide.step, unit))
 
     @property
+    def alignment(self) -> int:
+        """Of all vectors of the output that are stored, if the array itself has it."""
+        step = self.pixel if self.last else self.patterns[2].size * self.item
+        return min(step & -step, self.vector_bytes)
+
+    @property
     def tap_row(self) -> int:
         """Bytes of a row of taps, as the code of sums over taps finds them."""
         return self.geometry.filter_sizes[2] * self._tap
@@ -137,13 +143,28 @@ def internal(w: WholeNumberWriter, signature: str, plan: Plan) -> Function:
     return text, w.declarations
 
 
-def module(plan: Plan, functions: Sequence[Function]) -> str:
-    """The functions, of which one is the task, and the entry that hands it out."""
+def module(plan: Plan, functions: Sequence[Function], alignment: int = 0) -> str:
+    """The functions, of which one is the task, and the entry that hands it out.
+
+    With an alignment there is a plain task for an output without it.
+    """
     w = WholeNumberWriter()
-    if plan.threads > 1:
-        hand_out(w, POOL)
+    threads = slot(w, POOL + 1, "i64") if plan.threads > 1 else "1"
+    pool = slot(w, POOL) if plan.threads > 1 else ""
+
+    def start(name: str) -> None:
+        if pool:
+            run_task(w, pool, threads, name)
+        else:
+            w.emit(f"call void @{name}(ptr %slots, i64 0, i64 1)")
+
+    if alignment:
+        address = w.value(f"ptrtoint ptr {slot(w, OUT)} to i64")
+        odd = w.value(f"and i64 {address}, {alignment - 1}")
+        aligned = w.value(f"icmp eq i64 {odd}, 0")
+        w.either(aligned, lambda: start("task"), lambda: start("task_plain"))
     else:
-        w.emit("call void @task(ptr %slots, i64 0, i64 1)")
+        start("task")
     w.emit("ret void")
     declared: set[str] = set().union(*(needed for _, needed in functions))
     texts = [text for text, _ in functions]

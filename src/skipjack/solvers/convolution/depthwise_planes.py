@@ -8,6 +8,7 @@ added to it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from skipjack.native.ir import constant_mask
 from skipjack.solvers.convolution.depthwise_gather import Gathering, PlaneFunction
@@ -29,7 +30,13 @@ from skipjack.solvers.loops.whole_numbers import WholeNumberWriter
 
 def generate(plan: Plan) -> str:
     """The module; slots are as `depthwise_plan` lists them."""
-    return _Planes(plan).module()
+    functions = _Planes(plan).functions()
+    if plan.stream:
+        # An array that is not aligned for such stores gets plain ones.
+        functions += _Planes(replace(plan, stream=False), "_plain").functions()
+    if plan.last:
+        functions.append(taps_function(plan))
+    return module(plan, functions, plan.alignment if plan.stream else 0)
 
 
 def workspace_bytes(plan: Plan) -> int:
@@ -38,8 +45,10 @@ def workspace_bytes(plan: Plan) -> int:
 
 
 class _Planes:
-    def __init__(self, plan: Plan) -> None:
-        self.plan, self.geometry = plan, plan.geometry
+    """Functions whose names end in a suffix; the task is among them."""
+
+    def __init__(self, plan: Plan, suffix: str = "") -> None:
+        self.plan, self.geometry, self.suffix = plan, plan.geometry, suffix
         self.gathering = Gathering(plan)
         self.source, self.to = self.gathering.source, self.gathering.to
         self.chunks = self.gathering.chunks
@@ -48,18 +57,17 @@ class _Planes:
         tail = self.geometry.c % plan.vector.lanes if plan.last else 0
         self.mask = constant_mask(plan.vector.lanes, tail) if tail else None
 
-    def module(self) -> str:
+    def functions(self) -> list[Function]:
         functions = [self._task()]
-        if self.plan.last:
-            functions.append(taps_function(self.plan))
         for number, chunk in enumerate(self.chunks):
             for more in (False, True) if self.several else (False,):
                 for mask in (None, self.mask) if self.mask else (None,):
-                    name = _name(number, more, bool(mask))
-                    functions.append(
-                        self.gathering.write(PlaneFunction(name, chunk, more, mask))
-                    )
-        return module(self.plan, functions)
+                    name = self._name(number, more, bool(mask))
+                    functions.append(self.gathering.write(PlaneFunction(name, chunk, more, mask)))
+        return functions
+
+    def _name(self, number: int, more: bool, tail: bool) -> str:
+        return f"plane{number}{'_more' if more else ''}{'_tail' if tail else ''}{self.suffix}"
 
     def _task(self) -> Function:
         plan, geometry = self.plan, self.geometry
@@ -88,7 +96,7 @@ class _Planes:
         if plan.stream:
             w.emit("fence seq_cst")  # these stores are not ordered by themselves
         w.emit("ret void")
-        return internal(w, task_signature(), plan)
+        return internal(w, task_signature(f"task{self.suffix}"), plan)
 
     def _sum(
         self, w: WholeNumberWriter, at: Mapping[str, str], source: str, taps: str, to: str
@@ -149,7 +157,7 @@ class _Planes:
 
         def by_vector(number: int, more: bool) -> None:
             def call(tail: bool) -> None:
-                w.emit(f"call void @{_name(number, more, tail)}({given})")
+                w.emit(f"call void @{self._name(number, more, tail)}({given})")
 
             if self.mask is None:
                 call(False)
@@ -170,7 +178,3 @@ class _Planes:
             after = w.value(f"icmp uge i64 {at['chunk']}, {chunk.first}")
             before = w.value(f"icmp ult i64 {at['chunk']}, {chunk.first + chunk.repeats}")
             w.when(w.value(f"and i1 {after}, {before}"), lambda: by_term(number))  # noqa: B023
-
-
-def _name(number: int, more: bool, tail: bool) -> str:
-    return f"plane{number}{'_more' if more else ''}{'_tail' if tail else ''}"

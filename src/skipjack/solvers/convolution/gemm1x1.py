@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from math import prod
 
 from skipjack.core.config import Config
@@ -12,7 +11,8 @@ from skipjack.core.parameters import ParameterSpace
 from skipjack.core.problem import Problem
 from skipjack.native.ir import ITEM_BYTES
 from skipjack.native.slots import scratch_slot
-from skipjack.operations.conv_geometry import Geometry, Role
+from skipjack.operations.conv_geometry import Geometry
+from skipjack.solvers.convolution.image_rounds import images_at_a_time, rounds_of_images
 from skipjack.solvers.convolution.pointwise_arrays import (
     dense,
     in_place,
@@ -20,19 +20,19 @@ from skipjack.solvers.convolution.pointwise_arrays import (
     subsampled,
     zeros,
 )
-from skipjack.solvers.convolution.pointwise_products import Pointwise, Rows
+from skipjack.solvers.convolution.pointwise_products import Pointwise, Rows, rows_of
 from skipjack.solvers.convolution.rules import ONE_BY_ONE, geometry_of, refusal
 from skipjack.solvers.loops.copying import Copy, copy_stage
-from skipjack.solvers.loops.packed_product import Product
-from skipjack.solvers.loops.packed_slots import ACCUMULATE
 from skipjack.solvers.loops.packed_space import choice_space
 from skipjack.solvers.loops.packed_stage import product_stage
 from skipjack.solvers.loops.staged_solver import StagedSolver
-from skipjack.solvers.loops.stages import Part, Rounds, Stage
+from skipjack.solvers.loops.stages import Part, Stage
 from skipjack.solvers.solver import Slot
 
 _SCRATCH_BYTES = 1 << 22
 """As many images are copied at a time as fit into this, one at least."""
+_NARROW = 16
+"""Groups with fewer channels leave most of a tile empty."""
 
 
 class Gemm1x1Solver(StagedSolver):
@@ -48,24 +48,21 @@ class Gemm1x1Solver(StagedSolver):
     def promise(self, problem: Problem, device: Device) -> float:
         """Nothing is computed or moved in vain, unless groups are narrow."""
         geometry = geometry_of(problem)
-        return 2.0 if min(geometry.group_c, geometry.group_k) >= 16 else 0.25
+        return 2.0 if min(geometry.group_c, geometry.group_k) >= _NARROW else 0.25
 
     def space(self, problem: Problem, device: Device) -> ParameterSpace:
         """What varies about a product, and what its rows are."""
-        plan = Plan(geometry_of(problem), problem.dtype, device)
-        products: dict[str, Product] = {
-            rows: plan.pointwise(rows)[0].product(rows) for rows in plan.rows
-        }
+        plan = _Plan(geometry_of(problem), problem.dtype, device)
+        products = {rows: plan.pointwise(rows)[0].product(rows) for rows in rows_of(plan.geometry)}
         return choice_space("rows", products, problem.dtype, device)
 
     def parts(self, problem: Problem, device: Device, config: Config) -> Sequence[Part]:
-        """The product, between copies where pixels are left out."""
-        geometry = geometry_of(problem)
-        rows: Rows = "pixels" if config.get("rows", "pixels") == "pixels" else "channels"
-        return Plan(geometry, problem.dtype, device).parts(config, rows)
+        """The product, between copies where pixels are left out and cannot be in place."""
+        plan = _Plan(geometry_of(problem), problem.dtype, device)
+        return plan.parts(config, str(config.get("rows", rows_of(plan.geometry)[0])))
 
 
-class Plan:
+class _Plan:
     """The stages of one convolution."""
 
     def __init__(self, geometry: Geometry, dtype: str, device: Device) -> None:
@@ -73,35 +70,25 @@ class Plan:
         self.item = ITEM_BYTES[dtype]
         self.strided = any(axis.stride > 1 and axis.image > 1 for axis in geometry.axes)
 
-    @property
-    def rows(self) -> tuple[Rows, ...]:
-        """What may be rows: pixels are, where the channels of each lie side by side."""
-        fixed = self.geometry.channels_last or self.geometry.wanted == "filter"
-        return ("pixels",) if fixed else ("channels", "pixels")
-
     def pointwise(self, rows: Rows) -> tuple[Pointwise, int]:
         """The convolution of the images of one round, and how many these are."""
-        g = self.geometry
-        image, result = g.name("image"), g.name("result")
-        arrays = in_place(g, g.n) if self.strided else None
-        if arrays and (rows == "pixels" or arrays[0].pixels.times == 1):
-            images = g.n
-        else:
+        g, images = self.geometry, self.geometry.n
+        arrays = in_place(g, g.n) if self.strided and rows == "pixels" else None
+        if not arrays:
             images = self._images(rows)
-            slot = self._scratch(images) if self.strided else image
-            arrays = dense(g, "image", slot, images), dense(g, "result", result, images)
+            slot = self._scratch(images) if self.strided else g.name("image")
+            arrays = dense(g, "image", slot, images), dense(g, "result", g.name("result"), images)
         found = Pointwise(g.wanted, g.groups, g.group_c, g.group_k, *arrays, g.name("filter"))
         return found, images
 
     def _images(self, rows: Rows) -> int:
         """How many to do at a time."""
         g = self.geometry
-        if rows == "channels" and g.groups > 1 and not g.channels_last and g.wanted != "filter":
+        if rows == "channels" and g.groups > 1:
             return 1
         if not self.strided:
             return g.n
-        fitting = max(1, _SCRATCH_BYTES // self._image_bytes())
-        return max(n for n in range(1, g.n + 1) if g.n % n == 0 and n <= fitting)
+        return images_at_a_time(g, self._image_bytes(), _SCRATCH_BYTES)
 
     def _image_bytes(self) -> int:
         """Of one image's pixels that matter."""
@@ -115,19 +102,12 @@ class Plan:
         g = self.geometry
         pointwise, images = self.pointwise(rows)
         stages = [product_stage(pointwise.product(rows), self.dtype, self.device, config)]
-        before: list[Stage] = []
+        before: list[Part] = []
         if self.strided and g.wanted == "image":
-            before = [self._copy(zeros(prod(g.shape("image"))), g.name("filter"), "out")]
+            before = [self._copy(zeros(prod(g.shape("image"))), g.name("filter"), g.name("image"))]
         if pointwise.image.slot != g.name("image"):
             stages = self._with_copy(stages, images)
-        if images == g.n:
-            return [*before, *stages]
-        roles: tuple[Role, ...] = ("image", "result")
-        moves: dict[Slot, int] = {
-            g.name(role): images * prod(g.shape(role)[1:]) * self.item for role in roles
-        }
-        rounds = tuple(_moving(stage, moves, g.wanted == "filter") for stage in stages)
-        return [*before, Rounds(g.n // images, rounds)]
+        return [*before, *rounds_of_images(g, stages, images, self.item)]
 
     def _with_copy(self, stages: list[Stage], images: int) -> list[Stage]:
         g, scratch = self.geometry, self._scratch(images)
@@ -137,11 +117,3 @@ class Plan:
 
     def _copy(self, copy: Copy, source: Slot, out: Slot) -> Stage:
         return copy_stage(copy, source, out, self.dtype, self.device)
-
-
-def _moving(stage: Stage, moves: Mapping[Slot, int], adds: bool) -> Stage:
-    """A stage whose arrays go on from round to round; sums of all rounds are added up."""
-    found = {at: moves[slot] for at, slot in enumerate(stage.slots) if slot in moves}
-    if adds and len(stage.slots) > ACCUMULATE:
-        found[ACCUMULATE] = 1
-    return replace(stage, moves=found)

@@ -108,9 +108,10 @@ def pixel_time(gather: Gather, form: PixelForm, walk: PixelWalk, machine: Machin
         lines = parts[0].count * parts[1].count * (gather.n // form.images)
         share = _share(panels if walk.by_panels else lines, machine.threads)
         for count, columns in _sizes(gather.columns, form.columns):
-            vectors = -(-columns // lanes)
+            vectors = columns if form.dots else -(-columns // lanes)
             time, tiles, loops = pixel_line(parts[2], form.images, form.pixels, vectors)
-            inner = time * gather.reduced + _LOOP * loops * passes
+            steps = form.depth_of(gather.reduced) / (lanes if form.dots else 1)
+            inner = time * steps + _LOOP * loops * passes
             rows = parts[2].count * form.images
             writing = passes * (_TILE * tiles + _VECTOR * rows * vectors * (2 - (passes == 1)))
             images = gather.n // form.images

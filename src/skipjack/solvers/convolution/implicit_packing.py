@@ -50,14 +50,14 @@ class PanelPacking:
     def write(self) -> WholeNumberWriter:
         """All of it but the return."""
         if self.filters.column == 1:
-            self._taps("%from", "%to", self._rows)
+            self.taps("%from", "%to", self._rows)
         elif self.filters.reduced == 1:
-            self._blocks(lambda at, to: self._taps(at, to, self._channel_squares))
+            self._blocks(lambda at, to: self.taps(at, to, self._channel_squares))
         else:
             self._blocks(self._tap_squares)
         return self.w
 
-    def _taps(self, source: str, target: str, inside: Callable[[str, str], None]) -> None:
+    def taps(self, source: str, target: str, inside: Callable[[str, str], None]) -> None:
         """Tap by tap."""
         w = self.w
 
@@ -102,7 +102,7 @@ class PanelPacking:
             have = w.without("%count", w.mul(number, lanes))
 
             def some() -> None:
-                self._taps(here[0], here[1], lambda at, to: self._one_by_one(at, to, have))
+                self.taps(here[0], here[1], lambda at, to: self._one_by_one(at, to, have))
 
             full = w.value(f"icmp uge i64 {have}, {lanes}")
             w.either(full, lambda: squares(here[0], here[1]), some)

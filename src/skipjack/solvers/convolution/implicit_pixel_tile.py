@@ -35,11 +35,18 @@ class PixelForm:
     whole: bool
     """Whether the channels to sum over are one block."""
     vector: VectorType
+    dots: bool = False
+    """Whether vectors hold channels to sum over (`implicit_dots`): then a column is a vector."""
 
     @property
     def columns(self) -> int:
         """Of a panel."""
-        return self.vectors * self.vector.lanes
+        return self.vectors if self.dots else self.vectors * self.vector.lanes
+
+    def depth_of(self, channels: int) -> int:
+        """Rows of a panel for so many channels to sum over."""
+        lanes = self.vector.lanes
+        return -(-channels // lanes) * lanes if self.dots else channels
 
 
 class PixelTile:
@@ -51,11 +58,15 @@ class PixelTile:
         self.gather, self.form, self.parts, self.run = gather, form, parts, run
         self.item = form.vector.item_bytes
         self.w = WholeNumberWriter()
-        self.writer = TileWriter(self.w, self._tile(columns))
+        self.writer = self.tile_writer(self._tile(columns))
         self.step = form.columns * self.item
-        self.tap: int | str = gather.reduced * self.step
+        self.tap: int | str = form.depth_of(gather.reduced) * self.step
         if not form.whole:
             self.tap = self.w.mul("%depth", self.step)
+
+    def tile_writer(self, tile: Tile) -> TileWriter:
+        """For this tile."""
+        return TileWriter(self.w, tile)
 
     def _tile(self, columns: int) -> Tile:
         source, out, width = self.gather.source, self.gather.out, self.parts[2]
@@ -98,18 +109,21 @@ class PixelTile:
         done = 0
         for span, taps in self._segments():
             rows = [i * elements + at for i in range(self.form.images) for at in range(*span)]
-            rounds = taps * self.gather.reduced if self.form.whole else "%depth"
             a_at = w.advance(a, done * tap_bytes)
             b_at = w.advance(b, w.mul(self.tap, done)) if done else b
-            walk = Walk(rounds, self.item, self.step)
-            sums = self.writer.accumulate(rows, walk, a_at, b_at, sums)
+            sums = self.channels(rows, taps, a_at, b_at, sums)
             done += taps
         return sums
+
+    def channels(self, rows: list[int], taps: int, a: str, b: str, sums: list[str]) -> list[str]:
+        """All channels of some taps side by side."""
+        rounds = taps * self.gather.reduced if self.form.whole else "%depth"
+        return self.writer.accumulate(rows, Walk(rounds, self.item, self.step), a, b, sums)
 
     def _segments(self) -> list[tuple[Span, int]]:
         """Taps with the rows they meet; those with the same rows are one where memory allows it."""
         spread = self.parts[2].spread * self.gather.source.axes[2]
-        joined = self.form.whole and spread == self.gather.reduced
+        joined = self.form.whole and spread == self.form.depth_of(self.gather.reduced)
         segments: list[tuple[Span, int]] = []
         for span in self.run.active:
             if joined and segments and segments[-1][0] == span:

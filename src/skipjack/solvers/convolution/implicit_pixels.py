@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from skipjack.solvers.convolution.implicit_axes import AxisPart, Run, runs
+from skipjack.solvers.convolution.implicit_dots import DotPacking, DotTile
 from skipjack.solvers.convolution.implicit_gather import Gather, Parts
 from skipjack.solvers.convolution.implicit_module import Module, NamedSlots
 from skipjack.solvers.convolution.implicit_packing import PARAMETERS as PACKING
@@ -29,8 +30,8 @@ _PAGE = 4096
 
 def thread_bytes(gather: Gather, form: PixelForm, panels: int, depth: int) -> int:
     """What a thread packs at a time: so many panels of so many channels, and all taps of them."""
-    size = gather.most_taps * depth * panels * form.columns * form.vector.item_bytes
-    size += slack_bytes(form)
+    elements = gather.most_taps * form.depth_of(depth) * panels * form.columns
+    size = elements * form.vector.item_bytes + slack_bytes(form)
     return -(-size // _PAGE) * _PAGE
 
 
@@ -60,8 +61,9 @@ class _Pixels:
 
     def module(self) -> str:
         for number, parts in enumerate(self.gather.phases):
-            packing = PanelPacking(self.gather, self.form, parts).write()
-            self.out.close(packing, f"void @pack{number}({PACKING})")
+            packing = DotPacking if self.form.dots else PanelPacking
+            body = packing(self.gather, self.form, parts).write()
+            self.out.close(body, f"void @pack{number}({PACKING})")
             for columns in self._widths():
                 self._lines_function(number, parts, columns)
         self._task_function()
@@ -79,7 +81,8 @@ class _Pixels:
         found = runs(parts[2], form.pixels)
         names = [f"tile{number}_{columns}_{at}" for at in range(len(found))]
         for name, run in zip(names, found, strict=True):
-            body = PixelTile(self.gather, form, parts, run, columns).write()
+            tile = DotTile if form.dots else PixelTile
+            body = tile(self.gather, form, parts, run, columns).write()
             self.out.close(body, f"void @{name}({PARAMETERS})")
 
         def line(counter: str, _: list[str]) -> list[str]:

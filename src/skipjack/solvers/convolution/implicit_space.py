@@ -44,7 +44,13 @@ ALL = 1 << 30
 def pixel_form(gather: Gather, config: Config, vector: VectorType) -> PixelForm:
     """What of a config decides the machine code."""
     images, pixels, vectors = (int(part) for part in str(config["tile"]).split("x"))
-    return PixelForm(images, pixels, vectors, int(config["depth"]) >= gather.reduced, vector)
+    whole = int(config["depth"]) >= gather.reduced
+    return PixelForm(images, pixels, vectors, whole, vector, by_dots(gather, vector.lanes))
+
+
+def by_dots(gather: Gather, lanes: int) -> bool:
+    """Whether columns are so few that the channels to sum over should lie in vectors."""
+    return 2 * gather.columns <= lanes and 2 * gather.reduced > lanes
 
 
 def pixel_walk(gather: Gather, form: PixelForm, config: Config) -> PixelWalk:
@@ -66,9 +72,12 @@ def pixel_space(geometry: Geometry, dtype: str, device: Device) -> ParameterSpac
     lines = gather.n * max(d.count * h.count for d, h, _ in gather.phases)
     panels = -(-gather.columns // vector.lanes)
     rounds = _rounds(geometry, vector.item_bytes)
+    depths = (*(d for d in _DEPTHS if d < gather.reduced), gather.reduced)
+    if by_dots(gather, vector.lanes):
+        panels, depths = 1, (gather.reduced,)
     parameters = [
         Parameter("tile", tiles),
-        Parameter("depth", (*(d for d in _DEPTHS if d < gather.reduced), gather.reduced)),
+        Parameter("depth", depths),
         Parameter("panels", (*(p for p in _PANELS if p < panels), ALL), stage="run"),
         Parameter("lines", (*(each for each in _LINES if each < lines), ALL), stage="run"),
         Parameter("split", ("lines", "panels")[: machine.threads], stage="run"),
@@ -90,15 +99,18 @@ def _takes_whole_images(tile: str, images: int) -> bool:
 def _pixel_tiles(gather: Gather, vector: VectorType, machine: Machine) -> tuple[str, ...]:
     """Images, pixels and vectors that fit into registers, the best first."""
     count = max(width.count for _, _, width in gather.phases)
-    most_vectors = -(-gather.columns // vector.lanes)
+    widths = range(1, min(-(-gather.columns // vector.lanes), 6) + 1)
+    dots = by_dots(gather, vector.lanes)
+    if dots:
+        widths = range(gather.columns, gather.columns + 1)
     found: dict[str, float] = {}
     for images in range(1, _MOST_IMAGES + 1):
         for pixels in {even(count, most) for most in range(1, machine.registers)}:
-            for vectors in range(1, min(most_vectors, 6) + 1):
+            for vectors in widths:
                 alone = pixels == count or images == 1
                 if gather.n % images or not alone or not machine.fits(images * pixels, vectors):
                     continue
-                form = PixelForm(images, pixels, vectors, True, vector)
+                form = PixelForm(images, pixels, vectors, True, vector, dots)
                 walk = PixelWalk(gather.reduced, 1, ALL, False)
                 name = f"{images}x{pixels}x{vectors}"
                 found[name] = pixel_time(gather, form, walk, machine)

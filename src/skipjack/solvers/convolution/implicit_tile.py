@@ -59,9 +59,14 @@ class TileWriter:
     def __init__(self, w: WholeNumberWriter, tile: Tile) -> None:
         self.w, self.tile = w, tile
 
+    @property
+    def row_sums(self) -> int:
+        """Sums of a row, each a vector."""
+        return self.tile.vectors
+
     def zeros(self) -> list[str]:
         """Sums of nothing."""
-        return [self.tile.vector.constant(0.0)] * (len(self.tile.a_rows) * self.tile.vectors)
+        return [self.tile.vector.constant(0.0)] * (len(self.tile.a_rows) * self.row_sums)
 
     def around(self, walk: Walk, a: str, b: str, sums: list[str], inside: Inside) -> list[str]:
         """A loop around others."""
@@ -82,16 +87,17 @@ class TileWriter:
         """The innermost loop: each round adds a product of an element and vectors to some rows."""
         if not rows:
             return sums
-        vectors = self.tile.vectors
-        places = [row * vectors + part for row in rows for part in range(vectors)]
+        count = self.row_sums
+        places = [row * count + part for row in rows for part in range(count)]
         some = [sums[at] for at in places]
-        done = self.around(walk, a, b, some, lambda *at: self._step(rows, *at))
+        done = self.around(walk, a, b, some, lambda *at: self.step(rows, *at))
         result = list(sums)
         for at, value in zip(places, done, strict=True):
             result[at] = value
         return result
 
-    def _step(self, rows: Sequence[int], a: str, b: str, sums: list[str]) -> list[str]:
+    def step(self, rows: Sequence[int], a: str, b: str, sums: list[str]) -> list[str]:
+        """One round of it."""
         w, tile = self.w, self.tile
         columns = [
             w.load(tile.vector, w.advance(b, part * tile.width), mask)

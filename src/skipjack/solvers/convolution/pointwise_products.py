@@ -8,13 +8,19 @@ choice has operands that are read in place and others that are turned on the way
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
-from skipjack.operations.conv_geometry import Role
+from skipjack.operations.conv_geometry import Geometry, Role
 from skipjack.solvers.loops.packed_stage import Groups, Operand, Product, Slices
 from skipjack.solvers.solver import Slot
 
-Rows = Literal["pixels", "channels"]
+Rows = str
+"""``pixels`` or ``channels``."""
+
+
+def rows_of(geometry: Geometry) -> tuple[Rows, ...]:
+    """What may be rows: pixels alone where the channels of each lie side by side."""
+    fixed = geometry.channels_last or geometry.wanted == "filter"
+    return ("pixels",) if fixed else ("channels", "pixels")
 
 
 @dataclass(frozen=True, slots=True)

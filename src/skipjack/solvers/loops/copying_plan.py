@@ -58,7 +58,7 @@ class Plan:
 
 
 def plan_of(copy: Copy) -> Plan:
-    """The plan of a copy."""
+    """The plan of a copy that is not empty."""
     _check(copy)
     simple = _forward(_without_single_steps(copy))
     nothing = any(not bound.terms for bound in simple.bounds)
