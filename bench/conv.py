@@ -11,22 +11,19 @@ that was interrupted goes on where it was.
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
-
-import numpy as np
+from dataclasses import replace
 
 import conv_cases
 import conv_summary
 import machine
 import sitting
 from contenders import PAGE, Field, add_library, check_alike, make_arrays
-from conv_cases import Case, Layer
+from conv_cases import Case
+from conv_options import Options, parse_options, sharded
 from conv_summary import CHOICE, LIBRARY, OURS, Record
 from found import Found, find
 from journal import Journal, code_digest
@@ -41,44 +38,10 @@ from stand import Plan, Rounds
 
 NAME = "cpu_conv"
 _FIRST_FIND = "conv2d:n1c16h8w8k16y1x1"
+_ROUNDS = 8
+"""At least, however slow one of them is."""
 _SAME = {"ratio": 1.0, "low": 1.0, "high": 1.0, "pairs": 0}
 """Where a find chose the library, its call is the very call that it is compared with."""
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What was asked for on the command line."""
-
-    cases: tuple[Case, ...]
-    part: bool
-    """Whether some cases were picked; they are measured anew each time."""
-    shard: tuple[int, int]
-    seconds: float | None
-    cold: bool
-    quick: bool
-    plan: Plan
-    threads: int
-    core: int | None
-    json: Path | None
-    again: bool
-    update: bool
-
-    def find_seconds(self, case: Case) -> float:
-        """More where a call takes longer."""
-        return self.seconds or (1.5 if case.batch == 1 else 2.5)
-
-    def settings(self) -> Record:
-        """For the result file."""
-        return {
-            "seconds": {f"batch {n}": self.seconds or s for n, s in ((1, 1.5), (16, 2.5))},
-            **asdict(self.plan),
-            "dtype": "f32",
-            "threads": self.threads,
-            "alignment_bytes": PAGE,
-            "caches": "hot",
-            "cold": self.cold,
-            "confidence": 0.95,
-        }
 
 
 class Bench:
@@ -100,8 +63,8 @@ class Bench:
         add_library(there, LIBRARY, problem, stand, arrays)
         if there.kernels:
             check_alike(there, problem, arrays, LIBRARY if LIBRARY in there.kernels else OURS)
-        rounds = stand.time(there.kernels, self._options.plan)
-        record = {
+        rounds = stand.time(there.kernels, _patient(self._options.plan, there))
+        return {
             "case": case.name,
             "network": case.layer.network,
             "kind": case.layer.kind,
@@ -122,8 +85,12 @@ class Bench:
             "case_seconds": round(time.monotonic() - started, 2),
             **_measured(rounds, found, list(there.kernels)),
         }
-        stand.clear()
-        return record
+
+
+def _patient(plan: Plan, there: Field) -> Plan:
+    """Time enough for the slowest to run in every round."""
+    once_s = [float(kernel.sample(1, 1).min()) * 1e-9 for kernel in there.kernels.values()]
+    return replace(plan, seconds=max([plan.seconds, *(_ROUNDS * s for s in once_s)]))
 
 
 def _add_ours(there: Field, found: Found, arrays: dict[str, Array]) -> None:
@@ -149,81 +116,18 @@ def _measured(rounds: Rounds, found: Found, names: Sequence[str]) -> Record:
     return {"times_us": times, "ratios": ratios}
 
 
-def parse_options(argv: Sequence[str] | None) -> tuple[Options, list[int]]:
-    """Read the command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    sitting.add_options(parser)
-    parser.add_argument("--layers", help="parts of layers' names, joined by commas: 3x3,dw")
-    parser.add_argument("--directions", help="fwd,bwd,wrw (default: all)")
-    parser.add_argument("--layout", help="NCHW,NHWC (default: both)")
-    parser.add_argument("--batches", help="1,16 (default: both)")
-    parser.add_argument("--shard", default="1/1", help="2/3: the second third of all cases")
-    parser.add_argument("--seconds", type=float, help="for each find (default 1.5 and 2.5)")
-    parser.add_argument(
-        "--cold",
-        action=argparse.BooleanOptionalAction,
-        default=True,
-        help="find each case with nothing known; --no-cold lets cases before help the next",
-    )
-    parser.add_argument("--again", action="store_true", help="do not go on, start over")
-    parser.add_argument(
-        "--update", action="store_true", help="put these cases into the result that is there"
-    )
-    args = parser.parse_args(argv)
-    picked = [args.layers, args.directions, args.layout, args.batches]
-    counts = sitting.thread_counts(args.threads)
-    number, of = (int(part) for part in args.shard.split("/"))
-    options = Options(
-        cases=_chosen(args),
-        part=any(picked) or args.quick,
-        shard=(number, of),
-        seconds=args.seconds or (1.2 if args.quick else None),
-        cold=args.cold,
-        quick=args.quick,
-        plan=Plan(rounds=20, samples=2, sample_ns=100_000, seconds=0.5),
-        threads=counts[0] if counts else 1,
-        core=args.core,
-        json=args.json,
-        again=args.again,
-        update=args.update,
-    )
-    return options, counts
+def open_journal(options: Options, at: sitting.Sitting) -> Journal:
+    """Of the run of all cases that may have been interrupted, or a new one for some."""
+    circumstances = {"settings": options.settings(), "versions": machine.versions()}
+    path = CACHE / f"{NAME}_{at.stand.device.arch}_{at.threads}{'_part' * options.part}.jsonl"
+    return Journal(path, circumstances, again=options.again or options.part)
 
 
-def _chosen(args: argparse.Namespace) -> tuple[Case, ...]:
-    everyone = conv_cases.QUICK if args.quick else conv_cases.ALL
-
-    def has(text: str | None, value: object) -> bool:
-        return text is None or str(value).lower() in text.lower().split(",")
-
-    def named(layer: Layer) -> bool:
-        parts = args.layers.split(",") if args.layers else [""]
-        return any(part in layer.name for part in parts)
-
-    return tuple(
-        case
-        for case in everyone
-        if named(case.layer)
-        and has(args.directions, case.direction)
-        and has(args.layout, case.layout)
-        and has(args.batches, case.batch)
-    )
-
-
-def sharded(cases: Sequence[Case], number: int, of: int) -> list[Case]:
-    """One of several parts that have all kinds of cases in them; their order is kept."""
-    drawn = np.random.default_rng(0).permutation(len(cases))
-    return [cases[at] for at in sorted(drawn[number - 1 :: of])]
-
-
-def measure(options: Options, at: sitting.Sitting) -> tuple[list[Record], bool]:
-    """The cases that were asked for, those of an interrupted run included; whether all went well.
+def measure(options: Options, at: sitting.Sitting, journal: Journal) -> bool:
+    """The cases that are not done yet; whether all went well.
 
     A case that fails is left out, and tried again by the next run.
     """
-    circumstances = {"settings": options.settings(), "versions": machine.versions()}
-    path = CACHE / f"{NAME}_{at.stand.device.arch}_{at.threads}{'_part' * options.part}.jsonl"
-    journal = Journal(path, circumstances, again=options.again or options.part)
     mine = sharded(options.cases, *options.shard)
     left = [case for case in mine if case.name not in journal.records]
     if len(left) < len(mine):
@@ -239,10 +143,7 @@ def measure(options: Options, at: sitting.Sitting) -> tuple[list[Record], bool]:
             print(f"{case.name:<38} failed: {error}", flush=True)
         else:
             print(conv_summary.line(journal.records[case.name]), flush=True)
-    done = [journal.records[case.name] for case in options.cases if case.name in journal.records]
-    if options.part or len(done) == len(options.cases):
-        journal.remove()
-    return done, well
+    return well
 
 
 def report(options: Options, at: sitting.Sitting, records: list[Record]) -> None:
@@ -275,17 +176,24 @@ def report_together(options: Options, counts: Sequence[int]) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the benchmark."""
-    options, counts = parse_options(argv)
+    options, counts = parse_options(argv, (__doc__ or "").splitlines()[0])
     if len(counts) != 1:
         code = sitting.each_in_its_own_process(counts, sys.argv[1:] if argv is None else argv)
         report_together(options, counts)
         return code
     machine.library_threads(options.threads)
     with sitting.sit(options.threads, options.core) as at:
-        records, well = measure(options, at)
-    report(options, at, records)
+        journal = open_journal(options, at)
+        well = measure(options, at, journal)
+    done = [journal.records[case.name] for case in options.cases if case.name in journal.records]
+    report(options, at, done)
+    if options.part or len(done) == len(options.cases):
+        journal.remove()
     return 0 if well else 1
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit("stopped; a run of all cases goes on here when it is started again")

@@ -74,4 +74,6 @@ def find(tuner: Tuner, problem: Problem, seconds: float, cold: bool = True) -> F
         started = time.monotonic()
         result = tuner.find(problem, options)
         wall = time.monotonic() - started
+        if result.interrupted:
+            raise KeyboardInterrupt  # which ends a find early; here it is meant for the whole run
         return Found(result, seconds, wall, tuple(builds_ms(tuner.workshop, started)))

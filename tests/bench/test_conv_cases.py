@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-import conv
 from conv_cases import ALL, BATCHES, DIRECTIONS, LAYERS, LAYOUTS, MOBILENET, QUICK, RESNET, Case
+from conv_options import parse_options, sharded
 from skipjack.operations import get
 from skipjack.operations.convolution import Convolution
 
@@ -55,7 +55,7 @@ def test_the_quick_cases_are_spread_over_every_choice() -> None:
 
 
 def test_cases_can_be_picked_and_shared_out() -> None:
-    options, counts = conv.parse_options(
+    options, counts = parse_options(
         ["--layers", "3x3 512,dw 1024", "--directions", "bwd", "--layout", "nhwc", "--threads", "1"]
     )
     assert counts == [1]
@@ -66,14 +66,14 @@ def test_cases_can_be_picked_and_shared_out() -> None:
         "3x3 dw 1024 @7 n16 bwd NHWC",
     ]
     assert options.part
-    everything, _ = conv.parse_options(["--shard", "2/3", "--threads", "1"])
+    everything, _ = parse_options(["--shard", "2/3", "--threads", "1"])
     assert everything.cases == ALL and not everything.part and everything.shard == (2, 3)
 
 
 def test_shards_are_all_cases_and_each_has_all_kinds() -> None:
-    shards = [conv.sharded(ALL, number, 8) for number in range(1, 9)]
+    shards = [sharded(ALL, number, 8) for number in range(1, 9)]
     assert sorted(case.name for shard in shards for case in shard) == sorted(c.name for c in ALL)
     for shard in shards:
         assert {case.direction for case in shard} == set(DIRECTIONS)
         assert {case.layer.kind for case in shard} == {one.kind for one in LAYERS}
-    assert conv.sharded(ALL, 1, 1) == list(ALL)
+    assert sharded(ALL, 1, 1) == list(ALL)

@@ -10,7 +10,9 @@ from skipjack.core.problem import Problem
 from skipjack.errors import UsageError
 from skipjack.solvers.convolution.direct import DirectSolver
 from skipjack.solvers.convolution.gemm1x1 import Gemm1x1Solver
+from skipjack.solvers.convolution.im2col import Im2colSolver
 from skipjack.solvers.convolution.implicit_gemm import ImplicitGemmSolver
+from skipjack.solvers.convolution.winograd_solver import WINOGRAD_SOLVERS
 from skipjack.solvers.loops.microkernel_solver import MicrokernelSolver
 from skipjack.solvers.loops.nest_solver import NestSolver
 from skipjack.solvers.loops.packed_solver import PackedSolver
@@ -29,7 +31,9 @@ _known: dict[str, Solver] = {
         RowsSolver(),
         DirectSolver(),
         Gemm1x1Solver(),
+        Im2colSolver(),
         ImplicitGemmSolver(),
+        *WINOGRAD_SOLVERS,
         NumpySolver(),
         MklSolver(),
         OpenBlasSolver(),

@@ -56,8 +56,8 @@ def test_it_is_right(shape: str, layout: int, direction: str) -> None:
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 @pytest.mark.parametrize("threads", [1, 3])
 def test_rounds_of_images_are_right(layout: str, direction: str, threads: int) -> None:
-    shape = "conv2d:n6c32h34w34k20y3x3p1q1u2v2" if direction == "bwd" else "n6c64h30w30k8y3x3"
-    problem = parse(f"conv2d:{shape.removeprefix('conv2d:')}", layout=layout, direction=direction)
+    shape = "n6c32h34w34k20y3x3p1q1u2v2" if direction == "bwd" else "n6c64h30w30k8y3x3"
+    problem = parse(f"conv2d:{shape}", layout=layout, direction=direction)
     here = device(threads)
     config = SOLVER.space(problem, here).default()
     rounds = SOLVER.parts(problem, here, config)[-1]

@@ -23,9 +23,7 @@ from skipjack.solvers.loops.packed_stage import (
 )
 
 LOADER = llvm.Loader()
-CONFIG = Config(
-    tile="4x2", unroll=2, pack_a=True, m_block=8, k_block=64, n_block=40, split="rows"
-)
+CONFIG = Config(tile="4x2", unroll=2, pack_a=True, m_block=8, k_block=64, n_block=40, split="rows")
 
 
 def run(
@@ -58,7 +56,12 @@ def test_sums_run_over_all_slices(k_block: int, pack_a: bool, threads: int) -> N
         Operand("out", 0, n),
         slices=Slices(images, m * k, n * k),
     )
-    run(product, CONFIG.replace(k_block=k_block, pack_a=pack_a), {"a": a, "b": b, "out": out}, threads)
+    run(
+        product,
+        CONFIG.replace(k_block=k_block, pack_a=pack_a),
+        {"a": a, "b": b, "out": out},
+        threads,
+    )
     np.testing.assert_array_equal(out, np.einsum("imk,ink->mn", a, b))
 
 
@@ -99,9 +102,7 @@ def test_an_upright_a_and_any_b_can_be_read_in_place(
 @pytest.mark.parametrize("tile", ["4x2", "7x3", "12x2"])
 @pytest.mark.parametrize("k_block", [16, 64])
 @pytest.mark.parametrize("accumulate", [False, True])
-def test_rows_of_the_output_may_lie_side_by_side(
-    tile: str, k_block: int, accumulate: bool
-) -> None:
+def test_rows_of_the_output_may_lie_side_by_side(tile: str, k_block: int, accumulate: bool) -> None:
     m, n, k = 29, 70, 40
     a, b, out = numbers(m, k), numbers(k, n), numbers(n, m)
     operands = (Operand("a", 0, k), Operand("b", 0, n), Operand("out", 0, 1, m))

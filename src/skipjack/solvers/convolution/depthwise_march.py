@@ -9,10 +9,12 @@ in between, which are all alike and become a loop.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 from skipjack.solvers.convolution.depthwise_axis import Pattern
+from skipjack.solvers.loops.whole_numbers import WholeNumberWriter
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +121,19 @@ def chunks(pattern: Pattern, count: int) -> list[Chunk]:
         else:
             found.append(Chunk(each, number))
     return found
+
+
+def chunk_choice(
+    w: WholeNumberWriter, found: Sequence[Chunk], number: str, body: Callable[[int], None]
+) -> None:
+    """The body of the kind of chunk that a number stands for; all kinds are written."""
+    if len(found) == 1:
+        body(0)
+        return
+    for kind, chunk in enumerate(found):
+        after = w.value(f"icmp uge i64 {number}, {chunk.first}")
+        before = w.value(f"icmp ult i64 {number}, {chunk.first + chunk.repeats}")
+        w.when(w.value(f"and i1 {after}, {before}"), partial(body, kind))
 
 
 def chunk_blocks(pattern: Pattern, count: int) -> int:

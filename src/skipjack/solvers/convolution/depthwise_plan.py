@@ -44,6 +44,7 @@ class Plan:
     group: int = 1
     """Rows of the filter whose sums are in registers together."""
     threads: int = 1
+    touch: int = 0
 
     @property
     def item(self) -> int:

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from skipjack.native.ir import constant_mask
 from skipjack.solvers.convolution.depthwise_gather import Gathering, PlaneFunction
+from skipjack.solvers.convolution.depthwise_march import chunk_choice
 from skipjack.solvers.convolution.depthwise_plan import (
     OUT,
     PARTNER,
@@ -90,6 +91,18 @@ class _Planes:
             there = w.advance(out, w.mul(at["n"], self.to.image))
             there = w.advance(there, w.mul(at["channel"], self.to.channel))
             there = w.advance(there, w.mul(at["deep"], self.to.plane))
+            if plan.touch:
+                def touch():
+                    rows = self.gathering.blocks * self.gathering.high.stride
+                    p = w.advance(source, w.mul(at["n"], self.source.image))
+                    p = w.advance(p, w.mul(at["chunk"], rows * self.source.row))
+                    def line(_, here):
+                        for k in range(8):
+                            q=w.advance(here[0], 64*k)
+                            w.value(f"load volatile i64, ptr {q}, align 8")
+                        return [w.advance(here[0], 512)]
+                    w.loop(rows * self.source.row // 512, [("ptr", p)], line)
+                w.when(w.value(f"icmp eq i64 {at['channel']}, 0"), touch)
             self._sum(w, at, w.advance(source, w.mul(at["n"], self.source.image)), taps, there)
 
         each_item(w, sizes, item)
@@ -171,10 +184,4 @@ class _Planes:
             else:
                 by_vector(number, False)
 
-        if len(self.chunks) == 1:
-            by_term(0)
-            return
-        for number, chunk in enumerate(self.chunks):
-            after = w.value(f"icmp uge i64 {at['chunk']}, {chunk.first}")
-            before = w.value(f"icmp ult i64 {at['chunk']}, {chunk.first + chunk.repeats}")
-            w.when(w.value(f"and i1 {after}, {before}"), lambda: by_term(number))  # noqa: B023
+        chunk_choice(w, self.chunks, at["chunk"], by_term)

@@ -10,8 +10,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from skipjack.native.ir import constant_mask
-from skipjack.solvers.convolution.depthwise_axis import Pattern
-from skipjack.solvers.convolution.depthwise_march import Partner, Round, march
+from skipjack.solvers.convolution.depthwise_axis import Reads
+from skipjack.solvers.convolution.depthwise_march import (
+    Partner,
+    Round,
+    chunk_blocks,
+    chunk_choice,
+    chunks,
+)
 from skipjack.solvers.convolution.depthwise_plan import (
     OUT,
     PARTNER,
@@ -28,7 +34,7 @@ from skipjack.solvers.convolution.depthwise_taps import finish_function
 from skipjack.solvers.loops.entry import share, slot, task_signature
 from skipjack.solvers.loops.whole_numbers import WholeNumberWriter
 
-_SIGNATURE = "ptr noalias %image, ptr noalias %result, ptr noalias %sums"
+_SIGNATURE = "ptr noalias %image, ptr noalias %result, ptr noalias %sums, i64 %chunk"
 
 
 def generate(plan: Plan) -> str:
@@ -41,12 +47,9 @@ def workspace_bytes(plan: Plan) -> int:
     return plan.block * plan.geometry.taps * plan.vector_bytes
 
 
-def filter_rows(pattern: Pattern, plan: Plan) -> list[range]:
+def filter_rows(reads: Reads, group: int) -> list[Reads]:
     """Rows of the filter in groups whose sums are in registers together."""
-    rows = plan.geometry.filter_sizes[1]
-    return [
-        range(first, min(first + plan.group, rows)) for first in range(0, rows, plan.group)
-    ]
+    return [reads[first : first + group] for first in range(0, len(reads), group)]
 
 
 class _Sums:
@@ -54,7 +57,10 @@ class _Sums:
         self.plan, self.geometry = plan, plan.geometry
         self.image, self.result = Strides.of(plan, "image"), Strides.of(plan, "result")
         _, self.high, _ = plan.patterns
-        self.groups = filter_rows(self.high, plan)
+        self.groups = [
+            chunks(replace(self.high, phases=(reads,)), plan.chunks)
+            for reads in filter_rows(self.high.phases[0], plan.group)
+        ]
         self.columns = self.geometry.filter_sizes[2]
         self.row = self.columns * plan.vector_bytes
         self.plane = self.geometry.filter_sizes[1] * self.row
@@ -66,21 +72,21 @@ class _Sums:
         functions = [self._task()]
         for number in range(len(self.masks)):
             functions.append(finish_function(self.plan, tail=bool(number)))
-            functions += [self._planes(group, number) for group in range(len(self.groups))]
+            for group, found in enumerate(self.groups):
+                functions += [self._planes(group, kind, number) for kind in range(len(found))]
         return module(self.plan, functions)
 
     # One plane of the image and of the result
 
-    def _planes(self, group: int, tail: int) -> Function:
-        """Adds all products of a group of the filter's rows."""
-        w, rows = WholeNumberWriter(), self.groups[group]
+    def _planes(self, group: int, kind: int, tail: int) -> Function:
+        """Adds all products of a group of the filter's rows, in a chunk of a kind."""
+        w, steps = WholeNumberWriter(), self.groups[group][kind].march
+        rows = [tap for tap, _ in filter_rows(self.high.phases[0], self.plan.group)[group]]
         taps = [(row, column) for row in rows for column in range(self.columns)]
         places = {
             tap: w.advance("%sums", tap[0] * self.row + tap[1] * self.plan.vector_bytes)
             for tap in taps
         }
-        met = tuple((tap, place) for tap, place in self.high.phases[0] if tap in rows)
-        steps = march(replace(self.high, phases=(met,)))
 
         def meet(each: Round, place: Place, under: Under, sums: list[str]) -> list[str]:
             now = dict(zip(taps, sums, strict=True))
@@ -93,11 +99,15 @@ class _Sums:
 
         strips = Strips(w, self.plan, steps, self.image, self.result, self.masks[tail])
         starts = [w.load(self.plan.vector, place) for place in places.values()]
-        ends = strips.write("%image", "%result", starts, meet)
+        begin = w.mul("%chunk", chunk_blocks(self.high, self.plan.chunks))
+        image = w.advance("%image", w.mul(begin, self.high.stride * self.image.row))
+        result = w.advance("%result", w.mul(begin, self.result.row))
+        ends = strips.write(image, result, starts, meet)
         for place, value in zip(places.values(), ends, strict=True):
             w.store(self.plan.vector, value, place)
         w.emit("ret void")
-        return internal(w, f"void @sums{group}{'_tail' if tail else ''}({_SIGNATURE})", self.plan)
+        name = f"sums{group}_{kind}{'_tail' if tail else ''}"
+        return internal(w, f"void @{name}({_SIGNATURE})", self.plan)
 
     def _products(
         self,
@@ -127,23 +137,47 @@ class _Sums:
         sums = own_memory(w, plan, workspace_bytes(plan))
         units = plan.vectors if plan.last else self.geometry.k
         begin, end = share(w, units)
+        parts = sum(chunk.repeats for chunk in self.groups[0])
 
         def block(number: str, _: list[str]) -> list[str]:
             first = w.add(begin, w.mul(number, plan.block))
             count = w.least(w.sub(end, first), plan.block)
             self._clear(w, sums, count)
 
-            def image(at: str, _: list[str]) -> list[str]:
-                w.loop(count, [], lambda unit, _: self._unit(w, at, first, unit, sums))
+            def chunk(number: str, _: list[str]) -> list[str]:
+                at, part = (
+                    (number, "0")
+                    if parts == 1
+                    else (w.value(f"{how} i64 {number}, {parts}") for how in ("udiv", "urem"))
+                )
+                if plan.touch:
+                    self._touch(w, at, part)
+                w.loop(count, [], lambda unit, _: self._unit(w, at, part, first, unit, sums))
                 return []
 
-            w.loop(self.geometry.n, [], image)
+            w.loop(self.geometry.n * parts, [], chunk)
             w.loop(count, [], lambda unit, _: self._finish(w, first, unit, sums))
             return []
 
         w.loop_or_skip(w.rounds(w.sub(end, begin), plan.block), [], block)
         w.emit("ret void")
         return internal(w, task_signature(), plan)
+
+    def _touch(self, w, at, part):
+        blocks = chunk_blocks(self.high, self.plan.chunks)
+        for slot_, strides, rows, last in ((SOURCE, self.image, blocks * self.high.stride, self.high.given), (PARTNER, self.result, blocks, self.high.size)):
+            p = w.advance(slot(w, slot_), w.mul(at, strides.image))
+            p = w.advance(p, w.mul(part, rows * strides.row))
+            def line(_, here):
+                for k in range(8):
+                    q=w.advance(here[0], 64*k)
+                    if self.plan.touch == 1:
+                        w.value(f"load volatile i64, ptr {q}, align 8")
+                    else:
+                        w.declarations.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+                        w.emit(f"call void @llvm.prefetch.p0(ptr {q}, i32 0, i32 {3 if self.plan.touch==2 else 2}, i32 1)")
+                return [w.advance(here[0], 512)]
+            w.loop(rows * strides.row // 512, [("ptr", p)], line)
 
     def _clear(self, w: WholeNumberWriter, sums: str, count: str) -> None:
         vector = self.plan.vector
@@ -156,9 +190,9 @@ class _Sums:
         w.loop(w.mul(count, self.geometry.taps), [], clear)
 
     def _unit(
-        self, w: WholeNumberWriter, image: str, first: str, unit: str, sums: str
+        self, w: WholeNumberWriter, image: str, chunk: str, first: str, unit: str, sums: str
     ) -> list[str]:
-        """A vector of channels, or a channel, of one image."""
+        """A vector of channels, or a channel, of a chunk of one image."""
         channel = w.add(first, unit)
         group = self.geometry.group_k
         source = channel if group == 1 else w.value(f"udiv i64 {channel}, {group}")
@@ -168,11 +202,16 @@ class _Sums:
         there = w.advance(there, w.mul(channel, self.result.channel))
         own = w.advance(sums, w.mul(unit, self.unit))
         for tap in range(self.geometry.filter_sizes[0]):
-            self._deep(w, channel, tap, (here, there, w.advance(own, tap * self.plane)))
+            self._deep(w, channel, chunk, tap, (here, there, w.advance(own, tap * self.plane)))
         return []
 
     def _deep(
-        self, w: WholeNumberWriter, channel: str, tap: int, pointers: tuple[str, str, str]
+        self,
+        w: WholeNumberWriter,
+        channel: str,
+        chunk: str,
+        tap: int,
+        pointers: tuple[str, str, str],
     ) -> None:
         """All planes that meet through one plane of the filter."""
         axis, (here, there, own) = self.geometry.axes[0], pointers
@@ -187,9 +226,16 @@ class _Sums:
         there = w.advance(there, places[0][0] * self.result.plane)
 
         def planes(_: str, at: list[str]) -> list[str]:
-            for group in range(len(self.groups)):
-                arguments = f"(ptr {at[0]}, ptr {at[1]}, ptr {own})"
-                self._call(w, channel, f"sums{group}", arguments)
+            arguments = f"(ptr {at[0]}, ptr {at[1]}, ptr {own}, i64 {chunk})"
+            for group, found in enumerate(self.groups):
+                chunk_choice(
+                    w,
+                    found,
+                    chunk,
+                    lambda kind, group=group: self._call(
+                        w, channel, f"sums{group}_{kind}", arguments
+                    ),
+                )
             return [
                 w.advance(at[0], axis.stride * self.image.plane),
                 w.advance(at[1], self.result.plane),

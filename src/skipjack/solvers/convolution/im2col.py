@@ -91,7 +91,7 @@ class _Plan:
     def pointwise(self, rows: Rows) -> Pointwise:
         """The product of the patches of one round."""
         g, like, images = self.geometry, self.like, self.images(rows)
-        slots: dict[str, Slot] = {role: name for role, name in g.names}
+        slots: dict[str, Slot] = dict(g.names)
         slots[self.source] = scratch_slot("patches", self._patches_bytes(images))
         if g.wanted == "image":
             slots["filter"] = scratch_slot("filter", self._filter_bytes())

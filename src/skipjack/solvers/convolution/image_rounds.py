@@ -1,4 +1,4 @@
-"""Stages that are repeated for some images at a time, so that what lies between them stays small."""
+"""Stages that are repeated for some images at a time, so that what lies between stays small."""
 
 from __future__ import annotations
 
@@ -26,8 +26,7 @@ def rounds_of_images(
         return list(stages)
     roles: tuple[Role, ...] = ("image", "result")
     moves: dict[Slot, int] = {
-        geometry.name(role): images * prod(geometry.shape(role)[1:]) * item_bytes
-        for role in roles
+        geometry.name(role): images * prod(geometry.shape(role)[1:]) * item_bytes for role in roles
     }
     adds = geometry.wanted == "filter"
     moving = tuple(_moving(stage, moves, adds) for stage in stages)

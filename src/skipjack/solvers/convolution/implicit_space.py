@@ -9,25 +9,27 @@ from skipjack.native.ir import VectorType
 from skipjack.operations.conv_geometry import Geometry
 from skipjack.solvers.convolution.implicit_axes import even
 from skipjack.solvers.convolution.implicit_estimate import (
-    FilterWalk,
     Machine,
+    PixelEstimate,
     PixelWalk,
-    filter_time,
-    pixel_time,
-    runs_time,
     vector_of,
+)
+from skipjack.solvers.convolution.implicit_filter_estimate import (
+    FilterWalk,
+    filter_time,
+    runs_time,
 )
 from skipjack.solvers.convolution.implicit_filter_runs import row_count
 from skipjack.solvers.convolution.implicit_gather import Gather, gather_of
 from skipjack.solvers.convolution.implicit_pixel_tile import PixelForm
 from skipjack.solvers.convolution.implicit_reduction import FilterForm
 
-_TILES = 16
+_TILES = 12
 """Tiles that a space has, the best by arithmetic."""
 _MOST_IMAGES = 4
 """Of a tile."""
-_DEPTHS = (16, 32, 64, 128, 256)
-_PANELS = (1, 2, 4, 8)
+_DEPTHS = (32, 64, 128, 256)
+_PANELS = (1, 2, 4)
 _LINES = (1, 4, 16, 64)
 _FILTER_LINES = (2, 4, 8, 16, 32, 64, 128, 256)
 _ROUND_PIXELS, _ROUND_BYTES = 1 << 10, 4 << 20
@@ -61,6 +63,7 @@ def pixel_walk(gather: Gather, form: PixelForm, config: Config) -> PixelWalk:
         min(int(config["panels"]), panels),
         int(config["lines"]),
         config["split"] == "panels",
+        gather.n // int(config["images"]),
     )
 
 
@@ -84,9 +87,11 @@ def pixel_space(geometry: Geometry, dtype: str, device: Device) -> ParameterSpac
         Parameter("images", rounds),
     ]
 
+    estimate = PixelEstimate(gather, machine)
+
     def order(config: Config) -> float:
         form = pixel_form(gather, config, vector)
-        return pixel_time(gather, form, pixel_walk(gather, form, config), machine)
+        return estimate(form, pixel_walk(gather, form, config))
 
     return ParameterSpace(parameters, [_takes_whole_images], order=order, default_by_order=True)
 
@@ -103,6 +108,7 @@ def _pixel_tiles(gather: Gather, vector: VectorType, machine: Machine) -> tuple[
     dots = by_dots(gather, vector.lanes)
     if dots:
         widths = range(gather.columns, gather.columns + 1)
+    estimate = PixelEstimate(gather, machine)
     found: dict[str, float] = {}
     for images in range(1, _MOST_IMAGES + 1):
         for pixels in {even(count, most) for most in range(1, machine.registers)}:
@@ -112,14 +118,17 @@ def _pixel_tiles(gather: Gather, vector: VectorType, machine: Machine) -> tuple[
                     continue
                 form = PixelForm(images, pixels, vectors, True, vector, dots)
                 walk = PixelWalk(gather.reduced, 1, ALL, False)
-                name = f"{images}x{pixels}x{vectors}"
-                found[name] = pixel_time(gather, form, walk, machine)
+                found[f"{images}x{pixels}x{vectors}"] = estimate(form, walk)
     return tuple(sorted(found, key=lambda name: (found[name], name))[:_TILES])
 
 
 def _rounds(geometry: Geometry, item: int) -> tuple[int, ...]:
-    """How many images are turned round at a time; all where none is."""
-    if geometry.channels_last:
+    """How many images are computed at a time.
+
+    All where nothing is turned round, unless every phase would read them anew.
+    """
+    phases = geometry.wanted == "image" and any(axis.stride > 1 for axis in geometry.axes)
+    if geometry.channels_last and not phases:
         return (geometry.n,)
     pixels = max(geometry.result_pixels, 1)
     image = geometry.axes[0].image * geometry.axes[1].image * geometry.axes[2].image
@@ -128,7 +137,7 @@ def _rounds(geometry: Geometry, item: int) -> tuple[int, ...]:
     divisors = [n for n in range(1, geometry.n + 1) if geometry.n % n == 0]
     small = max(n for n in divisors if n <= enough)
     larger = next((n for n in divisors if n >= 4 * small), small)
-    return tuple(dict.fromkeys((small, larger)))
+    return tuple(dict.fromkeys((small, larger, *[geometry.n] * geometry.channels_last)))
 
 
 # The filter
@@ -142,7 +151,7 @@ def filter_form(config: Config, vector: VectorType) -> FilterForm:
 
 def filter_walk(config: Config) -> FilterWalk:
     """What of a config is set at run time."""
-    return FilterWalk(int(config["lines"]), config["inner"] == "rows")
+    return FilterWalk(int(config["lines"]), config["inner"] == "rows", int(config["images"]))
 
 
 def filter_space(geometry: Geometry, dtype: str, device: Device) -> ParameterSpace:
@@ -181,7 +190,7 @@ def _filter_tiles(geometry: Geometry, vector: VectorType, machine: Machine) -> t
         for vectors in range(1, min(most_vectors, 6) + 1):
             if machine.fits(height, vectors):
                 form = FilterForm(height, vectors, vector)
-                time = _filter_time(geometry, form, FilterWalk(ALL, False), machine)
+                time = _filter_time(geometry, form, FilterWalk(ALL, False, geometry.n), machine)
                 found[f"{height}x{vectors}"] = time
     return tuple(sorted(found, key=lambda name: (found[name], name))[:_TILES])
 

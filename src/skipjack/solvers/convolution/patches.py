@@ -99,9 +99,7 @@ def patches(geometry: Geometry, images: int) -> Copy:
     return Copy(
         _written_in_order(order),
         tuple(_bound(name, line) for name, line in zip(_NAMES, lines, strict=True)),
-        source_offset=sum(
-            line.offset * stride for line, stride in zip(lines, axes, strict=True)
-        ),
+        source_offset=sum(line.offset * stride for line, stride in zip(lines, axes, strict=True)),
     )
 
 

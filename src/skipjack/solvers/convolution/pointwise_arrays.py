@@ -73,7 +73,9 @@ def subsampled(geometry: Geometry, images: int) -> Copy:
 def spread(geometry: Geometry, images: int) -> Copy:
     """The way back; pixels between stay as they are."""
     return Copy(
-        tuple(Walk(name, count, source, out) for name, count, out, source in _walks(geometry, images))
+        tuple(
+            Walk(name, count, source, out) for name, count, out, source in _walks(geometry, images)
+        )
     )
 
 

@@ -110,7 +110,7 @@ class _FilterWriter:
 
         def row(_: str, at: list[str]) -> list[str]:
             places = [at[0]]
-            for _ in range(_TAPS - 1):
+            while len(places) < _TAPS:
                 places.append(w.advance(places[-1], steps[1]))
             if self.kind.flipped:
                 places.reverse()
@@ -160,7 +160,7 @@ class _FilterWriter:
     # Through a buffer
 
     def _through(self, square: _Square) -> None:
-        w, order, width = self.w, self.kind.order, str(self.width)
+        order, width = self.kind.order, str(self.width)
         if order == "row_taps":
             steps = str(_TAPS * self.width), width
         else:
@@ -185,10 +185,11 @@ class _FilterWriter:
         full = w.value(f"icmp eq i64 {length}, {self.lanes}")
 
         def part() -> None:
-            item, turned = str(self.item), str(self.lanes * self.width)
-            counts: list[str | int] = [_TAPS, length, lines] if short else [1, w.mul(length, _TAPS), lines]
-            filters = square.filters, [w["tap_bytes"] if short else "0", item, stride]
-            buffer = self.buffers[0], [turned, width, item]
+            counts: list[str | int] = [_TAPS if short else 1, length, lines]
+            if not short:
+                counts[1] = w.mul(length, _TAPS)
+            filters = square.filters, [w["tap_bytes"], str(self.item), stride]
+            buffer = self.buffers[0], [str(self.lanes * self.width), width, str(self.item)]
             source, target = (filters, buffer) if self.reads else (buffer, filters)
             copy_elements(w, self.vector, counts, source, target)
 

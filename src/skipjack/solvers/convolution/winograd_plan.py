@@ -113,6 +113,11 @@ class Plan:
     # Rounds
 
     @property
+    def block_sizes(self) -> tuple[int, int, int]:
+        """What tells its rounds from others."""
+        return self.images, self.rows, self.column_block
+
+    @property
     def rounds(self) -> int:
         """How many."""
         if self.over == "tiles":
@@ -165,8 +170,17 @@ class Plan:
         rows = _up(self.length, self.recipe.rows) if self.summed_over_tiles else self.capacity
         return spaced(rows * self.row_bytes(self.column_block))
 
-    def scratch(self, planes: Planes) -> str:
-        """The memory of all points."""
+    def bytes_of(self, planes: Planes) -> int:
+        """Of all points."""
         # Register tiles that stick out of the rows go a little beyond the last plane.
         beyond = self.recipe.rows * self.row_bytes(max(self.length, self.column_block))
-        return scratch_slot(planes, self.points * self.plane_bytes(planes) + beyond)
+        return self.points * self.plane_bytes(planes) + beyond
+
+    def scratch(self, planes: Planes) -> str:
+        """The memory of all points."""
+        return scratch_slot(planes, self.bytes_of(planes))
+
+    @property
+    def all_bytes(self) -> int:
+        """Of all planes, of one thread."""
+        return self.bytes_of("rows") + self.bytes_of("columns") + self.bytes_of("products")

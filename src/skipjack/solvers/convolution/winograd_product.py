@@ -7,6 +7,7 @@ heights of it cover any number of rows: as 7 and 6 do 20.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 
 from skipjack.solvers.convolution.winograd_slots import BLOCK, StageWriter
@@ -83,5 +84,6 @@ def products(kind: Products) -> str:
 
 
 def _tile(recipe: Recipe, name: str) -> tuple[str, set[str]]:
+    """The function of a register tile under a name of its own: there are two heights."""
     text, declarations = TileFunction(recipe, direct=recipe.direct).text()
-    return text.replace("@tile_direct(", f"@{name}(").replace("@tile_packed(", f"@{name}("), declarations
+    return re.sub(r"@tile_\w+\(", f"@{name}(", text), declarations

@@ -6,13 +6,11 @@ and some or all columns (channels of what is computed). Offsets and strides are 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from skipjack.native.ir import VectorType, function
 from skipjack.solvers.loops.entry import KERNEL, run_or_call, slot, task_signature
 from skipjack.solvers.loops.whole_numbers import WholeNumberWriter
-from skipjack.solvers.solver import Slot
 
 BLOCK = (
     *("parallel", "threads"),
@@ -95,8 +93,3 @@ class StageWriter(WholeNumberWriter):
             function(entry, KERNEL, 64),
         ]
         return "\n".join([*sorted(declarations), *texts])
-
-
-def named_slots(names: tuple[str, ...], values: Mapping[str, Slot]) -> tuple[Slot, ...]:
-    """Slots in the order of their names."""
-    return tuple(values[name] for name in names)

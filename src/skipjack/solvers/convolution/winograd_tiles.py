@@ -1,4 +1,4 @@
-"""Transforming tiles of an image into planes of Winograd's points, and planes into tiles, as LLVM IR.
+"""Transforming tiles of images into planes of Winograd's points, and planes into tiles, as LLVM IR.
 
 Vectors run over channels, which lie side by side. For every tile a table says where its pixels are;
 those outside of the image are read from a row of zeros, or written to where nobody looks.
@@ -112,9 +112,7 @@ class _TileWriter:
         start = w.advance(pixels, w.mul(w.add(image, self.first_image), w["image_bytes"]))
         start = w.advance(start, w.mul(w.sub(top, self.first_row), w["row_bytes"]))
         start = w.advance(start, w.mul(left, w["pixel_bytes"]))
-        inside = [
-            w.value(f"icmp ult i64 {w.add(left, x)}, {w['width']}") for x in range(self.size)
-        ]
+        inside = [w.value(f"icmp ult i64 {w.add(left, x)}, {w['width']}") for x in range(self.size)]
 
         def line(y: str, at: list[str]) -> list[str]:
             place, entry = at

@@ -2,8 +2,9 @@
 
 The walk is the classical one: blocks of columns, blocks of K (B is packed), blocks of rows (A is
 packed, or read where it is), then tiles. K may have two levels, slices and steps of each, as where
-sums run over the pixels of several images. Threads split the batch, the rows or the columns, and each
-packs for itself into its own part of the workspace, so that they never wait for each other.
+sums run over the pixels of several images, and so may rows. Threads split the batch, the rows or
+the columns, and each packs for itself into its own part of the workspace, so that they never wait
+for each other.
 """
 
 from __future__ import annotations
@@ -81,9 +82,7 @@ def _task(recipe: Recipe) -> tuple[str, set[str]]:
     work = w.is_more(w.mul(w.mul(batches, groups), w.mul(m, n)))
     strides = [w.mul(w.extra(number, 2), item) for number in range(recipe.extras)]
 
-    def start(
-        pointer: str, batch: str, row: str = "", column: str = "", group: str = ""
-    ) -> str:
+    def start(pointer: str, batch: str, row: str = "", column: str = "", group: str = "") -> str:
         strides = ((batch0, batch), (m0, row), (n0, column), (group0, group))
         for number, stride in strides:
             if stride:

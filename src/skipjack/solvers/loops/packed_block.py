@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from skipjack.native.ir import function
 from skipjack.solvers.loops.packed_parts import Recipe
 from skipjack.solvers.loops.packed_slots import SlotWriter
@@ -16,6 +18,34 @@ def internal(w: SlotWriter, signature: str) -> tuple[str, set[str]]:
 def block(recipe: Recipe) -> tuple[str, set[str]]:
     """The function ``@block``, and the declarations that it needs."""
     return _Block(recipe).text()
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """A tile's rows of A: which function reads them, where, and their stride."""
+
+    tile: str
+    pointer: str
+    stride: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Panel:
+    """A tile's columns of B: where they are, the stride of steps, how many, whether all."""
+
+    pointer: str
+    stride: str
+    have: str
+    whole: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """A tile's rows of A where they lie: how many there are, whether all."""
+
+    a: str
+    have: str
+    whole: str
 
 
 class _Block:
@@ -45,10 +75,7 @@ class _Block:
 
         def columns(number: str, at: list[str]) -> list[str]:
             b, c, *extras = at
-            have = w.least(w.sub("%n", w.mul(number, width)), width)
-            wide = w.value(f"icmp eq i64 {have}, {width}")
-            panel, ldb = self._panel(b, have, wide)
-            self._rows([c, *extras], panel, ldb, have, wide)
+            self._rows([c, *extras], self._panel(number, b))
             b_move = self.b_panel if recipe.pack_b else self.b_line
             moved = [w.advance(b, b_move), w.advance(c, w.mul(self.c_col, width))]
             return [*moved, *(w.advance(extra, width * item) for extra in extras)]
@@ -62,17 +89,20 @@ class _Block:
         )
         return internal(w, f"void @block({parameters})")
 
-    def _panel(self, b: str, have: str, wide: str) -> tuple[str, str]:
-        """Where a tile reads B, and its stride from step to step."""
-        w = self.w
+    def _panel(self, number: str, b: str) -> _Panel:
+        """Where tiles read their columns of B."""
+        w, width = self.w, self.recipe.columns
+        have = w.least(w.sub("%n", w.mul(number, width)), width)
+        whole = w.value(f"icmp eq i64 {have}, {width}")
         if self.recipe.pack_b:
-            return b, self.b_line
+            return _Panel(b, self.b_line, have, whole)
         w.when(
-            w.value(f"xor i1 {wide}, true"),
+            w.value(f"xor i1 {whole}, true"),
             lambda: self._pack("b", b, "%packed_b", have),
         )
-        pointer = w.value(f"select i1 {wide}, ptr {b}, ptr %packed_b")
-        return pointer, w.value(f"select i1 {wide}, i64 {self.b_row}, i64 {self.b_line}")
+        pointer = w.value(f"select i1 {whole}, ptr {b}, ptr %packed_b")
+        stride = w.value(f"select i1 {whole}, i64 {self.b_row}, i64 {self.b_line}")
+        return _Panel(pointer, stride, have, whole)
 
     def _pack(self, name: str, source: str, target: str, have: str) -> None:
         """One panel that is not whole."""
@@ -82,85 +112,63 @@ class _Block:
             f"i64 {along}, i64 {down}, i64 0)"
         )
 
-    def _rows(self, written: list[str], b: str, ldb: str, have_n: str, wide: str) -> None:
+    def _rows(self, written: list[str], panel: _Panel) -> None:
+        """Tiles down a panel; straight into C, or over its edge."""
         w, height = self.w, self.recipe.rows
 
         def rows(number: str, at: list[str]) -> list[str]:
             a, packed, *here = at
             have = w.least(w.sub("%m", w.mul(number, height)), height)
             high = w.value(f"icmp eq i64 {have}, {height}")
-            full = w.value(f"and i1 {wide}, {high}")
+            full = w.value(f"and i1 {panel.whole}, {high}")
+            source = self._source(a, packed)
+            given = self.recipe.extra_arguments(here[1:], self.strides)
             w.either(
                 full,
-                lambda: self._tile(a, packed, b, ldb, here),
-                lambda: self._edge(a, packed, b, ldb, here, (have, have_n, high)),
+                lambda: self._tile(source, panel, here[0], self.ldc, f"i1 %add, i1 %last{given}"),
+                lambda: self._edge(source, panel, here, _Rows(a, have, high)),
             )
             moved = [w.advance(a, w.mul(self.a_row, height)), w.advance(packed, self.a_panel)]
-            strides = [self.c_row, *self.strides]
-            pairs = zip(here, strides, strict=True)
+            pairs = zip(here, [self.c_row, *self.strides], strict=True)
             return [*moved, *(w.advance(p, w.mul(stride, height)) for p, stride in pairs)]
 
         starts = [("ptr", start) for start in ("%a", "%packed", *written)]
         w.loop(w.rounds("%m", height), starts, rows)
 
-    def _tile(self, a: str, packed: str, b: str, ldb: str, written: list[str]) -> None:
-        """A whole one, straight into C."""
-        c, *extras = written
-        given = self.recipe.extra_arguments(extras, self.strides)
-        self._call(*self._source(a, packed), b, ldb, f"ptr {c}", self.ldc, "%add", "%last", given)
-
-    def _source(self, a: str, packed: str) -> tuple[str, str, str]:
+    def _source(self, a: str, packed: str) -> _Source:
         """Which tile reads A, where, and its stride."""
         if self.recipe.pack_a:
-            return "packed", packed, self.a_line
-        return ("packed", a, self.a_col) if self.recipe.upright else ("direct", a, self.a_row)
+            return _Source("packed", packed, self.a_line)
+        if self.recipe.upright:
+            return _Source("packed", a, self.a_col)
+        return _Source("direct", a, self.a_row)
 
-    def _edge(
-        self,
-        a: str,
-        packed: str,
-        b: str,
-        ldb: str,
-        written: list[str],
-        have: tuple[str, str, str],
-    ) -> None:
-        """What there is of a tile: rows, columns, and whether it has all its rows."""
+    def _edge(self, source: _Source, panel: _Panel, written: list[str], rows: _Rows) -> None:
+        """What there is of a tile, by way of memory of its own."""
         w, recipe = self.w, self.recipe
-        have_m, have_n, high = have
         line = str(recipe.line * recipe.vector.item_bytes)
         nowhere = recipe.extra_arguments(["null"] * recipe.extras, ["0"] * recipe.extras)
 
-        def through(kind: str, source: str, lda: str) -> None:
-            self._call(kind, source, lda, b, ldb, "ptr %tile", line, "false", "false", nowhere)
+        def through(source: _Source) -> None:
+            self._tile(source, panel, "%tile", line, f"i1 false, i1 false{nowhere}")
 
         def missing_rows() -> None:
-            self._pack("a", a, "%packed", have_m)
-            through("packed", "%packed", self.a_line)
+            self._pack("a", rows.a, "%packed", rows.have)
+            through(_Source("packed", "%packed", self.a_line))
 
         if recipe.pack_a:
-            through(*self._source(a, packed))
+            through(source)
         else:
-            w.either(high, lambda: through(*self._source(a, packed)), missing_rows)
+            w.either(rows.whole, lambda: through(source), missing_rows)
         c, *extras = written
         w.emit(
-            f"call void @edge(ptr %tile, ptr {c}, i64 {self.ldc}, i64 {have_m}, i64 {have_n}, "
-            f"i1 %add, i1 %last{recipe.extra_arguments(extras, self.strides)})"
+            f"call void @edge(ptr %tile, ptr {c}, i64 {self.ldc}, i64 {rows.have}, "
+            f"i64 {panel.have}, i1 %add, i1 %last{recipe.extra_arguments(extras, self.strides)})"
         )
 
-    def _call(
-        self,
-        kind: str,
-        a: str,
-        lda: str,
-        b: str,
-        ldb: str,
-        c: str,
-        ldc: str,
-        add: str,
-        last: str,
-        extras: str,
-    ) -> None:
+    def _tile(self, source: _Source, panel: _Panel, c: str, ldc: str, rest: str) -> None:
+        """All of a tile."""
         self.w.emit(
-            f"call void @tile_{kind}(ptr {a}, ptr {b}, {c}, i64 {lda}, i64 {ldb}, i64 {ldc}, "
-            f"i64 %depth, i1 {add}, i1 {last}{extras})"
+            f"call void @tile_{source.tile}(ptr {source.pointer}, ptr {panel.pointer}, ptr {c}, "
+            f"i64 {source.stride}, i64 {panel.stride}, i64 {ldc}, i64 %depth, {rest})"
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from skipjack.solvers.loops.packed_block import internal
 from skipjack.solvers.loops.packed_parts import Recipe
 from skipjack.solvers.loops.packed_slots import SlotWriter
@@ -17,6 +19,18 @@ def pages(size: int) -> int:
 def multiply(recipe: Recipe) -> tuple[str, set[str]]:
     """One matrix product (or a thread's part of one): the loops over blocks."""
     return _Multiply(recipe).text()
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One block of columns and of K."""
+
+    n: str
+    depth: str
+    """Steps of a slice."""
+    slices: str
+    add: str
+    last: str
 
 
 class _Multiply:
@@ -74,15 +88,13 @@ class _Multiply:
             count = w.least(left, block)
             last = w.value(f"icmp ule i64 {left}, {block}")
             add = w.value(f"or i1 {self.accumulate}, {w.is_more(number)}")
-            self._steps(here, written, n, count, add, last)
+            self._steps(here, written, _Step(n, "", count, add, last))
             moves = (w.mul(self.stride[f"{name}_slice"], block) for name in "ab")
             return [w.advance(p, move) for p, move in zip(here, moves, strict=True)]
 
         w.loop(w.rounds(self.slices, block), [("ptr", "%a"), ("ptr", b)], slices)
 
-    def _steps(
-        self, at: list[str], written: list[str], n: str, count: str, add: str, last: str
-    ) -> None:
+    def _steps(self, at: list[str], written: list[str], whole: _Step) -> None:
         """Blocks of K of some slices: a part of each, or all of several."""
         w, k_block = self.w, self.blocks["k"]
 
@@ -90,45 +102,43 @@ class _Multiply:
             _, b = here
             left = w.sub(self.k, w.mul(number, k_block))
             depth = w.least(left, k_block)
-            adds = w.value(f"or i1 {add}, {w.is_more(number)}")
-            ends = w.value(f"and i1 {last}, {w.value(f'icmp ule i64 {left}, {k_block}')}")
+            adds = w.value(f"or i1 {whole.add}, {w.is_more(number)}")
+            ends = w.value(f"and i1 {whole.last}, {w.value(f'icmp ule i64 {left}, {k_block}')}")
+            step = _Step(whole.n, depth, whole.slices, adds, ends)
             if self.recipe.pack_b:
-                self._pack("b", b, n, depth, count)
-            self._groups(here, written, n, depth, count, f"i1 {adds}, i1 {ends}")
+                self._pack("b", b, step.n, step)
+            self._groups(here, written, step)
             moves = (w.mul(self.stride[name], k_block) for name in ("a_col", "b_row"))
             return [w.advance(p, move) for p, move in zip(here, moves, strict=True)]
 
         w.loop(w.rounds(self.k, k_block), [("ptr", pointer) for pointer in at], steps)
 
-    def _groups(
-        self, read: list[str], written: list[str], n: str, depth: str, count: str, flags: str
-    ) -> None:
+    def _groups(self, read: list[str], written: list[str], step: _Step) -> None:
         w = self.w
         (a, b), (c, *extras) = read, written
 
         def group(_: str, here: list[str]) -> list[str]:
-            self._rows([here[0], b], [here[1], *extras], n, depth, count, flags)
+            self._rows([here[0], b], [here[1], *extras], step)
             moves = (self.stride["a_group"], self.stride["out_group"])
             return [w.advance(p, move) for p, move in zip(here, moves, strict=True)]
 
         w.loop("%groups", [("ptr", a), ("ptr", c)], group)
 
-    def _rows(
-        self, read: list[str], written: list[str], n: str, depth: str, count: str, flags: str
-    ) -> None:
+    def _rows(self, read: list[str], written: list[str], step: _Step) -> None:
         a, b = read
         w, m_block = self.w, self.blocks["m"]
-        whole_depth = w.mul(depth, count)
+        depth = w.mul(step.depth, step.slices)
 
         def rows(number: str, here: list[str]) -> list[str]:
             a_here, c, *extras = here
             m = w.least(w.sub("%m", w.mul(number, m_block)), m_block)
             if self.recipe.pack_a:
-                self._pack("a", a_here, m, depth, count)
+                self._pack("a", a_here, m, step)
             w.emit(
                 f"call void @block(ptr {a_here}, ptr {self.packed_a}, "
                 f"ptr {self.packed_b if self.recipe.pack_b else b}, ptr {self.packed_b}, "
-                f"ptr {c}, ptr %workspace, i64 {m}, i64 {n}, i64 {whole_depth}, {flags}, "
+                f"ptr {c}, ptr %workspace, i64 {m}, i64 {step.n}, i64 {depth}, "
+                f"i1 {step.add}, i1 {step.last}, "
                 f"ptr %slots{self.recipe.extra_arguments(extras, self.extra_strides)})"
             )
             strides = [self.stride["a_row"], self.stride["out_row"], *self.extra_strides]
@@ -137,7 +147,7 @@ class _Multiply:
 
         w.loop(w.rounds("%m", m_block), [("ptr", pointer) for pointer in (a, *written)], rows)
 
-    def _pack(self, name: str, source: str, count: str, depth: str, slices: str) -> None:
+    def _pack(self, name: str, source: str, count: str, step: _Step) -> None:
         """A block of A or B, slice behind slice in each panel."""
         w, recipe = self.w, self.recipe
         target, size = (
@@ -146,14 +156,14 @@ class _Multiply:
         along, down = (self.stride[f"{name}_{axis}"] for axis in ("row", "col"))
         if name == "b":
             along, down = down, along
-        part = w.mul(depth, size * recipe.vector.item_bytes)
-        panel = w.mul(part, slices)
+        part = w.mul(step.depth, size * recipe.vector.item_bytes)
+        panel = w.mul(part, step.slices)
 
         def one(_: str, at: list[str]) -> list[str]:
             w.emit(
-                f"call void @pack_{name}(ptr {at[0]}, ptr {at[1]}, i64 {count}, i64 {depth}, "
+                f"call void @pack_{name}(ptr {at[0]}, ptr {at[1]}, i64 {count}, i64 {step.depth}, "
                 f"i64 {along}, i64 {down}, i64 {panel})"
             )
             return [w.advance(at[0], self.stride[f"{name}_slice"]), w.advance(at[1], part)]
 
-        w.loop(slices, [("ptr", source), ("ptr", target)], one)
+        w.loop(step.slices, [("ptr", source), ("ptr", target)], one)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
-from skipjack.core.config import Config, Value
+from skipjack.core.config import Config
 from skipjack.core.device import Device
 from skipjack.core.parameters import Parameter, ParameterSpace
 from skipjack.native.ir import ITEM_BYTES
@@ -68,9 +68,7 @@ def choice_space(
     for parameter in next(iter(of_each.values())):
         versions = {choice: own[parameter] for choice, own in of_each.items()}
         values = tuple(dict.fromkeys(v for version in versions.values() for v in version.values))
-        parameters.append(
-            Parameter(parameter, values, stage=next(iter(versions.values())).stage)
-        )
+        parameters.append(Parameter(parameter, values, stage=next(iter(versions.values())).stage))
         for choice, version in versions.items():
             if len(version.values) < len(values):
                 allowed = " or ".join(f"{parameter} == {v!r}" for v in version.values)

@@ -128,7 +128,5 @@ def _splits(product: Product, threads: int) -> tuple[str, ...]:
         return ("rows",)
     sizes = (product.batch, product.m, product.n, product.groups.count)
     return tuple(
-        name
-        for name, size in zip(SPLITS, sizes, strict=True)
-        if size >= threads or name == "rows"
+        name for name, size in zip(SPLITS, sizes, strict=True) if size >= threads or name == "rows"
     )

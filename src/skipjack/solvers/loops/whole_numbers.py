@@ -55,10 +55,10 @@ class WholeNumberWriter(IRWriter):
         limit = self.splat_text(f"<{lanes} x i64>", "i64", count, lanes)
         return self.value(f"icmp ult <{lanes} x i64> {numbers}, {limit}")
 
-    def prefetch(self, pointer: str) -> None:
-        """Fetch the line there into the first cache; any address will do."""
+    def prefetch(self, pointer: str, cache: int = 1) -> None:
+        """Fetch the line there into the first or second cache; any address will do."""
         self.declarations.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
-        self.emit(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 0, i32 3, i32 1)")
+        self.emit(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 0, i32 {4 - cache}, i32 1)")
 
     def either(self, condition: str, yes: Callable[[], None], no: Callable[[], None]) -> None:
         """One of two bodies."""
