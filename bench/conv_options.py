@@ -44,7 +44,7 @@ class Options:
     def settings(self) -> Record:
         """For the result file."""
         return {
-            "seconds": {f"batch {n}": self.seconds or s for n, s in _SECONDS.items()},
+            "find_seconds": {f"batch {n}": self.seconds or s for n, s in _SECONDS.items()},
             **asdict(self.plan),
             "dtype": "f32",
             "threads": self.threads,

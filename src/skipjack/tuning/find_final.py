@@ -19,8 +19,8 @@ _FINALISTS = 6
 """The fastest of all solvers take part as well: one of them may be better than it seemed."""
 _ROUNDS, _DECIDING = 11, 24
 """After the first: for all that can be afforded, then for those that may be ties."""
-_ALLOWANCE_S = 2.0
-"""About how long each of them may take."""
+_ALLOWANCE_S, _ALLOWANCE_SHARE = 2.0, 0.25
+"""About how long each of them may take: so much at most, and so much of a budget in seconds."""
 _BLOCK_NS, _BLOCK_CALLS, _SINGLE_NS = 4e5, 6, 2e6
 """What a block takes at least; the calls of one, up to the time from which it is a single call."""
 _NEAR = 1.25
@@ -46,12 +46,15 @@ class Final:
     """Others that were built and could not be told from it."""
 
 
-def hold_find_final(contest: Contest, solvers: Sequence[str], vendors: Sequence[Runner]) -> Final:
-    """Time the best of these solvers, and the libraries."""
+def hold_find_final(
+    contest: Contest, solvers: Sequence[str], vendors: Sequence[Runner], seconds: float | None
+) -> Final:
+    """Time the best of these solvers, and the libraries; `seconds` are those of the whole find."""
     built = _finalists(contest, solvers)
     everyone = [*built, *vendors]
     _leave_out(contest, everyone, vendors)
-    blocks = _rounds(contest, [r for r in everyone if not r.cut_short], vendors)
+    allowance = _ALLOWANCE_S if seconds is None else min(_ALLOWANCE_S, _ALLOWANCE_SHARE * seconds)
+    blocks = _rounds(contest, [r for r in everyone if not r.cut_short], vendors, allowance)
     for runner in everyone:
         if runner.kernel in blocks:
             timing = summarize(blocks[runner.kernel])
@@ -107,7 +110,9 @@ def _leave_out(contest: Contest, everyone: Sequence[Runner], vendors: Sequence[R
         runner.cut_short = runner.time_ns > too_far
 
 
-def _rounds(contest: Contest, runners: Sequence[Runner], vendors: Sequence[Runner]) -> Blocks:
+def _rounds(
+    contest: Contest, runners: Sequence[Runner], vendors: Sequence[Runner], allowance_s: float
+) -> Blocks:
     """Interleaved blocks: one of each, more of those that it may matter for."""
     blocks: dict[int, list[Block]] = {}
     chosen, rounds, done = list(runners), 1, 0
@@ -125,7 +130,7 @@ def _rounds(contest: Contest, runners: Sequence[Runner], vendors: Sequence[Runne
         if stage is None or not times:
             break
         hopes = {r.kernel: r.checked_ns for r in runners if r not in vendors}
-        kept, rounds = stage(times, blocks, hopes)
+        kept, rounds = stage(times, blocks, hopes, allowance_s)
         chosen = [runner for runner in runners if runner.kernel in kept]
     contest.record_blocks(blocks, runners)
     return blocks
@@ -135,35 +140,39 @@ _Stage = tuple[set[int], int]
 """Which kernels are timed further, and for how many rounds."""
 
 
-def _contenders(times: Mapping[int, float], blocks: Blocks, hopes: Mapping[int, float]) -> _Stage:
+def _contenders(
+    times: Mapping[int, float], blocks: Blocks, hopes: Mapping[int, float], allowance_s: float
+) -> _Stage:
     """All that run; where that takes too long the first, and those built that may beat it.
 
     One that was near when it was checked may have had a bad first round. Libraries meet the winner
     in its confirmation anyway.
     """
-    if _cost_s(times.values()) * _ROUNDS < _ALLOWANCE_S:
+    if _cost_s(times.values()) * _ROUNDS < allowance_s:
         return set(times), _ROUNDS
     near_ns = _NEAR * min((times[kernel] for kernel in hopes if kernel in times), default=0.0)
     near = {k for k, hope in hopes.items() if k in times and min(times[k], hope) < near_ns}
     chosen = near | {_first(times)} if len(near) > 1 else set[int]()
-    return chosen, _affordable((times[kernel] for kernel in chosen), _ROUNDS)
+    return chosen, _affordable((times[kernel] for kernel in chosen), _ROUNDS, allowance_s)
 
 
-def _undecided(times: Mapping[int, float], blocks: Blocks, hopes: Mapping[int, float]) -> _Stage:
+def _undecided(
+    times: Mapping[int, float], blocks: Blocks, hopes: Mapping[int, float], allowance_s: float
+) -> _Stage:
     """Those that could be ties but are not known to be, with the first."""
     first = _first(times)
     ratios = {kernel: paired_ratio(blocks[kernel], blocks[first]) for kernel in times}
     open_ = {first} | {k for k, ratio in ratios.items() if ratio.supported and could_tie(ratio)}
-    return open_, _affordable((times[kernel] for kernel in open_), _DECIDING)
+    return open_, _affordable((times[kernel] for kernel in open_), _DECIDING, allowance_s)
 
 
 def _first(times: Mapping[int, float]) -> int:
     return min(times, key=lambda kernel: times[kernel])
 
 
-def _affordable(times_ns: Iterable[float], rounds: int) -> int:
+def _affordable(times_ns: Iterable[float], rounds: int, allowance_s: float) -> int:
     cost = _cost_s(times_ns)
-    return min(rounds, max(1, int(_ALLOWANCE_S / cost))) if cost else 1
+    return min(rounds, max(1, int(allowance_s / cost))) if cost else 1
 
 
 def _cost_s(times_ns: Iterable[float]) -> float:

@@ -54,7 +54,8 @@ def hold_find(
         run.add_vendors(lineup.vendors)
         run.search()
         solvers = [arm.name for arm in run.arms]
-        final = hold_find_final(run.contest, solvers, list(run.vendors.values()))
+        vendors, seconds = list(run.vendors.values()), options.budget.seconds
+        final = hold_find_final(run.contest, solvers, vendors, seconds)
         standing = run.standing(final.winner, final.ties)
         if final.winner:
             spare(final.winner, [standing.default, standing.incumbent, *standing.vendors.values()])

@@ -20,7 +20,7 @@ SOLVER = Im2colSolver()
 SHAPES = (
     "conv2d:n2c6h9w11k8y3x3p1q1",
     "conv2d:n2c6h9w11k8y3x2p1q0u2v3l2j1g2",
-    "conv2d:n3c6h7w7k12y3x3p1q1g6",
+    "conv2d:n3c6h7w7k12y3x3p1q1g3",
     "conv2d:n2c3h12w10k9y7x7p3q3u2v2",
     "conv2d:n2c5h6w6k7y2x2u3v3",
     "conv2d:n1c6h4w4k8y1x1p2q2",
@@ -86,3 +86,9 @@ def test_it_is_not_tried_where_nothing_is_to_be_gained() -> None:
 
 def test_matrix_products_are_refused() -> None:
     assert "convolutions alone" in SOLVER.refuses(parse("matmul:4x4x4"), cpu.detect())
+
+
+def test_what_would_take_much_memory_is_refused() -> None:
+    large = parse("conv2d:n1c3h224w224k64y7x7p3q3u2v2", direction="bwd")
+    assert "64 Mi elements" in SOLVER.refuses(large, cpu.detect())
+    assert not SOLVER.refuses(replace(large, direction="fwd"), cpu.detect())

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from skipjack.solvers.convolution.depthwise_axis import Run
 from skipjack.solvers.convolution.depthwise_lanes import chosen, lane_mask, stream_pieces
-from skipjack.solvers.convolution.depthwise_plan import Plan
+from skipjack.solvers.convolution.depthwise_plan import NEXT, Plan
 from skipjack.solvers.loops.streaming import store
 from skipjack.solvers.loops.whole_numbers import WholeNumberWriter
 
@@ -57,7 +57,7 @@ class Pixels:
         for place in sorted({place for reads in run.reads for _, place in reads}):
             at = w.advance(row, place * self.plan.pixel)
             value = w.load(self.plan.vector, at, self.mask)
-            if self.plan.ahead:
+            if self.plan.fetch == NEXT:
                 self._fetch(w.advance(at, self.plan.vector_bytes))
             yield (
                 value,

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from skipjack.operations.conv_geometry import Role
 from skipjack.solvers.convolution.depthwise_march import Chunk, Partner, Round, chunk_blocks, chunks
-from skipjack.solvers.convolution.depthwise_plan import Function, Plan, Strides, internal
+from skipjack.solvers.convolution.depthwise_module import Function, internal
+from skipjack.solvers.convolution.depthwise_plan import Plan, Strides
 from skipjack.solvers.convolution.depthwise_rows import Rows
 from skipjack.solvers.convolution.depthwise_strips import Place, Strips, Under
 from skipjack.solvers.loops.whole_numbers import WholeNumberWriter

@@ -13,17 +13,19 @@ from dataclasses import replace
 from skipjack.native.ir import constant_mask
 from skipjack.solvers.convolution.depthwise_gather import Gathering, PlaneFunction
 from skipjack.solvers.convolution.depthwise_march import chunk_choice
-from skipjack.solvers.convolution.depthwise_plan import (
+from skipjack.solvers.convolution.depthwise_module import (
     OUT,
     PARTNER,
+    PLAIN,
     SOURCE,
     Function,
-    Plan,
     each_item,
+    fetch,
     internal,
     module,
     own_memory,
 )
+from skipjack.solvers.convolution.depthwise_plan import CHUNK, Plan
 from skipjack.solvers.convolution.depthwise_taps import taps_function
 from skipjack.solvers.loops.entry import slot, task_signature
 from skipjack.solvers.loops.whole_numbers import WholeNumberWriter
@@ -34,15 +36,15 @@ def generate(plan: Plan) -> str:
     functions = _Planes(plan).functions()
     if plan.stream:
         # An array that is not aligned for such stores gets plain ones.
-        functions += _Planes(replace(plan, stream=False), "_plain").functions()
+        functions += _Planes(replace(plan, stream=False), PLAIN).functions()
     if plan.last:
         functions.append(taps_function(plan))
-    return module(plan, functions, plan.alignment if plan.stream else 0)
+    return module(plan, functions, ["task"])
 
 
 def workspace_bytes(plan: Plan) -> int:
     """Of one thread: the filter, with vectors of channels."""
-    return plan.vectors * plan.geometry.taps * plan.vector_bytes if plan.last else 0
+    return plan.units * plan.geometry.taps * plan.vector_bytes if plan.last else 0
 
 
 class _Planes:
@@ -55,8 +57,7 @@ class _Planes:
         self.chunks = self.gathering.chunks
         self.terms = self.geometry.group_k if self.geometry.wanted == "image" else 1
         self.several = self.terms > 1 or self.geometry.filter_sizes[0] > 1
-        tail = self.geometry.c % plan.vector.lanes if plan.last else 0
-        self.mask = constant_mask(plan.vector.lanes, tail) if tail else None
+        self.mask = constant_mask(plan.vector.lanes, plan.tail) if plan.tail else None
 
     def functions(self) -> list[Function]:
         functions = [self._task()]
@@ -78,38 +79,38 @@ class _Planes:
             turned = own_memory(w, plan, workspace_bytes(plan))
             w.emit(f"call void @taps(ptr {taps}, ptr {turned})")
             taps = turned
-        channels = plan.vectors if plan.last else geometry.shape(geometry.wanted)[1]
         parts = {"deep": plan.patterns[0].size, "chunk": sum(each.repeats for each in self.chunks)}
         # Neighbours in memory follow each other.
         sizes = (
-            {"n": geometry.n, **parts, "channel": channels}
+            {"n": geometry.n, **parts, "channel": plan.units}
             if plan.last
-            else {"n": geometry.n, "channel": channels, **parts}
+            else {"n": geometry.n, "channel": plan.units, **parts}
         )
 
         def item(at: Mapping[str, str]) -> None:
+            here = w.advance(source, w.mul(at["n"], self.source.image))
             there = w.advance(out, w.mul(at["n"], self.to.image))
             there = w.advance(there, w.mul(at["channel"], self.to.channel))
             there = w.advance(there, w.mul(at["deep"], self.to.plane))
-            if plan.touch:
-                def touch():
-                    rows = self.gathering.blocks * self.gathering.high.stride
-                    p = w.advance(source, w.mul(at["n"], self.source.image))
-                    p = w.advance(p, w.mul(at["chunk"], rows * self.source.row))
-                    def line(_, here):
-                        for k in range(8):
-                            q=w.advance(here[0], 64*k)
-                            w.value(f"load volatile i64, ptr {q}, align 8")
-                        return [w.advance(here[0], 512)]
-                    w.loop(rows * self.source.row // 512, [("ptr", p)], line)
-                w.when(w.value(f"icmp eq i64 {at['channel']}, 0"), touch)
-            self._sum(w, at, w.advance(source, w.mul(at["n"], self.source.image)), taps, there)
+            if plan.fetch == CHUNK:
+                first = w.value(f"icmp eq i64 {at['channel']}, 0")
+                w.when(first, lambda: self._fetch(w, at, here))
+            self._sum(w, at, here, taps, there)
 
         each_item(w, sizes, item)
         if plan.stream:
             w.emit("fence seq_cst")  # these stores are not ordered by themselves
         w.emit("ret void")
         return internal(w, task_signature(f"task{self.suffix}"), plan)
+
+    def _fetch(self, w: WholeNumberWriter, at: Mapping[str, str], source: str) -> None:
+        """All channels of the rows that a chunk reads, but for those of the next chunk."""
+        _, high, _ = self.plan.patterns
+        rows = self.gathering.blocks * high.stride
+        begin = w.mul(at["chunk"], rows)
+        count = w.least(w.without(high.given, begin), rows)
+        place = w.advance(source, w.mul(begin, self.source.row))
+        fetch(w, place, w.mul(count, self.source.row))
 
     def _sum(
         self, w: WholeNumberWriter, at: Mapping[str, str], source: str, taps: str, to: str
@@ -175,7 +176,7 @@ class _Planes:
             if self.mask is None:
                 call(False)
                 return
-            full = w.value(f"icmp ult i64 {at['channel']}, {self.plan.vectors - 1}")
+            full = w.value(f"icmp ult i64 {at['channel']}, {self.plan.units - 1}")
             w.either(full, lambda: call(False), lambda: call(True))
 
         def by_term(number: int) -> None:

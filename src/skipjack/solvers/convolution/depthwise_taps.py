@@ -7,7 +7,8 @@ vectors that are still to be added up.
 from __future__ import annotations
 
 from skipjack.native.ir import constant_mask
-from skipjack.solvers.convolution.depthwise_plan import Function, Plan, internal
+from skipjack.solvers.convolution.depthwise_module import Function, internal
+from skipjack.solvers.convolution.depthwise_plan import Plan
 from skipjack.solvers.loops.lane_sums import reduced_lanes, runs
 from skipjack.solvers.loops.packing import transpose
 from skipjack.solvers.loops.whole_numbers import WholeNumberWriter
@@ -35,7 +36,7 @@ def taps_function(plan: Plan) -> Function:
                 w.store(vector, value, w.advance(target, tap * plan.vector_bytes))
         return []
 
-    w.loop(plan.vectors, [], block)
+    w.loop(plan.units, [], block)
     w.emit("ret void")
     return internal(w, "void @taps(ptr noalias %from, ptr noalias %to)", plan)
 
@@ -44,8 +45,7 @@ def finish_function(plan: Plan, *, tail: bool) -> Function:
     """``@finish(from, to)``: a filter from the vectors of its taps; of the last vector a tail."""
     w = WholeNumberWriter()
     if plan.last:
-        left = plan.geometry.c % plan.vector.lanes
-        _turn_back(w, plan, left if tail else plan.vector.lanes)
+        _turn_back(w, plan, plan.tail if tail else plan.vector.lanes)
     else:
         _add_up(w, plan)
     w.emit("ret void")

@@ -17,6 +17,7 @@ from skipjack.solvers.convolution.image_rounds import images_at_a_time, rounds_o
 from skipjack.solvers.convolution.patches import (
     gradient_filter,
     patches,
+    pixels_of,
     pointwise_of,
     source_of,
     spread_out,
@@ -25,7 +26,7 @@ from skipjack.solvers.convolution.patches import (
 )
 from skipjack.solvers.convolution.pointwise_arrays import dense, zeros
 from skipjack.solvers.convolution.pointwise_products import Pointwise, Rows, rows_of
-from skipjack.solvers.convolution.rules import geometry_of, refusal
+from skipjack.solvers.convolution.rules import NOT_DEPTHWISE, Rule, geometry_of, refusal
 from skipjack.solvers.loops.copying import Copy, copy_stage
 from skipjack.solvers.loops.packed_space import choice_space
 from skipjack.solvers.loops.packed_stage import product_stage
@@ -35,6 +36,11 @@ from skipjack.solvers.solver import Slot
 
 _PATCHES_BYTES = 1 << 21
 """As many images are done at a time as have patches that fit into this, one at least."""
+_MOST_PATCHES = 1 << 26
+_MODERATE = Rule(
+    "patches of an image with less than 64 Mi elements",
+    lambda g: (g.k if g.wanted == "image" else g.c) * g.taps * pixels_of(g) < _MOST_PATCHES,
+)
 _NARROW = 8
 """Groups with fewer channels leave most of a tile empty."""
 
@@ -46,8 +52,8 @@ class Im2colSolver(StagedSolver):
     version = 1
 
     def refuses(self, problem: Problem, device: Device) -> str:
-        """Any convolution on CPUs."""
-        return refusal(problem, device, ())
+        """Convolutions on CPUs whose patches of an image are not too large."""
+        return refusal(problem, device, (NOT_DEPTHWISE, _MODERATE))
 
     def promise(self, problem: Problem, device: Device) -> float:
         """Copying patches costs more than other ways need; pointwise ones have none to copy."""

@@ -54,6 +54,11 @@ def lines_of(geometry: Geometry) -> tuple[Line, ...]:
     )
 
 
+def pixels_of(geometry: Geometry) -> int:
+    """How many patches an image has."""
+    return prod(line.pixels for line in lines_of(geometry))
+
+
 def _line(axis: Axis) -> Line:
     return Line(axis.result, axis.filter, axis.stride, axis.dilation, -axis.pad, axis.image)
 

@@ -71,8 +71,3 @@ class NumberWriter(WholeNumberWriter):
             return []
 
         self.loop(count, [], one)
-
-    def prefetch(self, pointer: str) -> None:
-        """Have a line fetched into the second level of caches; there need not be memory."""
-        self.declarations.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
-        self.emit(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 0, i32 2, i32 1)")

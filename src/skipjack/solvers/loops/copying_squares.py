@@ -89,7 +89,7 @@ class SquareWriter:
         for row, own in enumerate(masks):
             at = w.advance(source, row * step)
             if self.fetches:
-                w.prefetch(w.advance(at, _AHEAD))
+                w.prefetch(w.advance(at, _AHEAD), cache=2)
             rows.append(self.loads.vector(self.vector, at, own))
         columns = transpose(w, self.vector, rows)[: self.reader.extent]
         inside = constant_mask(self.vector.lanes, len(rows))
