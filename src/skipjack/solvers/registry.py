@@ -8,6 +8,7 @@ from skipjack.core.device import Device
 from skipjack.core.naming import check_new_name
 from skipjack.core.problem import Problem
 from skipjack.errors import UsageError
+from skipjack.solvers.convolution.depthwise import DepthwiseSolver
 from skipjack.solvers.convolution.direct import DirectSolver
 from skipjack.solvers.convolution.gemm1x1 import Gemm1x1Solver
 from skipjack.solvers.convolution.im2col import Im2colSolver
@@ -30,6 +31,7 @@ _known: dict[str, Solver] = {
         PackedSolver(),
         RowsSolver(),
         DirectSolver(),
+        DepthwiseSolver(),
         Gemm1x1Solver(),
         Im2colSolver(),
         ImplicitGemmSolver(),

@@ -10,6 +10,7 @@ from those in between, which are all alike and need no checks.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from skipjack.operations.conv_geometry import Axis
 
@@ -75,7 +76,8 @@ def _met(axis: Axis, phase: int) -> Reads:
     return tuple((tap, far // axis.stride) for tap, far in distances if far % axis.stride == 0)
 
 
-def runs(pattern: Pattern, size: int) -> list[Run]:
+@lru_cache(maxsize=256)
+def runs(pattern: Pattern, size: int) -> tuple[Run, ...]:
     """All positions in pieces of up to a size, all but the last of them equally long.
 
     The size is a multiple of the pattern's step.
@@ -88,7 +90,7 @@ def runs(pattern: Pattern, size: int) -> list[Run]:
             found[-1] = replace(last, repeats=last.repeats + 1)
         else:
             found.append(run)
-    return found
+    return tuple(found)
 
 
 def balanced(pattern: Pattern, most: int, unit: int = 1) -> int:

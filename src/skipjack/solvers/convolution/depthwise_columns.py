@@ -201,8 +201,5 @@ class Neighbours:
             starts = [(number * self.step + part) * self.lanes for part in range(self.step)]
             yield (
                 [self.w.advance(row, start * self.item) for start in starts],
-                [
-                    [start + lane < self.run.size for lane in range(self.lanes)]
-                    for start in starts
-                ],
+                [[start + lane < self.run.size for lane in range(self.lanes)] for start in starts],
             )

@@ -187,7 +187,7 @@ class _Filter:
         depth = self.geometry.filter_sizes[0]
         own = w.advance(sums, tap * (self.unit // depth))
 
-        def plane(_: str, at: list[str]) -> list[str]:
+        def each(_: str, at: list[str]) -> list[str]:
             given = f"(ptr {at[0]}, ptr {at[1]}, ptr {own}, i64 {part})"
             for group, found in enumerate(self.sums.chunks):
                 call = partial(self._call_sums, channel, group, given)
@@ -197,7 +197,7 @@ class _Filter:
                 w.advance(at[1], self.result.plane),
             ]
 
-        w.loop(len(places), [("ptr", here), ("ptr", there)], plane)
+        w.loop(len(places), [("ptr", here), ("ptr", there)], each)
 
     def _finish(self, channel: str, unit: str, sums: str) -> list[str]:
         w, plan = self.w, self.plan

@@ -5,7 +5,7 @@ The march sums rows up in registers while it goes down the plane.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from skipjack.operations.conv_geometry import Role
 from skipjack.solvers.convolution.depthwise_march import Chunk, Partner, Round, chunk_blocks, chunks
@@ -42,8 +42,8 @@ class Gathering:
         _, self.high, _ = plan.patterns
         self.blocks = chunk_blocks(self.high, plan.chunks)
         self.chunks = chunks(self.high, plan.chunks)
-        if not plan.marching:
-            self.chunks = [Chunk(self.chunks[0].march, 0, sum(each.repeats for each in self.chunks))]
+        if not plan.marching:  # its code is the same for all chunks
+            self.chunks = (replace(self.chunks[0], repeats=sum(c.repeats for c in self.chunks)),)
 
     def write(self, function: PlaneFunction) -> Function:
         """The text."""

@@ -38,7 +38,7 @@ def chosen(w: IRWriter, vector: VectorType, sources: Sequence[str], picks: Seque
 def stream_pieces(
     w: IRWriter, vector: VectorType, value: str, place: str, active: int, alignment: int
 ) -> None:
-    """Store the first lanes past the caches, in pieces of the alignment; these must come out even."""
+    """Store the first lanes past the caches, in whole pieces of the alignment."""
     piece = VectorType(vector.dtype, alignment // vector.item_bytes)
     for start in range(0, active, piece.lanes):
         part = value

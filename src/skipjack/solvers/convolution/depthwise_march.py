@@ -3,15 +3,15 @@
 Round by round the next rows of the image (backward: of the result) are loaded, and multiplied by
 all rows of the filter that they meet. What they meet are rows of the other array, in blocks of as
 many as one round finishes: those of a few blocks are under way at the same time, and stay in
-registers from round to round. Rounds at the ends, which have rows missing, are told apart from those
-in between, which are all alike and become a loop.
+registers from round to round. Rounds at the ends, which have rows missing, are told apart from
+those in between, which are all alike and become a loop.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 
 from skipjack.solvers.convolution.depthwise_axis import Pattern
 from skipjack.solvers.loops.whole_numbers import WholeNumberWriter
@@ -30,7 +30,7 @@ class Round:
     """What happens to rows that are loaded together, in as many rounds as it repeats."""
 
     rows: tuple[tuple[int, tuple[tuple[Partner, int], ...]], ...]
-    """Rows of the round that exist, each with whom it meets, and through which row of the filter."""
+    """Rows of the round that exist, each with whom it meets through which row of the filter."""
     known: frozenset[Partner]
     """Those under way when the round begins."""
     done: tuple[Partner, ...]
@@ -57,47 +57,70 @@ class March:
         return max((len(each.known | each.met) for each in self.rounds), default=0)
 
 
+@lru_cache(maxsize=1024)
 def march(pattern: Pattern, begin: int = 0, end: int | None = None) -> March:
     """The march over the blocks from `begin` to before `end`, of a plane's rows."""
-    stop = pattern.blocks if end is None else end
-    meetings = [
-        (phase, tap, *divmod(place, pattern.stride))
-        for phase, reads in enumerate(pattern.phases)
-        for tap, place in reads
-    ]
-    backs = [back for _, _, back, _ in meetings] or [0]
-    last = [
-        max([back for at, _, back, _ in meetings if at == phase], default=max(backs))
-        for phase in range(pattern.step)
-    ]
+    marching = _Marching(pattern, begin, pattern.blocks if end is None else end)
     found: list[Round] = []
     known: frozenset[Partner] = frozenset()
-    start = None
-    for number in range(begin + min(backs), stop + max(backs)):
-
-        def exists(partner: Partner, number: int = number) -> bool:
-            block = number - partner.back
-            return begin <= block < min(stop, pattern.count(partner.phase))
-
-        rows = []
-        for row in range(pattern.stride):
-            if not 0 <= pattern.stride * number + row < pattern.given:
-                continue
-            met = [(Partner(back, at), tap) for at, tap, back, its in meetings if its == row]
-            if met := [(partner, tap) for partner, tap in met if exists(partner)]:
-                rows.append((row, tuple(met)))
-        ends = [Partner(back, phase) for phase, back in enumerate(last)]
-        each = Round(tuple(rows), known, tuple(partner for partner in ends if exists(partner)))
-        if start is None and not (each.rows or each.done):
+    start = 0
+    for number in marching.numbers():
+        each = Round(marching.rows(number), known, marching.done(number))
+        if not found and not (each.rows or each.done):
             continue
-        start = number - begin if start is None else start
-        under_way = (known | each.met) - set(ends)
+        start = start if found else number - begin
+        under_way = (known | each.met) - set(marching.ends)
         known = frozenset(Partner(partner.back + 1, partner.phase) for partner in under_way)
         if found and replace(found[-1], repeats=1) == each:
             found[-1] = replace(found[-1], repeats=found[-1].repeats + 1)
         else:
             found.append(each)
-    return March(tuple(found), start or 0)
+    return March(tuple(found), start)
+
+
+class _Marching:
+    """What happens in a round, by its number: it loads rows of as many blocks of the pattern."""
+
+    def __init__(self, pattern: Pattern, begin: int, end: int) -> None:
+        self.pattern, self.begin, self.end = pattern, begin, end
+        self.meetings: list[tuple[Partner, int, int]] = []
+        """Who meets which row of a round through which tap."""
+        for phase, reads in enumerate(pattern.phases):
+            for tap, place in reads:
+                back, row = divmod(place, pattern.stride)
+                self.meetings.append((Partner(back, phase), row, tap))
+        backs = [partner.back for partner, _, _ in self.meetings] or [0]
+        self.first, self.last = min(backs), max(backs)
+        self.ends = [
+            Partner(
+                max([p.back for p, _, _ in self.meetings if p.phase == phase], default=self.last),
+                phase,
+            )
+            for phase in range(pattern.step)
+        ]
+        """For every phase who meets the last of its rows."""
+
+    def numbers(self) -> range:
+        return range(self.begin + self.first, self.end + self.last)
+
+    def done(self, number: int) -> tuple[Partner, ...]:
+        return tuple(partner for partner in self.ends if self._exists(partner, number))
+
+    def rows(self, number: int) -> tuple[tuple[int, tuple[tuple[Partner, int], ...]], ...]:
+        found = []
+        for row in range(self.pattern.stride):
+            met = tuple(
+                (partner, tap)
+                for partner, its, tap in self.meetings
+                if its == row and self._exists(partner, number)
+            )
+            if met and 0 <= self.pattern.stride * number + row < self.pattern.given:
+                found.append((row, met))
+        return tuple(found)
+
+    def _exists(self, partner: Partner, number: int) -> bool:
+        block = number - partner.back
+        return self.begin <= block < min(self.end, self.pattern.count(partner.phase))
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +133,8 @@ class Chunk:
     repeats: int = 1
 
 
-def chunks(pattern: Pattern, count: int) -> list[Chunk]:
+@lru_cache(maxsize=256)
+def chunks(pattern: Pattern, count: int) -> tuple[Chunk, ...]:
     """A plane's rows in so many chunks, of `chunk_blocks` blocks but for the last."""
     blocks = chunk_blocks(pattern, count)
     found: list[Chunk] = []
@@ -120,7 +144,7 @@ def chunks(pattern: Pattern, count: int) -> list[Chunk]:
             found[-1] = replace(found[-1], repeats=found[-1].repeats + 1)
         else:
             found.append(Chunk(each, number))
-    return found
+    return tuple(found)
 
 
 def chunk_choice(

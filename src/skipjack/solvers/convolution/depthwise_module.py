@@ -75,7 +75,7 @@ def each_item(
     def item(counter: str, _: list[str]) -> list[str]:
         number = w.add(begin, counter)
         at: dict[str, str] = {}
-        for name, size in reversed(sizes.items()):
+        for name, size in reversed(list(sizes.items())):
             at[name] = "0" if size == 1 else w.value(f"urem i64 {number}, {size}")
             if size > 1:
                 number = w.value(f"udiv i64 {number}, {size}")

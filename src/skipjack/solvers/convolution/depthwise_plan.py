@@ -66,7 +66,7 @@ class Plan:
         return deep, high, wide
 
     @cached_property
-    def runs(self) -> list[Run]:
+    def runs(self) -> tuple[Run, ...]:
         """The width in pieces."""
         wide = self.patterns[2]
         unit = 1 if self.last else self.vector.lanes

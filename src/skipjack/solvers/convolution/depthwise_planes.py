@@ -35,8 +35,8 @@ def generate(plan: Plan) -> str:
     """The module; slots are as `depthwise_plan` lists them."""
     functions = _Planes(plan).functions()
     if plan.stream:
-        # An array that is not aligned for such stores gets plain ones.
-        functions += _Planes(replace(plan, stream=False), PLAIN).functions()
+        # An output that is not aligned for such stores gets plain ones, in code that is short.
+        functions += _Planes(replace(plan, stream=False, marching=False), PLAIN).functions()
     if plan.last:
         functions.append(taps_function(plan))
     return module(plan, functions, ["task"])

@@ -33,7 +33,9 @@ class Rows:
         w, (_, high, _) = self.w, self.plan.patterns
         for phase, reads in enumerate(high.phases):
 
-            def row(number: str, _: list[str], phase: int = phase, reads: Reads = reads) -> list[str]:
+            def row(
+                number: str, _: list[str], phase: int = phase, reads: Reads = reads
+            ) -> list[str]:
                 block = w.add(begin, number)
                 there = w.advance(to, w.mul(w.add(w.mul(block, high.step), phase), self.to.row))
                 if not reads:
@@ -45,7 +47,9 @@ class Rows:
                 place = w.add(place, w.mul(first, apart))
                 here = w.advance(source, w.mul(place, self.source.row))
                 tap = w.add(w.mul(first, between), reads[0][0])
-                self._runs(here, w.advance(taps, w.mul(tap, self.plan.tap_row)), there, count, reads)
+                self._runs(
+                    here, w.advance(taps, w.mul(tap, self.plan.tap_row)), there, count, reads
+                )
                 return []
 
             stop = w.least(end, high.count(phase))

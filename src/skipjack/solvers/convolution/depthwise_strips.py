@@ -79,7 +79,7 @@ class Strips:
         moves = (high.stride * self.source.row, high.step * self.partner.row)
         for each in self.march.rounds:
             known = _in_order(each.known)
-            # Who is under way after a round that repeats is known to the next one in the same order.
+            # Those under way after a round that repeats come in the order in which it takes them.
             following = known if each.repeats > 1 else None
 
             def body(_: str, at: list[str], each: Round = each) -> list[str]:
