@@ -19,6 +19,7 @@ SHAPES = (
     "conv2d:n1c6h8w8k12y1x1g6",
     "conv2d:n4c3h17w15k32y3x3p1q1u2v2",
     "conv2d:n4c16h7w7k32y1x1u2v2",
+    "conv2d:n1c1h8w8k1y3x3",
     "conv2d:n2c5h6w6k7y5x5p4q4",
     "conv2d:n2c5h6w6k7y2x2u3v3",
     "conv3d:n2c4d5h6w7k6z2y3x3o1p1q1t2u1v2",

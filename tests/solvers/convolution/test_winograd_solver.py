@@ -206,4 +206,3 @@ def test_it_promises_much_where_channels_and_tiles_are_many() -> None:
     assert promise(F4, "n16c64h56w56k64") > promise(F4, "n1c256h14w14k256") > 1
     assert promise(F4, "n1c512h4w4k512") < 1
     assert promise(F4, "n1c20h9w9k20") == 0
-

@@ -80,9 +80,8 @@ class Gathering:
                 place.columns.store(self._row(w, place, partner), sums)
             return []
 
-        Strips(w, plan, function.chunk.march, self.source, self.to, function.mask).write(
-            source, to, [], meet
-        )
+        march = function.chunk.march
+        Strips(w, plan, march, self.source, self.to, meet, function.mask).write(source, to)
 
     def _products(
         self,

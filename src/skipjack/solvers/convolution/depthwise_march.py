@@ -17,7 +17,7 @@ from skipjack.solvers.convolution.depthwise_axis import Pattern
 from skipjack.solvers.loops.whole_numbers import WholeNumberWriter
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, order=True)
 class Partner:
     """A row under way: of the block so many before the round's number, and of a phase in it."""
 
@@ -41,6 +41,12 @@ class Round:
     def met(self) -> frozenset[Partner]:
         """Those who meet a row of this round."""
         return frozenset(partner for _, meetings in self.rows for partner, _ in meetings)
+
+    @property
+    def later(self) -> frozenset[Partner]:
+        """Those under way after it, as the next round knows them."""
+        left = (self.known | self.met) - set(self.done)
+        return frozenset(Partner(partner.back + 1, partner.phase) for partner in left)
 
 
 @dataclass(frozen=True)
@@ -69,8 +75,7 @@ def march(pattern: Pattern, begin: int = 0, end: int | None = None) -> March:
         if not found and not (each.rows or each.done):
             continue
         start = start if found else number - begin
-        under_way = (known | each.met) - set(marching.ends)
-        known = frozenset(Partner(partner.back + 1, partner.phase) for partner in under_way)
+        known = each.later
         if found and replace(found[-1], repeats=1) == each:
             found[-1] = replace(found[-1], repeats=found[-1].repeats + 1)
         else:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from math import prod
 
 from skipjack.native.ir import constant_mask
 from skipjack.solvers.convolution.depthwise_gather import Gathering, PlaneFunction
@@ -27,7 +28,7 @@ from skipjack.solvers.convolution.depthwise_module import (
 )
 from skipjack.solvers.convolution.depthwise_plan import CHUNK, Plan
 from skipjack.solvers.convolution.depthwise_taps import taps_function
-from skipjack.solvers.loops.entry import slot, task_signature
+from skipjack.solvers.loops.entry import share, slot, task_signature
 from skipjack.solvers.loops.whole_numbers import WholeNumberWriter
 
 
@@ -75,11 +76,14 @@ class _Planes:
         plan, geometry = self.plan, self.geometry
         w = WholeNumberWriter()
         source, taps, out = slot(w, SOURCE), slot(w, PARTNER), slot(w, OUT)
+        parts = {"deep": plan.patterns[0].size, "chunk": sum(each.repeats for each in self.chunks)}
         if plan.last:
             turned = own_memory(w, plan, workspace_bytes(plan))
-            w.emit(f"call void @taps(ptr {taps}, ptr {turned})")
+            first, end = "0", str(plan.units)
+            if geometry.n * prod(parts.values()) == 1:  # then threads share the channels out
+                first, end = share(w, plan.units)
+            w.emit(f"call void @taps(ptr {taps}, ptr {turned}, i64 {first}, i64 {end})")
             taps = turned
-        parts = {"deep": plan.patterns[0].size, "chunk": sum(each.repeats for each in self.chunks)}
         # Neighbours in memory follow each other.
         sizes = (
             {"n": geometry.n, **parts, "channel": plan.units}

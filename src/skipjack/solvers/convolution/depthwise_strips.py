@@ -5,8 +5,9 @@ Rows under way are values that loops carry from round to round, so that they sta
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from skipjack.native.ir import Carried
 from skipjack.solvers.convolution.depthwise_columns import Columns, columns_of
@@ -42,79 +43,57 @@ class Strips:
     march: March
     source: Strides
     partner: Strides
+    meet: Meet
     mask: str | None = None
     """Of the last vector of channels."""
 
-    def write(self, source: str, partners: str, sums: list[str], meet: Meet) -> list[str]:
+    def write(self, source: str, partners: str, sums: Sequence[str] = ()) -> list[str]:
         """Everything; gives the sums as they are at the end."""
-        w, plan = self.w, self.plan
-        _, high, _ = plan.patterns
-        start = self.march.start
-        source = w.advance(source, start * high.stride * self.source.row)
-        partners = w.advance(partners, start * high.step * self.partner.row)
+        w, plan, ends = self.w, self.plan, list(sums)
+        below = self._below(self.march.start)
+        source, partners = w.advance(source, below[0]), w.advance(partners, below[1])
         for run in plan.runs:
-            columns = columns_of(w, plan, run, self.mask)
-            moves = (run.step * plan.pixel, run.size * plan.pixel)
-            begins = [
+            begins: Carried = [
                 ("ptr", w.advance(source, run.base * plan.pixel)),
                 ("ptr", w.advance(partners, run.begin * plan.pixel)),
             ]
+            columns = columns_of(w, plan, run, self.mask)
+            moves = (run.step * plan.pixel, run.size * plan.pixel)
+            strip = partial(self._strip, columns, moves)
+            ends = w.loop(run.repeats, [*begins, *self._typed(ends)], strip)[2:]
+        return ends
 
-            def strip(
-                _: str,
-                at: list[str],
-                columns: Columns = columns,
-                moves: tuple[int, int] = moves,
-            ) -> list[str]:
-                ends = self._rounds(Place(columns, at[0], at[1]), at[2:], meet)
-                return [w.advance(at[0], moves[0]), w.advance(at[1], moves[1]), *ends]
-
-            sums = w.loop(run.repeats, [*begins, *self._typed(sums)], strip)[2:]
-        return sums
-
-    def _rounds(self, place: Place, sums: list[str], meet: Meet) -> list[str]:
-        w, under = self.w, Under()
+    def _below(self, rounds: int) -> tuple[int, int]:
+        """How far apart rounds are in both arrays."""
         _, high, _ = self.plan.patterns
-        source, partners, many = place.source, place.partners, len(sums)
-        moves = (high.stride * self.source.row, high.step * self.partner.row)
+        return rounds * high.stride * self.source.row, rounds * high.step * self.partner.row
+
+    def _strip(self, columns: Columns, moves: tuple[int, int], _: str, at: list[str]) -> list[str]:
+        """All rounds of a strip; gives where the next one begins."""
+        w, (source, partners, *sums) = self.w, at
+        many, under = len(sums), Under()
         for each in self.march.rounds:
-            known = _in_order(each.known)
-            # Those under way after a round that repeats come in the order in which it takes them.
-            following = known if each.repeats > 1 else None
-
-            def body(_: str, at: list[str], each: Round = each) -> list[str]:
-                nonlocal following
-                here = Place(place.columns, at[0], at[1])
-                own = iter(at[2 + many :])
-                mine = {
-                    partner: [next(own) for _ in range(place.columns.positions)]
-                    for partner in _in_order(each.known)
-                }
-                now = meet(each, here, mine, at[2 : 2 + many])
-                later = {
-                    Partner(partner.back + 1, partner.phase): values
-                    for partner, values in mine.items()
-                    if partner not in each.done
-                }
-                following = _in_order(later) if following is None else following
-                assert set(following) == set(later)
-                carried = [value for partner in following for value in later[partner]]
-                return [w.advance(at[0], moves[0]), w.advance(at[1], moves[1]), *now, *carried]
-
-            values = [value for partner in known for value in under[partner]]
+            values = [value for partner in sorted(under) for value in under[partner]]
             start: Carried = [("ptr", source), ("ptr", partners), *self._typed([*sums, *values])]
+            body = partial(self._round, each, columns, many)
             source, partners, *rest = w.loop(each.repeats, start, body)
-            sums, ended = rest[:many], iter(rest[many:])
-            under = {
-                partner: [next(ended) for _ in range(place.columns.positions)]
-                for partner in following or ()
-            }
-        return sums
+            sums, under = rest[:many], _by_partner(each.later, rest[many:])
+        return [w.advance(at[0], moves[0]), w.advance(at[1], moves[1]), *sums]
 
-    def _typed(self, values: list[str]) -> Carried:
+    def _round(self, each: Round, columns: Columns, many: int, _: str, at: list[str]) -> list[str]:
+        w, (source, partners, *rest) = self.w, at
+        under = _by_partner(each.known, rest[many:])
+        sums = self.meet(each, Place(columns, source, partners), under, rest[:many])
+        left = [value for key in sorted(under) if key not in each.done for value in under[key]]
+        moves = self._below(1)
+        return [w.advance(source, moves[0]), w.advance(partners, moves[1]), *sums, *left]
+
+    def _typed(self, values: Iterable[str]) -> Carried:
         return [(self.plan.vector.text, value) for value in values]
 
 
-def _in_order(partners: object) -> list[Partner]:
-    assert isinstance(partners, (frozenset, dict))
-    return sorted(partners, key=lambda partner: (partner.back, partner.phase))
+def _by_partner(partners: Iterable[Partner], values: Sequence[str]) -> Under:
+    """Values that were carried: equally many for each, in order."""
+    order = sorted(partners)
+    each = len(values) // len(order) if order else 0
+    return {partner: list(values[at * each : (at + 1) * each]) for at, partner in enumerate(order)}

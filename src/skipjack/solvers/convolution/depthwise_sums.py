@@ -73,9 +73,8 @@ class PlaneSums:
         mask = self.mask if tail else None
         march = self.chunks[group][kind].march
         starts = [w.load(plan.vector, place) for place in places]
-        ends = Strips(w, plan, march, self.image, self.result, mask).write(
-            image, result, starts, meet
-        )
+        strips = Strips(w, plan, march, self.image, self.result, meet, mask)
+        ends = strips.write(image, result, starts)
         for place, value in zip(places, ends, strict=True):
             w.store(plan.vector, value, place)
         w.emit("ret void")

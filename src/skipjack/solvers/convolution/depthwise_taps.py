@@ -15,14 +15,15 @@ from skipjack.solvers.loops.whole_numbers import WholeNumberWriter
 
 
 def taps_function(plan: Plan) -> Function:
-    """``@taps(from, to)``: for every vector of channels all its taps.
+    """``@taps(from, to, first, end)``: for some vectors of channels all their taps.
 
     Channels that are missing in the last vector are copies of the last one.
     """
     w, geometry, vector = WholeNumberWriter(), plan.geometry, plan.vector
     taps, lanes = geometry.taps, vector.lanes
 
-    def block(number: str, _: list[str]) -> list[str]:
+    def block(after: str, _: list[str]) -> list[str]:
+        number = w.add("%first", after)
         channels = [
             w.least(w.add(w.mul(number, lanes), lane), geometry.c - 1) for lane in range(lanes)
         ]
@@ -36,9 +37,10 @@ def taps_function(plan: Plan) -> Function:
                 w.store(vector, value, w.advance(target, tap * plan.vector_bytes))
         return []
 
-    w.loop(plan.units, [], block)
+    w.loop_or_skip(w.sub("%end", "%first"), [], block)
     w.emit("ret void")
-    return internal(w, "void @taps(ptr noalias %from, ptr noalias %to)", plan)
+    signature = "void @taps(ptr noalias %from, ptr noalias %to, i64 %first, i64 %end)"
+    return internal(w, signature, plan)
 
 
 def finish_function(plan: Plan, *, tail: bool) -> Function:

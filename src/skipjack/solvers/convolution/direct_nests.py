@@ -90,7 +90,7 @@ def result_margins(axis: Axis) -> tuple[int, int]:
 
 def by_group(geometry: Geometry) -> bool:
     """Whether groups lie in vectors: each has a single channel on both sides."""
-    return geometry.group_c == geometry.group_k == 1
+    return geometry.groups > 1 and geometry.group_c == geometry.group_k == 1
 
 
 def result_nest(

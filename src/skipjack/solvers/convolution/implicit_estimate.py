@@ -27,8 +27,10 @@ _PACKED, _PACKED_BEYOND = 0.3, 0.75
 """Packing an element; and what that grows by with the share of L2 that a packed block fills."""
 _FROM_L3, _FROM_MEMORY = 0.03, 0.25
 """A byte that comes from there."""
-_STRIPE, _SHORT_RUN = 128.0, 40.0
-"""Bytes that are read around a narrow stripe that is written, or around a short run."""
+_STRIPE = 128.0
+"""Bytes that are read around a narrow stripe that is written."""
+_SHORT_RUN = 100.0
+"""What packing the channels that lie side by side costs more, by the bytes of such a run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +153,9 @@ class PixelEstimate:
         taps = gather.most_taps
         block = taps * walk.depth * walk.panels * form.columns * item
         price = _PACKED + _PACKED_BEYOND * min(2.0, block / self.machine.l2)
-        run = walk.depth if filters.reduced == 1 else form.columns if filters.column == 1 else taps
-        price += _SHORT_RUN / (run * item)
+        if filters.reduced == 1:
+            whole = walk.depth >= gather.reduced
+            price += _SHORT_RUN / (walk.depth * item * (taps if whole else 1))
         elements = sum(d.taps * h.taps * w.taps for d, h, w in gather.phases)
         elements *= gather.reduced * gather.columns
         if walk.by_panels:

@@ -24,8 +24,8 @@ from skipjack.solvers.convolution.implicit_reduction import FilterForm
 
 _FAR_ROW, _FAR_ROWS, _NEAR_ROWS = 12.0, 25.0, 8
 """Writing a row of a tile to memory beyond L2, and more for each of many rows."""
-_STREAMED = 0.2
-"""Of the price of a byte: two long streams are fetched ahead."""
+_STREAMED, _SCATTERED = 0.2, 0.6
+"""Of the price of a byte: strips that fit into L2 are read once, others for every tap."""
 _LINE = 64
 """Bytes that memory comes in."""
 
@@ -76,8 +76,23 @@ class _Pass:
         image = result * min(axes[1].stride, axes[1].reach) * min(axes[2].stride, axes[2].reach)
         block = (result * geometry.k + image * geometry.c) * item / self.count
         strip = result * (row_bytes + _LINE) + image * column_bytes
-        again = taps if strip / self.count > self.machine.l2 / 2 else 1
-        return _STREAMED * again * strip * self.machine.price(block)
+        near = self.machine.l2 / 2
+        kept = strip / self.count <= near and self._in_reach(result / self.count)
+        return (_STREAMED if kept else taps * _SCATTERED) * strip * self.machine.price(block)
+
+    def _in_reach(self, pixels: float) -> bool:
+        """Whether L2 has places for strips of so many pixels.
+
+        Pixels that lie a power of two apart share few places.
+        """
+        item = self.form.vector.item_bytes
+        apart = max(_power(self.geometry.c * item), _power(self.geometry.k * item))
+        return pixels <= self.machine.l2 / apart
+
+
+def _power(number: int) -> int:
+    """The largest power of two that divides a number."""
+    return number & -number
 
 
 def filter_time(geometry: Geometry, form: FilterForm, walk: FilterWalk, machine: Machine) -> float:

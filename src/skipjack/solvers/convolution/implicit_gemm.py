@@ -29,7 +29,7 @@ from skipjack.solvers.convolution.implicit_space import (
     pixel_space,
     pixel_walk,
 )
-from skipjack.solvers.convolution.rules import NOT_DEPTHWISE, geometry_of, refusal
+from skipjack.solvers.convolution.rules import NOT_DEPTHWISE, ONE_BY_ONE, geometry_of, refusal
 from skipjack.solvers.loops.staged_solver import StagedSolver
 from skipjack.solvers.loops.stages import Part, Rounds, Stage
 
@@ -45,11 +45,15 @@ class ImplicitGemmSolver(StagedSolver):
         return refusal(problem, device, (NOT_DEPTHWISE,))
 
     def promise(self, problem: Problem, device: Device) -> float:
-        """Near the peak wherever channels fill vectors."""
+        """Near the peak wherever channels fill vectors; plain products have a solver of their own.
+
+        Few channels fill them on one side at least, unless groups are small.
+        """
         geometry = geometry_of(problem)
+        if ONE_BY_ONE.holds(geometry):
+            return 1.0
         lanes = vector_of(problem.dtype, device).lanes
-        columns = geometry.group_k if geometry.wanted == "result" else geometry.group_c
-        return 2.0 if columns >= lanes else 0.5
+        return 2.0 if 2 * max(geometry.group_c, geometry.group_k) >= lanes else 0.5
 
     def space(self, problem: Problem, device: Device) -> ParameterSpace:
         """Register tiles, blocks for the caches, what threads share out."""

@@ -132,7 +132,7 @@ class WinogradSolver(StagedSolver):
         parameters = [
             Parameter("tile", tiles),
             Parameter("over", _OVER),
-            Parameter("block", _BLOCKS, stage="run"),
+            Parameter("block", _BLOCKS),
             Parameter("share", ("rounds", "stages") if several else ("rounds",)),
         ]
         sizes = _Sizes(geometry_of(problem), self.winograd, problem.dtype, device)

@@ -119,8 +119,9 @@ def _fits(tile: str, registers: int) -> bool:
 
 def _sizes(extent: int, choices: tuple[int, ...]) -> tuple[int, ...]:
     """Blocks smaller than the extent, and the whole of it where that is not much larger."""
-    smaller = tuple(size for size in choices if size < extent)
-    return (*smaller, extent) if extent <= 2 * choices[-1] else smaller
+    if extent > 2 * choices[-1]:
+        return choices
+    return (*(size for size in choices if 5 * size <= 4 * extent), extent)
 
 
 def _splits(product: Product, threads: int) -> tuple[str, ...]:

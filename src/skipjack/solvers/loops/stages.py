@@ -61,7 +61,8 @@ def slots_of(parts: Sequence[Part]) -> list[Slot]:
     shared = _shared(parts)
     for part in parts:
         if isinstance(part, Rounds):
-            slots += [parallel_slot(part.threads), part.threads] if part.threads > 1 else []
+            if part.threads > 1:
+                slots += [parallel_slot(part.threads), part.threads, *_owned(part, shared)]
             slots += [_for_all(each, part, shared) for stage in part.stages for each in stage.slots]
         else:
             slots += part.slots
@@ -77,6 +78,23 @@ def _for_all(each: Slot, rounds: Rounds, shared: set[Slot]) -> Slot:
     """A slot with room for all threads of some rounds."""
     own = _own_bytes(each, shared)
     return f"{str(each).rpartition(':')[0]}:{own * rounds.threads}" if own else each
+
+
+def _owned(rounds: Rounds, shared: set[Slot]) -> list[int]:
+    """Bytes of each piece of memory that a thread has for itself, in order.
+
+    They are slots, not constants in the code, for some depend on what is set when a kernel runs.
+    """
+    return [own for stage in rounds.stages for own in _owned_slots(stage, shared).values()]
+
+
+def _owned_slots(stage: Stage, shared: set[Slot]) -> dict[int, int]:
+    """Slots whose memory each thread has its own part of, with the bytes of one part.
+
+    What a stage says to move, even by nothing, is one memory for all.
+    """
+    every = {at: _own_bytes(each, shared) for at, each in enumerate(stage.slots)}
+    return {at: own for at, own in every.items() if own and at not in stage.moves}
 
 
 def _own_bytes(each: Slot, shared: set[Slot]) -> int:
@@ -139,18 +157,31 @@ class _Composer:
         self.tasks += 1
         inner = IRWriter()
         begin, end = share(inner, part.count)
-        self._repeated(inner, part, at + 2, begin, inner.value(f"sub i64 {end}, {begin}"), True)
+        own = len(_owned(part, self.shared))
+        mine = [slot(inner, at + 2 + number, "i64") for number in range(own)]
+        rounds = inner.value(f"sub i64 {end}, {begin}")
+        self._repeated(inner, part, at + 2 + own, begin, rounds, mine)
         inner.emit("ret void")
         for declaration in sorted(inner.declarations):
             self.lines[declaration] = None
         self.texts.append(function(inner, task_signature(name), 64, linkage="internal"))
         run_task(w, slot(w, at), slot(w, at + 1, "i64"), name)
-        return at + 2 + count
+        return at + 2 + own + count
 
     def _repeated(
-        self, w: IRWriter, part: Rounds, at: int, begin: str, rounds: str, threaded: bool = False
+        self,
+        w: IRWriter,
+        part: Rounds,
+        at: int,
+        begin: str,
+        rounds: str,
+        owned: Sequence[str] = (),
     ) -> None:
-        """Stages in a loop, on a copy of the slots whose pointers move."""
+        """Stages in a loop, on a copy of the slots whose pointers move.
+
+        With threads, `owned` has the bytes of each piece of memory that one has for itself.
+        """
+        left = list(owned)
         count = sum(len(stage.slots) for stage in part.stages)
         copied = w.value(f"alloca [{count} x i64], align 16")
         w.emit(
@@ -161,14 +192,15 @@ class _Composer:
         moving: list[tuple[str, int]] = []
         place = 0
         for stage in part.stages:
-            for number, each in enumerate(stage.slots):
-                move, own = stage.moves.get(number, 0), _own_bytes(each, self.shared)
+            owns = _owned_slots(stage, self.shared) if owned else {}
+            for number in range(len(stage.slots)):
                 pointer = w.advance(copied, 8 * (place + number))
+                move = stage.moves.get(number, 0)
                 if move:
                     moving.append((pointer, move))
                     _add(w, pointer, w.value(f"mul i64 {begin}, {move}"))
-                elif threaded and own and number not in stage.moves:
-                    _add(w, pointer, w.value(f"mul i64 %index, {own}"))
+                elif number in owns:
+                    _add(w, pointer, w.value(f"mul i64 %index, {left.pop(0)}"))
             place += len(stage.slots)
 
         def body(_: str, __: list[str]) -> list[str]:
