@@ -43,9 +43,8 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 def test_the_signature_of_tune_is_kept() -> None:
     parameters = inspect.signature(skipjack.tune).parameters
     assert list(parameters) == [
-        *("problem", "seconds", "budget", "dtype", "searcher", "seed", "solver", "retune"),
-        "threads",
-        "plugins",
+        *("problem", "seconds", "budget", "dtype", "layout", "direction"),
+        *("searcher", "seed", "solver", "retune", "threads", "plugins"),
     ]
     keyword_only = [p.name for p in parameters.values() if p.kind is p.KEYWORD_ONLY]
     assert keyword_only == list(parameters)[1:]

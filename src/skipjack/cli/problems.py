@@ -110,7 +110,7 @@ def _read_file(path: Path, defaults: Defaults) -> list[Entry]:
 
 def _lines(path: Path) -> list[str]:
     try:
-        text = sys.stdin.read() if path == _STDIN else path.read_text()
+        text = sys.stdin.read() if path == _STDIN else path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
         raise UsageError(f"{_name(path)} is not a text file") from None
     except OSError as error:

@@ -147,6 +147,9 @@ def parse_lettered_shape(
         raise ProblemError(f"problem {where!r} has no size {missing[0]!r} in {shown(text)!r}")
     found = [named.get(at) or str(defaults[at]) for at in letters]
     pairs_found = list(zip(letters, found, strict=True))
+    for at, size in pairs_found:
+        if at in zeros and size.startswith("-"):
+            raise ProblemError(f"problem {where!r}: {at} must be at least 0, {size} is not")
     _sizes([size for at, size in pairs_found if at not in zeros or int(size)], text, where)
     sizes = tuple(map(int, found))
     kept = [

@@ -75,6 +75,12 @@ class _Said:
 
     def entry(self, direction: str) -> Entry:
         """The problem, whose geometry is checked in any case."""
+        try:
+            return self._entry(direction)
+        except ProblemError as error:
+            raise ProblemError(f"command {self.values.where!r}: {error}") from None
+
+    def _entry(self, direction: str) -> Entry:
         if self.obstacle is None:
             return parse(self.key, layout=self.layout, direction=direction)
         uneven = () if self.even else (("pad_mode", "same"),)

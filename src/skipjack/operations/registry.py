@@ -106,9 +106,16 @@ def _suffixes(
     found: dict[str, str] = {}
     for text in texts:
         upper = text.upper()
-        kind = next((name for name in known if text in known[name]), "dtype")
+        kind = next((name for name in known if text in known[name]), "")
         if upper in known.get("layout", ()):
             kind, text = "layout", upper
+        if not kind and len(known) > 1:
+            choices = ", ".join(" or ".join(values) for values in known.values())
+            raise UsageError(
+                f"unknown dtype, layout or direction {shown(text)!r} for {operation.name}: "
+                f"choose {choices}"
+            )
+        kind = kind or "dtype"
         if kind in found:
             raise ProblemError(f"problem {where!r} gives a {kind} twice: {shown(text)!r}")
         found[kind] = text

@@ -18,7 +18,13 @@ from skipjack.tuning.result import KernelCode
 
 
 def lookup(
-    problem: str, *, dtype: str | None = None, threads: int = 1, settings: Settings | None = None
+    problem: str,
+    *,
+    dtype: str | None = None,
+    layout: str | None = None,
+    direction: str | None = None,
+    threads: int = 1,
+    settings: Settings | None = None,
 ) -> TunedKernel | None:
     """The kernel that the bank holds for a problem on this device; None if it holds none.
 
@@ -26,7 +32,7 @@ def lookup(
     not in the store is compiled here, which takes some milliseconds.
     """
     chosen = settings or load_settings()
-    asked = parse(problem, dtype)
+    asked = parse(problem, dtype, layout=layout, direction=direction)
     if threads > len(cpu.usable_cores()):
         return None  # nothing was tuned for what is here
     device = cpu.detect(threads)

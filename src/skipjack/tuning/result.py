@@ -61,7 +61,7 @@ class SolverScore:
 class KernelCode:
     """What is needed to call the winner in a process."""
 
-    data: bytes
+    data: bytes = field(repr=False)
     digest: str
     symbol: str
     abi: str
@@ -77,7 +77,7 @@ class TuneResult:
     solver: str
     status: Outcome
     best: Config
-    trials: list[Trial]
+    trials: list[Trial] = field(repr=False)
     speedup: Speedup
     time_ns: float
     spread: float

@@ -101,6 +101,8 @@ def tune(
     seconds: float | None = None,
     budget: int | None = None,
     dtype: str | None = None,
+    layout: str | None = None,
+    direction: str | None = None,
     searcher: str = "auto",
     seed: int = 0,
     solver: str | None = None,
@@ -121,7 +123,8 @@ def tune(
         retune=retune,
     )
     tuner = Tuner(_settings(plugins), cpu.detect(threads))
-    asked = parse(problem, dtype)  # before workers start: a wrong key should fail at once
+    # Before workers start: a wrong key should fail at once.
+    asked = parse(problem, dtype, layout=layout, direction=direction)
     with tuner:
         return tuner.tune(asked, options)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from skipjack.native.ir import VectorType
-from skipjack.solvers.convolution.winograd_lines import Line, write_square
+from skipjack.solvers.convolution.winograd_lines import Line, Square, transform_square
 from skipjack.solvers.convolution.winograd_slots import BLOCK, StageWriter
 from skipjack.solvers.convolution.winograd_squares import copy_elements, line_starts, turn_square
 from skipjack.solvers.loops.entry import share
@@ -120,30 +120,12 @@ class _FilterWriter:
         w.loop(square.rows, [("ptr", taps), ("ptr", square.planes)], row)
 
     def _transform(self, taps: list[str], planes: str, mask: str | None) -> None:
-        w, vector, line = self.w, self.vector, self.kind.line
-
-        def tap(y: int, x: int) -> str:
-            return taps[3 * y + x]
-
-        def point(y: int, x: int) -> str:
-            return w.advance(planes, self.points[y * max(line.inputs, line.outputs) + x])
-
-        if self.reads:
-            write_square(
-                w,
-                vector,
-                line,
-                lambda y, x: w.load(vector, tap(y, x), mask),
-                lambda y, x, value: w.store(vector, value, point(y, x)),
-            )
-        else:
-            write_square(
-                w,
-                vector,
-                line,
-                lambda y, x: w.load(vector, point(y, x)),
-                lambda y, x, value: w.store(vector, value, tap(y, x), mask),
-            )
+        w, line = self.w, self.kind.line
+        size = max(line.inputs, line.outputs)
+        filters = Square(lambda y, x: taps[3 * y + x], mask)
+        points = Square(lambda y, x: w.advance(planes, self.points[y * size + x]))
+        source, target = (filters, points) if self.reads else (points, filters)
+        transform_square(w, self.vector, line, source, target)
 
     # Columns side by side
 

@@ -64,22 +64,28 @@ def _sum(w: IRWriter, vector: VectorType, terms: Sequence[Term]) -> str:
     return total
 
 
-def write_square(
-    w: IRWriter,
-    vector: VectorType,
-    line: Line,
-    load: Callable[[int, int], str],
-    store: Callable[[int, int, str], None],
+@dataclass(frozen=True, slots=True)
+class Square:
+    """Where the numbers of a square are: vectors of them, perhaps with a mask."""
+
+    place: Callable[[int, int], str]
+    """A pointer, from row and column."""
+    mask: str | None = None
+
+
+def transform_square(
+    w: IRWriter, vector: VectorType, line: Line, source: Square, target: Square
 ) -> None:
-    """Transform a square: `load(row, column)` gives its numbers, `store` takes what comes out."""
+    """Emit the transform of a square: all rows, and then all columns of what comes out."""
     rows = []
     for row in range(line.inputs):
-        values = [load(row, column) for column in range(line.inputs)]
+        places = [source.place(row, column) for column in range(line.inputs)]
+        values = [w.load(vector, place, source.mask) for place in places]
         rows.append(line.write(w, vector, values))
     for column in range(line.outputs):
         values = line.write(w, vector, [row[column] for row in rows])
         for row, value in enumerate(values):
-            store(row, column, value)
+            w.store(vector, value, target.place(row, column), target.mask)
 
 
 def _line(text: str) -> Line:

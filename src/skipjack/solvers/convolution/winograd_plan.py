@@ -18,6 +18,7 @@ from skipjack.solvers.loops.packed_parts import Recipe
 _LINE_BYTES = 64
 """Of a cache."""
 _FEW = 8
+"""Things a multiple of so many lines apart share too few places in a cache."""
 Planes = Literal["rows", "columns", "products"]
 """Of the operands: tiles (or rows) by channels that are summed over, panels of columns."""
 

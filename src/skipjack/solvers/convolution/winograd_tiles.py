@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from skipjack.native.ir import VectorType
-from skipjack.solvers.convolution.winograd_lines import Line, write_square
+from skipjack.solvers.convolution.winograd_lines import Line, Square, transform_square
 from skipjack.solvers.convolution.winograd_slots import BLOCK, BlockOfTiles, StageWriter
 from skipjack.solvers.loops.entry import share
 
@@ -42,42 +42,41 @@ class Tiles:
 
 def planes_of_tiles(kind: Tiles) -> str:
     """From pixels (`source`) to planes (`target`)."""
-    return _TileWriter(kind, kind.line.inputs).module(reads=True)
+    return _TileWriter(kind, reads=True).module()
 
 
 def tiles_of_planes(kind: Tiles) -> str:
     """From planes (`source`) to pixels (`target`)."""
-    return _TileWriter(kind, kind.line.outputs).module(reads=False)
+    return _TileWriter(kind, reads=False).module()
 
 
 class _TileWriter:
-    def __init__(self, kind: Tiles, size: int) -> None:
-        self.kind, self.size = kind, size
+    def __init__(self, kind: Tiles, *, reads: bool) -> None:
+        self.kind, self.vector, self.reads = kind, kind.vector, reads
+        self.size = kind.line.inputs if reads else kind.line.outputs
         """Pixels of a tile in one direction."""
-        self.vector = kind.vector
         self.width = kind.vector.lanes * kind.vector.item_bytes
         self.w = w = StageWriter(TILES)
         points = max(kind.line.inputs, kind.line.outputs)
         self.across = [w.mul(w["plane_bytes"], column) for column in range(points)]
         self.down = w.mul(w["plane_bytes"], points)
 
-    def module(self, *, reads: bool) -> str:
+    def module(self) -> str:
         w = self.w
         table = w.value(f"alloca [{self.size**2} x ptr], align 64")
         block = w.block_of_tiles()
         first, columns = w.block_of_columns()
-        pixels, planes = w["source" if reads else "target"], w["target" if reads else "source"]
-        if reads:
+        pixels, planes = ("source", "target") if self.reads else ("target", "source")
+        if self.reads:
             self._clear(columns)
-        pixels = self._window(pixels, first, block)
+        start = self._window(w[pixels], first, block)
         begin, end = share(w, block.count)
 
         def tile(counter: str, _: list[str]) -> list[str]:
             number = w.add(begin, counter)
-            self._fill(table, pixels, number, block)
-            place = w.advance(planes, w.mul(number, w["tile_bytes"]))
-            transform = self._read if reads else self._write
-            self._vectors(columns, lambda at, mask: transform(table, place, at, mask))
+            self._fill(table, start, number, block)
+            place = w.advance(w[planes], w.mul(number, w["tile_bytes"]))
+            self._vectors(columns, lambda at, mask: self._transform(table, place, at, mask))
             return []
 
         w.loop_or_skip(w.sub(end, begin), [], tile)
@@ -140,44 +139,26 @@ class _TileWriter:
             some = w.value(f"icmp ne i64 {rest}, 0")
             w.when(some, lambda: body(full, w.first_lanes(self.vector.lanes, rest)))
 
-    def _pixel(self, table: str, number: int, at: str) -> str:
-        place = self.w.advance(table, 8 * number)
-        pointer = self.w.value(f"load ptr, ptr {place}, align 8")
-        return self.w.advance(pointer, at)
+    def _transform(self, table: str, place: str, at: str, mask: str | None) -> None:
+        """One vector of a tile."""
+        pixels, points = Square(self._pixels(table, at), mask), Square(self._points(place, at))
+        source, target = (pixels, points) if self.reads else (points, pixels)
+        transform_square(self.w, self.vector, self.kind.line, source, target)
 
-    def _planes(self, place: str, at: str) -> Callable[[int, int], str]:
-        """Where a vector of a tile lies in each plane."""
+    def _pixels(self, table: str, at: str) -> Callable[[int, int], str]:
+        w, offset = self.w, self.w.mul(at, self.width)
+
+        def pixel(row: int, column: int) -> str:
+            entry = w.advance(table, 8 * (row * self.size + column))
+            return w.advance(w.value(f"load ptr, ptr {entry}, align 8"), offset)
+
+        return pixel
+
+    def _points(self, place: str, at: str) -> Callable[[int, int], str]:
         w = self.w
         group, inside = w.divided(at, w["group"])
         here = w.advance(place, w.mul(group, w["group_bytes"]))
-        here = w.advance(here, w.mul(inside, self.width))
-        rows = [here]
+        rows = [w.advance(here, w.mul(inside, self.width))]
         for _ in self.across[1:]:
             rows.append(w.advance(rows[-1], self.down))
         return lambda row, column: w.advance(rows[row], self.across[column] if column else 0)
-
-    def _read(self, table: str, place: str, at: str, mask: str | None) -> None:
-        w, vector = self.w, self.vector
-        offset = w.mul(at, self.width)
-        point = self._planes(place, at)
-        write_square(
-            w,
-            vector,
-            self.kind.line,
-            lambda y, x: w.load(vector, self._pixel(table, y * self.size + x, offset), mask),
-            lambda y, x, value: w.store(vector, value, point(y, x)),
-        )
-
-    def _write(self, table: str, place: str, at: str, mask: str | None) -> None:
-        w, vector = self.w, self.vector
-        offset = w.mul(at, self.width)
-        point = self._planes(place, at)
-        write_square(
-            w,
-            vector,
-            self.kind.line,
-            lambda y, x: w.load(vector, point(y, x)),
-            lambda y, x, value: w.store(
-                vector, value, self._pixel(table, y * self.size + x, offset), mask
-            ),
-        )
