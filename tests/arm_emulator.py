@@ -82,6 +82,7 @@ class _Memory:
         self._machine, self._arrays = machine, arrays
         self._free = _DATA
         self._places: dict[str, int] = {}
+        self._scratch: dict[str, int] = {}
 
     def value(self, slot: str | int) -> int:
         """What stands in the slot."""
@@ -89,11 +90,17 @@ class _Memory:
             return slot if isinstance(slot, int) else 0
         if slot.startswith("@workspace:"):
             return self._put(bytes(int(slot.partition(":")[2])), at_end=False)
-        self._places[slot] = self._put(self._arrays[slot].tobytes(), at_end=True)
-        return self._places[slot]
+        places = self._scratch if slot.startswith("@scratch:") else self._places
+        if slot in places:
+            return places[slot]
+        if slot.startswith("@scratch:"):
+            places[slot] = self._put(bytes(int(slot.rpartition(":")[2])), at_end=False)
+        else:
+            places[slot] = self._put(self._arrays[slot].tobytes(), at_end=True)
+        return places[slot]
 
     def _put(self, content: bytes, at_end: bool) -> int:
-        padding = -len(content) % _PAGE
+        padding = -len(content) % _PAGE if content else _PAGE
         place = self._free + padding if at_end else self._free
         self._machine.mem_map(self._free, len(content) + padding)
         self._machine.mem_write(place, content)

@@ -14,7 +14,7 @@ from skipjack.core.operation import Projectable
 from skipjack.core.problem import Problem
 from skipjack.errors import ProblemError, UsageError
 from skipjack.execute.verification import Checker, draw_inputs
-from skipjack.operations import get, parse, references
+from skipjack.operations import arrays_bytes, get, parse, references
 from skipjack.operations.conv_geometry import Axis
 from skipjack.operations.convolution import DIRECTIONS, Convolution
 
@@ -205,3 +205,11 @@ def test_slack_widens_the_tolerance_and_no_more() -> None:
         checker.arrays["out"][...] = exact + 1.5 * unit * scale * rng.choice([-1, 1], scale.shape)
         assert not checker.verdict().right
         assert checker.verdict(slack=8.0).right
+
+
+def test_memory_is_counted_with_its_pads() -> None:
+    plain = parse("conv2d:n1c1h1w1k1y1x1")
+    wide = parse("conv2d:n1c1h1w1k1y1x1p100000q100000u100000v100000")
+    assert arrays_bytes(wide) > 1 << 38 > arrays_bytes(plain)
+    with pytest.raises(ProblemError, match="larger than any memory"):
+        parse(f"conv2d:n1c1h1w1k1y1x1p{'9' * 5000}")

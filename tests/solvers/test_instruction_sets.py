@@ -22,7 +22,7 @@ from skipjack.native.named_cpu import describe
 from skipjack.native.slots import Slots
 from skipjack.operations import parse
 from skipjack.solvers import building_solvers, find_solver
-from skipjack.solvers.solver import BuildingSolver
+from skipjack.solvers.solver import BuildingSolver, slack_of
 
 KEYS = (
     "matmul:37x50x29",
@@ -44,9 +44,16 @@ KEYS = (
     "batchnorm:n3c5h7w7",
     "batchnorm:n2c4h4w8/mode=infer",
     "batchnorm:n3c4h5w5/mode=backward:f64",
+    "conv2d:n2c10h9w11k20y3x3p1q1:NHWC:fwd",
+    "conv2d:n2c10h9w11k20y3x3p1q1:f64:NCHW:bwd",
+    "conv2d:n2c10h9w11k20y3x3p1q1:NCHW:wrw",
+    "conv2d:n2c18h9w11k20y1x1u2v2:NHWC:bwd",
+    "conv2d:n2c19h9w11k19y3x3p1q1g19:NHWC:wrw",
+    "conv2d:n2c19h9w21k19y3x3p1q1g19:f64:NCHW:fwd",
 )
 """Every family of operations, with sizes that leave tails."""
-SOLVERS = ("nest", "microkernel", "packed", "rows")
+CONVOLUTIONS = ("direct", "im2col", "implicit_gemm", "winograd2", "winograd4")
+SOLVERS = ("nest", "microkernel", "packed", "rows", *CONVOLUTIONS, "gemm1x1", "depthwise")
 X86 = {"haswell": ("ymm", "zmm"), "skylake-avx512": ("zmm", "")}
 """Registers that the code must use, and those that it must not."""
 TYPICAL = {
@@ -54,6 +61,9 @@ TYPICAL = {
     "microkernel": "matmul:37x50x29",
     "packed": "matmul:37x50x29",
     "rows": "softmax:7x131",
+    **dict.fromkeys(CONVOLUTIONS, "conv2d:n2c10h9w11k20y3x3p1q1:NHWC"),
+    "gemm1x1": "conv2d:n2c18h9w11k20y1x1:NHWC",
+    "depthwise": "conv2d:n2c19h9w11k19y3x3p1q1g19:NHWC",
 }
 NEON = re.compile(r"\bf(?:mla|add|mul|max|sub)\s+v\d+\.(?:4s|2d)")
 AARCH64 = 183
@@ -94,7 +104,7 @@ def assert_right(
     slots = Slots(solver.slots(problem, device, config), checker.arrays)
     llvm.native(address, ctypes.c_void_p)(slots.address)
     loader().unload(address)
-    verdict = checker.verdict()
+    verdict = checker.verdict(slack_of(solver, problem))
     assert verdict.right, f"{device.name} {solver.name} {problem.key} {config}: {verdict.reason}"
 
 
@@ -163,7 +173,7 @@ def test_every_solver_is_right_on_arm_in_an_emulator(key: str) -> None:
             checker.prepare()
             slots = solver.slots(problem, device, config)
             arm_emulator.run(blob.data, blob.symbol, slots, checker.arrays)
-            verdict = checker.verdict()
+            verdict = checker.verdict(slack_of(solver, problem))
             assert verdict.right, f"{solver.name} {config}: {verdict.reason}"
 
 

@@ -177,6 +177,15 @@ class Sample:
 
 
 @runtime_checkable
+class PaddedCheck(Protocol):
+    """An operation whose reference needs more room than its arrays in float64."""
+
+    def check_elements(self, problem: Problem) -> int:
+        """Elements in float64 that computing the reference takes besides."""
+        ...
+
+
+@runtime_checkable
 class Projectable(Protocol):
     """An operation whose large results can be checked without computing all of the reference."""
 

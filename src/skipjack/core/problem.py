@@ -149,8 +149,8 @@ def parse_lettered_shape(
     pairs_found = list(zip(letters, found, strict=True))
     for at, size in pairs_found:
         if at in zeros and size.startswith("-"):
-            raise ProblemError(f"problem {where!r}: {at} must be at least 0, {size} is not")
-    _sizes([size for at, size in pairs_found if at not in zeros or int(size)], text, where)
+            raise ProblemError(f"problem {where!r}: {at} must be at least 0, {shown(size)} is not")
+    _sizes([size for at, size in pairs_found if at not in zeros or size.strip("0")], text, where)
     sizes = tuple(map(int, found))
     kept = [
         f"{at}{size}"

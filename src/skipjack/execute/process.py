@@ -73,7 +73,8 @@ class WorkerProcess:
         }
         # A library that allocates its result gets memory that it freed before. Fresh pages from the
         # system at each call made some convolutions look three times as slow.
-        environment |= {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40)}
+        if role == "run":
+            environment |= {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40)}
         command = [sys.executable, "-m", "skipjack.execute.worker", role, str(os.getpid())]
         if cores:
             command += ["--cores", ",".join(map(str, cores))]

@@ -25,7 +25,7 @@ from skipjack.execute.placement import PlacedKernel, placements
 from skipjack.execute.verification import Checker
 from skipjack.native import cpu, llvm
 from skipjack.native.ir import VectorType
-from skipjack.native.memory import aligned
+from skipjack.native.memory import aligned, give_memory_back
 from skipjack.native.slots import workspace_bytes
 from skipjack.native.timer import SENTINEL_ROUNDS, NativeTimer, arithmetic_kernel
 from skipjack.operations import parse
@@ -108,7 +108,10 @@ class _Worker:
         self._libraries.clear()
         self._calls.clear()
         self._checked_ns.clear()
-        self._checker, self._elsewhere = Checker(problem, alignment), None
+        self._checker = self._elsewhere = None
+        self._places = []
+        give_memory_back()
+        self._checker = Checker(problem, alignment)
         self._places = placements(self._checker.arrays)
         return {}
 

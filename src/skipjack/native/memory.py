@@ -25,6 +25,13 @@ def aligned(shape: tuple[int, ...], dtype: str, alignment: int = 64) -> npt.NDAr
     return room[start : start + bytes_].view(dtype).reshape(shape)
 
 
+def give_memory_back() -> None:
+    """Free memory goes back to the system, where the C library can do that."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
+
+
 class GuardedArray:
     """An array that ends right before pages which nobody may touch.
 

@@ -63,9 +63,11 @@ class Slots:
             self._buffers.append(aligned((int(slot.partition(":")[2]),), "uint8", _PAGE))
             return int(self._buffers[-1].ctypes.data)
         if slot.startswith("@scratch:"):
-            if slot not in self._scratch:
-                self._scratch[slot] = aligned((int(slot.rpartition(":")[2]),), "uint8", _PAGE)
-            return int(self._scratch[slot].ctypes.data)
+            name, _, size = slot.rpartition(":")
+            have = self._scratch.setdefault(name, aligned((int(size),), "uint8", _PAGE))
+            if have.nbytes != int(size):
+                raise ValueError(f"{name} is asked for with {have.nbytes} and with {size} bytes")
+            return int(have.ctypes.data)
         if slot.startswith("@parallel:"):
             from skipjack.native.pool import pool_for
 

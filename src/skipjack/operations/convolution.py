@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -213,6 +214,12 @@ class Convolution:
             "filter": geometry.n * geometry.result_pixels,
         }[geometry.wanted]
         return Tolerance(4.0 + 2.0 * length**0.5)
+
+    def check_elements(self, problem: Problem) -> int:
+        """The padded image, and a tap's part of it by groups; each of values and of magnitudes."""
+        geometry = self.geometry(problem)
+        padded = prod(max(axis.padded, axis.pad + axis.image) for axis in geometry.axes)
+        return 2 * geometry.n * geometry.c * padded
 
     # Checking large results
 

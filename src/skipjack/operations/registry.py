@@ -14,6 +14,7 @@ from skipjack.core.operation import (
     Directed,
     LetteredShape,
     Operation,
+    PaddedCheck,
     SeveralOutputs,
 )
 from skipjack.core.problem import DTYPES, Problem, parse_shape, shown, split_key
@@ -185,4 +186,6 @@ def bytes_moved(problem: Problem) -> int:
 def arrays_bytes(problem: Problem) -> int:
     """Memory that tuning needs: the tensors, and float64 copies for the check."""
     elements = sum(tensor.size for tensor in tensors(problem))
-    return bytes_moved(problem) * 2 + elements * 16
+    operation = get(problem.operation)
+    besides = operation.check_elements(problem) if isinstance(operation, PaddedCheck) else 0
+    return bytes_moved(problem) * 2 + elements * 16 + besides * 8

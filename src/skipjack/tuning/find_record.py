@@ -38,7 +38,12 @@ def keep_ranking(run: StudyRun, places: Sequence[Place], result: FindResult) -> 
 def _entry(run: StudyRun, places: Sequence[Place], result: FindResult) -> BankEntry:
     shop, first, perf = run.shop, places[0], result.perf
     time_ns = first.timing.time_ns
-    judged = perf is not None and isfinite(perf.default_ns)
+    # The verdict is of the fastest that was built and confirmed; the first may be a library.
+    same = perf is not None and (perf.solver, perf.best) == (
+        first.runner.solver,
+        first.runner.candidate.config,
+    )
+    judged = perf is not None and same and isfinite(perf.default_ns)
     return BankEntry(
         problem=run.problem.key,
         device=shop.device.class_key,

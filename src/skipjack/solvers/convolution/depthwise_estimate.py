@@ -16,11 +16,15 @@ _PICKED = 0.6
 """A vector that is picked from several, or put together."""
 _NARROW = 0.03
 """What every vector takes besides, however narrow."""
-_STRIP = 1.0
+_STRIP = 3.0
 """Starting the next row of a strip."""
 _ROWS_AGAIN = 0.1
 """What it costs more to go through rows for every row of the filter."""
 _FAR = {CHUNK: 1.0, NEXT: 1.25, NOTHING: 1.45}
+_FAR_AND_LONG = {NEXT: 1.0, CHUNK: 1.1, NOTHING: 1.3}
+_LONG_PIXEL = 512
+"""Bytes of a pixel, from which on to fetch the next channels was better than to fetch a chunk,
+where pixels are read one after the other."""
 _MIDDLE = {NEXT: 1.0, NOTHING: 1.03, CHUNK: 1.08}
 _NEAR = {NOTHING: 1.0, NEXT: 1.02, CHUNK: 1.1}
 
@@ -67,7 +71,9 @@ def _moving(plan: Plan, device: Device, bytes_moved: int) -> float:
     far, middle = bytes_moved > 3 * l3 // 4, plan.geometry.n > 1 and bytes_moved > 2 * l2
     factor = 1.0
     if plan.last:
-        factor *= (_FAR if far else _MIDDLE if middle else _NEAR)[plan.fetch]
+        long = plan.pixel >= _LONG_PIXEL and plan.patterns[2].stride == 1
+        beyond = _FAR_AND_LONG if long else _FAR
+        factor *= (beyond if far else _MIDDLE if middle else _NEAR)[plan.fetch]
         factor *= _chunking(plan, l2, far=far)
     if bytes_moved > l3 // 2:
         factor *= 1.0 if plan.stream or plan.geometry.wanted == "filter" else 1.3

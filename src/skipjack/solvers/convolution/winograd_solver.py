@@ -116,7 +116,7 @@ class WinogradSolver(StagedSolver):
             each.winograd.size: plain / each.quickest(problem, device) for each in WINOGRAD_SOLVERS
         }
         gain = gains[self.winograd.size]
-        if gain < max(0.9, 0.8 * max(gains.values())):
+        if gain < max(_WORTH, _CLOSE * max(gains.values())):
             return 0.0
         return gain
 

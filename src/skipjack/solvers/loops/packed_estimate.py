@@ -14,23 +14,22 @@ from skipjack.core.device import Device
 from skipjack.native.cpu import registers_of
 from skipjack.solvers.loops.packed_product import Product
 
-_UNDER_WAY = 10
-"""Multiply-adds that must be under way at once to hide their latency."""
 _TILE = 18.0
 """Beginning and ending a tile."""
-_TURNED_COLUMN = 4.2
+_TURNED_COLUMN = 3.8
 """Writing a column of a tile whose rows lie side by side."""
-_VECTOR_OF_C = 1.5
-"""Reading and writing a vector of C once more."""
-_VECTOR_OF_B = 6.3
-"""Packing one vector of B: it comes from beyond L2."""
-_SPILLED_VECTOR_OF_B = 0.65
-"""The same where what was packed does not stay in L2, for each time that it would fill it."""
-_ELEMENT_OF_A, _ELEMENT_OF_UPRIGHT_A = 0.51, 0.73
+_VECTOR_OF_C, _DISTANT_VECTOR_OF_C = 0.6, 3.2
+"""Reading and writing a vector of C once more; the same where C does not fit into L2."""
+_VECTOR_OF_B, _SPILLED_VECTOR_OF_B = 8.7, 0.26
+"""Packing one vector of B; and for each time that what was packed would fill L2."""
+_ELEMENT_OF_A, _ELEMENT_OF_UPRIGHT_A = 0.9, 1.24
 """Packing one element of A."""
-_EDGE_ROW = 4.4
-"""A row or column of a tile that hangs over the edge goes through memory."""
-_EDGE_ELEMENT_OF_A = 0.36
+_B_IN_PLACE, _UPRIGHT_IN_PLACE, _PAGES_APART = 0.021, 0.011, 0.019
+"""Reading an operand in place, per step; steps of B a multiple of a page apart cost more."""
+_EDGE_LINE, _EDGE_ELEMENT_OF_A = 3.4, 0.59
+"""Lines of a tile that hang over the edge go through memory; rows of A are packed for them."""
+_FEW, _MANY = 16, 16
+"""Sums of a tile: fewer do not hide their latency, and of more too many are written at once."""
 _PAGE = 4096
 
 
@@ -66,15 +65,23 @@ class _Estimate:
         self.n_block = min(int(config["n_block"]), self.n)
         self.passes = self._passes(int(config["k_block"]))
         self.depth = self.product.depth / self.passes
+        self.l2 = sizes.device.cache_bytes("L2") or 1 << 20
+        self.far = self._far()
         self.order = 0.0005 * int(config.get("unroll", 1))
 
     def time(self) -> float:
         """Of one thread."""
         steps = self.rows * self.vectors
         waste = _rounded_up(self.m, self.rows) / self.m * _rounded_up(self.n, self.columns) / self.n
-        inner = 1.0 + 0.05 * (self.rows + self.vectors) / steps + self._crowding(steps)
-        inner = max(inner, _UNDER_WAY / steps) + self._cache_misses()
+        inner = 1.0 + self._tile(steps) + self._in_place() + self._streaming()
         return waste * (inner + self._writing(steps)) + self._packing() + self._edges() + self.order
+
+    def _far(self) -> float:
+        """How much of the operands lies beyond the caches, from 0 to 1."""
+        p = self.product
+        m = p.m * p.groups.count
+        elements = p.batch * (m * p.n + (m + p.n) * p.depth)
+        return min(1.0, max(0.0, elements * self.sizes.item / (8 * self.l2) - 0.5))
 
     def _part(self, split: str) -> tuple[int, int, int]:
         """Rows, groups of them and columns of one thread."""
@@ -93,43 +100,51 @@ class _Estimate:
             together = 1
         return -(-product.slices.count // together) * -(-product.k // min(k_block, product.k))
 
-    def _crowding(self, steps: int) -> float:
-        """Nothing may be left for what the compiler needs besides."""
+    def _tile(self, steps: int) -> float:
+        """What its size costs."""
+        few = 0.02 * max(0, _FEW - steps) / 8 + 0.033 * max(0.0, 12 / steps - 1)
+        many = 0.016 * self.far * max(0, steps - _MANY) / 8
+        # Nothing may be left for what the compiler needs besides.
         left = registers_of(self.sizes.device) - (steps + self.vectors + 1)
-        turned = self.product.out.column != 1
-        return 0.0 if left >= 2 else 0.08 if turned and left < 0 else 0.012
+        return few + many + (0.006 if left < 2 else 0.0)
+
+    def _in_place(self) -> float:
+        """Rows or steps that lie a multiple of a page apart fight for the same lines of L1."""
+        a, b, item = self.product.a, self.product.b, self.sizes.item
+        cost = 0.0
+        if not self.pack_b:
+            cost += _B_IN_PLACE + 0.006 * self.far
+            cost += _PAGES_APART if b.row * item % _PAGE == 0 else 0.0
+        if not self.pack_a and a.column != 1:
+            cost += _UPRIGHT_IN_PLACE
+        elif not self.pack_a and a.row * item % _PAGE == 0:
+            cost += 0.029 * max(0, self.rows - 6)
+        return cost
+
+    def _streaming(self) -> float:
+        """A panel of B that does not fit into L1 is read again and again, all of it for each block."""
+        panel = self.depth * self.columns * self.sizes.item
+        l1 = self.sizes.device.cache_bytes("L1") or 1 << 15
+        again = 0.039 * self.sizes.item * self.sizes.lanes / 64 / self.rows if panel > l1 else 0.0
+        blocks = 0.4 * self.far / self.m_block if self.m_block < self.m else 0.0
+        return again + blocks
 
     def _writing(self, steps: int) -> float:
-        cycles = _TILE + (_VECTOR_OF_C * steps if self.passes > 1 else 0.0)
+        cycles = _TILE
         if self.product.out.column != 1:
             cycles += _TURNED_COLUMN * self.columns
-        return cycles / (steps * self.depth)
-
-    def _cache_misses(self) -> float:
-        device, item = self.sizes.device, self.sizes.item
-        panel = self.depth * self.columns * item
-        block = self.m_block * self.depth * item
-        l1, l2 = device.cache_bytes("L1") or 1 << 15, device.cache_bytes("L2") or 1 << 20
-        streaming = 0.11 * item * self.sizes.lanes / self.rows / 64 if panel > l1 else 0.0
-        spilling = 0.11 * min(3.0, max(0.0, (panel + block) / l2 - 1.0))
-        return streaming + spilling + self._fighting()
-
-    def _fighting(self) -> float:
-        """Steps or rows of A that lie a multiple of a page apart fight for the same lines of L1."""
-        a, item = self.product.a, self.sizes.item
-        if self.pack_a:
-            return 0.0
-        if a.column != 1:
-            return 0.012 if a.column * item % (_PAGE // 2) == 0 else 0.0
-        return 0.022 * max(0, self.rows - 6) if a.row * item % _PAGE == 0 else 0.0
+        again = _VECTOR_OF_C * self.passes if self.passes > 1 else 0.0
+        c_bytes = self.m * self.groups * self.n_block * self.sizes.item
+        distant = min(1.0, max(0.0, c_bytes / self.l2 - 0.5))
+        again += _DISTANT_VECTOR_OF_C * (self.passes - 1) * distant
+        return cycles / (steps * self.depth) + again / self.product.depth
 
     def _packing(self) -> float:
         """Of B for all rows, and of A for each block of columns."""
         product, item = self.product, self.sizes.item
         cycles = 0.0
         if self.pack_b:
-            l2 = self.sizes.device.cache_bytes("L2") or 1 << 20
-            again = min(3.0, max(0.0, self.n_block * self.depth * item / l2 - 1.0))
+            again = min(3.0, max(0.0, self.n_block * self.depth * item / self.l2 - 1.0))
             vectors = _VECTOR_OF_B + _SPILLED_VECTOR_OF_B * again
             cycles += vectors / (self.m * self.groups)
         if self.pack_a:
@@ -138,11 +153,11 @@ class _Estimate:
         return cycles
 
     def _edges(self) -> float:
-        """Tiles that hang over are written through memory; rows of A are packed for them."""
+        """Of tiles that hang over."""
         over_m, over_n = self.m % self.rows != 0, self.n % self.columns != 0
         lines = (self.rows / self.m if over_m else 0.0) + (self.columns / self.n if over_n else 0.0)
         packed = self.rows / self.m / self.vectors if over_m and not self.pack_a else 0.0
-        return _EDGE_ROW * lines / self.depth + _EDGE_ELEMENT_OF_A * packed
+        return _EDGE_LINE * lines / self.depth + _EDGE_ELEMENT_OF_A * packed
 
 
 def _rounded_up(size: int, to: int) -> int:

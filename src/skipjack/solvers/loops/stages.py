@@ -184,11 +184,7 @@ class _Composer:
         left = list(owned)
         count = sum(len(stage.slots) for stage in part.stages)
         copied = w.value(f"alloca [{count} x i64], align 16")
-        w.emit(
-            f"call void @llvm.memcpy.p0.p0.i64(ptr {copied}, "
-            f"ptr {w.advance('%slots', 8 * at)}, i64 {8 * count}, i1 false)"
-        )
-        w.declarations.add("declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)")
+        _copy(w, w.advance("%slots", 8 * at), copied, count)
         moving: list[tuple[str, int]] = []
         place = 0
         for stage in part.stages:
@@ -218,6 +214,16 @@ class _Composer:
 
 def _inner(prefix: str) -> str:
     return f"define internal void @{prefix}kernel"
+
+
+def _copy(w: IRWriter, source: str, target: str, count: int) -> None:
+    """Slots, one by one: a call of ``memcpy`` would be a symbol from elsewhere."""
+
+    def body(_: str, at: list[str]) -> list[str]:
+        w.emit(f"store i64 {w.value(f'load i64, ptr {at[0]}, align 8')}, ptr {at[1]}, align 8")
+        return [w.advance(pointer, 8) for pointer in at]
+
+    w.loop(count, [("ptr", source), ("ptr", target)], body)
 
 
 def _add(w: IRWriter, pointer: str, number: str) -> None:
