@@ -16,6 +16,7 @@ from skipjack.core.device import Device
 from skipjack.native import llvm
 
 FORMAT = 1
+_MANY = 100
 RESULTS = Path(__file__).resolve().parent / "results"
 
 _SPIN = {
@@ -105,7 +106,13 @@ def _openblas() -> str | None:
 
 
 def write_result(path: Path, result: dict[str, Any]) -> None:
-    """Keep a result as JSON that a person can read and a diff can show."""
+    """Keep a result as JSON that a person can read and a diff can show; many cases a line each."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    cases = result.get("cases", [])
+    many = len(cases) > _MANY
+    text = json.dumps(result | {"cases": []} if many else result, indent=1)
+    if many:
+        lines = ",\n".join(f"  {json.dumps(case, separators=(',', ':'))}" for case in cases)
+        text = text.replace('"cases": []', f'"cases": [\n{lines}\n ]')
+    path.write_text(text + "\n", encoding="utf-8")
     print(f"written to {os.path.relpath(path)}")

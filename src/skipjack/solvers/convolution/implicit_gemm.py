@@ -19,7 +19,8 @@ from skipjack.solvers.convolution.implicit_arrays import (
 )
 from skipjack.solvers.convolution.implicit_estimate import vector_of
 from skipjack.solvers.convolution.implicit_gather import gather_of
-from skipjack.solvers.convolution.implicit_module import SHARED
+from skipjack.solvers.convolution.implicit_module import slot_number
+from skipjack.solvers.convolution.implicit_reduction import NUMBERS, POINTERS
 from skipjack.solvers.convolution.implicit_space import (
     by_runs,
     filter_form,
@@ -96,7 +97,10 @@ def _pixel_stages(room: Room, config: Config) -> tuple[list[Stage], list[Stage]]
             *(source.slot, geometry.name("filter"), out.slot, workspace_slot(room_bytes * threads)),
             *(int(walk.by_panels), walk.lines, walk.panels, walk.depth, room_bytes),
         ),
-        {len(SHARED): source.move, len(SHARED) + 2: out.move},
+        {
+            slot_number("source", implicit_pixels.POINTERS): source.move,
+            slot_number("out", implicit_pixels.POINTERS): out.move,
+        },
     )
     return [*source.copies, _moving(stage)], list(out.copies)
 
@@ -121,7 +125,11 @@ def _filter_stages(room: Room, config: Config) -> tuple[list[Stage], list[Stage]
             *(int(walk.rows_inside), max(1, walk.lines // (depth * lines))),
             *(max(1, min(depth, walk.lines // lines)), min(lines, walk.lines), 0),
         ),
-        {len(SHARED): image.move, len(SHARED) + 1: result.move, len(SHARED) + 7: 1},
+        {
+            slot_number("image", POINTERS, NUMBERS): image.move,
+            slot_number("result", POINTERS, NUMBERS): result.move,
+            slot_number("begun", POINTERS, NUMBERS): 1,
+        },
     )
     return [*image.copies, *result.copies, _moving(stage)], list(out.copies)
 

@@ -13,18 +13,22 @@ SHARED = ("parallel", "threads")
 """The first two slots of every such kernel: the pool, and how many threads it has."""
 
 
+def slot_number(name: str, pointers: Sequence[str], numbers: Sequence[str] = ()) -> int:
+    """Where among the slots a name is."""
+    return (*SHARED, *pointers, *numbers).index(name)
+
+
 class NamedSlots(WholeNumberWriter):
     """Reads slots by their names: after the shared ones pointers, then numbers."""
 
     def __init__(self, pointers: Sequence[str], numbers: Sequence[str] = ()) -> None:
         super().__init__()
-        self._pointers = (SHARED[0], *pointers)
-        self._names = (*SHARED, *pointers, *numbers)
+        self._pointers, self._numbers = tuple(pointers), tuple(numbers)
 
     def given(self, name: str) -> str:
         """What a slot holds."""
-        kind = "ptr" if name in self._pointers else "i64"
-        return slot(self, self._names.index(name), kind)
+        kind = "ptr" if name in (SHARED[0], *self._pointers) else "i64"
+        return slot(self, slot_number(name, self._pointers, self._numbers), kind)
 
 
 @dataclass

@@ -34,6 +34,8 @@ _LINES = (1, 4, 16, 64)
 _FILTER_LINES = (2, 4, 8, 16, 32, 64, 128, 256)
 _ROUND_PIXELS, _ROUND_BYTES = 1 << 10, 4 << 20
 """Rounds of images that are turned round have at least so many pixels, or take so many bytes."""
+_MORE = 16
+"""The other choice for a round has at most so many times the images."""
 _FILLED = 0.7
 """Of the lanes that the result's channels fill, what the image's must fill to lie in vectors."""
 ALL = 1 << 30
@@ -136,7 +138,7 @@ def _rounds(geometry: Geometry, item: int) -> tuple[int, ...]:
     enough = max(1, min(_ROUND_BYTES // size, -(-_ROUND_PIXELS // pixels)))
     divisors = [n for n in range(1, geometry.n + 1) if geometry.n % n == 0]
     small = max(n for n in divisors if n <= enough)
-    larger = next((n for n in divisors if n >= 4 * small), small)
+    larger = next((n for n in divisors if 4 * small <= n <= _MORE * small), small)
     return tuple(dict.fromkeys((small, larger, *[geometry.n] * geometry.channels_last)))
 
 

@@ -122,7 +122,7 @@ class _Estimate:
         return cost
 
     def _streaming(self) -> float:
-        """A panel of B that does not fit into L1 is read again and again, all of it for each block."""
+        """A panel of B that does not fit into L1 is read again and again, and for each block."""
         panel = self.depth * self.columns * self.sizes.item
         l1 = self.sizes.device.cache_bytes("L1") or 1 << 15
         again = 0.039 * self.sizes.item * self.sizes.lanes / 64 / self.rows if panel > l1 else 0.0
