@@ -41,7 +41,7 @@ bench-matmul: $(STAMP) $(TORCH)
 bench-vector: $(STAMP) $(TORCH)
 	$(BIN)/python bench/vector.py $(BENCH_ARGS)
 
-# About an hour; one that was interrupted goes on where it was.
+# About 40 minutes; one that was interrupted goes on where it was.
 bench-conv: $(STAMP) $(TORCH)
 	$(BIN)/python bench/conv.py $(BENCH_ARGS)
 

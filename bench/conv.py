@@ -56,7 +56,7 @@ class Bench:
         """Find, check everyone, time everyone."""
         stand, problem = self._at.stand, case.problem
         started = time.monotonic()
-        found = find(self._at.tuner, problem, self._options.find_seconds(case), self._options.cold)
+        found = find(self._at.tuner, problem, self._options.find_seconds, self._options.cold)
         arrays = make_arrays(problem, PAGE)
         there = Field()
         _add_ours(there, found, arrays)

@@ -16,8 +16,8 @@ from conv_cases import Case, Layer
 from conv_summary import Record
 from stand import Plan
 
-_SECONDS = {1: 1.5, 16: 2.5}
-"""For a find, by batch: more where a call takes longer."""
+_SECONDS = 0.6
+"""For a find; the first trial of every solver and the final come on top."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +37,15 @@ class Options:
     again: bool
     update: bool
 
-    def find_seconds(self, case: Case) -> float:
+    @property
+    def find_seconds(self) -> float:
         """For all solvers together."""
-        return self.seconds or _SECONDS[case.batch]
+        return self.seconds or _SECONDS
 
     def settings(self) -> Record:
         """For the result file."""
         return {
-            "find_seconds": {f"batch {n}": self.seconds or s for n, s in _SECONDS.items()},
+            "find_seconds": self.find_seconds,
             **asdict(self.plan),
             "dtype": "f32",
             "threads": self.threads,
@@ -64,7 +65,7 @@ def parse_options(argv: Sequence[str] | None, about: str = "") -> tuple[Options,
     parser.add_argument("--layout", help="NCHW,NHWC (default: both)")
     parser.add_argument("--batches", help="1,16 (default: both)")
     parser.add_argument("--shard", default="1/1", help="2/3: the second third of all cases")
-    parser.add_argument("--seconds", type=float, help="for each find (default 1.5 and 2.5)")
+    parser.add_argument("--seconds", type=float, help="for each find (default 0.6)")
     parser.add_argument(
         "--cold",
         action=argparse.BooleanOptionalAction,

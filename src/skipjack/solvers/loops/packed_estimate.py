@@ -60,7 +60,7 @@ class _Estimate:
         self.rows, self.vectors = parse_tile(config["tile"])
         self.columns = self.vectors * sizes.lanes
         self.pack_a, self.pack_b = bool(config["pack_a"]), bool(config.get("pack_b", True))
-        self.m, self.groups, self.n = self._part(str(config["split"]))
+        self.m, self.groups, self.n, self.waste = self._share(str(config["split"]))
         self.m_block = min(int(config["m_block"]), self.m)
         self.n_block = min(int(config["n_block"]), self.n)
         self.passes = self._passes(int(config["k_block"]))
@@ -72,9 +72,9 @@ class _Estimate:
     def time(self) -> float:
         """Of one thread."""
         steps = self.rows * self.vectors
-        waste = _rounded_up(self.m, self.rows) / self.m * _rounded_up(self.n, self.columns) / self.n
         inner = 1.0 + self._tile(steps) + self._in_place() + self._streaming()
-        return waste * (inner + self._writing(steps)) + self._packing() + self._edges() + self.order
+        tiles = self.waste * (inner + self._writing(steps))
+        return tiles + self._packing() + self._edges() + self.order
 
     def _far(self) -> float:
         """How much of the operands lies beyond the caches, from 0 to 1."""
@@ -83,13 +83,22 @@ class _Estimate:
         elements = p.batch * (m * p.n + (m + p.n) * p.depth)
         return min(1.0, max(0.0, elements * self.sizes.item / (8 * self.l2) - 0.5))
 
-    def _part(self, split: str) -> tuple[int, int, int]:
-        """Rows, groups of them and columns of one thread."""
+    def _share(self, split: str) -> tuple[int, int, int, float]:
+        """Rows, groups of them and columns of one thread; and what it computes in vain."""
         product, threads = self.product, self.sizes.device.units
-        sizes = {"rows": product.m, "groups": product.groups.count, "columns": product.n}
-        if split in sizes:
-            sizes[split] = -(-sizes[split] // threads)
-        return sizes["rows"], sizes["groups"], sizes["columns"]
+        waste, shares = 1.0, list[int]()
+        for name, size, granule in (
+            ("batch", product.batch, 1),
+            ("rows", product.m, self.rows),
+            ("groups", product.groups.count, 1),
+            ("columns", product.n, self.columns),
+        ):
+            sharers = threads if name == split else 1
+            pieces = -(-size // granule)
+            share = -(-pieces // sharers) * granule
+            waste *= share * sharers / size
+            shares.append(min(share, size))
+        return shares[1], shares[2], shares[3], waste
 
     def _passes(self, k_block: int) -> int:
         """How often C is written."""
@@ -154,11 +163,7 @@ class _Estimate:
 
     def _edges(self) -> float:
         """Of tiles that hang over."""
-        over_m, over_n = self.m % self.rows != 0, self.n % self.columns != 0
+        over_m, over_n = self.product.m % self.rows != 0, self.product.n % self.columns != 0
         lines = (self.rows / self.m if over_m else 0.0) + (self.columns / self.n if over_n else 0.0)
         packed = self.rows / self.m / self.vectors if over_m and not self.pack_a else 0.0
         return _EDGE_LINE * lines / self.depth + _EDGE_ELEMENT_OF_A * packed
-
-
-def _rounded_up(size: int, to: int) -> int:
-    return -(-size // to) * to
