@@ -83,7 +83,7 @@ def test_it_is_right_on_other_instruction_sets(arch: str, layout: int, direction
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("layout", [0, 1])
-def test_every_config_is_right(layout: int, direction: str) -> None:
+def test_large_arrays_are_streamed_and_done_in_chunks(layout: int, direction: str) -> None:
     # As if caches were small: then results are stored past them, and chunks are fetched.
     small = replace(device(2), caches=(("L1", 1 << 10), ("L2", 1 << 11), ("L3", 1 << 12)))
     problem = problem_of("conv2d:n2c32h25w112k32y3x3p1q1g32", "f32", layout, direction)

@@ -31,7 +31,7 @@ SHAPES = (
     "n2c6h9w11k8y3x3p1q1",
     "n3c17h7w7k33y3x3p0q2",
     "n1c16h5w6k70y3x3p2q0",
-    "n20c40h1w3k20y3x3p1q2",
+    "n20c40h2w3k20y3x3p1q2",
     "n5c32h14w13k16y3x3p1q1",
 )
 DIRECTIONS = pytest.mark.parametrize("direction", ["fwd", "bwd", "wrw"])
@@ -111,18 +111,32 @@ def test_it_builds_for_arm() -> None:
 
 @BOTH
 @DIRECTIONS
-def test_errors_stay_well_within_the_slack_at_the_shortest_sums(
-    direction: str, solver: WinogradSolver
+@pytest.mark.parametrize("products", [16, 64])
+def test_errors_stay_well_within_the_slack(
+    products: int, direction: str, solver: WinogradSolver
 ) -> None:
-    shape = {"fwd": "n4c4h40w40k32", "bwd": "n4c32h40w40k4", "wrw": "n1c32h5w5k96"}[direction]
+    size = products // 4
+    shape = {
+        "fwd": f"n4c{size}h24w24k32",
+        "bwd": f"n4c32h24w24k{size}",
+        "wrw": f"n{size // 4}c32h5w5k96",
+    }[direction]
     for dtype in ("f32", "f64"):
         problem, here = conv(f"{shape}y3x3p1q1", dtype, "NHWC", direction), device(1)
-        assert fewest_products(geometry_of(problem)) == 16
+        assert fewest_products(geometry_of(problem)) == products
         assert not solver.refuses(problem, here)
         checker = Checker(problem)
         checker.prepare()
         run_candidate(solver, problem, here, solver.space(problem, here).default(), checker.arrays)
         assert checker.verdict(solver.slack(problem) / 2).right
+
+
+def test_slack_shrinks_with_the_length_of_sums() -> None:
+    slacks = [F4.slack(conv(f"n1c{c}h8w8k64y3x3p1q1")) for c in (4, 64, 1024)]
+    assert slacks == sorted(slacks, reverse=True)
+    assert slacks[0] < 32
+    assert slacks[-1] < 1.2
+    assert F2.slack(conv("n1c4h8w8k64y3x3p1q1")) == 1
 
 
 @BOTH
@@ -155,6 +169,7 @@ def test_the_shortest_sum_is_found(pads: str, direction: str) -> None:
         ("conv2d:n1c64h8w8k64y3x3g2", "a single group"),
         ("conv2d:n1c64h8w8k64y3x3p3q3", "pads of at most 2"),
         ("conv2d:n1c3h8w8k64y3x3p1q1", "16 products"),
+        ("conv2d:n20c40h1w3k20y3x3p1q1:f32:NHWC:wrw", "16 products"),
         ("conv3d:n1c64d4h8w8k64z1y3x3", "without depth"),
     ],
 )

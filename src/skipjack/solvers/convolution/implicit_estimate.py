@@ -23,7 +23,7 @@ _LOAD = 0.04
 """What a load costs that hides behind arithmetic."""
 LOOP, TILE, VECTOR = 14.0, 30.0, 2.0
 """An inner loop that is begun, a tile that is begun, a vector of it that is written."""
-_PACKED, _PACKED_BEYOND = 0.3, 0.75
+_PACKED, _PACKED_BEYOND = 0.3, 0.25
 """Packing an element; and what that grows by with the share of L2 that a packed block fills."""
 _FROM_L3, _FROM_MEMORY = 0.03, 0.25
 """A byte that comes from there."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from skipjack.core.config import Config
 from skipjack.core.device import Device
-from skipjack.core.parameters import Parameter, ParameterSpace
+from skipjack.core.parameters import Parameter
 from skipjack.native.ir import VectorType
 from skipjack.operations.conv_geometry import Geometry
 from skipjack.solvers.convolution.implicit_axes import even
@@ -23,6 +23,7 @@ from skipjack.solvers.convolution.implicit_filter_runs import row_count
 from skipjack.solvers.convolution.implicit_gather import Gather, gather_of
 from skipjack.solvers.convolution.implicit_pixel_tile import PixelForm
 from skipjack.solvers.convolution.implicit_reduction import FilterForm
+from skipjack.solvers.loops.packed_space import PackedSpace
 
 _TILES = 12
 """Tiles that a space has, the best by arithmetic."""
@@ -69,7 +70,7 @@ def pixel_walk(gather: Gather, form: PixelForm, config: Config) -> PixelWalk:
     )
 
 
-def pixel_space(geometry: Geometry, dtype: str, device: Device) -> ParameterSpace:
+def pixel_space(geometry: Geometry, dtype: str, device: Device) -> PackedSpace:
     """Tiles of pixels and channels, blocks of everything, what threads share out."""
     gather, machine = gather_of(geometry), Machine.of(device)
     vector = vector_of(dtype, device)
@@ -88,14 +89,20 @@ def pixel_space(geometry: Geometry, dtype: str, device: Device) -> ParameterSpac
         Parameter("split", ("lines", "panels")[: machine.threads], stage="run"),
         Parameter("images", rounds),
     ]
-
     estimate = PixelEstimate(gather, machine)
+    least = _least(geometry, vector, machine)
 
     def order(config: Config) -> float:
         form = pixel_form(gather, config, vector)
-        return estimate(form, pixel_walk(gather, form, config))
+        return estimate(form, pixel_walk(gather, form, config)) / least
 
-    return ParameterSpace(parameters, [_takes_whole_images], order=order, default_by_order=True)
+    # Blocks of lines mean something where a block has several panels.
+    return PackedSpace(parameters, order, [_takes_whole_images, f"panels > 1 or lines == {ALL}"])
+
+
+def _least(geometry: Geometry, vector: VectorType, machine: Machine) -> float:
+    """Cycles of all multiplications: the unit of estimates."""
+    return geometry.multiplications / (vector.lanes * machine.threads)
 
 
 def _takes_whole_images(tile: str, images: int) -> bool:
@@ -156,7 +163,7 @@ def filter_walk(config: Config) -> FilterWalk:
     return FilterWalk(int(config["lines"]), config["inner"] == "rows", int(config["images"]))
 
 
-def filter_space(geometry: Geometry, dtype: str, device: Device) -> ParameterSpace:
+def filter_space(geometry: Geometry, dtype: str, device: Device) -> PackedSpace:
     """Tiles of channels by channels, blocks of pixels, and the order of tiles."""
     machine, vector = Machine.of(device), vector_of(dtype, device)
     lines = geometry.n * geometry.result_sizes[0] * geometry.result_sizes[1]
@@ -167,10 +174,13 @@ def filter_space(geometry: Geometry, dtype: str, device: Device) -> ParameterSpa
         Parameter("images", _rounds(geometry, vector.item_bytes)),
     ]
 
-    def order(config: Config) -> float:
-        return _filter_time(geometry, filter_form(config, vector), filter_walk(config), machine)
+    least = _least(geometry, vector, machine)
 
-    return ParameterSpace(parameters, [], order=order, default_by_order=True)
+    def order(config: Config) -> float:
+        form, walk = filter_form(config, vector), filter_walk(config)
+        return _filter_time(geometry, form, walk, machine) / least
+
+    return PackedSpace(parameters, order)
 
 
 def by_runs(geometry: Geometry, lanes: int) -> bool:

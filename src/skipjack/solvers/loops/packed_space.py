@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from skipjack.core.config import Config
+from skipjack.core.constraints import ConstraintLike
 from skipjack.core.device import Device
 from skipjack.core.parameters import Parameter, ParameterSpace
 from skipjack.native.ir import ITEM_BYTES
@@ -27,7 +28,7 @@ class PackedSpace(ParameterSpace):
         self,
         parameters: Sequence[Parameter],
         estimate: Callable[[Config], float],
-        constraints: Sequence[str] = (),
+        constraints: Sequence[ConstraintLike] = (),
     ) -> None:
         super().__init__(parameters, constraints, order=estimate, default_by_order=True)
         self.estimate = estimate
