@@ -64,6 +64,15 @@ def test_pixels_and_channels_can_be_rows_where_pixels_lie_side_by_side(direction
         check_candidate(SOLVER, problem, device(1), config)
 
 
+def test_a_filter_that_lies_across_is_packed() -> None:
+    problem = parse("conv2d:n3c20h7w7k24y1x1", layout="NCHW")
+    packed = {
+        (config["rows"], config["pack_b"])
+        for config in SOLVER.space(problem, device(1)).enumerate()
+    }
+    assert packed == {("pixels", True), ("channels", True), ("channels", False)}
+
+
 def test_rounds_of_images_add_their_gradients_up() -> None:
     problem = parse("conv2d:n6c320h48w48k8y1x1u2v2", layout="NCHW", direction="wrw")
     here = device(1)
@@ -108,6 +117,15 @@ def test_the_first_configs_promise_best() -> None:
     first: Config = space.default()
     assert first["rows"] == "pixels"
     assert str(first["tile"]).startswith("7x")
+
+
+def test_it_promises_little_for_narrow_groups_and_few_pixels() -> None:
+    def promise(shape: str) -> float:
+        return SOLVER.promise(parse(f"conv2d:{shape}"), device(1))
+
+    assert promise("n1c64h7w7k64y1x1") > 1
+    assert promise("n1c64h1w1k64y1x1") < 1
+    assert promise("n1c64h7w7k64y1x1g16") < 1
 
 
 def test_other_filters_are_refused() -> None:

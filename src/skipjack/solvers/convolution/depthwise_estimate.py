@@ -24,8 +24,9 @@ _FAR = {CHUNK: 1.0, NEXT: 1.25, NOTHING: 1.45}
 _FAR_AND_LONG = {NEXT: 1.0, CHUNK: 1.1, NOTHING: 1.3}
 _LONG_PIXEL = 512
 """Bytes of a pixel, from which on to fetch the next channels was better than to fetch a chunk,
-where pixels are read one after the other."""
+where one array is read, pixel by pixel."""
 _MIDDLE = {NEXT: 1.0, NOTHING: 1.03, CHUNK: 1.08}
+_MIDDLE_SUMS = {CHUNK: 1.0, NEXT: 1.06, NOTHING: 1.08}
 _NEAR = {NOTHING: 1.0, NEXT: 1.02, CHUNK: 1.1}
 
 
@@ -71,9 +72,11 @@ def _moving(plan: Plan, device: Device, bytes_moved: int) -> float:
     far, middle = bytes_moved > 3 * l3 // 4, plan.geometry.n > 1 and bytes_moved > 2 * l2
     factor = 1.0
     if plan.last:
-        long = plan.pixel >= _LONG_PIXEL and plan.patterns[2].stride == 1
+        sums = plan.geometry.wanted == "filter"
+        long = plan.pixel >= _LONG_PIXEL and plan.patterns[2].stride == 1 and not sums
         beyond = _FAR_AND_LONG if long else _FAR
-        factor *= (beyond if far else _MIDDLE if middle else _NEAR)[plan.fetch]
+        between = _MIDDLE_SUMS if sums else _MIDDLE
+        factor *= (beyond if far else between if middle else _NEAR)[plan.fetch]
         factor *= _chunking(plan, l2, far=far)
     if bytes_moved > l3 // 2:
         factor *= 1.0 if plan.stream or plan.geometry.wanted == "filter" else 1.3

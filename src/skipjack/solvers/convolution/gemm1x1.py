@@ -33,6 +33,8 @@ _SCRATCH_BYTES = 1 << 22
 """As many images are copied at a time as fit into this, one at least."""
 _NARROW = 16
 """Groups with fewer channels leave most of a tile empty."""
+_FEW = 8
+"""With fewer pixels the filter is read for little."""
 
 
 class Gemm1x1Solver(StagedSolver):
@@ -46,9 +48,11 @@ class Gemm1x1Solver(StagedSolver):
         return refusal(problem, device, (ONE_BY_ONE,))
 
     def promise(self, problem: Problem, device: Device) -> float:
-        """Nothing is computed or moved in vain, unless groups are narrow."""
+        """Nothing is computed or moved in vain, unless groups are narrow or pixels are few."""
         geometry = geometry_of(problem)
-        return 2.0 if min(geometry.group_c, geometry.group_k) >= _NARROW else 0.25
+        if min(geometry.group_c, geometry.group_k) < _NARROW:
+            return 0.25
+        return 2.0 if geometry.n * geometry.result_pixels >= _FEW else 0.5
 
     def space(self, problem: Problem, device: Device) -> ParameterSpace:
         """What varies about a product, and what its rows are."""
