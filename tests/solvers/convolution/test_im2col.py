@@ -76,10 +76,12 @@ def test_a_large_batch_needs_no_more_memory_than_a_small_one() -> None:
 
 
 def test_it_is_not_tried_where_nothing_is_to_be_gained() -> None:
-    def promise(shape: str) -> float:
-        return SOLVER.promise(parse(f"conv2d:{shape}"), device(1))
+    def promise(shape: str, direction: str = "fwd") -> float:
+        return SOLVER.promise(parse(f"conv2d:{shape}", direction=direction), device(1))
 
     assert promise("n1c64h8w8k64y3x3p1q1") > 0
+    assert promise("n1c64h8w8k64y3x3p1q1u2v2") > 0
+    assert promise("n1c64h8w8k64y3x3p1q1u2v2", "bwd") == 0
     assert promise("n1c64h8w8k64y1x1") == 0
     assert promise("n1c64h8w8k64y3x3p1q1g64") == 0
 

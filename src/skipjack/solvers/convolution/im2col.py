@@ -56,10 +56,10 @@ class Im2colSolver(StagedSolver):
         return refusal(problem, device, (NOT_DEPTHWISE, _MODERATE))
 
     def promise(self, problem: Problem, device: Device) -> float:
-        """Copying patches costs more than other ways need; pointwise ones have none to copy."""
+        """Patches are copied in vain if they are pixels, or mostly zeros between them."""
         geometry = geometry_of(problem)
         narrow = min(geometry.group_k, geometry.group_c * geometry.taps) < _NARROW
-        return 0.0 if geometry.pointwise or narrow else 0.3
+        return 0.0 if geometry.pointwise or narrow or spread_out(geometry) else 0.5
 
     def space(self, problem: Problem, device: Device) -> ParameterSpace:
         """What varies about a product, and what its rows are."""
