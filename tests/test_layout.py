@@ -34,14 +34,19 @@ BELOW: dict[str, set[str]] = {
         *("core", "errors", "native", "operations", "solvers", "search"),
         *("execute", "ledger", "bank", "storage", "settings", "plugins", "trace"),
     },
+    "sweep": {
+        *("core", "errors", "native", "search", "execute", "ledger", "interop"),
+        *("storage", "settings", "tuning"),
+    },
     "report": {
         *("core", "errors", "native", "operations", "solvers", "search"),
-        *("execute", "ledger", "bank", "storage", "settings", "tuning"),
+        *("execute", "ledger", "bank", "storage", "settings", "tuning", "sweep"),
     },
     "__main__": {"cli"},
     "cli": {
         *("", "core", "errors", "native", "operations", "solvers", "search"),
         *("ledger", "bank", "storage", "settings", "plugins", "tuning", "report", "interop"),
+        "sweep",
     },
     "testing": {"core", "errors", "search", "operations", "native", "solvers", "execute"},
     "": {"tuning"},

@@ -22,7 +22,7 @@ TRANSPOSED = parse("matmul:96x96x96/tb=1")
 def arm(leads: bool = False, asked: int = 0, best: float = float("inf")) -> Arm:
     solver = NestSolver()
     study = Study(PROBLEM, solver.name, "device", "random", 0)
-    made = Arm(solver, solver.space(PROBLEM, cpu.detect()), study, leads)
+    made = Arm(PROBLEM, solver, solver.space(PROBLEM, cpu.detect()), study, leads)
     made.asked = asked
     if best < float("inf"):
         made.note([Trial(Config(), Status.OK, best)])

@@ -31,7 +31,7 @@ def arm(asked: int = 0, *values: float | None, done: bool = False) -> Arm:
     """One that asked so often and was told these values; None is a failure."""
     solver = NestSolver()
     study = Study(PROBLEM, solver.name, "device", "random", 0)
-    made = Arm(solver, solver.space(PROBLEM, cpu.detect()), study, False)
+    made = Arm(PROBLEM, solver, solver.space(PROBLEM, cpu.detect()), study, False)
     made._searcher = cast(Any, SimpleNamespace(done=done))
     made.asked = asked
     for number, value in enumerate(values):

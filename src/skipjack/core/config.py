@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 Value = bool | int | float | str
 
@@ -21,6 +22,11 @@ class Config(Mapping[str, Value]):
     def key(self) -> str:
         """Canonical JSON text; equal configs have equal keys."""
         return self._key
+
+    @classmethod
+    def of(cls, items: Mapping[str, Any]) -> Config:
+        """Settings as a user's file has them, perhaps None or nested: anything that JSON has."""
+        return cls(items)
 
     @classmethod
     def from_key(cls, key: str) -> Config:

@@ -11,6 +11,9 @@ from skipjack.core.expressions import Expression
 
 Direction = Literal["min", "max"]
 
+Metric = float | str
+"""What a measurement says under one name: a number, or a word such as ``VALID``."""
+
 
 @dataclass(frozen=True, slots=True)
 class Objective:
@@ -20,10 +23,10 @@ class Objective:
     direction: Direction = "min"
     constraints: tuple[str, ...] = ()
 
-    def value(self, metrics: Mapping[str, float]) -> float | None:
+    def value(self, metrics: Mapping[str, Metric]) -> float | None:
         """What a searcher minimises; None where the metric is missing or a constraint is broken."""
         raw = metrics.get(self.metric)
-        if raw is None or not math.isfinite(raw):
+        if raw is None or isinstance(raw, str) or not math.isfinite(raw):
             return None
         if any(not Expression(text).holds(metrics) for text in self.constraints):
             return None

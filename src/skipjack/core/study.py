@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from skipjack.core.objective import Objective
-from skipjack.core.problem import Problem
 from skipjack.core.protocol import TimingProtocol
 from skipjack.errors import UsageError
 
@@ -32,11 +32,20 @@ class Budget:
             )
 
 
+class Subject(Protocol):
+    """What a study is about: a problem, or a benchmark with its commands."""
+
+    @property
+    def key(self) -> str:
+        """Canonical text that tells it from all others."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Study:
     """Who searches what, where, and how it is judged."""
 
-    problem: Problem
+    problem: Subject
     solver: str
     device: str
     """The device's class key."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from skipjack.core.config import Config
+from skipjack.core.objective import Metric
 from skipjack.core.problem import Problem
 
 
@@ -20,6 +21,10 @@ class Status(StrEnum):
     CRASH = "crash"  # the kernel ended its process
     TIMEOUT = "timeout"  # the kernel did not come back
     WRONG = "wrong"  # it came back with a wrong result
+    OUT_OF_MEMORY = "out_of_memory"
+    NO_RESULT = "no_result"  # it ended well and said nothing
+    INVALID = "invalid"  # it says itself that its result does not count
+    INFEASIBLE = "infeasible"  # a rule forbids it; nothing was built or run
     ERROR = "error"  # anything else, with its reason
 
     @property
@@ -51,7 +56,7 @@ class Trial:
     value: float | None = None
     spread: float = 0.0
     reason: str = ""
-    metrics: Mapping[str, float] = field(default_factory=dict)
+    metrics: Mapping[str, Metric] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:

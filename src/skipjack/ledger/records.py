@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from skipjack.core.config import Config
+from skipjack.core.objective import Metric
 from skipjack.core.trial import Candidate, Status, Trial
 
 
@@ -97,7 +98,7 @@ class MeasurementRecord:
     sentinel_ns: float | None = None
     disturbed: int = 0
     """How many samples were set aside."""
-    metrics: Mapping[str, float] = field(default_factory=dict)
+    metrics: Mapping[str, Metric] = field(default_factory=dict)
     verdict: str = "ok"
     created: str = ""
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from skipjack.core.config import Config
+from skipjack.core.objective import Metric
 from skipjack.core.trial import Status, Trial
 from skipjack.ledger.records import (
     BuildRecord,
@@ -53,18 +54,34 @@ def canonical_json(value: object) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
-def encode_numbers(numbers: Mapping[str, float]) -> str:
-    """Named numbers as JSON, which has no infinities: they are written as text."""
-    return canonical_json({name: _encode(number) for name, number in numbers.items()})
+_NOT_FINITE = ("inf", "-inf", "nan")
+
+
+def encode_metrics(metrics: Mapping[str, Metric]) -> str:
+    """Named numbers and words as JSON, which has no infinities: they are written as text."""
+    return canonical_json({name: _encode(metric) for name, metric in metrics.items()})
+
+
+def decode_metrics(text: str) -> dict[str, Metric]:
+    """What `encode_metrics` wrote."""
+    return {name: _decode(metric) for name, metric in json.loads(text).items()}
 
 
 def decode_numbers(text: str) -> dict[str, float]:
-    """What `encode_numbers` wrote."""
+    """What `encode_metrics` wrote of numbers alone."""
     return {name: float(number) for name, number in json.loads(text).items()}
 
 
-def _encode(number: float) -> float | str:
-    return number if math.isfinite(number) else str(float(number))
+def _encode(metric: Metric) -> Metric:
+    if isinstance(metric, str) or math.isfinite(metric):
+        return metric
+    return str(float(metric))
+
+
+def _decode(metric: Metric) -> Metric:
+    if isinstance(metric, str):
+        return float(metric) if metric in _NOT_FINITE else metric
+    return float(metric)
 
 
 def candidate_id(candidate: CandidateKey) -> str:
@@ -126,7 +143,7 @@ def tell_columns(trial: Trial) -> Row:
         "value": value if usable else None,
         "spread": trial.spread,
         "reason": trial.reason,
-        "metrics": encode_numbers(trial.metrics),
+        "metrics": encode_metrics(trial.metrics),
     }
 
 
@@ -147,7 +164,7 @@ def log_entry(row: Row) -> LogEntry:
             value=row["value"],
             spread=row["spread"] or 0.0,
             reason=row["reason"] or "",
-            metrics=decode_numbers(row["metrics"] or "{}"),
+            metrics=decode_metrics(row["metrics"] or "{}"),
         )
     return LogEntry(row["seq"], row["kind"], config, trial, row["created"])
 
@@ -169,7 +186,7 @@ def build_row(build: BuildRecord, created: str) -> Row:
             "abi": build.abi,
             "reason": build.reason,
             "seconds": float(build.seconds),
-            "resources": encode_numbers(build.resources),
+            "resources": encode_metrics(build.resources),
             "compiler": build.compiler,
             "target": build.target,
             "created": build.created or created,
@@ -199,7 +216,7 @@ def measurement_row(measurement: MeasurementRecord, created: str) -> Row:
             "samples_ns": canonical_json([_encode(float(ns)) for ns in measurement.samples_ns]),
             "sentinel_ns": measurement.sentinel_ns,
             "disturbed": measurement.disturbed,
-            "metrics": encode_numbers(measurement.metrics),
+            "metrics": encode_metrics(measurement.metrics),
             "verdict": measurement.verdict,
             "created": measurement.created or created,
         }
@@ -219,7 +236,7 @@ def measurement_record(row: Row) -> MeasurementRecord:
         samples_ns=tuple(float(ns) for ns in json.loads(row["samples_ns"])),
         sentinel_ns=row["sentinel_ns"],
         disturbed=row["disturbed"],
-        metrics=decode_numbers(row["metrics"]),
+        metrics=decode_metrics(row["metrics"]),
         verdict=row["verdict"],
         created=row["created"],
     )

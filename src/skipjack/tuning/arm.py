@@ -34,6 +34,7 @@ _LEAST = 1e-3
 class Arm:
     """One solver in the race."""
 
+    problem: Problem
     solver: BuildingSolver
     space: Space
     study: Study
@@ -60,7 +61,7 @@ class Arm:
 
     def candidate(self, config: Config) -> Candidate:
         """A config as something to build."""
-        return Candidate(self.study.problem, self.name, config)
+        return Candidate(self.problem, self.name, config)
 
     @property
     def tried(self) -> bool:
@@ -76,9 +77,9 @@ class Arm:
     def start(self, shop: Workshop, options: TuneOptions) -> None:
         """Set the searcher up, with what is known of earlier sittings."""
         self.known = tuple(shop.ledger.trials(self.study.id))
-        winners = shop.ledger.winners(self.study.problem.operation, shop.device.class_key)
-        with blaming(f"solver {self.name} asked where to start on {self.study.problem.key}"):
-            seeds = starting_points(self.study.problem, self.space, self.name, winners)
+        winners = shop.ledger.winners(self.problem.operation, shop.device.class_key)
+        with blaming(f"solver {self.name} asked where to start on {self.problem.key}"):
+            seeds = starting_points(self.problem, self.space, self.name, winners)
         with self._blaming():
             self._searcher = create(
                 self.study.searcher,
@@ -132,7 +133,7 @@ def make_arm(
         options.objective,
         shop.protocol,
     )
-    return Arm(solver, space, study, leads)
+    return Arm(problem, solver, space, study, leads)
 
 
 def in_turn(arms: Sequence[Arm]) -> list[tuple[Arm, int]]:

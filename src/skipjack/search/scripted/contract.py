@@ -1,0 +1,143 @@
+"""What a scripted searcher is: it yields points as dicts and is sent the run of each.
+
+This is how users write searches in sweep files. A point may leave parameters out; who runs it
+fills them in. ::
+
+    class Halving(SearcherInterface):
+        is_dynamic = True
+
+        def generate(self):
+            load = 1000
+            while load:
+                run = yield {"load": load}
+                if run.ok:
+                    return
+                load //= 2
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from skipjack.core.config import Config
+from skipjack.core.trial import Status, Trial
+
+Point = Mapping[str, Any]
+Points = Generator[Point, "Run | None", None]
+"""What `generate` returns: yields points, is sent runs."""
+
+
+class MissingStatError(KeyError):
+    """A predicate asked for a number that the run does not have."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class Stats(Mapping[str, Any]):
+    """What a run said, by name; `data` is the plain dict.
+
+    A run that failed answers ``result_validity`` with ``INVALID`` and nothing else, so that a
+    predicate on validity holds for it without being told what failing is.
+    """
+
+    def __init__(self, data: Mapping[str, Any], status: Status = Status.OK) -> None:
+        self.data = dict(data)
+        self.status = status
+        if status.failed:
+            self.data.setdefault("result_validity", "INVALID")
+
+    def __getitem__(self, name: str) -> Any:
+        try:
+            return self.data[name]
+        except KeyError:
+            had = ", ".join(sorted(self.data)) or "nothing"
+            raise MissingStatError(
+                f"the run has no {name!r} (its status is {self.status}); it has {had}"
+            ) from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.data)
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def __repr__(self) -> str:
+        return f"Stats({self.data!r}, {self.status.value})"
+
+
+class Run(NamedTuple):
+    """A point and what came of it. ``run["x"]`` is ``run.stats["x"]``."""
+
+    cross: Point
+    stats: Any
+    """A `Stats` when Skipjack made it; anything with item access when a test did."""
+
+    @property
+    def status(self) -> Status:
+        """How the run ended."""
+        status = getattr(self.stats, "status", Status.OK)
+        return status if isinstance(status, Status) else Status.OK
+
+    @property
+    def ok(self) -> bool:
+        """Whether it was run, came to its end, and its result counts."""
+        return not self.status.failed
+
+    def __getitem__(self, name: Any) -> Any:
+        return self.stats[name] if isinstance(name, str) else tuple.__getitem__(self, name)
+
+    @classmethod
+    def of(cls, trial: Trial) -> Run:
+        """What a searcher was told, as scripted ones see it."""
+        data = {**trial.metrics, "status": trial.status.value}
+        if trial.value is not None:
+            data.setdefault("value", trial.value)
+        if trial.reason:
+            data["reason"] = trial.reason
+        return cls(dict(trial.config), Stats(data, trial.status))
+
+
+Predicate = Callable[[Run], Any]
+"""Whether a run is good; truthiness counts."""
+
+
+class Repeat(dict[str, Any]):
+    """Yielded instead of a plain dict: run this point again, though its result is known."""
+
+
+class SearcherInterface(ABC):
+    """A search written as a generator. `is_dynamic` false promises to ignore what is sent."""
+
+    @property
+    @abstractmethod
+    def is_dynamic(self) -> bool:
+        """Whether later points depend on earlier results."""
+
+    @abstractmethod
+    def generate(self) -> Points:
+        """Yield points; each yield is answered with the `Run` of that very point."""
+
+    def get_best(self) -> Point:
+        """The best point known, where a search has a notion of its own of what is best."""
+        raise NotImplementedError(f"{type(self).__name__} does not say which point is best")
+
+
+def do_send(generator: Points, past: Run | None = None) -> dict[str, Any] | None:
+    """The next point of a generator, or None at its end. The first time nothing is sent."""
+    try:
+        return dict(generator.send(past)) if past is not None else dict(next(generator))
+    except StopIteration:
+        return None
+
+
+def held(run: Run | None, predicate: Predicate) -> bool:
+    """Whether a run is good by a predicate; one that failed never is."""
+    return run is not None and run.ok and bool(predicate(run))
+
+
+def config_of(point: Point) -> Config:
+    """A point, frozen: what a searcher changes later does not change what was run."""
+    return Config.of(dict(point))
