@@ -4,20 +4,33 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 TORCH := $(VENV)/.torch
+LOADGEN := $(VENV)/.loadgen
 
-.PHONY: demo test test-long lint bench-cpu bench-small bench-matmul bench-vector bench-conv clean
+.PHONY: demo demo-loadgen test test-long lint clean
+.PHONY: bench-cpu bench-small bench-matmul bench-vector bench-conv
 
 demo: $(STAMP)
 	$(BIN)/skipjack tune matmul:192x192x192 matmul:1024x1024x1024 matmul:16x4096x4096 \
 	    softmax:4096x1024 batchnorm:n8c64h56w56 sum:64x64x1024/axis=0,2 --seconds 4
 	$(BIN)/skipjack find conv2d:n1c64h56w56k64y3x3p1q1 --layout NHWC --seconds 5
 
+# A real MLPerf LoadGen benchmark, from nothing to a valid user.conf, in about four minutes.
+demo-loadgen: $(STAMP) $(LOADGEN)
+	$(BIN)/python examples/loadgen/run_demo.py
+
 # Convolutions are checked against PyTorch's, too.
+# Tests of the LoadGen example are left out where its packages cannot be installed.
 test: $(STAMP) $(TORCH) lint
+	-$(MAKE) --no-print-directory $(LOADGEN)
 	$(BIN)/pytest -m "not long"
 
 test-long: $(STAMP) $(TORCH) lint
+	-$(MAKE) --no-print-directory $(LOADGEN)
 	$(BIN)/pytest
+
+# NVIDIA's grid.py by its own words: make autotune RUN_ARGS="rnnt Server config.py --dry_run"
+autotune: $(STAMP)
+	$(BIN)/skipjack grid $(RUN_ARGS)
 
 lint: $(STAMP)
 	$(BIN)/ruff check src tests bench examples
@@ -51,6 +64,10 @@ bench-conv: $(STAMP) $(TORCH)
 $(TORCH): $(STAMP)
 	-$(BIN)/python -m pip install --quiet --disable-pip-version-check $(TORCH_PIP_ARGS) \
 	    -c constraints.txt -e '.[torch]'
+	touch $@
+
+$(LOADGEN): $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[loadgen]'
 	touch $@
 
 $(STAMP): pyproject.toml constraints.txt

@@ -26,6 +26,7 @@ BELOW: dict[str, set[str]] = {
     "bank": {"core", "errors", "ledger", "storage"},
     "plugins": {"errors"},
     "trace": {"storage"},
+    "interrupt": set(),
     "execute": {
         *("core", "errors", "native", "operations", "solvers"),
         *("ledger", "plugins", "storage"),  # build workers look whether a source is known
@@ -33,10 +34,11 @@ BELOW: dict[str, set[str]] = {
     "tuning": {
         *("core", "errors", "native", "operations", "solvers", "search"),
         *("execute", "ledger", "bank", "storage", "settings", "plugins", "trace"),
+        "interrupt",
     },
     "sweep": {
         *("core", "errors", "native", "search", "execute", "ledger", "interop"),
-        *("storage", "settings", "tuning"),
+        *("storage", "settings"),
     },
     "report": {
         *("core", "errors", "native", "operations", "solvers", "search"),
@@ -46,7 +48,7 @@ BELOW: dict[str, set[str]] = {
     "cli": {
         *("", "core", "errors", "native", "operations", "solvers", "search"),
         *("ledger", "bank", "storage", "settings", "plugins", "tuning", "report", "interop"),
-        "sweep",
+        *("sweep", "interrupt"),
     },
     "testing": {"core", "errors", "search", "operations", "native", "solvers", "execute"},
     "": {"tuning"},

@@ -8,6 +8,7 @@ import pytest
 from skipjack.core.config import Config
 from skipjack.core.study import Budget, Study
 from skipjack.core.trial import Status, Trial
+from skipjack.interrupt import Interrupt
 from skipjack.native import cpu
 from skipjack.operations import parse
 from skipjack.solvers.loops.nest_solver import NestSolver
@@ -15,7 +16,6 @@ from skipjack.tuning import time_limit
 from skipjack.tuning.arm import Arm
 from skipjack.tuning.contest import Contest
 from skipjack.tuning.find_rules import FindRules
-from skipjack.tuning.interrupt import Interrupt
 from skipjack.tuning.time_limit import TimeLimit
 
 PROBLEM = parse("matmul:96x96x96")

@@ -10,7 +10,7 @@ from typing import Annotated, NoReturn
 import typer
 
 import skipjack
-from skipjack.cli import bank, device, doctor, find, ledger, tune
+from skipjack.cli import bank, device, doctor, find, grid, ledger, sweep, tune
 from skipjack.cli.options import examples
 from skipjack.errors import SkipjackError
 from skipjack.settings import LOG_LEVELS, load_settings
@@ -35,6 +35,8 @@ app = typer.Typer(
 )
 app.command("tune", epilog=tune.EXAMPLES)(tune.tune)
 app.command("find", epilog=find.EXAMPLES)(find.find)
+app.command("sweep", epilog=sweep.EXAMPLES)(sweep.sweep)
+app.command("grid", epilog=grid.EXAMPLES)(grid.grid)
 app.command("device", epilog=device.EXAMPLES)(device.device)
 app.command("doctor", epilog=doctor.EXAMPLES)(doctor.doctor)
 app.add_typer(bank.app, name="bank")

@@ -45,3 +45,22 @@ def _short(value: float) -> str:
 def percent_text(share: float | None) -> str:
     """``97 %``."""
     return "-" if share is None or not isfinite(share) else f"{100 * share:.0f} %"
+
+
+def metric_text(value: float | None, digits: int = 5) -> str:
+    """``1203.4``: so many digits that count, and no exponent where it can be done without."""
+    if value is None or not isfinite(value):
+        return "-"
+    return f"{value:.0f}" if 10**digits <= abs(value) < 1e15 else f"{value:.{digits}g}"
+
+
+def duration_text(seconds: float | None) -> str:
+    """``4.2 s``, ``12 min 3 s``, ``2 h 5 min``; a dash where it is not known."""
+    if seconds is None or not isfinite(seconds):
+        return "-"
+    if seconds < 60:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    return f"{minutes // 60} h {minutes % 60} min"

@@ -31,7 +31,7 @@ def print_results(results: Sequence[TuneResult], console: Console | None = None)
     """One row a problem (or a block, where the screen is narrow), then configs and reasons."""
     console = console or screen.out()
     table = results_table(results)
-    if _width(table, console) <= console.width:
+    if width_of(table, console) <= console.width:
         console.print(table)
     else:
         _print_blocks(results, console)
@@ -41,7 +41,7 @@ def print_results(results: Sequence[TuneResult], console: Console | None = None)
             console.print(Text(line, style=style), soft_wrap=True)
 
 
-def _width(table: Table, console: Console) -> int:
+def width_of(table: Table, console: Console) -> int:
     """What the table needs so that nothing is cut."""
     return Measurement.get(console, console.options.update(max_width=1000), table).maximum
 

@@ -17,6 +17,7 @@ from skipjack.core.study import Budget
 from skipjack.core.trial import Candidate
 from skipjack.errors import UsageError, blaming
 from skipjack.execute.build_pool import Build, BuildPool
+from skipjack.interrupt import Interrupt, watch_for_interrupt
 from skipjack.ledger import CandidateKey, Ledger
 from skipjack.native import cpu, llvm
 from skipjack.native.named_cpu import describe
@@ -29,7 +30,6 @@ from skipjack.solvers.solver import BuildingSolver
 from skipjack.storage import ARTIFACTS, ArtifactStore, user_directory
 from skipjack.tuning.build_desk import BuildDesk, build_record
 from skipjack.tuning.build_result import BuildResult, BuiltConfig
-from skipjack.tuning.interrupt import Interrupt, watch_for_interrupt
 from skipjack.tuning.options import Observer, Progress
 
 DEFAULT_CONFIGS = 16

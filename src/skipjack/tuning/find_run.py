@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from skipjack.core.problem import Problem
 from skipjack.core.trial import Status
+from skipjack.interrupt import Interrupt
 from skipjack.tuning.arm import Arm
 from skipjack.tuning.find_final import Final, hold_find_final, spare
 from skipjack.tuning.find_record import keep_ranking
@@ -19,7 +20,6 @@ from skipjack.tuning.find_result import (
     RankedSolver,
 )
 from skipjack.tuning.find_rules import FindRules
-from skipjack.tuning.interrupt import Interrupt
 from skipjack.tuning.lineup import Lineup, line_up
 from skipjack.tuning.options import TuneOptions
 from skipjack.tuning.ranking import Place, joined, rank

@@ -16,6 +16,7 @@ from skipjack.core.trial import Candidate, Trial
 from skipjack.errors import ForeignError, ProblemError, blaming
 from skipjack.execute.build_pool import Build
 from skipjack.execute.session import Failure
+from skipjack.interrupt import Interrupt
 from skipjack.operations import arrays_bytes
 from skipjack.solvers import solver_for
 from skipjack.solvers.solver import Solver
@@ -23,7 +24,6 @@ from skipjack.tuning.arm import Arm, make_arm
 from skipjack.tuning.build_desk import BuildDesk
 from skipjack.tuning.contest import SLOW_NS, Contest
 from skipjack.tuning.incumbent import incumbent_of
-from skipjack.tuning.interrupt import Interrupt
 from skipjack.tuning.journal import Journal
 from skipjack.tuning.lineup import compared
 from skipjack.tuning.options import Progress, TuneOptions

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from skipjack.tuning.interrupt import Interrupt
+from skipjack.interrupt import Interrupt
 
 _FINISH_SHARE = 0.12
 _FINISH_AT_LEAST_S = 0.25

@@ -9,13 +9,13 @@ from skipjack import plugins
 from skipjack.core.device import Device
 from skipjack.core.problem import Problem
 from skipjack.core.study import Budget
+from skipjack.interrupt import watch_for_interrupt
 from skipjack.native import cpu
 from skipjack.operations import parse
 from skipjack.settings import Settings, load_settings
 from skipjack.tuning.final import finish_tuning
 from skipjack.tuning.find_result import FindResult
 from skipjack.tuning.find_run import hold_find
-from skipjack.tuning.interrupt import watch_for_interrupt
 from skipjack.tuning.lineup import line_up
 from skipjack.tuning.options import DEFAULT_SECONDS, FIND_SECONDS, TuneOptions
 from skipjack.tuning.result import TuneResult

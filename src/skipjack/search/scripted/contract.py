@@ -92,7 +92,9 @@ class Run(NamedTuple):
     @classmethod
     def of(cls, trial: Trial) -> Run:
         """What a searcher was told, as scripted ones see it."""
-        data = {**trial.metrics, "status": trial.status.value}
+        data: dict[str, Any] = {**trial.metrics, "status": trial.status.value}
+        if trial.status is Status.INVALID:
+            data["result_validity"] = "INVALID"  # also where something of the user's says so
         if trial.value is not None:
             data.setdefault("value", trial.value)
         if trial.reason:
@@ -128,16 +130,25 @@ class SearcherInterface(ABC):
 def do_send(generator: Points, past: Run | None = None) -> dict[str, Any] | None:
     """The next point of a generator, or None at its end. The first time nothing is sent."""
     try:
-        return dict(generator.send(past)) if past is not None else dict(next(generator))
+        point = generator.send(past) if past is not None else next(generator)
     except StopIteration:
         return None
+    return Repeat(point) if isinstance(point, Repeat) else dict(point)
 
 
 def held(run: Run | None, predicate: Predicate) -> bool:
-    """Whether a run is good by a predicate; one that failed never is."""
-    return run is not None and run.ok and bool(predicate(run))
+    """Whether a run is good by a predicate; one that failed never is.
+
+    One that came to its end with a result that does not count is for the predicate to judge.
+    """
+    return run is not None and (run.ok or run.status is Status.INVALID) and bool(predicate(run))
 
 
 def config_of(point: Point) -> Config:
     """A point, frozen: what a searcher changes later does not change what was run."""
-    return Config.of(dict(point))
+    return Config.of({name: plain(value) for name, value in point.items()})
+
+
+def plain(value: Any) -> Any:
+    """A number of numpy as Python's own; anything else as it is."""
+    return value.item() if type(value).__module__ == "numpy" and hasattr(value, "item") else value

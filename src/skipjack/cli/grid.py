@@ -1,0 +1,138 @@
+"""``skipjack grid``: NVIDIA's grid.py by its own words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from skipjack.cli.options import examples
+
+if TYPE_CHECKING:
+    from skipjack.sweep.grid_request import GridRequest
+
+EXAMPLES = examples(
+    "skipjack grid rnnt Server tune.py --dry_run",
+    "skipjack grid rnnt Offline example.json --extra_run_args='--fast' --use_cached",
+    "skipjack grid bert Server tune.py --spoof_system_id A10x1 --dry_run --configs configs",
+)
+
+
+def grid(
+    benchmark: Annotated[str, typer.Argument(help="As rnnt or bert, in any spelling.")],
+    scenario: Annotated[
+        str, typer.Argument(help="Offline, Server, SingleStream or MultiStream, in any spelling.")
+    ],
+    config: Annotated[Path, typer.Argument(help="Parameters and values: .json, .py or .toml.")],
+    no_check_keys: Annotated[
+        bool,
+        typer.Option(
+            "--no_check_keys", "--no-check-keys", help="Allow names that the base config lacks."
+        ),
+    ] = False,
+    temp_timeout: Annotated[
+        int,
+        typer.Option(
+            "--temp_timeout", "--temp-timeout", help="Most seconds to wait to cool; 0: none."
+        ),
+    ] = 60,
+    cool_temp: Annotated[
+        int,
+        typer.Option("--cool_temp", "--cool-temp", help="Wait for this mean temperature (°C)."),
+    ] = 50,
+    extra_run_args: Annotated[
+        str,
+        typer.Option(
+            "--extra_run_args", "--extra-run-args", help="More arguments for builds and runs."
+        ),
+    ] = "",
+    use_cached: Annotated[
+        bool,
+        typer.Option("--use_cached", "--use-cached", help="Do not run again what has a result."),
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry_run", "--dry-run", help="Say what would be done; do nothing.")
+    ] = False,
+    use_existing_engine: Annotated[
+        bool,
+        typer.Option(
+            "--use_existing_engine", "--use-existing-engine", help="Run first without a build."
+        ),
+    ] = False,
+    noparse: Annotated[bool, typer.Option("--noparse", help="Print no table at the end.")] = False,
+    verbose_stats: Annotated[
+        bool,
+        typer.Option("--verbose_stats", "--verbose-stats", help="All latencies in the table."),
+    ] = False,
+    spoof_system_id: Annotated[
+        str | None,
+        typer.Option(
+            "--spoof_system_id", "--spoof-system-id", help="Take this system's base config."
+        ),
+    ] = None,
+    norun: Annotated[
+        bool, typer.Option("--norun", help="Only print the table of earlier results.")
+    ] = False,
+    configs: Annotated[
+        Path, typer.Option(help="BENCHMARK/SCENARIO/config.json lie below it; or one file.")
+    ] = Path("configs"),
+    logs: Annotated[Path, typer.Option(help="Where results lie.")] = Path("build", "logs"),
+    build_cmd: Annotated[str | None, typer.Option(help="Instead of make generate_engines.")] = None,
+    run_cmd: Annotated[str | None, typer.Option(help="Instead of make run_harness.")] = None,
+    nested: Annotated[
+        bool, typer.Option("--nested", help="Lay points over the base config at every depth.")
+    ] = False,
+) -> None:
+    """Sweep an MLPerf benchmark as grid.py does, with its files and its flags."""
+    from skipjack.sweep.grid_dry_run import dry_run as lines_of
+    from skipjack.sweep.grid_request import GridOptions, make_request
+
+    options = GridOptions(
+        no_check_keys=no_check_keys,
+        temp_timeout=temp_timeout,
+        cool_temp=cool_temp,
+        extra_run_args=extra_run_args,
+        use_cached=use_cached or norun,
+        dry_run=dry_run,
+        use_existing_engine=use_existing_engine,
+        noparse=noparse,
+        verbose_stats=verbose_stats,
+        spoof_system_id=spoof_system_id,
+        norun=norun,
+        configs=configs,
+        logs=logs,
+        build_cmd=build_cmd,
+        run_cmd=run_cmd,
+        nested=nested,
+    )
+    request = make_request(benchmark, scenario, config, options)
+    if dry_run:
+        for line in lines_of(request):
+            typer.echo(line)
+        return
+    run_grid(request)
+
+
+def run_grid(request: GridRequest) -> None:
+    """Build and run for real; what each point gave as CSV, the statistics, and the best."""
+    from skipjack.interrupt import watch_for_interrupt
+    from skipjack.report.sweep_progress import sweep_progress
+    from skipjack.settings import load_settings
+    from skipjack.sweep import grid_run
+
+    with watch_for_interrupt() as interrupt, sweep_progress(enabled=True) as observe:
+        result, statistics = grid_run.run_grid(
+            request, load_settings(), observe, lambda: interrupt.requested
+        )
+    for sentence in grid_run.failures(result):
+        typer.echo(f"skipjack: {sentence}", err=True)
+    if not request.options.noparse:
+        typer.echo(grid_run.table(result, verbose=request.options.verbose_stats), nl=False)
+    typer.echo(str(statistics), err=True)
+    if result.best is not None:
+        typer.echo(f"best: {result.best} ({result.best_value})", err=True)
+    if result.interrupted:
+        raise KeyboardInterrupt
+    if (error := grid_run.nothing_ran(result)) is not None:
+        raise error

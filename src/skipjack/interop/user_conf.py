@@ -1,0 +1,147 @@
+"""LoadGen's user.conf: ``model.Scenario.key = value``, times in ms, percentiles in percent."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from skipjack.errors import UsageError
+
+_NS_IN_MS, _PERCENT = 1e-6, 100.0
+_SCENARIOS = {
+    "server": "Server",
+    "offline": "Offline",
+    "singlestream": "SingleStream",
+    "multistream": "MultiStream",
+}
+_OF_A_SCENARIO: dict[str, tuple[str, str, float]] = {
+    "server_target_qps": ("Server", "target_qps", 1.0),
+    "server_target_latency_ns": ("Server", "target_latency", _NS_IN_MS),
+    "server_target_latency_percentile": ("Server", "target_latency_percentile", _PERCENT),
+    "server_coalesce_queries": ("Server", "coalesce_queries", 1.0),
+    "server_max_async_queries": ("Server", "max_async_queries", 1.0),
+    "offline_expected_qps": ("Offline", "target_qps", 1.0),
+    "offline_target_qps": ("Offline", "target_qps", 1.0),
+    "single_stream_expected_latency_ns": ("SingleStream", "target_latency", _NS_IN_MS),
+    "single_stream_target_latency_percentile": (
+        *("SingleStream", "target_latency_percentile"),
+        _PERCENT,
+    ),
+    "multi_stream_expected_latency_ns": ("MultiStream", "target_latency", _NS_IN_MS),
+    "multi_stream_target_latency_percentile": (
+        *("MultiStream", "target_latency_percentile"),
+        _PERCENT,
+    ),
+    "multi_stream_samples_per_query": ("MultiStream", "samples_per_query", 1.0),
+}
+"""Settings as LoadGen's fields and NVIDIA's configs name them: scenario, key, factor."""
+_OF_ANY: dict[str, tuple[str, float]] = {
+    **{
+        name: (name, 1.0)
+        for name in (
+            *("target_qps", "target_latency", "target_latency_percentile", "samples_per_query"),
+            *("min_duration", "max_duration", "min_query_count", "max_query_count"),
+            *("performance_sample_count_override", "coalesce_queries", "max_async_queries"),
+            *("use_token_latencies", "ttft_latency", "tpot_latency", "infer_token_latencies"),
+            *("token_latency_scaling_factor", "sample_concatenate_permutation"),
+        )
+    },
+    "min_duration_ms": ("min_duration", 1.0),
+    "max_duration_ms": ("max_duration", 1.0),
+}
+"""Settings that hold for the scenario of the config, or for all: key, factor."""
+_LINE = re.compile(r"(\S+)\.(\S+)\.(\S+)\s+=\s+(\S+)")
+
+
+class Setting(NamedTuple):
+    """One line."""
+
+    model: str
+    scenario: str
+    key: str
+    value: float
+
+    @property
+    def line(self) -> str:
+        """As the file has it; the spaces around the sign are needed."""
+        return f"{self.model}.{self.scenario}.{self.key} = {_plain(self.value)}"
+
+
+def user_conf_settings(config: Mapping[str, Any], model: str = "*") -> tuple[Setting, ...]:
+    """What a config says to LoadGen. With a scenario in it, only what concerns that one.
+
+    LoadGen's built-in values name the scenario and go before lines for any scenario (``*.*``), so
+    that a setting without scenario becomes a line for each.
+    """
+    scenario = scenario_of(config)
+    found: dict[tuple[str, str], Setting] = {}
+    for name, value in config.items():
+        if name in _OF_ANY:
+            key, factor = _OF_ANY[name]
+            places = (scenario,) if scenario else tuple(_SCENARIOS.values())
+        elif name in _OF_A_SCENARIO:
+            place, key, factor = _OF_A_SCENARIO[name]
+            places = (place,) if scenario in ("", place) else ()
+        else:
+            continue
+        if isinstance(value, int | float):
+            for place in places:
+                found[place, key] = Setting(model, place, key, float(value) * factor)
+    return tuple(found.values())
+
+
+def user_conf_lines(config: Mapping[str, Any], model: str = "*") -> tuple[str, ...]:
+    """Lines for user.conf, in the order of the config."""
+    return tuple(setting.line for setting in user_conf_settings(config, model))
+
+
+def scenario_of(config: Mapping[str, Any]) -> str:
+    """The scenario that a config is for, as LoadGen spells it; empty if it does not say.
+
+    Without the word itself, settings that only one scenario has say it as well.
+    """
+    text = str(config.get("scenario") or "")
+    if text:
+        return _SCENARIOS.get(re.sub(r"[\W_]", "", text).lower(), "")
+    meant = {_OF_A_SCENARIO[name][0] for name in config if name in _OF_A_SCENARIO}
+    return meant.pop() if len(meant) == 1 else ""
+
+
+def parse_user_conf(text: str, name: str = "user.conf") -> tuple[Setting, ...]:
+    """Read lines; what LoadGen would pass over in silence or misread is refused by its line."""
+    settings = []
+    for number, line in enumerate(text.splitlines(), 1):
+        words = " ".join(_without_comment(line.split()))
+        if not words:
+            continue
+        match = _LINE.fullmatch(words)
+        try:
+            value = float(match[4]) if match else None
+        except ValueError:
+            value = None
+        if match is None or value is None:
+            raise UsageError(
+                f"{name}:{number}: {line.strip()!r} is not `model.Scenario.key = number` "
+                "with spaces around the sign"
+            )
+        settings.append(Setting(match[1], match[2], match[3], value))
+    return tuple(settings)
+
+
+def read_user_conf(path: Path) -> tuple[Setting, ...]:
+    """As `parse_user_conf`, from a file."""
+    try:
+        return parse_user_conf(path.read_text(), str(path))
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from error
+
+
+def _without_comment(words: list[str]) -> list[str]:
+    return words[: words.index("#")] if "#" in words else words
+
+
+def _plain(value: float) -> str:
+    """A number without exponent: LoadGen reads digits and a point."""
+    return f"{value:.9f}".rstrip("0").rstrip(".")

@@ -1,0 +1,160 @@
+"""What there is to say about a sweep, as plain text: for the screen and for a page alike."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from skipjack.core.config import Config
+from skipjack.core.trial import Status
+from skipjack.report.numbers import duration_text, gain_text, metric_text
+from skipjack.report.sweep_points import PointSummary, one_line, point_text, setting_text
+from skipjack.sweep.result import SweepResult, SweepTrial
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A parameter of the best point."""
+
+    name: str
+    value: str
+    before: str
+    """What the baseline has; empty where there is none."""
+
+    @property
+    def changed(self) -> bool:
+        """Whether the baseline has something else."""
+        return bool(self.before) and self.before != self.value
+
+
+@dataclass(frozen=True, slots=True)
+class Loser:
+    """A point that failed: why, where to look, and how often."""
+
+    point: str
+    reason: str
+    log: str
+    runs: int
+
+
+@dataclass(frozen=True, slots=True)
+class LoserGroup:
+    """All points that failed in the same way."""
+
+    status: Status
+    losers: tuple[Loser, ...]
+
+    @property
+    def title(self) -> str:
+        """``out of memory: 3 points``."""
+        return f"{self.status.value.replace('_', ' ')}: {count(len(self.losers), 'point')}"
+
+
+def headline(result: SweepResult) -> str:
+    """``resnet: samples_per_second 1205 (± 0.4 %)``, or that there is nothing."""
+    end = ", interrupted" if result.interrupted else ""
+    if result.best is None:
+        return f"{one_line(result.name)}: nothing that was tried has a result{end}"
+    value = metric_text(result.best_value)
+    spread = f" (± {100 * result.best_spread:.1f} %)" if result.best_spread else ""
+    return f"{one_line(result.name)}: {metric_name(result)} {value}{spread}{end}"
+
+
+def metric_name(result: SweepResult) -> str:
+    """The first objective's."""
+    return one_line(result.objectives[0].metric) if result.objectives else "value"
+
+
+def best_settings(result: SweepResult) -> list[Setting]:
+    """The best point, parameter by parameter, beside the baseline."""
+    if result.best is None:
+        return []
+    before = result.baseline or Config()
+    return [
+        Setting(
+            one_line(name),
+            one_line(setting_text(value)),
+            one_line(setting_text(before[name])) if name in before else "",
+        )
+        for name, value in result.best.items()
+    ]
+
+
+def verdicts(result: SweepResult) -> list[str]:
+    """Sentences on the gain and on how sure it is."""
+    if result.best is None:
+        return []
+    lines = []
+    if result.gain:
+        gain = gain_text(result.gain.ratio, result.gain.low, result.gain.high)
+        pairs = count(result.gain.runs, "pair") + " of runs"
+        base = f" ({metric_text(result.baseline_value)})" if result.baseline_value else ""
+        lines.append(f"{gain} times as good as the baseline{base}, from {pairs}")
+    elif result.best == result.baseline:
+        lines.append("the baseline is the best")
+    elif result.baseline_value is not None:
+        lines.append(f"the baseline has {metric_text(result.baseline_value)}")
+    lines.append(one_line(result.confirmed) or "not confirmed by further runs")
+    return lines
+
+
+def losers(result: SweepResult) -> list[LoserGroup]:
+    """Points with a failed run, by how it failed; most frequent first."""
+    groups: dict[Status, dict[Config, list[SweepTrial]]] = {}
+    for trial in result.trials:
+        if trial.status.failed:
+            groups.setdefault(trial.status, {}).setdefault(trial.point, []).append(trial)
+    made = [LoserGroup(status, _losers(points.values())) for status, points in groups.items()]
+    return sorted(made, key=lambda group: -len(group.losers))
+
+
+def _losers(groups: Iterable[Sequence[SweepTrial]]) -> tuple[Loser, ...]:
+    """The last run of each speaks for the others."""
+    return tuple(
+        Loser(point_text(runs[-1].point), one_line(runs[-1].reason), runs[-1].log, len(runs))
+        for runs in groups
+    )
+
+
+def facts(result: SweepResult) -> str:
+    """``7 runs (1 known, 2 failed), 2 builds made, 5 reused, 2 min 5 s``."""
+    known = sum(trial.cached for trial in result.trials)
+    refused = sum(trial.status is Status.INFEASIBLE for trial in result.trials)
+    failed = sum(trial.status.failed for trial in result.trials) - refused
+    parts = [
+        f"{known} from earlier" if known else "",
+        f"{failed} failed" if failed else "",
+    ]
+    remarks = ", ".join(part for part in parts if part)
+    runs = count(len(result.trials) - refused, "run") + (f" ({remarks})" if remarks else "")
+    refusals = f"{count(refused, 'point')} refused" if refused else ""
+    builds = f"{count(result.builds, 'build')} made, {result.build_hits} reused"
+    return ", ".join(x for x in (runs, refusals, builds, duration_text(result.seconds)) if x)
+
+
+def remarks(result: SweepResult, most: int = 8) -> list[str]:
+    """The sweep's notes, then those of runs: each once, with how many runs have it."""
+    tally = Counter(one_line(note) for trial in result.trials for note in trial.notes)
+    lines = [one_line(note) for note in result.notes]
+    lines += [f"{count(runs, 'run')}: {note}" for note, runs in tally.most_common(most)]
+    left = len(tally) - most
+    return [*lines, f"{left} more kinds of notes in the files"] if left > 0 else lines
+
+
+def point_cells(summary: PointSummary) -> list[str]:
+    """Value, spread and runs of a point."""
+    spread = f"{100 * summary.spread:.1f} %" if summary.good > 1 else "-"
+    ran = str(summary.runs) if summary.good == summary.runs else f"{summary.good}/{summary.runs}"
+    return [metric_text(summary.value), spread, f"{ran} short" if summary.screened else ran]
+
+
+def overlay_text(result: SweepResult) -> str:
+    """The best point as JSON, to lay over a config."""
+    return json.dumps(dict(result.best or {}), indent=2, ensure_ascii=False)
+
+
+def count(number: int, noun: str) -> str:
+    """``1 run``, ``2 runs``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,0 +1,165 @@
+"""What ``skipjack sweep`` ends with: the best setting first, then how it was found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from skipjack.report import screen
+from skipjack.report.numbers import metric_text
+from skipjack.report.sweep_pareto import pareto_front
+from skipjack.report.sweep_points import (
+    PointSummary,
+    one_line,
+    parameter_names,
+    point_text,
+    setting_text,
+    summarize,
+)
+from skipjack.report.sweep_summary import (
+    LoserGroup,
+    best_settings,
+    facts,
+    headline,
+    losers,
+    metric_name,
+    overlay_text,
+    point_cells,
+    remarks,
+    verdicts,
+)
+from skipjack.report.table import width_of
+from skipjack.sweep.result import SweepResult
+
+TOP = 10
+_FRONT = 20
+_LOSERS = 8
+"""Of each kind; the files have all of them."""
+
+
+def print_sweep(result: SweepResult, console: Console | None = None, *, top: int = TOP) -> None:
+    """The best, what it gains, the next best, what failed and why, and what to paste."""
+    console = console or screen.out()
+    _line(console, headline(result), "bold" if result.best else "red")
+    _print_best(result, console)
+    for sentence in verdicts(result):
+        _line(console, f"  {sentence}")
+    _print_front(result, console)
+    _print_top(result, console, top)
+    for group in losers(result):
+        _print_losers(group, console)
+    _print_paste(result, console)
+    console.print()
+    _line(console, facts(result))
+    for note in remarks(result):
+        _line(console, f"note: {note}", "yellow")
+
+
+def _line(console: Console, text: str, style: str = "") -> None:
+    """Text is never folded where it would be copied from."""
+    console.print(Text(text, style=style), soft_wrap=True)
+
+
+def _print_best(result: SweepResult, console: Console) -> None:
+    settings = best_settings(result)
+    wide = max((len(setting.name) for setting in settings), default=0)
+    for setting in settings:
+        was = f"   (was {setting.before})" if setting.changed else ""
+        text = f"  {setting.name:<{wide}} = {setting.value}{was}"
+        _line(console, text, "green" if setting.changed else "")
+
+
+def _print_top(result: SweepResult, console: Console, top: int) -> None:
+    summaries = summarize(result)
+    if len(summaries) < 2:
+        return
+    console.print()
+    shown = summaries[:top]
+    title = f"the best {len(shown)} of {len(summaries)} points"
+    columns = (metric_name(result), "spread", "runs")
+    rows = [point_cells(summary) for summary in shown]
+    _print_points(title, columns, rows, shown, result, console)
+
+
+def _print_front(result: SweepResult, console: Console) -> None:
+    front = pareto_front(result)
+    if not front:
+        return
+    console.print()
+    title = f"the front: {len(front)} points that no other beats in everything"
+    columns = tuple(f"{one_line(o.metric)} ({o.direction})" for o in result.objectives)
+    shown = front[:_FRONT]
+    rows = [[metric_text(value) for value in summary.values] for summary in shown]
+    _print_points(title, columns, rows, shown, result, console)
+    if len(front) > len(shown):
+        _line(console, f"  and {len(front) - len(shown)} more")
+
+
+def _print_points(
+    title: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    points: Sequence[PointSummary],
+    result: SweepResult,
+    console: Console,
+) -> None:
+    """A column for each parameter where the screen is wide enough; else points as text."""
+    _line(console, title, "bold")
+    names = parameter_names(result)
+    table = _table(*names, right=columns)
+    for cells, summary in zip(rows, points, strict=True):
+        settings = [_setting(summary, name) for name in names]
+        table.add_row(*cells, *settings, style="green" if summary.point == result.best else "")
+    if width_of(table, console) <= console.width:
+        console.print(table)
+        return
+    for cells, summary in zip(rows, points, strict=True):
+        values = ", ".join(f"{n} {c}" for n, c in zip(columns, cells, strict=True) if c != "-")
+        _line(console, f"  {values}: {point_text(summary.point)}")
+
+
+def _setting(summary: PointSummary, name: str) -> Text:
+    return Text(one_line(setting_text(summary.point[name])) if name in summary.point else "")
+
+
+def _table(*left: str, right: Sequence[str] = ()) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
+    for name in right:
+        table.add_column(Text(name), justify="right", no_wrap=True)
+    for name in left:
+        table.add_column(Text(one_line(name)), no_wrap=True)
+    return table
+
+
+def _print_losers(group: LoserGroup, console: Console) -> None:
+    console.print()
+    _line(console, group.title, "bold red")
+    shown = group.losers[:_LOSERS]
+    table = _table("point", "reason", "log")
+    for loser in shown:
+        table.add_row(Text(loser.point), Text(loser.reason), Text(loser.log))
+    if width_of(table, console) <= console.width:
+        console.print(table)
+    else:
+        for loser in shown:
+            where = f" (see {loser.log})" if loser.log else ""
+            _line(console, f"  {loser.point}: {loser.reason}{where}")
+    if len(group.losers) > len(shown):
+        _line(console, f"  and {len(group.losers) - len(shown)} more")
+
+
+def _print_paste(result: SweepResult, console: Console) -> None:
+    if result.best is None:
+        return
+    if result.user_conf:
+        console.print()
+        _line(console, "for user.conf", "bold")
+        for line in result.user_conf:
+            _line(console, line)
+    console.print()
+    _line(console, "to lay over the config", "bold")
+    _line(console, overlay_text(result))

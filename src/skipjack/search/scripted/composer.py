@@ -1,0 +1,137 @@
+"""Composer: several searchers, each for its own parameters, take turns by what they want."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from skipjack.errors import SkipjackError, UsageError, blaming
+from skipjack.search.scripted.arguments import check_callable
+from skipjack.search.scripted.contract import (
+    MissingStatError,
+    Point,
+    Points,
+    Predicate,
+    Repeat,
+    Run,
+    SearcherInterface,
+    do_send,
+)
+from skipjack.search.scripted.verdict import is_good
+
+Part = SearcherInterface | tuple[SearcherInterface, Predicate]
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """A searcher, and when it wants to be asked."""
+
+    searcher: SearcherInterface
+    given: Predicate | None
+
+    @property
+    def name(self) -> str:
+        return type(self.searcher).__name__
+
+    @property
+    def own(self) -> Predicate | None:
+        predicate: Predicate | None = getattr(self.searcher, "predicate", None)
+        return predicate
+
+    @property
+    def judges(self) -> bool:
+        return self.given is not None or self.own is not None
+
+    def wants(self, run: Run | None) -> bool:
+        """The given predicate decides, else the searcher's own, else it always wants."""
+        if self.given is not None:
+            return _given_wants(self.given, run, f"{self.name} in Composer")
+        if self.own is not None:
+            return is_good(run, self.own, f"{self.name} in Composer")
+        return True
+
+
+class Composer(SearcherInterface):
+    """Runs the union of one term of each searcher, and changes one term at a time.
+
+    After each run the searchers are asked in order, each only if its predicate accepts the run:
+    the one given with it as ``(searcher, predicate)``, else its own `predicate`, else always. The
+    first that has a term gives it. If none has, all are asked in reverse order, whatever their
+    predicates say. `timeout` is a number of runs; None or a negative one is no limit.
+    """
+
+    is_dynamic = True
+
+    def __init__(self, searchers: Iterable[Part], timeout: int | None) -> None:
+        self._members = [_member(part) for part in searchers]
+        if not self._members:
+            raise UsageError("Composer needs at least one searcher")
+        if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, int)):
+            raise UsageError(f"timeout of Composer is a number of runs, not {timeout!r}")
+        self.timeout = timeout
+        self._best: Point | None = None
+
+    def generate(self) -> Points:
+        """One term of each, then one change at a time."""
+        self._best = None
+        terms = [member.searcher.generate() for member in self._members]
+        firsts = [first for each in terms if (first := do_send(each)) is not None]
+        here: dict[str, Any] = {}
+        for first in firsts:
+            here.update(first)
+        term = firsts[-1] if firsts else None
+        runs = 0
+        while term is not None and runs != self.timeout:
+            run = yield Repeat(here) if isinstance(term, Repeat) else dict(here)
+            runs += 1
+            leads = self._members[0].wants(run)
+            if leads and run is not None and run.ok:
+                self._best = dict(here)
+            term = self._next(terms, run, leads)
+            here.update(term or {})
+
+    def get_best(self) -> Point:
+        """The point of the last run that the first searcher's predicate accepted."""
+        if not self._members[0].judges:
+            return super().get_best()
+        if self._best is None:
+            raise SkipjackError(
+                f"no feasible point: {self._members[0].name}, the first searcher of Composer, "
+                "accepted none of its runs"
+            )
+        return dict(self._best)
+
+    def _next(self, terms: Sequence[Points], run: Run | None, leads: bool) -> dict[str, Any] | None:
+        for member, points in zip(self._members, terms, strict=True):
+            wants = leads if member is self._members[0] else member.wants(run)
+            if wants and (term := do_send(points, run)) is not None:
+                return term
+        for points in reversed(terms):
+            if (term := do_send(points, run)) is not None:
+                return term
+        return None
+
+
+def _given_wants(predicate: Predicate, run: Run | None, owner: str) -> bool:
+    """A failing run has few numbers; one that a predicate misses there is a no."""
+    if run is None:
+        return False
+    with blaming(f"the predicate of {owner}"):
+        try:
+            return bool(predicate(run))
+        except MissingStatError:
+            if run.ok:
+                raise
+            return False
+
+
+def _member(part: object) -> _Member:
+    searcher, given = part if isinstance(part, tuple) and len(part) == 2 else (part, None)
+    if not isinstance(searcher, SearcherInterface):
+        raise UsageError(
+            f"Composer takes searchers, or pairs of a searcher and a predicate, not {part!r}"
+        )
+    if isinstance(part, tuple):
+        check_callable(given, f"predicate given for {type(searcher).__name__} in Composer")
+    return _Member(searcher, given)

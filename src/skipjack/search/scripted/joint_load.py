@@ -1,0 +1,302 @@
+"""The setting that holds the largest load, searched together with the load.
+
+To bisect the load of every setting takes far too many runs. Here the best load known so far is the
+bar: a setting is first run a little above it, and one that does not hold that is done with. What
+each run says counts for similar settings as well (`setting_model`), so the most promising settings
+come first, and those that promise nothing are never built. The winner is confirmed at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import exp, log
+from typing import Any
+
+import numpy as np
+
+from skipjack.core.trial import Status
+from skipjack.errors import UsageError
+from skipjack.search.scripted.arguments import listed
+from skipjack.search.scripted.bisect import no_feasible_value
+from skipjack.search.scripted.boundary import Answer, Boundary, Load, valid
+from skipjack.search.scripted.contract import (
+    Point,
+    Points,
+    Predicate,
+    Repeat,
+    Run,
+    SearcherInterface,
+    config_of,
+)
+from skipjack.search.scripted.setting_model import Belief, SettingModel
+from skipjack.search.scripted.verdict import is_good
+
+_NO_BUILD = (Status.BUILD_ERROR, Status.BUILD_TIMEOUT, Status.BUILD_CRASH)
+_HOPELESS = 0.02
+"""A setting with less than this chance to beat the bar is not run."""
+_DOUBT = 0.5
+"""The bar is so many standard deviations below what the best setting is believed to hold."""
+_SHARP = 0.03
+"""What is known as well as this is left to the confirming runs."""
+_CHANCES = 2
+"""A setting that fails so often at the lowest load is done with."""
+_CONFIRM_WITHIN = 1.35
+"""The confirming runs look for the limit in this range around where it is believed."""
+
+
+Steps = Generator[Point, Run | None, Run | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """A run of the setting with this number."""
+
+    setting: int
+    load: Load
+    held: bool
+    screened: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LoadRange:
+    """Which parameter is the load, and where its limit may lie."""
+
+    param: str
+    lower: Load
+    upper: Load
+    integer: bool = True
+
+    def at(self, log_load: float) -> Load:
+        """The load of the range that is nearest."""
+        load = min(max(exp(log_load), self.lower), self.upper)
+        return round(load) if self.integer else load
+
+
+@dataclass(frozen=True, slots=True)
+class JointAnswer:
+    """The best setting and its load."""
+
+    setting: Point
+    load: Answer
+    """From the confirming runs, and from those of the search where they were of the same kind."""
+    runs: int
+    settings_run: int
+    settings: int
+
+    def __str__(self) -> str:
+        words = ", ".join(f"{name} {value}" for name, value in self.setting.items())
+        seen = f"{self.settings_run} of {self.settings} settings in {self.runs} runs"
+        return f"{words}: {self.load} ({seen})"
+
+
+class JointLoad(SearcherInterface):
+    """Search settings and load together.
+
+    `load` is a `LoadRange`, or its parameter, lower and upper bound. Settings are all combinations
+    of `parameters`, or exactly `points`. `build_parameters` are those whose change needs a build,
+    which costs as much as `build_runs` runs. `screen` goes over the points of the search (shorter
+    runs, say), but not over those of the last `confirm` runs. A setting must promise to be better
+    by `improvement` to be run. `runs` bounds all runs.
+    """
+
+    is_dynamic = True
+
+    def __str__(self) -> str:
+        return f"JointLoad of {self.load.param!r}"
+
+    def __init__(
+        self,
+        load: LoadRange | tuple[str, Load, Load],
+        parameters: Mapping[str, Sequence[Any]] | None = None,
+        *,
+        points: Sequence[Point] | None = None,
+        build_parameters: Sequence[str] = (),
+        predicate: Predicate | None = None,
+        screen: Mapping[str, Any] | None = None,
+        runs: int | None = None,
+        confirm: int = 6,
+        improvement: float = 0.01,
+        build_runs: float = 1.0,
+        confidence: float = 0.9,
+        holds: float = 0.5,
+        safe: float = 0.95,
+    ) -> None:
+        self.load = load if isinstance(load, LoadRange) else LoadRange(*load)
+        integer = self.load.integer
+        self.settings = _settings(parameters, points, self.load.param)
+        self.predicate = predicate or valid
+        self._build_parameters = tuple(build_parameters)
+        self._screen = dict(screen or {})
+        self._most_runs = runs if runs is not None else len(self.settings) + 16 + confirm
+        self._confirm, self._improvement = confirm, improvement
+        self._build_runs = build_runs
+        self._sure: dict[str, Any] = {"confidence": confidence, "holds": holds, "safe": safe}
+        # Complains about bad values before anything is run.
+        Boundary(self.load.param, self.load.lower, self.load.upper, integer=integer, **self._sure)
+        self._start()
+
+    def _start(self) -> None:
+        self._model = SettingModel(self.settings, log(self.load.lower), log(self.load.upper))
+        self._runs: list[_Done] = []
+        self._asked: set[str] = set()
+        self._built: set[str] = set()
+        self._out: dict[int, str] = {}
+        self._answers: dict[int, Answer] = {}
+
+    def generate(self) -> Points:
+        """Yield settings with loads; each is answered with its run."""
+        self._start()
+        while len(self._runs) < self._most_runs - self._confirm:
+            choice = self._choose(self._model.believe())
+            if choice is None:
+                break
+            yield from self._run(*choice, screened=True)
+        yield from self._confirm_best()
+
+    def _choose(self, belief: Belief) -> tuple[int, Load] | None:
+        """The setting that promises the largest gain for its cost, and the load to run it at."""
+        bar = self._bar(belief)
+        if bar is None:
+            aim = belief.mean
+            promise = np.exp(belief.mean - belief.mean.max())
+        else:
+            needed = bar + log(1.0 + self._improvement)
+            aim = np.maximum(belief.mean, needed)
+            promise = belief.gain_above(needed) * (belief.chance_above(needed) > _HOPELESS)
+            promise[belief.deviation < _SHARP] = 0.0
+        unbuilt = [self._build(setting) not in self._built for setting in self.settings]
+        promise = promise / (1.0 + self._build_runs * np.array(unbuilt))
+        promise[list(self._out)] = 0.0
+        if promise.max() <= 0.0:
+            return None
+        # Among equals the most central: what is learnt there says most about the others.
+        equals = np.flatnonzero(promise >= promise.max() * (1.0 - 1e-9))
+        best = int(max(equals, key=lambda setting: self._model.centrality[setting]))
+        return best, self.load.at(float(aim[best]))
+
+    def _bar(self, belief: Belief) -> float | None:
+        """The largest load that seems to hold, in a setting that did hold something."""
+        sure = belief.mean - _DOUBT * belief.deviation
+        return max((float(sure[setting]) for setting in self._holding()), default=None)
+
+    def _holding(self) -> set[int]:
+        return {run.setting for run in self._runs if run.held} - set(self._out)
+
+    def _build(self, setting: Point) -> str:
+        return config_of({name: setting.get(name) for name in self._build_parameters}).key
+
+    def _run(self, setting: int, load: Load, *, screened: bool) -> Steps:
+        """One run; gives it back."""
+        extra = self._screen if screened else {}
+        point = {**self.settings[setting], self.load.param: load, **extra}
+        key = config_of(point).key
+        run = yield Repeat(point) if key in self._asked else point
+        self._asked.add(key)
+        self._learn(setting, load, run, screened)
+        return run
+
+    def _learn(self, setting: int, load: Load, run: Run | None, screened: bool) -> None:
+        status = run.status if run is not None else Status.OK
+        if status is Status.INFEASIBLE:
+            self._out[setting] = "a rule forbids it"
+            return
+        build = self._build(self.settings[setting])
+        good = is_good(run, self.predicate, str(self))
+        self._runs.append(_Done(setting, load, good, screened))
+        if status in _NO_BUILD:
+            alike = (n for n, other in enumerate(self.settings) if self._build(other) == build)
+            self._out.update((n, "it cannot be built") for n in alike)
+            return
+        self._built.add(build)
+        self._model.add(setting, log(load), good)
+        mine = [done for done in self._runs if done.setting == setting and not done.held]
+        if sum(done.load <= self.load.lower for done in mine) >= _CHANCES:
+            self._out[setting] = f"it does not hold {self.load.lower}"
+
+    def _confirm_best(self) -> Points:
+        """Full runs of the best; of the next if it turns out to be worse."""
+        while len(self._runs) < self._most_runs:
+            best = self._best(self._model.believe())
+            if best is None or best in self._answers:
+                return
+            left = self._most_runs - len(self._runs)
+            boundary = self._boundary(best, min(left, max(self._confirm, 1)))
+            points = boundary.generate()
+            point = next(points, None)
+            while point is not None:
+                run = yield from self._run(best, point[self.load.param], screened=False)
+                point = _next(points, run)
+            self._answers[best] = boundary.answer
+
+    def _best(self, belief: Belief) -> int | None:
+        return max(self._holding(), key=lambda setting: belief.mean[setting], default=None)
+
+    def _boundary(self, setting: int, runs: int) -> Boundary:
+        """The load of one setting, near where it is believed to be; what is known counts."""
+        middle = float(self._model.believe().mean[setting])
+        near = (middle - log(_CONFIRM_WITHIN), middle + log(_CONFIRM_WITHIN))
+        lower, upper = (self.load.at(end) for end in near)
+        if not lower < upper:
+            lower, upper = self.load.lower, self.load.upper
+        known = [
+            (done.load, done.held)
+            for done in self._runs
+            if done.setting == setting and not (done.screened and self._screen)
+        ]
+        integer = self.load.integer
+        return Boundary(
+            self.load.param, lower, upper, runs=runs, integer=integer, known=known, **self._sure
+        )
+
+    @property
+    def answer(self) -> JointAnswer:
+        """What is known by now; also while the search goes on."""
+        best = self._best(self._model.believe())
+        if best is None:
+            raise no_feasible_value(self.load.param, self.load.lower, self.load.upper)
+        load = self._answers.get(best) or self._boundary(best, 1).answer
+        tried = len({done.setting for done in self._runs})
+        return JointAnswer(self.settings[best], load, len(self._runs), tried, len(self.settings))
+
+    @property
+    def dropped(self) -> list[tuple[Point, str]]:
+        """Settings that were run and are not the best, each with a reason."""
+        best = self._best(self._model.believe())
+        reasons = {}
+        for done in self._runs:
+            if not done.held and done.setting != best:
+                reasons[done.setting] = f"it does not hold {done.load}"
+        return [(self.settings[n], why) for n, why in {**reasons, **self._out}.items()]
+
+    def get_best(self) -> Point:
+        """The best setting with the largest load that it holds."""
+        answer = self.answer
+        if answer.load.value is None:
+            raise no_feasible_value(self.load.param, answer.load.low, answer.load.high)
+        return {**answer.setting, self.load.param: answer.load.value}
+
+
+def _settings(
+    parameters: Mapping[str, Sequence[Any]] | None, points: Sequence[Point] | None, load: str
+) -> list[Point]:
+    if parameters is not None and points is not None:
+        raise UsageError("JointLoad needs parameters or points, not both")
+    if points is None:
+        named = parameters or {}
+        grid = {name: listed(values, name, "JointLoad") for name, values in named.items()}
+        points = [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
+    settings: list[Point] = list({config_of(point).key: dict(point) for point in points}.values())
+    if not settings:
+        raise UsageError("JointLoad has no settings: a parameter has no values")
+    if any(load in setting for setting in settings):
+        raise UsageError(f"{load!r} is JointLoad's load and cannot be one of its parameters, too")
+    return settings
+
+
+def _next(points: Points, run: Run | None) -> Point | None:
+    try:
+        return points.send(run)
+    except StopIteration:
+        return None

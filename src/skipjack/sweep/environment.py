@@ -1,0 +1,93 @@
+"""What a command is given: every setting as an environment variable, and where its files are."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_LONGEST = 1 << 14
+"""Characters of a variable; the system takes some of them, and not too many together."""
+_PREFIXES = ("LD_", "DYLD_", "PYTHON", "BASH", "LC_", "SKIPJACK_", "GIT_", "XDG_", "SSH_")
+_NAMES = frozenset(
+    (
+        *("PATH", "HOME", "SHELL", "IFS", "ENV", "PWD", "OLDPWD", "USER", "LOGNAME", "LANG"),
+        *("LANGUAGE", "TERM", "TMPDIR", "TMP", "TEMP", "TZ", "PS1", "PS2", "PS4", "CDPATH"),
+        *("GLOBIGNORE", "SHELLOPTS", "PROMPT_COMMAND", "PPID", "UID", "EUID", "GID", "HOSTNAME"),
+        *("HOSTTYPE", "MACHTYPE", "OSTYPE", "SHLVL", "LINES", "COLUMNS", "EDITOR", "PAGER"),
+        *("DISPLAY", "MAIL", "MAKEFLAGS", "MFLAGS", "MAKELEVEL", "VIRTUAL_ENV", "NODE_OPTIONS"),
+        *("PERL5LIB", "PERL5OPT", "RUBYLIB", "RUBYOPT", "GCONV_PATH", "OPTARG", "OPTIND"),
+        *("path", "fpath", "cdpath", "_"),
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RunFiles:
+    """Where a command finds its files; those that are None are not there."""
+
+    config: Path
+    """JSON of the whole config: base, point, settings."""
+    point: Path
+    """JSON of the swept parameters alone."""
+    build_dir: Path | None = None
+    run_dir: Path | None = None
+    user_conf: Path | None = None
+
+    def named(self) -> Iterator[tuple[str, str]]:
+        """Placeholder and path of those that are there."""
+        for name in ("config", "point", "build_dir", "run_dir", "user_conf"):
+            if (path := getattr(self, name)) is not None:
+                yield name, str(path)
+
+
+def as_text(value: Any) -> str:
+    """A setting as commands get it: words as they are, the rest as JSON (true, 0.5, null)."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def harmful(name: str) -> bool:
+    """Whether setting this variable could break the command itself: PATH, LD_PRELOAD, IFS ..."""
+    return name in _NAMES or name.startswith(_PREFIXES)
+
+
+def withheld(config: Mapping[str, Any]) -> tuple[str, ...]:
+    """Settings that are not set as variables; they are in the JSON file like all others."""
+    return tuple(
+        name
+        for name, value in config.items()
+        if not isinstance(value, Mapping | list | tuple)
+        and (
+            not _IDENTIFIER.fullmatch(name)
+            or harmful(name)
+            or (isinstance(value, str) and len(value) > _LONGEST)
+        )
+    )
+
+
+def variables(config: Mapping[str, Any], files: RunFiles) -> dict[str, str]:
+    """What is added to the environment of a command."""
+    kept_back = set(withheld(config))
+    added = {
+        name: as_text(value).replace("\0", "")
+        for name, value in config.items()
+        if name not in kept_back and not isinstance(value, Mapping | list | tuple)
+    }
+    return added | {f"SKIPJACK_{name.upper()}": path for name, path in files.named()}
+
+
+def environment(
+    config: Mapping[str, Any], files: RunFiles, own: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """The whole environment: ours, what the user asked for, the settings, the files."""
+    return {**os.environ, **(own or {}), **variables(config, files)}
+
+
+def placeholders(config: Mapping[str, Any], files: RunFiles) -> dict[str, str]:
+    """What can be filled into a command: every setting by name, and the files."""
+    return {name: as_text(value) for name, value in config.items()} | dict(files.named())

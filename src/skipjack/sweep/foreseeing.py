@@ -1,0 +1,179 @@
+"""What a sweep would do: its points, builds and cost, without running anything.
+
+A search that waits for results is played through with what is known already: the file's synthetic
+results, or runs of an earlier sitting. It stops where it would have to run something.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from skipjack.core.config import Config
+from skipjack.ledger import Ledger
+from skipjack.search.scripted import ScriptedSearcher, SearcherInterface
+from skipjack.sweep.choosing import ALL
+from skipjack.sweep.history import History
+from skipjack.sweep.options import SweepOptions
+from skipjack.sweep.ordering import build_part, count_builds, count_rebuilds
+from skipjack.sweep.plan import Plan
+from skipjack.sweep.planning import is_static, make_plan
+from skipjack.sweep.setting_up import SweepSetup
+from skipjack.sweep.simulated_bench import SimulatedBench, synthetic_answer
+from skipjack.sweep.sweep import SweepRequest, run_sweep
+from skipjack.sweep.workload import Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Foreseen:
+    """A plan, how far it goes, and what it may cost."""
+
+    name: str
+    plan: Plan
+    known: int
+    """Runs of it that were made before, and are not made again."""
+    run_s: float | None
+    """Seconds of a run, from runs made before; None if there are none."""
+    build_s: float | None
+    extra: int
+    """Further runs: the baseline and the confirmation."""
+    open_end: bool = False
+    """Whether the search goes on after these points, by what they give."""
+    simulated: bool = False
+    """Whether the points are from synthetic results."""
+
+    @property
+    def seconds(self) -> float | None:
+        """What is left to do may take so long."""
+        if self.run_s is None:
+            return None
+        runs = self.plan.runs - self.known + self.extra
+        return runs * self.run_s + self.plan.builds * (self.build_s or 0.0)
+
+    def to_json(self) -> dict[str, Any]:
+        """For machines."""
+        return {
+            **self.plan.to_json(),
+            "rebuilds": self.plan.rebuilds,
+            "known": self.known,
+            "extra_runs": self.extra,
+            "seconds": self.seconds,
+            "open_end": self.open_end,
+            "simulated": self.simulated,
+        }
+
+
+def foresee(setup: SweepSetup, history: History | None) -> Foreseen:
+    """Make the plan of a sweep; `history` is of earlier sittings."""
+    dynamic = setup.load is not None or setup.searcher not in (None, ALL)
+    if dynamic or not is_static(setup.file):
+        return _play(setup, history)
+    plan = make_plan(setup.file, setup.base, order="listed" if setup.in_order else "fewest-builds")
+    if (most := setup.options.budget.trials) is not None:
+        plan = _cut(plan, most, setup)
+    return _with_cost(setup, plan, history)
+
+
+def _with_cost(setup: SweepSetup, plan: Plan, history: History | None) -> Foreseen:
+    options = setup.options
+    known = [p for p in plan.points if history and history.known(p, options.screen)]
+    took = history.seconds() if history else []
+    builds = [build for _, build in took if build]
+    finals = options.confirm * (1 + bool(setup.base.where)) if plan.points else 0
+    return Foreseen(
+        name=setup.file.name,
+        plan=plan,
+        known=len(known),
+        run_s=statistics.median(run for run, _ in took) if took else None,
+        build_s=statistics.median(builds) if builds else None,
+        extra=finals,
+    )
+
+
+def _cut(plan: Plan, most: int, setup: SweepSetup) -> Plan:
+    points, free = plan.points[:most], setup.file.no_rebuild
+    return replace(
+        plan,
+        points=points,
+        builds=count_builds(points, free),
+        rebuilds=count_rebuilds(points, free),
+    )
+
+
+# searches that wait for results
+
+
+def _play(setup: SweepSetup, history: History | None) -> Foreseen:
+    if setup.file.synthetic is not None:
+        return _simulate(setup)
+    points: list[Config] = []
+    if setup.file.search is not None and setup.load is None:
+        points = _retrace(setup.file.search(), setup, history)
+    plan = _plan_of(points, setup)
+    return replace(_with_cost(setup, plan, history), open_end=True)
+
+
+def _plan_of(points: list[Config], setup: SweepSetup) -> Plan:
+    free = setup.file.no_rebuild
+    return Plan(
+        len(points), tuple(points), (), count_builds(points, free), count_rebuilds(points, free)
+    )
+
+
+def _retrace(search: SearcherInterface, setup: SweepSetup, history: History | None) -> list[Config]:
+    """The first point, and those that follow as long as their results are known."""
+    from skipjack.sweep.measuring import Measuring
+
+    searcher = ScriptedSearcher(search)
+    points: list[Config] = []
+    bench = SimulatedBench(_never, lambda point: point.key)
+    measuring = Measuring(bench, history, setup.options) if history else None
+    while batch := searcher.ask(1):
+        points += batch
+        if measuring is None or not measuring.known(batch[0], setup.options.screen):
+            break
+        searcher.tell(measuring.measure(batch[0], "search", setup.options.screen))
+    return points
+
+
+def _never(*_: object) -> Any:
+    raise AssertionError("a dry run runs nothing")
+
+
+def _simulate(setup: SweepSetup) -> Foreseen:
+    """Play the whole search with what the file makes up."""
+    points: list[Config] = []
+    answer = synthetic_answer(setup.file)
+
+    def noting(point: Config, settings: Any) -> Any:
+        points.append(point)
+        return answer(point, settings)
+
+    def key(point: Config) -> str:
+        return build_part(point, setup.file.no_rebuild).key
+
+    options = SweepOptions(
+        objectives=setup.options.objectives,
+        requirements=setup.options.requirements,
+        budget=setup.options.budget,
+        confirm=0,
+        baseline=False,
+    )
+    request = SweepRequest(
+        setup.file,
+        setup.base,
+        SimulatedBench(noting, key),
+        Workload(setup.file.name, "simulated"),
+        "simulated",
+        "simulated",
+        options,
+        setup.searcher,
+        setup.seed,
+        check_names=setup.check_names,
+    )
+    with tempfile.TemporaryDirectory() as directory, Ledger.open(Path(directory)) as ledger:
+        run_sweep(request, ledger)
+    return replace(_with_cost(setup, _plan_of(points, setup), None), simulated=True)

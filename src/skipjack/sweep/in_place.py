@@ -1,0 +1,167 @@
+"""What a build leaves in the working directory: noted, kept, and put back when it is used again."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+MOST_FILES = 100_000
+"""A working directory with more is not looked through."""
+_SKIPPED = frozenset((".git", ".hg", ".svn", "__pycache__"))
+_FICLONE = 0x40049409
+_CHUNK = 1 << 20
+
+Stamp = tuple[int, ...]
+"""Times, size and number of a file: another one after any change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The files below a directory at one moment, by their path in it."""
+
+    stamps: Mapping[str, Stamp]
+
+    def changed_since(self, before: Snapshot) -> tuple[str, ...]:
+        """Files that are new or other than before."""
+        return tuple(
+            name for name, stamp in self.stamps.items() if before.stamps.get(name) != stamp
+        )
+
+
+def snapshot(directory: Path, skip: Iterable[Path] = ()) -> Snapshot | None:
+    """All files below, without version control and `skip`; None if there are too many."""
+    without = {str(path.resolve()) for path in skip}
+    stamps: dict[str, Stamp] = {}
+    root = str(directory.resolve())
+    left, start = [root], len(root.rstrip("/")) + 1
+    while left:
+        with contextlib.suppress(OSError), os.scandir(left.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    if entry.name not in _SKIPPED and entry.path not in without:
+                        left.append(entry.path)
+                elif not entry.is_file(follow_symlinks=False) and not entry.is_symlink():
+                    continue
+                elif len(stamps) >= MOST_FILES:
+                    return None
+                else:
+                    stamps[entry.path[start:]] = _stamp(entry.stat(follow_symlinks=False))
+    return Snapshot(stamps)
+
+
+def files_of(directory: Path, outputs: Sequence[str | Path]) -> tuple[str, ...]:
+    """The files that paths given by the user stand for: themselves, or all below them."""
+    found: dict[str, None] = {}
+    for output in outputs:
+        path = directory / output
+        below = [path]
+        if path.is_dir() and not path.is_symlink():
+            below = sorted(one for one in path.rglob("*") if one.is_symlink() or not one.is_dir())
+        for one in below:
+            if one.is_symlink() or one.is_file():
+                found[os.path.relpath(one, directory)] = None
+    return tuple(found)
+
+
+def keep(names: Iterable[str], directory: Path, place: Path) -> int:
+    """Copy files from the working directory to a place of their own; how many bytes they have."""
+    total = 0
+    for name in names:
+        with contextlib.suppress(FileNotFoundError):  # a file of a moment
+            total += copy(directory / name, place / name)
+    return total
+
+
+def put_back(names: Sequence[str], place: Path, directory: Path) -> int:
+    """Copy kept files over those of the working directory; how many were not as they should be.
+
+    A file that only grew since is a log and is left alone.
+    """
+    count = 0
+    for name in names:
+        kept, present = place / name, directory / name
+        if not kept.is_symlink() and not kept.exists():
+            continue
+        if _same(kept, present) or _grew(kept, present):
+            continue
+        copy(kept, present)
+        count += 1
+    return count
+
+
+def remove_others(names: Iterable[str], directory: Path, outputs: Sequence[str | Path]) -> None:
+    """Remove what lies below the user's output paths and belongs to other builds."""
+    wanted = set(names)
+    for name in files_of(directory, outputs):
+        if name not in wanted:
+            with contextlib.suppress(FileNotFoundError):
+                (directory / name).unlink()
+
+
+def copy(source: Path, target: Path) -> int:
+    """Copy a file with its times and permissions; the target is replaced in one step."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.with_name(f".{target.name[:100]}.{os.getpid()}.skipjack")
+    try:
+        if source.is_symlink():
+            temporary.symlink_to(source.readlink())
+        else:
+            _copy_bytes(source, temporary)
+            shutil.copystat(source, temporary)
+        temporary.replace(target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    return target.lstat().st_size
+
+
+def _copy_bytes(source: Path, target: Path) -> None:
+    """By sharing blocks where the file system can, else by copying them."""
+    with source.open("rb") as reading, target.open("wb") as writing:
+        try:
+            fcntl.ioctl(writing.fileno(), _FICLONE, reading.fileno())
+        except OSError as error:
+            if error.errno == errno.ENOSPC:
+                raise
+            shutil.copyfileobj(reading, writing, _CHUNK)
+
+
+def _same(kept: Path, present: Path) -> bool:
+    """Whether the bytes are equal. Times do not tell: they move in steps of milliseconds."""
+    if kept.is_symlink() or present.is_symlink():
+        return kept.is_symlink() and present.is_symlink() and kept.readlink() == present.readlink()
+    return _begins_with(present, kept, exactly=True)
+
+
+def _grew(kept: Path, present: Path) -> bool:
+    if kept.is_symlink() or present.is_symlink() or not kept.stat().st_size:
+        return False
+    with kept.open("rb") as file:
+        file.seek(-1, os.SEEK_END)
+        if file.read(1) != b"\n":
+            return False
+    return _begins_with(present, kept, exactly=False)
+
+
+def _begins_with(longer: Path, shorter: Path, exactly: bool) -> bool:
+    try:
+        sizes = longer.stat().st_size, shorter.stat().st_size
+        if sizes[0] < sizes[1] or (exactly and sizes[0] != sizes[1]):
+            return False
+        with longer.open("rb") as left, shorter.open("rb") as right:
+            while chunk := right.read(_CHUNK):
+                if left.read(len(chunk)) != chunk:
+                    return False
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _stamp(status: os.stat_result) -> Stamp:
+    return (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)

@@ -1,0 +1,113 @@
+"""The largest load that holds, as a user asks for it: a parameter and two bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from skipjack.core.config import Config
+from skipjack.errors import SkipjackError, UsageError
+from skipjack.search.scripted.boundary import Boundary
+from skipjack.search.scripted.joint_load import JointLoad, LoadRange
+from skipjack.sweep.base_config import BaseConfig, is_allowed
+from skipjack.sweep.ordering import product_points
+from skipjack.sweep.sweep_file import SweepFile
+
+_STEP_DOWN, _STEPS = 0.03, 3
+"""A load that does not hold when it is confirmed is lowered by so much, so many times."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadGoal:
+    """Which parameter is the load, and between which values its limit lies."""
+
+    parameter: str
+    low: float
+    high: float
+
+    @property
+    def whole(self) -> bool:
+        """Whether loads are whole numbers."""
+        return self.low == int(self.low) and self.high == int(self.high) and self.high >= 100
+
+
+def parse_load(value: object, file: SweepFile, base: BaseConfig) -> LoadGoal | None:
+    """``PARAMETER:LOW:HIGH``, or the table of a TOML file with parameter, from and to."""
+    if value is None:
+        return None
+    if isinstance(value, Mapping):
+        parts: list[Any] = [value.get("parameter"), value.get("from"), value.get("to")]
+    else:
+        parts = list(str(value).rsplit(":", 2))
+    try:
+        name, low, high = str(parts[0]), float(_number(parts[1])), float(_number(parts[2]))
+    except (ValueError, TypeError, IndexError):
+        raise UsageError(
+            f"--load {value!r}: write PARAMETER:LOW:HIGH, as server_target_qps:500:9000"
+        ) from None
+    if not 0 < low < high:
+        raise UsageError(f"--load {value!r}: the bounds must be above 0, the lower one first")
+    if base.config and name not in base.config:
+        raise UsageError(f"--load names {name}, which is not in the base config {base.where}")
+    if file.search is not None:
+        raise UsageError(f"{file.path} has a search of its own; leave out --load")
+    return LoadGoal(name, low, high)
+
+
+LoadSearch = Boundary | JointLoad
+
+
+def load_search(
+    goal: LoadGoal,
+    file: SweepFile,
+    base: BaseConfig,
+    runs: int | None,
+    screen: Mapping[str, Any],
+) -> LoadSearch:
+    """The search for the largest load: over it alone, or jointly with the file's parameters.
+
+    `screen` are settings of short runs; the search makes its last runs without them.
+    """
+    low, high = (int(goal.low), int(goal.high)) if goal.whole else (goal.low, goal.high)
+    others = {name: values for name, values in file.parameters.items() if name != goal.parameter}
+    if not others:
+        return Boundary(goal.parameter, low, high, runs=runs or 16, integer=goal.whole)
+    free = file.no_rebuild
+    settings = [dict(point) for point in product_points(others, free)]
+    allowed = [point for point in settings if is_allowed(file, base, point)]
+    if not allowed:
+        raise UsageError(f"{file.path}: the rule forbids each of {len(settings)} combinations")
+    return JointLoad(
+        LoadRange(goal.parameter, low, high, goal.whole),
+        points=allowed,
+        build_parameters=[name for name in others if free is None or name not in free],
+        screen=screen,
+        runs=runs,
+    )
+
+
+def load_candidates(search: LoadSearch) -> tuple[list[Config], str]:
+    """What to confirm, and what is known: the load that should hold, then a little less each time.
+
+    Empty, with the reason, if nothing holds.
+    """
+    try:
+        best = dict(search.get_best())
+    except SkipjackError as error:
+        return [], str(error)
+    if isinstance(search, JointLoad):
+        load, name, said = search.answer.load, search.load.param, str(search.answer)
+    else:
+        load, name, said = search.answer, search.search_param, str(search.answer)
+    first = load.safe if load.safe is not None else load.low
+    steps = [first * (1 - _STEP_DOWN) ** step for step in range(_STEPS)]
+    whole = isinstance(best[name], int)
+    loads = dict.fromkeys(int(one) if whole else one for one in steps)
+    return [Config.of({**best, name: one}) for one in loads], said
+
+
+def _number(part: Any) -> Any:
+    if part is None or isinstance(part, bool):
+        raise ValueError("no number")
+    return part

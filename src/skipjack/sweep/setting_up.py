@@ -1,0 +1,272 @@
+"""From what a user says to what a sweep needs: options over the file's own settings, checked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from skipjack.core.objective import Objective
+from skipjack.core.study import Budget
+from skipjack.errors import UsageError
+from skipjack.sweep.base_config import BaseConfig, check_names, read_base_config
+from skipjack.sweep.goals import default_objective, parse_objectives
+from skipjack.sweep.load_goal import LoadGoal, parse_load
+from skipjack.sweep.options import SweepOptions
+from skipjack.sweep.read import read_sweep_file
+from skipjack.sweep.results import ResultReader
+from skipjack.sweep.sweep_file import SweepFile
+from skipjack.sweep.system_id import detect_system_id
+
+ORDERS = ("fewest-builds", "listed")
+_GIB = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Heat:
+    """What is waited for, and what is read beside a run."""
+
+    cool_temp: float | None = None
+    cool_timeout_s: float = 60.0
+    warm_up: int = 0
+    power_log: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """How commands are run."""
+
+    build_cmd: str | None
+    run_cmd: str | None
+    result: ResultReader | None
+    run_timeout_s: float
+    build_timeout_s: float
+    build_jobs: int
+    run_cores: tuple[int, ...]
+    build_output: tuple[Path, ...]
+    quota_bytes: int
+    state: Path | None
+
+
+@dataclass(frozen=True, slots=True)
+class SweepSetup:
+    """A sweep that could be started."""
+
+    file: SweepFile
+    base: BaseConfig
+    options: SweepOptions
+    runs: Runs
+    heat: Heat
+    searcher: str | None
+    seed: int
+    load: LoadGoal | None
+    load_screen: Mapping[str, Any]
+    """Settings of short runs, for the search of a load, which knows when to make full ones."""
+    in_order: bool
+    check_names: bool
+
+
+def set_up(path: Path, given: Mapping[str, Any]) -> SweepSetup:
+    """Read the files and check everything that can be checked before anything is started."""
+    file = read_sweep_file(path)
+    said = _Said(given, file)
+    base = _base(said)
+    file = _with_no_rebuild(file, said.texts("no_rebuild"))
+    checked = not said.flag("no_check_keys")
+    if checked:
+        check_names(file, base)
+    order = said.text("order") or ORDERS[0]
+    if order not in ORDERS:
+        raise UsageError(f"--order {order!r} is none of {' and '.join(ORDERS)}")
+    requirements = said.texts("require")
+    runs = _runs(said)
+    load = parse_load(said.value("load"), file, base)
+    screen = parse_settings(said.value("screen"))
+    return SweepSetup(
+        file=file,
+        base=base,
+        options=SweepOptions(
+            objectives=_objectives(said, runs, base, load, requirements),
+            requirements=tuple(requirements),
+            budget=Budget(said.whole("budget"), said.number("seconds")),
+            repeats=_not_none(said.whole("repeats"), 1),
+            confirm=_not_none(said.whole("confirm"), 2),
+            screen={} if load else screen,
+            load=load.parameter if load else "",
+            baseline=_not_none(said.value("baseline"), True),
+        ),
+        runs=runs,
+        heat=Heat(
+            said.number("cool_temp"),
+            _not_none(said.number("cool_timeout"), 60.0),
+            _not_none(said.whole("warm_up"), 0),
+            said.path("power_log"),
+        ),
+        searcher=said.text("searcher"),
+        seed=_not_none(said.whole("seed"), 0),
+        load=load,
+        load_screen=screen if load else {},
+        in_order=order == "listed",
+        check_names=checked,
+    )
+
+
+def _base(said: _Said) -> BaseConfig:
+    path, nested = said.path("base"), said.flag("nested")
+    if path is None:
+        return BaseConfig(nested=nested)
+    return read_base_config(path, said.text("system_id") or detect_system_id, nested=nested)
+
+
+def _objectives(
+    said: _Said,
+    runs: Runs,
+    base: BaseConfig,
+    load: LoadGoal | None,
+    requirements: Sequence[str],
+) -> tuple[Objective, ...]:
+    metrics = said.texts("metric")
+    if metrics and load:
+        raise UsageError(f"with --load the largest {load.parameter} is wanted; leave out --metric")
+    if metrics:
+        return parse_objectives(metrics, requirements)
+    if load:
+        return (Objective(load.parameter, "max", tuple(requirements)),)
+    if runs.result is None:
+        return ()
+    found = default_objective(runs.result.kind, base.config.get("scenario"), requirements)
+    return (found,) if found else ()
+
+
+def _runs(said: _Said) -> Runs:
+    result = said.text("result")
+    metrics = [text.rpartition(":")[0] for text in said.texts("metric")]
+    return Runs(
+        said.text("build_cmd"),
+        said.text("run_cmd"),
+        ResultReader.parse(result, *metrics[:1]) if result else None,
+        _not_none(said.number("run_timeout"), 3600.0),
+        _not_none(said.number("build_timeout"), 7200.0),
+        _not_none(said.whole("build_jobs"), 1),
+        parse_cores(said.text("run_cores")),
+        tuple(Path(path) for path in said.texts("build_output")),
+        int(_not_none(said.number("quota"), 20.0) * _GIB),
+        said.path("state"),
+    )
+
+
+class _Said:
+    """Settings: what the command line says, else what the file says."""
+
+    def __init__(self, given: Mapping[str, Any], file: SweepFile) -> None:
+        self._given, self._file = given, file
+
+    def value(self, name: str) -> Any:
+        """Whatever was said."""
+        given = self._given.get(name)
+        return self._file.settings.get(name) if given in (None, []) else given
+
+    def text(self, name: str) -> str | None:
+        """A text."""
+        value = self.value(name)
+        if value is not None and not isinstance(value, str):
+            raise UsageError(f"{self._place(name)} is {value!r}; write a text")
+        return value
+
+    def texts(self, name: str) -> list[str]:
+        """One text or several."""
+        value = self.value(name)
+        if value is None:
+            return []
+        values = list(value) if isinstance(value, list | tuple) else [value]
+        return [str(one) for one in values]
+
+    def number(self, name: str) -> float | None:
+        """A number that is not negative."""
+        value = self.value(name)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+            raise UsageError(f"{self._place(name)} is {value!r}; write a number of 0 or more")
+        return float(value)
+
+    def whole(self, name: str) -> int | None:
+        """A whole number."""
+        value = self.value(name)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise UsageError(f"{self._place(name)} is {value!r}; write a whole number")
+        return value
+
+    def flag(self, name: str) -> bool:
+        """Whether it was said."""
+        return bool(self.value(name))
+
+    def path(self, name: str) -> Path | None:
+        """A path; one that the file names is beside the file."""
+        given = self._given.get(name)
+        if given is not None:
+            return Path(given)
+        named = self._file.settings.get(name)
+        return None if named is None else self._file.path.parent / str(named)
+
+    def _place(self, name: str) -> str:
+        if self._given.get(name) in (None, []):
+            return f"{self._file.path}: {name}"
+        return f"--{name.replace('_', '-')}"
+
+
+def parse_settings(value: object) -> dict[str, Any]:
+    """``KEY=VALUE`` texts or a table; values are JSON where they read as JSON, else text."""
+    if value is None:
+        return {}
+    if isinstance(value, Mapping):
+        return dict(value)
+    settings: dict[str, Any] = {}
+    for text in value if isinstance(value, list | tuple) else [value]:
+        for part in str(text).split(","):
+            name, equals, raw = part.partition("=")
+            if not equals or not name.strip():
+                raise UsageError(f"--screen {text!r}: write KEY=VALUE")
+            try:
+                settings[name.strip()] = json.loads(raw)
+            except json.JSONDecodeError:
+                settings[name.strip()] = raw
+    return settings
+
+
+def parse_cores(text: str | None) -> tuple[int, ...]:
+    """``0-3,6`` as numbers."""
+    cores: list[int] = []
+    for part in (text or "").split(","):
+        if not part.strip():
+            continue
+        first, dash, last = part.partition("-")
+        try:
+            cores += range(int(first), int(last if dash else first) + 1)
+        except ValueError:
+            raise UsageError(f"--run-cores {text!r}: write numbers, as 0-3 or 0,2") from None
+    return tuple(dict.fromkeys(cores))
+
+
+def _with_no_rebuild(file: SweepFile, names: Sequence[str]) -> SweepFile:
+    """Files without hooks can be told on the command line what needs no build."""
+    listed = [name for text in names for name in text.split(",") if name]
+    if not listed:
+        return file
+    if file.no_rebuild is not None:
+        raise UsageError(f"{file.path} says itself what needs no rebuild; leave out --no-rebuild")
+    unknown = [name for name in listed if file.parameters and name not in file.parameters]
+    if unknown:
+        known = ", ".join(file.parameters)
+        raise UsageError(
+            f"--no-rebuild {', '.join(unknown)} is no parameter of {file.path}; it has {known}"
+        )
+    return replace(file, no_rebuild=tuple(listed))
+
+
+def _not_none(value: Any, otherwise: Any) -> Any:
+    return otherwise if value is None else value

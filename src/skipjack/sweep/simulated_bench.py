@@ -1,0 +1,61 @@
+"""A benchmark that is a function: what a hook makes up, or what was recorded before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from skipjack.core.config import Config
+from skipjack.core.trial import Status
+from skipjack.errors import UsageError
+from skipjack.sweep.outcome import Outcome
+from skipjack.sweep.sweep_file import SweepFile
+
+Answer = Callable[[Config, Mapping[str, Any]], Outcome]
+
+
+class SimulatedBench:
+    """Answers from a function and counts the builds that commands would have made."""
+
+    def __init__(self, answer: Answer, build_key: Callable[[Config], str]) -> None:
+        self._answer, self._key = answer, build_key
+        self._built: set[str] = set()
+
+    @property
+    def builds(self) -> int:
+        """Distinct builds so far."""
+        return len(self._built)
+
+    def build_key(self, point: Config) -> str:
+        """Points with equal keys share a build."""
+        return self._key(point)
+
+    def prepare(self, points: Sequence[Config]) -> None:
+        """Nothing is built."""
+
+    def measure(self, point: Config, settings: Mapping[str, Any]) -> Outcome:
+        """What the function says."""
+        self._built.add(self._key(point))
+        return self._answer(point, settings)
+
+    def close(self) -> None:
+        """Nothing runs."""
+
+
+def synthetic_answer(file: SweepFile) -> Answer:
+    """What the file's `META_get_synthetic` says of a point, as a run."""
+    hook = file.synthetic
+    assert hook is not None, "the caller looked"
+
+    def answer(point: Config, settings: Mapping[str, Any]) -> Outcome:
+        stats = hook(dict(point))
+        data = getattr(stats, "data", stats)
+        if not isinstance(data, Mapping):
+            raise UsageError(
+                f"META_get_synthetic of {file.path} returned {stats!r} for {point}; "
+                "return numbers by name"
+            )
+        valid = data.get("result_validity", "VALID") == "VALID"
+        return Outcome(Status.OK if valid else Status.INVALID, dict(data))
+
+    return answer

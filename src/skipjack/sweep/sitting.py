@@ -1,0 +1,102 @@
+"""The loop of a sweep: the searcher asks, points are run with the fewest builds, and told."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from skipjack.core.config import Config
+from skipjack.core.trial import Trial
+from skipjack.search.searcher import Searcher
+from skipjack.sweep.measuring import Measuring
+from skipjack.sweep.options import SweepOptions
+from skipjack.sweep.ordering import fewest_builds
+from skipjack.sweep.outcome import Bench
+
+log = logging.getLogger(__name__)
+
+AHEAD = 256
+"""Points asked at once of a search that does not wait: what the order and early builds see."""
+SOON = 16
+"""Points whose builds may be made ahead."""
+
+Refusal = Callable[[Config], str]
+"""Why a point may not be run; empty if it may."""
+
+
+class Sitting:
+    """Spends the budget of a search."""
+
+    def __init__(
+        self,
+        bench: Bench,
+        measuring: Measuring,
+        options: SweepOptions,
+        refusal: Refusal,
+        stop: Callable[[], bool],
+        on_tell: Callable[[Trial], None] = lambda trial: None,
+    ) -> None:
+        self._bench, self._measuring, self._options = bench, measuring, options
+        self._refusal, self._stop, self._on_tell = refusal, stop, on_tell
+        self._last_build = ""
+        self.asked = 0
+        self.told: list[Trial] = []
+        """What the searcher was told, in order."""
+
+    def search(self, searcher: Searcher, *, in_order: bool) -> None:
+        """Ask and tell until the search is done or the budget is spent.
+
+        `in_order` keeps to the searcher's order; otherwise points that share a build go together.
+        """
+        while not self.over() and not searcher.done:
+            batch = searcher.ask(self._room())
+            if not batch:
+                log.debug("the search waits for nothing; it is taken as done")
+                return
+            points = self._allowed(searcher, batch)
+            if not in_order:
+                points = fewest_builds(points, self._bench.build_key, self._last_build)
+            for at, point in enumerate(points):
+                if self.over():
+                    return
+                self._announce(points[at : at + SOON])
+                self._tell(searcher, self._measure(point))
+
+    def over(self) -> bool:
+        """Whether the budget is spent or somebody pressed Ctrl-C."""
+        budget = self._options.budget
+        late = budget.seconds is not None and self._measuring.elapsed_s >= budget.seconds
+        return self._stop() or late or self._room() <= 0
+
+    def _room(self) -> int:
+        trials = self._options.budget.trials
+        return AHEAD if trials is None else min(AHEAD, trials - self.asked)
+
+    def _measure(self, point: Config) -> Trial:
+        self.asked += 1
+        screen = self._options.screen
+        purpose = "screen" if screen else "search"
+        trial = self._measuring.measure(point, purpose, screen, self._options.repeats)
+        self._last_build = self._bench.build_key(point)
+        return trial
+
+    def _announce(self, points: Sequence[Config]) -> None:
+        """Builds that will be needed may be made ahead."""
+        screen: Mapping[str, Any] = self._options.screen
+        self._bench.prepare([p for p in points if not self._measuring.known(p, screen)])
+
+    def _allowed(self, searcher: Searcher, batch: Sequence[Config]) -> list[Config]:
+        """The points that may be run; the searcher is told of the others at once."""
+        allowed = []
+        for point in batch:
+            if reason := self._refusal(point):
+                self._tell(searcher, self._measuring.refuse(point, reason))
+            else:
+                allowed.append(point)
+        return allowed
+
+    def _tell(self, searcher: Searcher, trial: Trial) -> None:
+        self.told.append(trial)
+        self._on_tell(trial)
+        searcher.tell(trial)

@@ -1,0 +1,296 @@
+"""A whole sweep: the baseline, the search, the confirmation, and what came of it."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from skipjack.core.config import Config
+from skipjack.core.objective import Objective
+from skipjack.core.study import Study
+from skipjack.core.trial import Status, Trial
+from skipjack.errors import SkipjackError, UsageError
+from skipjack.ledger import Ledger
+from skipjack.search.scripted import SearcherInterface
+from skipjack.sweep.base_config import BaseConfig, is_allowed
+from skipjack.sweep.blame import did_you_mean
+from skipjack.sweep.choosing import Chosen, choose_search
+from skipjack.sweep.confirming import FINALISTS, Finalist, Verdict, confirm, ranked
+from skipjack.sweep.history import SOLVER, SOLVER_VERSION, History, Place
+from skipjack.sweep.load_goal import LoadSearch, load_candidates
+from skipjack.sweep.measuring import Measuring
+from skipjack.sweep.options import SweepOptions
+from skipjack.sweep.outcome import Bench
+from skipjack.sweep.result import SweepResult, SweepTrial
+from skipjack.sweep.sitting import Sitting
+from skipjack.sweep.sweep_file import SweepFile
+from skipjack.sweep.workload import Workload
+
+Lines = Callable[[Mapping[str, Any]], tuple[str, ...]]
+
+
+def no_lines(config: Mapping[str, Any]) -> tuple[str, ...]:
+    """Nothing to paste."""
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class SweepRequest:
+    """Everything that a sweep is made of."""
+
+    file: SweepFile
+    base: BaseConfig
+    bench: Bench
+    workload: Workload
+    device_class: str
+    device_instance: str
+    options: SweepOptions = field(default_factory=SweepOptions)
+    searcher: str | None = None
+    """By name; None: the file's own search, or every combination."""
+    seed: int = 0
+    load: LoadSearch | None = None
+    """A search for the largest load that holds, instead of the above."""
+    in_order: bool = False
+    """Whether points are run in the order in which the search names them."""
+    check_names: bool = True
+    start_over: bool = False
+    retry_failed: bool = False
+    user_conf: Lines = no_lines
+    """What a submitter pastes, given the best config."""
+
+
+def run_sweep(
+    request: SweepRequest, ledger: Ledger, stop: Callable[[], bool] = lambda: False
+) -> SweepResult:
+    """Run it, or go on with it; each run is in the ledger as soon as it ended."""
+    return _Sweep(request, ledger, stop).run()
+
+
+class _Sweep:
+    def __init__(self, request: SweepRequest, ledger: Ledger, stop: Callable[[], bool]) -> None:
+        self._request, self._ledger, self._stop = request, ledger, stop
+        place = Place(request.device_class, request.device_instance, uuid.uuid4().hex[:12])
+        history = History(ledger, request.workload, place)
+        if request.start_over:
+            history.forget_all()
+        elif request.retry_failed:
+            history.forget_failures()
+        self._said = ""
+        """What the search for a load, or the file's own, says of its answer."""
+        self._own_best = False
+        self._measuring = Measuring(request.bench, history, request.options)
+        self._refusal = Rule(request)
+        self._chosen = choose_search(
+            request.file,
+            request.searcher,
+            request.seed,
+            request.options.budget.trials,
+            self._refusal,
+            request.load,
+        )
+        self._study = self._start_study(self._chosen)
+
+    def run(self) -> SweepResult:
+        baseline = self._run_baseline()
+        before = len(self._measuring.trials)
+        self._measuring.at_most = self._chosen.at_most
+        if self._chosen.planned is not None:
+            self._measuring.planned = before + self._chosen.planned * self._request.options.repeats
+        sitting = Sitting(
+            self._request.bench,
+            self._measuring,
+            self._request.options,
+            self._refusal,
+            self._stop,
+            self._log_tell,
+        )
+        with self._until_stopped():
+            sitting.search(self._chosen.searcher, in_order=self._request.in_order)
+        self._measuring.planned = None
+        if baseline is None and self._request.options.baseline:
+            baseline = self._baseline_of([trial.config for trial in sitting.told])
+        field_ = self._finalists(sitting.told)
+        verdict = Verdict(None, None, None, "")
+        with self._until_stopped():
+            verdict = confirm(
+                field_,
+                baseline,
+                self._measuring,
+                self._request.options.confirm,
+                at_a_time=self._finalists_at_a_time(),
+                stop=self._stop,
+            )
+        return self._result(verdict, field_, baseline)
+
+    def _finalists_at_a_time(self) -> int | None:
+        """One load after the other, the first few after short runs, else those near the best."""
+        if self._request.load is not None or self._own_best:
+            return 1
+        return FINALISTS if self._request.options.screen else None
+
+    @contextmanager
+    def _until_stopped(self) -> Iterator[None]:
+        """A run that was ended by Ctrl-C has no outcome; what was measured before is reported."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            if not self._stop():
+                raise
+
+    # the baseline
+
+    def _run_baseline(self) -> Config | None:
+        """The base config itself, first: what it gives is what there is to gain on."""
+        file, options = self._request.file, self._request.options
+        names = dict.fromkeys((*file.parameters, *([options.load] if options.load else [])))
+        if not options.baseline or not names or file.search is not None:
+            return None
+        baseline = self._baseline_of([Config.of(names)])
+        if baseline is None or self._request.load is not None:
+            return baseline
+        listed = all(_among(baseline[name], values) for name, values in file.parameters.items())
+        if not listed and not self._stop():
+            with self._until_stopped():
+                self._measuring.measure(baseline, "baseline", options.screen, options.repeats)
+        return baseline
+
+    def _baseline_of(self, points: list[Config]) -> Config | None:
+        """The settings of the base config for the parameters that points vary."""
+        if not points:
+            return None
+        found = self._request.base.point(points[0])
+        return None if not found or self._refusal(found) else found
+
+    # the verdict
+
+    def _finalists(self, told: list[Trial]) -> list[Finalist]:
+        """The best points by what was measured; a search for a load knows better what holds."""
+        if self._chosen.own is not None:
+            return self._by_its_own_word(self._chosen.own, ranked(told))
+        if self._request.load is None:
+            return ranked(told)
+        points, self._said = load_candidates(self._request.load)
+        name = self._request.options.load
+        return [Finalist(point, -float(point[name])) for point in points]
+
+    def _by_its_own_word(self, search: SearcherInterface, field_: list[Finalist]) -> list[Finalist]:
+        """What the file's search calls the best, then those that measured worse than it."""
+        try:
+            best = dict(search.get_best())
+        except NotImplementedError:
+            return field_
+        except SkipjackError as error:
+            self._said = str(error)
+            return []
+        for place, finalist in enumerate(field_):
+            if all(finalist.point.get(name) == value for name, value in best.items()):
+                self._own_best = True
+                return field_[place:]
+        return field_
+
+    def _result(
+        self, verdict: Verdict, field_: list[Finalist], baseline: Config | None
+    ) -> SweepResult:
+        request, measuring = self._request, self._measuring
+        best = verdict.best
+        notes = getattr(request.bench, "notes", ())
+        if best is None and field_:
+            # Nothing was confirmed: the search's own best is better than no answer.
+            best = field_[0]
+        sign = -1.0 if measuring.objective and measuring.objective.direction == "max" else 1.0
+        config = request.base.with_point(best.point) if best else {}
+        base_value = None
+        if verdict.baseline and verdict.baseline.values:
+            base_value = sign * verdict.baseline.value
+        elif baseline is not None:
+            base_value = self._measured(baseline)
+        trials = measuring.trials
+        return SweepResult(
+            name=request.file.name,
+            objectives=measuring.objectives,
+            trials=tuple(trials),
+            best=best.point if best else None,
+            best_value=sign * best.value if best else None,
+            best_spread=best.spread if best else 0.0,
+            baseline=baseline,
+            baseline_value=base_value,
+            gain=verdict.gain,
+            confirmed="; ".join(filter(None, (verdict.sentence, self._said))),
+            builds=request.bench.builds,
+            build_hits=sum(self._reused(trial) for trial in trials),
+            seconds=measuring.elapsed_s,
+            interrupted=self._stop(),
+            full_config=config,
+            user_conf=request.user_conf(config) if best else (),
+            notes=tuple(notes),
+        )
+
+    def _reused(self, trial: SweepTrial) -> bool:
+        """Whether a run was made with a build that was there."""
+        ran = not trial.cached and trial.status is not Status.INFEASIBLE
+        return ran and not trial.built and bool(self._request.bench.build_key(trial.point))
+
+    def _measured(self, point: Config) -> float | None:
+        for trial in reversed(self._measuring.trials):
+            if trial.point == point and trial.value is not None:
+                return trial.value
+        return None
+
+    # the study in the ledger
+
+    def _start_study(self, chosen: Chosen) -> Study:
+        request = self._request
+        objectives = request.options.objectives
+        study = Study(
+            request.workload,
+            SOLVER,
+            request.device_class,
+            chosen.name,
+            request.seed,
+            request.file.digest,
+            objectives[0] if objectives else Objective("loadgen"),
+        )
+        self._ledger.start_study(study, SOLVER_VERSION)
+        self._told_before = len(self._ledger.trials(study.id))
+        return study
+
+    def _log_tell(self, trial: Trial) -> None:
+        """What was told in an earlier sitting is in the log already."""
+        if self._told_before:
+            self._told_before -= 1
+            return
+        self._ledger.log_tells(self._study.id, [trial])
+
+
+class Rule:
+    """Why a point may not be run: the file's rule forbids it, or it names what does not exist."""
+
+    def __init__(self, request: SweepRequest) -> None:
+        self._request = request
+
+    def __call__(self, point: Config) -> str:
+        """A reason, or nothing."""
+        request = self._request
+        if request.check_names and request.base.where:
+            _check_point_names(point, request.base, request.file)
+        allowed = is_allowed(request.file, request.base, point)
+        return "" if allowed else "the file's rule forbids it"
+
+
+def _check_point_names(point: Config, base: BaseConfig, file: SweepFile) -> None:
+    """Complain about a search that names what the base config does not have."""
+    unknown = [name for name in point if name not in base.config]
+    if unknown:
+        raise UsageError(
+            f"the search of {file.path} names {', '.join(unknown)}, which is not in the base "
+            f"config {base.where}{did_you_mean(unknown[0], base.config)}; correct it, or say "
+            "--no-check-keys"
+        )
+
+
+def _among(value: object, values: tuple[object, ...]) -> bool:
+    """Whether a value is listed, as the kind it is: 1 is not True."""
+    return any(type(one) is type(value) and one == value for one in values)

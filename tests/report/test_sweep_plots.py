@@ -1,0 +1,219 @@
+"""Plots of whatever a sweep may have; a page that needs nothing else."""
+
+import builtins
+import re
+import xml.etree.ElementTree as ET
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sweeps import LATENCY, RATE, grid, sweep, trial
+
+from skipjack.core.config import Config
+from skipjack.core.objective import Objective
+from skipjack.core.trial import Status
+from skipjack.errors import UsageError
+from skipjack.report.sweep_axes import MOST_PLACES, axis, by_effect, shortened
+from skipjack.report.sweep_best_so_far import history
+from skipjack.report.sweep_drawing import PlotsMissingError, picture
+from skipjack.report.sweep_front_plot import draw_front
+from skipjack.report.sweep_heat_map import cells, chosen_axes, draw_heat_map
+from skipjack.report.sweep_page import page_text
+from skipjack.report.sweep_plots import plots, write_html, write_plots
+from skipjack.sweep.result import SweepResult
+
+PLOTS = ("best-so-far", "heat-map", "parallel-coordinates")
+
+
+def many() -> SweepResult:
+    points = [{"a": n % 7, "b": n * 1.5, "c": ("x", None, True)[n % 3]} for n in range(500)]
+    return sweep([
+        trial(n, point, None if n % 11 == 0 else float(n), purpose="screen" if n < 40 else "search")
+        for n, point in enumerate(points)
+    ])  # fmt: skip
+
+
+ODD = {
+    "a grid": grid(),
+    "one point": sweep([trial(1, {"a": 1}, 5.0)]),
+    "one parameter": sweep([trial(n, {"qps": n}, float(n)) for n in range(4)]),
+    "all failed": sweep([trial(n, {"a": n}, None) for n in range(3)]),
+    "equal values": sweep([trial(n, {"a": n}, 0.0) for n in range(3)]),
+    "formulas": sweep([trial(n, {"a$b_{c": "$\\frac{"}, 1.0) for n in range(2)]),
+    "none and nested": sweep([trial(1, {"a": None}, 1.0), trial(2, {"a": {"b": [1]}}, 2.0)]),
+    "missing": sweep([trial(1, {"a": 1}, 1.0), trial(2, {"b": "ü"}, 1e9)]),
+    "less is better": sweep([trial(n, {"a": n}, float(n)) for n in (1, 2)], objectives=(LATENCY,)),
+    "a best from elsewhere": sweep([trial(1, {"a": 1}, 1.0)], best=Config(a=7)),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_whatever_was_swept_can_be_drawn(name: str) -> None:
+    pytest.importorskip("matplotlib")
+    drawn = plots(ODD[name])
+    assert tuple(drawn) == ("best-so-far", "heat-map", "parallel-coordinates")
+    for data in drawn.values():
+        assert ET.fromstring(data).tag.endswith("svg")
+
+
+def test_five_hundred_points_can_be_drawn(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    paths = write_plots(many(), tmp_path, "png")
+    assert [path.name for path in paths] == [f"{name}.png" for name in PLOTS]
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path in paths)
+
+
+def test_without_runs_there_is_nothing_to_draw() -> None:
+    pytest.importorskip("matplotlib")
+    assert plots(sweep([])) == {}
+
+
+def test_the_same_result_has_the_same_bytes_whatever_the_users_style() -> None:
+    matplotlib = pytest.importorskip("matplotlib")
+    once = picture(lambda: draw_heat_map(grid()), "x")
+    with matplotlib.rc_context({"font.size": 40.0, "text.usetex": True}):
+        assert picture(lambda: draw_heat_map(grid()), "x") == once
+        assert matplotlib.rcParams["font.size"] == 40.0
+
+
+def test_two_objectives_have_a_front() -> None:
+    pytest.importorskip("matplotlib")
+    metrics = [{"samples_per_second": float(n), "latency_ms": float(n * n)} for n in (1, 2, 30)]
+    trials = [trial(n, {"a": n}, m["samples_per_second"], metrics=m) for n, m in enumerate(metrics)]
+    both = sweep(trials, objectives=(RATE, LATENCY))
+    assert picture(lambda: draw_front(both), "x") is not None
+    other = sweep(trials, objectives=(RATE, Objective("other", "min")))
+    assert picture(lambda: draw_front(other), "x") is None
+    assert picture(lambda: draw_front(sweep(trials)), "x") is None
+
+
+def test_numbers_stand_in_order_and_words_as_they_came() -> None:
+    points = [Config.of({"n": n, "w": w}) for n, w in ((8, "z"), (2, None), (16, "a"))]
+    assert axis("n", points).labels == ("2", "8", "16")
+    assert axis("w", points).labels == ("z", "null", "a")
+    mixed = [Config(n=1), Config(m=5), Config(n=True)]
+    assert axis("n", mixed).labels == ("1", "true", "(none)")
+
+
+def test_many_numbers_are_put_together_in_ranges() -> None:
+    one = axis("n", [Config(n=n) for n in range(64)])
+    assert len(one.labels) == MOST_PLACES
+    assert (one.labels[0], one.labels[-1]) == ("0 to 3", "60 to 63")
+    assert [one.place(Config(n=n)) for n in (0, 3, 4, 63)] == [0, 0, 1, 15]
+
+
+def test_the_parameters_with_most_effect_are_chosen() -> None:
+    trials = [
+        trial(1, {"little": x, "much": y, "some": z, "none": 1}, 100.0 * y + 10.0 * z + x)
+        for x in (1, 2) for y in (1, 2) for z in (1, 2)
+    ]  # fmt: skip
+    result = sweep(trials)
+    assert [one.name for one in by_effect(result)] == ["much", "some", "little", "none"]
+    pair = chosen_axes(result, None)
+    assert pair is not None and {one.name for one in pair} == {"much", "some"}
+    asked = chosen_axes(result, ("none", "little"))
+    assert asked is not None and [one.name for one in asked] == ["none", "little"]
+
+
+def test_a_parameter_that_there_is_not_cannot_be_chosen() -> None:
+    with pytest.raises(UsageError, match="'x' is no parameter; there are batch, layout"):
+        chosen_axes(grid(), ("batch", "x"))
+
+
+def test_cells_hold_medians_of_points_and_failures() -> None:
+    trials = [
+        *(trial(n, {"a": 1, "b": n}, float(n)) for n in (1, 2, 9)),
+        trial(4, {"a": 2, "b": 1}, None), trial(5, {"a": 2, "b": 2}, 4.0),
+        trial(6, {"a": 3, "b": 1}, None),
+    ]  # fmt: skip
+    result = sweep(trials)
+    across, flat = axis("a", [t.point for t in trials]), axis("x", [t.point for t in trials])
+    assert cells(result, across, flat) == {(0, 0): 2.0, (1, 0): 4.0, (2, 0): None}
+
+
+def test_the_best_so_far_is_of_full_runs_and_time_is_of_this_sitting() -> None:
+    refused = trial(0, {"a": 0}, None, status=Status.INFEASIBLE)
+    past = history(sweep([
+        refused,
+        trial(1, {"a": 1}, 5.0, cached=True),
+        trial(2, {"a": 2}, 99.0, purpose="screen"),
+        trial(3, {"a": 3}, None, build_seconds=3.0),
+        trial(4, {"a": 4}, 7.0),
+        trial(5, {"a": 5}, 6.0),
+    ]))  # fmt: skip
+    assert past.best == (5.0, 5.0, 5.0, 7.0, 7.0)
+    assert past.ends_s == (0.0, 2.0, 7.0, 9.0, 11.0)
+
+
+def test_a_long_label_keeps_its_ends() -> None:
+    assert shortened("a" * 30 + "z", 9) == "aaaa…aaaz"
+    assert shortened("short") == "short"
+
+
+@pytest.fixture
+def no_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = builtins.__import__
+
+    def refuse(name: str, *rest: Any, **more: Any) -> Any:
+        if name.split(".")[0] == "matplotlib":
+            raise ImportError(name)
+        return real(name, *rest, **more)
+
+    monkeypatch.setattr(builtins, "__import__", refuse)
+
+
+@pytest.mark.usefixtures("no_matplotlib")
+def test_without_matplotlib_one_sentence_says_what_to_install(tmp_path: Path) -> None:
+    with pytest.raises(PlotsMissingError, match=r"install skipjack\[plots\]"):
+        write_plots(grid(), tmp_path)
+    write_html(grid(), tmp_path / "page.html")
+    assert "plots need matplotlib" in (tmp_path / "page.html").read_text()
+
+
+class Page(HTMLParser):
+    """What elements a page has, which of them are open, and its text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.links: list[str] = []
+        self.words = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.links += [v or "" for n, v in attrs if n.split(":")[-1] in ("href", "src")]
+
+    def handle_data(self, data: str) -> None:
+        self.words += data
+
+
+def test_a_page_has_everything_and_loads_nothing(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    write_html(grid(), tmp_path / "page.html")
+    text = (tmp_path / "page.html").read_text()
+    page = Page(text)
+    assert page.tags.count("svg") == 3
+    assert not {"script", "link", "img", "iframe"} & set(page.tags)
+    assert all(link.startswith(("#", "data:image/png;base64,")) for link in page.links)
+    assert not re.search(r"url\((?!['\"]?#)", text)
+    for words in ("resnet: samples_per_second 1205", "was 4", "it ended with exit code 3",
+                  "*.Offline.target_qps = 1205", "3 of 3 confirming runs held"):  # fmt: skip
+        assert words in page.words
+
+
+def test_text_in_a_page_is_text(tmp_path: Path) -> None:
+    nasty = "<script>alert(1)</script>"
+    result = sweep(
+        [trial(1, {nasty: nasty}, 1.0, metrics={nasty: 1.0}), trial(2, {"a": 1}, None, reason=nasty,
+         log=nasty, notes=(nasty,))],
+        name=nasty, objectives=(Objective(nasty, "max"), LATENCY), user_conf=(nasty,),
+        notes=(nasty,), confirmed=nasty,
+    )  # fmt: skip
+    page = Page(page_text(result, {}, nasty))
+    assert "script" not in page.tags
+    assert page.words.count(nasty) > 8
+    pytest.importorskip("matplotlib")
+    write_html(result, tmp_path / "page.html")
+    assert "script" not in Page((tmp_path / "page.html").read_text()).tags

@@ -1,0 +1,228 @@
+"""The largest load that holds, found among runs that can be lucky or unlucky."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import exp, log
+
+import numpy as np
+import pytest
+
+from skipjack.core.trial import Status
+from skipjack.errors import SkipjackError, UsageError
+from skipjack.search.scripted.boundary import Boundary
+from skipjack.search.scripted.contract import Point, Repeat, Run, Stats
+
+Probe = tuple[float, bool]
+
+
+def service(limit: float, width: float = 0.0, unlucky: float = 0.0, seed: int = 0) -> Serve:
+    """Holds up to about `limit`; sometimes it fails whatever the load."""
+    rng = np.random.default_rng(seed)
+
+    def serve(load: float) -> bool:
+        if rng.random() < unlucky:
+            return False
+        if not width:
+            return load <= limit
+        return bool(rng.random() < 1.0 / (1.0 + exp((log(load) - log(limit)) / width)))
+
+    return serve
+
+
+Serve = Callable[[float], bool]
+
+
+def search(boundary: Boundary, serve: Serve) -> list[tuple[Point, bool]]:
+    """Run it to its end; every point with what came of it."""
+    points, seen = boundary.generate(), []
+    try:
+        point = next(points)
+        while True:
+            good = serve(point[boundary.search_param])
+            seen.append((point, good))
+            stats = Stats({"result_validity": "VALID" if good else "INVALID"})
+            point = points.send(Run(dict(point), stats))
+    except StopIteration:
+        return seen
+
+
+def test_a_sharp_limit_is_found() -> None:
+    boundary = Boundary("qps", 100, 1000)
+    search(boundary, service(637))
+    answer = boundary.answer
+    assert answer.verdict == "found"
+    assert answer.value == pytest.approx(637, rel=0.02)
+    assert answer.low <= 637 <= answer.high
+    assert boundary.get_best() == {"qps": answer.value}
+
+
+def test_one_unlucky_run_does_not_fix_the_answer() -> None:
+    runs = 0
+
+    def serve(load: float) -> bool:
+        nonlocal runs
+        runs += 1
+        return runs != 1 and load <= 800  # the very first run, far below the limit, fails
+
+    boundary = Boundary("qps", 100, 1000, runs=20)
+    seen = search(boundary, serve)
+    assert seen[0][0]["qps"] < 400
+    assert boundary.answer.value == pytest.approx(800, rel=0.05)
+
+
+def test_one_lucky_run_does_not_fix_the_answer() -> None:
+    runs = 0
+
+    def serve(load: float) -> bool:
+        nonlocal runs
+        runs += 1
+        return runs == 1 or load <= 150
+
+    boundary = Boundary("qps", 100, 1000, runs=20)
+    search(boundary, serve)
+    assert boundary.answer.value == pytest.approx(150, rel=0.05)
+
+
+def test_the_stated_confidence_is_kept() -> None:
+    right = 0
+    for seed in range(40):
+        limit = 100 * 10 ** np.random.default_rng(seed).uniform(0.1, 0.9)
+        boundary = Boundary("qps", 100, 1000, confidence=0.9)
+        search(boundary, service(limit, width=0.02, seed=seed))
+        right += boundary.answer.low - 1 <= limit <= boundary.answer.high + 1
+    assert right >= 32  # 36 are expected; fewer than 32 happens once in forty times by chance
+
+
+def test_most_answers_are_close_among_noise() -> None:
+    off = []
+    for seed in range(20):
+        boundary = Boundary("qps", 100, 1000)
+        search(boundary, service(400, width=0.02, unlucky=0.05, seed=seed))
+        off.append(abs(float(boundary.answer.value or 0) / 400 - 1.0))
+    assert np.mean(np.array(off) <= 0.05) >= 0.9
+
+
+def test_the_safe_load_is_below_the_limit_and_holds() -> None:
+    chances = []
+    for seed in range(20):
+        boundary = Boundary("qps", 100, 1000, safe=0.95)
+        search(boundary, service(400, width=0.02, seed=seed))
+        answer = boundary.answer
+        assert answer.safe is not None and answer.value is not None
+        assert answer.safe < answer.value
+        chances.append(1.0 / (1.0 + (answer.safe / 400) ** 50))
+    assert np.mean(chances) >= 0.93
+
+
+def test_nothing_holds() -> None:
+    boundary = Boundary("qps", 100, 1000)
+    seen = search(boundary, service(20))
+    assert boundary.answer.verdict == "below"
+    assert boundary.answer.value is None
+    assert seen[-1][0] == {"qps": 100}, "the lower bound itself was run"
+    assert len(seen) < 10
+    assert "nothing holds" in str(boundary.answer)
+    with pytest.raises(SkipjackError, match="no feasible value of 'qps'"):
+        boundary.get_best()
+
+
+def test_everything_holds() -> None:
+    boundary = Boundary("qps", 100, 1000)
+    seen = search(boundary, service(10_000))
+    assert boundary.answer.verdict == "above"
+    assert boundary.get_best() == {"qps": 1000}
+    assert {"qps": 1000} in [point for point, _ in seen]
+
+
+def test_the_range_grows_if_it_may() -> None:
+    boundary = Boundary("qps", 100, 1000, grow=True, runs=24)
+    search(boundary, service(5_200))
+    assert boundary.answer.verdict == "found"
+    assert boundary.answer.value == pytest.approx(5_200, rel=0.03)
+
+
+def test_a_load_that_is_run_again_says_so() -> None:
+    boundary = Boundary("streams", 1, 9, runs=20, confidence=0.999)
+    seen = search(boundary, service(5.5, width=0.1))
+    before: list[Point] = []
+    for point, _ in seen:
+        assert isinstance(point, Repeat) == (dict(point) in before)
+        before.append(dict(point))
+    assert any(isinstance(point, Repeat) for point, _ in seen)
+
+
+def test_whole_loads_end_at_the_largest_that_holds() -> None:
+    boundary = Boundary("streams", 1, 9)
+    seen = search(boundary, service(6))
+    assert boundary.get_best() == {"streams": 6}
+    assert len(seen) < 16, "it ends when the answer is known"
+
+
+def test_loads_need_not_be_whole() -> None:
+    boundary = Boundary("rate", 0.1, 1.0, integer=False, runs=20)
+    search(boundary, service(0.537))
+    assert boundary.answer.value == pytest.approx(0.537, rel=0.02)
+
+
+def test_more_runs_make_the_interval_narrower() -> None:
+    widths = []
+    for runs in (8, 16, 32):
+        boundary = Boundary("qps", 100, 1000, runs=runs)
+        search(boundary, service(400, width=0.03, seed=3))
+        widths.append(boundary.answer.high - boundary.answer.low)
+    assert widths[0] > widths[1] > widths[2]
+
+
+def test_runs_that_fail_did_not_hold() -> None:
+    boundary = Boundary("qps", 100, 1000, predicate=lambda run: True)
+    points = boundary.generate()
+    point = next(points)
+    try:
+        while True:
+            status = Status.OK if point["qps"] <= 300 else Status.CRASH
+            point = points.send(Run(point, Stats({}, status)))
+    except StopIteration:
+        pass
+    assert boundary.answer.value == pytest.approx(300, rel=0.03)
+
+
+def test_a_forbidden_load_says_nothing_about_the_limit() -> None:
+    boundary = Boundary("streams", 1, 9)
+    points = boundary.generate()
+    asked = []
+    point = next(points)
+    try:
+        while True:
+            load = point["streams"]
+            asked.append(load)
+            status = Status.INFEASIBLE if load == 4 else Status.OK if load <= 6 else Status.INVALID
+            point = points.send(Run(point, Stats({}, status)))
+    except StopIteration:
+        pass
+    assert asked.count(4) <= 1
+    assert boundary.get_best() == {"streams": 6}
+
+
+def test_the_same_runs_lead_to_the_same_points() -> None:
+    boundary = Boundary("qps", 100, 1000)
+    first = search(boundary, service(400, width=0.03, seed=5))
+    assert search(boundary, service(400, width=0.03, seed=5)) == first
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((0, 10), "above 0"),
+        ((10, 10), "above 0"),
+        ((1.5, 10), "whole number"),
+    ],
+)
+def test_bad_bounds_are_refused(arguments: tuple[float, float], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        Boundary("qps", *arguments)
+
+
+def test_shares_lie_between_0_and_1() -> None:
+    with pytest.raises(UsageError, match="confidence of Boundary of 'qps'"):
+        Boundary("qps", 1, 10, confidence=90)
