@@ -6,8 +6,8 @@ STAMP := $(VENV)/.ready
 TORCH := $(VENV)/.torch
 LOADGEN := $(VENV)/.loadgen
 
-.PHONY: demo demo-loadgen test test-long lint clean
-.PHONY: bench-cpu bench-small bench-matmul bench-vector bench-conv
+.PHONY: demo demo-loadgen test test-long autotune lint clean
+.PHONY: bench-cpu bench-small bench-matmul bench-vector bench-conv bench-sweep
 
 demo: $(STAMP)
 	$(BIN)/skipjack tune matmul:192x192x192 matmul:1024x1024x1024 matmul:16x4096x4096 \
@@ -58,6 +58,11 @@ bench-vector: $(STAMP) $(TORCH)
 bench-conv: $(STAMP) $(TORCH)
 	$(BIN)/python bench/conv.py $(BENCH_ARGS)
 
+# About 20 minutes: the search for a load against others', joint search on recorded grids, overhead.
+bench-sweep: $(STAMP) $(LOADGEN)
+	$(BIN)/python bench/sweep.py $(BENCH_ARGS)
+	$(BIN)/python bench/sweep_overhead.py $(BENCH_ARGS)
+
 # PyTorch is a peer to measure against, and its convolutions are choices of `skipjack find`; without
 # it the rest is measured.
 # TORCH_PIP_ARGS may name an index of builds without GPU libraries, which are much smaller.
@@ -73,7 +78,7 @@ $(LOADGEN): $(STAMP)
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Skipjack needs Python 3.11 or later; set PYTHON=")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,plots]'
 	-$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[mkl]'
 	touch $@
 

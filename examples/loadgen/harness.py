@@ -65,7 +65,7 @@ def verdict_of(directory: Path) -> str:
     summary = directory / SUMMARY
     lines = summary.read_text().splitlines() if summary.exists() else []
     said = [line.strip() for line in lines if line.startswith("Result is")]
-    return said[0] if said else "no verdict: an accuracy run, or it did not come to its end"
+    return said[0] if said else "LoadGen gives no verdict: this was no performance run"
 
 
 def main() -> None:

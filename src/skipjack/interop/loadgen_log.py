@@ -242,7 +242,8 @@ def _longer(log: LoadgenLog, queries: int) -> dict[str, float]:
     if log.scenario in ("SingleStream", "MultiStream"):
         name = "single_stream" if log.scenario == "SingleStream" else "multi_stream"
         expected_ns = 1e9 / expected_qps if expected_qps else math.inf
-        measured_ns = log.number("result_mean_latency_ns") or math.inf
+        # The quickest one: queries that were made ready and not needed cost nothing.
+        measured_ns = log.number("result_min_latency_ns") or math.inf
         shorter = min(expected_ns, measured_ns) / _ROOM
         if math.isinf(shorter):
             return {}

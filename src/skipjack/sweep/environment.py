@@ -48,7 +48,13 @@ class RunFiles:
 
 def as_text(value: Any) -> str:
     """A setting as commands get it: words as they are, the rest as JSON (true, 0.5, null)."""
-    return value if isinstance(value, str) else json.dumps(value)
+    if isinstance(value, str):
+        return value
+    return str(value) if type(value) is int else json.dumps(value, default=str)
+
+
+def _is_scalar(value: Any) -> bool:
+    return value is None or isinstance(value, str | int | float)
 
 
 def harmful(name: str) -> bool:
@@ -61,7 +67,7 @@ def withheld(config: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(
         name
         for name, value in config.items()
-        if not isinstance(value, Mapping | list | tuple)
+        if _is_scalar(value)
         and (
             not _IDENTIFIER.fullmatch(name)
             or harmful(name)
@@ -76,7 +82,7 @@ def variables(config: Mapping[str, Any], files: RunFiles) -> dict[str, str]:
     added = {
         name: as_text(value).replace("\0", "")
         for name, value in config.items()
-        if name not in kept_back and not isinstance(value, Mapping | list | tuple)
+        if name not in kept_back and _is_scalar(value)
     }
     return added | {f"SKIPJACK_{name.upper()}": path for name, path in files.named()}
 

@@ -31,6 +31,7 @@ _LEAVE_S = 0.1
 _KILL_S = 5.0
 """What SIGKILL has not ended by then hangs in the kernel and is left."""
 _AGAIN_S = 0.02
+_LONGEST_PAUSE_S = 3600.0
 STOP = b"stop"
 
 
@@ -53,6 +54,8 @@ def main() -> None:
                 now = _memory_kills()
                 answer["memory_kills"], kills = now - kills, now
             _say(answer)
+            if answer.get("left"):
+                return  # what cannot be ended must not be taken for a part of the next command
 
 
 def descendants(root: int) -> list[int]:
@@ -129,13 +132,16 @@ class _Task:
                 os.read(self._wake, _CHUNK)
             if self._pipe in ready and not self._read():
                 reading.remove(self._pipe)
-            if 0 in ready and not self._signals:
-                self._end("stop")
+            if 0 in ready:
                 reading.remove(0)
+                if not self._signals:
+                    self._end("stop")
         while self._pipe in reading and self._read(most=1):
             pass
         os.close(self._pipe)
         self._output.finish()
+        if self.code is None:  # it hangs in the kernel
+            self.code, self.seconds = -signal.SIGKILL, time.monotonic() - self._began
         return {
             "code": self.code,
             "cause": self.cause,
@@ -198,10 +204,10 @@ class _Task:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, number)
 
-    def _pause(self, now: float) -> float | None:
+    def _pause(self, now: float) -> float:
         if self._signals[-1:] == [signal.SIGKILL]:
             return _AGAIN_S
-        return None if self._limit == float("inf") else max(0.0, self._limit - now)
+        return min(_LONGEST_PAUSE_S, max(0.0, self._limit - now))
 
     def _read(self, most: int = 16) -> bool:
         """Take what is in the pipe, a bit at a time; whether there may be more."""

@@ -154,6 +154,8 @@ class CommandRunner:
             raise
         if "failed" in answer:
             raise WorkerError(f"cannot start `{task.argv[0]}`: {answer['failed']}")
+        if answer["left"]:
+            self.close()  # it ends itself, too; the next command gets another one
         if answer.pop("output_error"):
             raise disk_full(task.output)
         return Ended(output=task.output, timeout_s=task.timeout_s, **answer)

@@ -67,4 +67,4 @@ def write_files(
 
 
 def _json(content: Mapping[str, Any]) -> str:
-    return json.dumps(dict(content), indent=1, default=str) + "\n"
+    return json.dumps(dict(content), default=str) + "\n"

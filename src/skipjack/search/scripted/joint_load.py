@@ -10,15 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
-from math import exp, log
+from math import log
 from typing import Any
 
 import numpy as np
 
 from skipjack.core.trial import Status
-from skipjack.errors import UsageError
-from skipjack.search.scripted.arguments import listed
 from skipjack.search.scripted.bisect import no_feasible_value
 from skipjack.search.scripted.boundary import Answer, Boundary, Load, valid
 from skipjack.search.scripted.contract import (
@@ -29,13 +26,19 @@ from skipjack.search.scripted.contract import (
     Run,
     SearcherInterface,
     config_of,
+    do_send,
 )
-from skipjack.search.scripted.setting_model import Belief, SettingModel
+from skipjack.search.scripted.load_range import LoadRange, settings_of
+from skipjack.search.scripted.setting_model import Belief, Floats, SettingModel
 from skipjack.search.scripted.verdict import is_good
+
+__all__ = ["JointAnswer", "JointLoad", "LoadRange"]
 
 _NO_BUILD = (Status.BUILD_ERROR, Status.BUILD_TIMEOUT, Status.BUILD_CRASH)
 _HOPELESS = 0.02
-"""A setting with less than this chance to beat the bar is not run."""
+"""A setting with less than this chance to beat the bar is not run again, nor built."""
+_HOPELESS_FIRST = 0.005
+"""One that was never run, and is built, is run if its chance is more than this."""
 _DOUBT = 0.5
 """The bar is so many standard deviations below what the best setting is believed to hold."""
 _SHARP = 0.03
@@ -57,21 +60,6 @@ class _Done:
     load: Load
     held: bool
     screened: bool
-
-
-@dataclass(frozen=True, slots=True)
-class LoadRange:
-    """Which parameter is the load, and where its limit may lie."""
-
-    param: str
-    lower: Load
-    upper: Load
-    integer: bool = True
-
-    def at(self, log_load: float) -> Load:
-        """The load of the range that is nearest."""
-        load = min(max(exp(log_load), self.lower), self.upper)
-        return round(load) if self.integer else load
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +113,7 @@ class JointLoad(SearcherInterface):
     ) -> None:
         self.load = load if isinstance(load, LoadRange) else LoadRange(*load)
         integer = self.load.integer
-        self.settings = _settings(parameters, points, self.load.param)
+        self.settings = settings_of(parameters, points, self.load.param)
         self.predicate = predicate or valid
         self._build_parameters = tuple(build_parameters)
         self._screen = dict(screen or {})
@@ -148,12 +136,20 @@ class JointLoad(SearcherInterface):
     def generate(self) -> Points:
         """Yield settings with loads; each is answered with its run."""
         self._start()
-        while len(self._runs) < self._most_runs - self._confirm:
-            choice = self._choose(self._model.believe())
-            if choice is None:
-                break
-            yield from self._run(*choice, screened=True)
-        yield from self._confirm_best()
+        while len(self._runs) < self._most_runs:
+            belief = self._model.believe()
+            choice = self._choose(belief) if self._may_search() else None
+            if choice is not None:
+                yield from self._run(*choice, screened=True)
+            elif (best := self._promising(belief)) is not None:
+                yield from self._confirm_setting(best)
+            else:
+                return
+
+    def _may_search(self) -> bool:
+        """Whether enough runs are left to confirm; short ones flatter, so two settings then."""
+        settings = 2 if self._screen and not self._answers else 1
+        return len(self._runs) < self._most_runs - self._confirm * settings
 
     def _choose(self, belief: Belief) -> tuple[int, Load] | None:
         """The setting that promises the largest gain for its cost, and the load to run it at."""
@@ -162,13 +158,13 @@ class JointLoad(SearcherInterface):
             aim = belief.mean
             promise = np.exp(belief.mean - belief.mean.max())
         else:
-            needed = bar + log(1.0 + self._improvement)
+            needed = self._above(bar)
             aim = np.maximum(belief.mean, needed)
-            promise = belief.gain_above(needed) * (belief.chance_above(needed) > _HOPELESS)
+            chance = belief.chance_above(needed)
+            promise = belief.gain_above(needed) * (chance > self._hopeless())
             promise[belief.deviation < _SHARP] = 0.0
-        unbuilt = [self._build(setting) not in self._built for setting in self.settings]
-        promise = promise / (1.0 + self._build_runs * np.array(unbuilt))
-        promise[list(self._out)] = 0.0
+        promise = promise / (1.0 + self._build_runs * self._unbuilt())
+        promise[[*self._out, *self._answers]] = 0.0
         if promise.max() <= 0.0:
             return None
         # Among equals the most central: what is learnt there says most about the others.
@@ -176,8 +172,20 @@ class JointLoad(SearcherInterface):
         best = int(max(equals, key=lambda setting: self._model.centrality[setting]))
         return best, self.load.at(float(aim[best]))
 
+    def _hopeless(self) -> Floats:
+        """Below which chance to beat the bar a setting is not run: less if it costs no more."""
+        again = np.zeros(len(self.settings))
+        again[[run.setting for run in self._runs]] = 1.0
+        return np.where(np.maximum(again, self._unbuilt()) > 0.0, _HOPELESS, _HOPELESS_FIRST)
+
+    def _unbuilt(self) -> Floats:
+        unbuilt = [self._build(setting) not in self._built for setting in self.settings]
+        return np.array(unbuilt, dtype=np.float64)
+
     def _bar(self, belief: Belief) -> float | None:
-        """The largest load that seems to hold, in a setting that did hold something."""
+        """The largest load that was confirmed, or seems to hold in a setting that did hold one."""
+        if (confirmed := self._confirmed()) is not None:
+            return confirmed
         sure = belief.mean - _DOUBT * belief.deviation
         return max((float(sure[setting]) for setting in self._holding()), default=None)
 
@@ -210,28 +218,45 @@ class JointLoad(SearcherInterface):
             self._out.update((n, "it cannot be built") for n in alike)
             return
         self._built.add(build)
-        self._model.add(setting, log(load), good)
+        if screened or not self._screen:
+            self._model.add(setting, log(load), good)
         mine = [done for done in self._runs if done.setting == setting and not done.held]
         if sum(done.load <= self.load.lower for done in mine) >= _CHANCES:
             self._out[setting] = f"it does not hold {self.load.lower}"
 
-    def _confirm_best(self) -> Points:
-        """Full runs of the best; of the next if it turns out to be worse."""
-        while len(self._runs) < self._most_runs:
-            best = self._best(self._model.believe())
-            if best is None or best in self._answers:
-                return
-            left = self._most_runs - len(self._runs)
-            boundary = self._boundary(best, min(left, max(self._confirm, 1)))
-            points = boundary.generate()
-            point = next(points, None)
-            while point is not None:
-                run = yield from self._run(best, point[self.load.param], screened=False)
-                point = _next(points, run)
-            self._answers[best] = boundary.answer
+    def _confirm_setting(self, setting: int) -> Points:
+        """Full runs near the load that the setting is believed to hold."""
+        left = self._most_runs - len(self._runs)
+        boundary = self._boundary(setting, min(left, max(self._confirm, 1)))
+        points = boundary.generate()
+        point = do_send(points)
+        while point is not None:
+            run = yield from self._run(setting, point[self.load.param], screened=False)
+            point = do_send(points, run)
+        self._answers[setting] = boundary.answer
 
-    def _best(self, belief: Belief) -> int | None:
-        return max(self._holding(), key=lambda setting: belief.mean[setting], default=None)
+    def _promising(self, belief: Belief) -> int | None:
+        """The best setting that is not confirmed, if it seems better than those that are."""
+        left = self._holding() - set(self._answers)
+        best = max(left, key=belief.mean.__getitem__, default=None)
+        bar = self._confirmed()
+        if best is None or (bar is not None and belief.mean[best] < self._above(bar)):
+            return None
+        return best
+
+    def _confirmed(self) -> float | None:
+        """The largest load that was confirmed, as a logarithm."""
+        found = [answer.value for answer in self._answers.values() if answer.value]
+        return log(max(found)) if found else None
+
+    def _above(self, bar: float) -> float:
+        return bar + log(1.0 + self._improvement)
+
+    def _best(self) -> int | None:
+        """The setting that was confirmed at the largest load, or believed to hold most."""
+        if any(answer.value for answer in self._answers.values()):
+            return max(self._answers, key=lambda setting: self._answers[setting].value or 0)
+        return max(self._holding(), key=self._model.believe().mean.__getitem__, default=None)
 
     def _boundary(self, setting: int, runs: int) -> Boundary:
         """The load of one setting, near where it is believed to be; what is known counts."""
@@ -253,7 +278,7 @@ class JointLoad(SearcherInterface):
     @property
     def answer(self) -> JointAnswer:
         """What is known by now; also while the search goes on."""
-        best = self._best(self._model.believe())
+        best = self._best()
         if best is None:
             raise no_feasible_value(self.load.param, self.load.lower, self.load.upper)
         load = self._answers.get(best) or self._boundary(best, 1).answer
@@ -263,7 +288,7 @@ class JointLoad(SearcherInterface):
     @property
     def dropped(self) -> list[tuple[Point, str]]:
         """Settings that were run and are not the best, each with a reason."""
-        best = self._best(self._model.believe())
+        best = self._best()
         reasons = {}
         for done in self._runs:
             if not done.held and done.setting != best:
@@ -276,27 +301,3 @@ class JointLoad(SearcherInterface):
         if answer.load.value is None:
             raise no_feasible_value(self.load.param, answer.load.low, answer.load.high)
         return {**answer.setting, self.load.param: answer.load.value}
-
-
-def _settings(
-    parameters: Mapping[str, Sequence[Any]] | None, points: Sequence[Point] | None, load: str
-) -> list[Point]:
-    if parameters is not None and points is not None:
-        raise UsageError("JointLoad needs parameters or points, not both")
-    if points is None:
-        named = parameters or {}
-        grid = {name: listed(values, name, "JointLoad") for name, values in named.items()}
-        points = [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
-    settings: list[Point] = list({config_of(point).key: dict(point) for point in points}.values())
-    if not settings:
-        raise UsageError("JointLoad has no settings: a parameter has no values")
-    if any(load in setting for setting in settings):
-        raise UsageError(f"{load!r} is JointLoad's load and cannot be one of its parameters, too")
-    return settings
-
-
-def _next(points: Points, run: Run | None) -> Point | None:
-    try:
-        return points.send(run)
-    except StopIteration:
-        return None

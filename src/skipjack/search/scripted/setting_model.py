@@ -150,10 +150,9 @@ class SettingModel:
 
     def _weights(self, mean: Floats, precision: Floats, likelihoods: Floats) -> Floats:
         apart = self._limits - mean[:, None]
-        weights = likelihoods - 0.5 * precision[:, None] * apart**2
-        weights = np.exp(weights - weights.max(axis=1, keepdims=True))
-        weights /= weights.sum(axis=1, keepdims=True)
-        return weights
+        logs = likelihoods - 0.5 * precision[:, None] * apart**2
+        weights: Floats = np.exp(logs - logs.max(axis=1, keepdims=True))
+        return weights / weights.sum(axis=1, keepdims=True)
 
 
 def _factor(prior: Floats, root: Floats) -> Floats:

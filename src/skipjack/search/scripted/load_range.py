@@ -1,0 +1,47 @@
+"""What a joint search goes over: a range of loads, and settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import exp
+from typing import Any
+
+from skipjack.errors import UsageError
+from skipjack.search.scripted.arguments import listed
+from skipjack.search.scripted.boundary import Load
+from skipjack.search.scripted.contract import Point, config_of
+
+
+@dataclass(frozen=True, slots=True)
+class LoadRange:
+    """Which parameter is the load, and where its limit may lie."""
+
+    param: str
+    lower: Load
+    upper: Load
+    integer: bool = True
+
+    def at(self, log_load: float) -> Load:
+        """The load of the range that is nearest."""
+        load = min(max(exp(log_load), self.lower), self.upper)
+        return round(load) if self.integer else load
+
+
+def settings_of(
+    parameters: Mapping[str, Sequence[Any]] | None, points: Sequence[Point] | None, load: str
+) -> list[Point]:
+    """All combinations of the parameters, or the points as they are; each once."""
+    if parameters is not None and points is not None:
+        raise UsageError("JointLoad needs parameters or points, not both")
+    if points is None:
+        named = parameters or {}
+        grid = {name: listed(values, name, "JointLoad") for name, values in named.items()}
+        points = [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
+    settings: list[Point] = list({config_of(point).key: dict(point) for point in points}.values())
+    if not settings:
+        raise UsageError("JointLoad has no settings: a parameter has no values")
+    if any(load in setting for setting in settings):
+        raise UsageError(f"{load!r} is JointLoad's load and cannot be one of its parameters, too")
+    return settings
