@@ -14,6 +14,8 @@ import argparse
 import sys
 import time
 from collections.abc import Sequence
+from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +28,6 @@ from skipjack.native import cpu
 from sweep_grids import grid_of, made_up, read_grid
 from sweep_joint import full_runs
 from sweep_load import LEVELS, Real
-from sweep_service import Service
 
 NAME = "sweep"
 _REPEATS = 20
@@ -51,11 +52,10 @@ def virtual(quick: bool) -> Record:
     return found
 
 
-def real(args: argparse.Namespace) -> Record | None:
+def real(args: argparse.Namespace, journal: Journal) -> Record | None:
     """Under LoadGen; None if there was no time to finish."""
     service, repeats = LEVELS[_REAL], 2 if args.quick else _REPEATS
-    journal = _journal(args, service)
-    bench, until = Real(service, print), time.monotonic() + args.seconds
+    bench, until = Real(service, args.seed, print), time.monotonic() + args.seconds
     left = [number for number in range(repeats) if f"repeat {number}" not in journal.records]
     print(f"\nunder LoadGen, {_REAL}: {len(left)} of {repeats} repeats to do", flush=True)
     known = bench.calibrate() if left else {}
@@ -73,6 +73,7 @@ def real(args: argparse.Namespace) -> Record | None:
     print(f"LoadGen said what the simulation foresaw in {agreed} of {tests} tests")
     return {
         "service": service.to_json(),
+        "seed": args.seed,
         "repeats": repeats,
         "budget": sweep_load.BUDGET,
         "summary": said,
@@ -104,9 +105,10 @@ def _said(title: str, records: list[Record]) -> Record:
     return said
 
 
-def _journal(args: argparse.Namespace, service: Service) -> Journal:
-    circumstances = {"service": service.to_json(), "budget": sweep_load.BUDGET}
-    path = CACHE / f"{NAME}{'_quick' * args.quick}.jsonl"
+def _journal(args: argparse.Namespace) -> Journal:
+    circumstances: Record = {"service": LEVELS[_REAL].to_json(), "budget": sweep_load.BUDGET}
+    circumstances["seed"] = args.seed
+    path = CACHE / f"{NAME}_{args.seed}{'_quick' * args.quick}.jsonl"
     return Journal(path, circumstances, again=args.again or args.quick)
 
 
@@ -124,6 +126,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="few repeats, for an impression")
     parser.add_argument("--parts", default="virtual,grids,loadgen", help="of these (default: all)")
     parser.add_argument("--seconds", type=float, default=1e9, help="to stop LoadGen's part after")
+    parser.add_argument("--seed", type=int, default=0, help="of the luck of LoadGen's tests")
     parser.add_argument("--again", action="store_true", help="do not go on, start over")
     parser.add_argument("--json", type=Path, help="where to write the result")
     args = parser.parse_args(argv)
@@ -134,10 +137,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         result["virtual"] = virtual(args.quick)
     if "grids" in parts:
         result["grids"] = grids(args.quick)
-    if "loadgen" in parts:
-        result["loadgen"] = real(args)
+    if "loadgen" in parts and find_spec("mlperf_loadgen") is None:
+        print("\nLoadGen is not installed (pip install mlcommons-loadgen); its part is left out")
+    elif "loadgen" in parts:
+        result["versions"]["mlcommons-loadgen"] = metadata.version("mlcommons-loadgen")
+        journal = _journal(args)
+        result["loadgen"] = real(args, journal)
         if result["loadgen"] is None:
             return 1
+        journal.remove()
     if not args.quick or args.json:
         machine.write_result(args.json or machine.RESULTS / f"{NAME}_{device.arch}.json", result)
     return 0

@@ -87,8 +87,9 @@ class Curve:
 class Real:
     """The three methods under LoadGen, a repeat at a time."""
 
-    def __init__(self, service: Service, say: Callable[[str], None]) -> None:
+    def __init__(self, service: Service, seed: int, say: Callable[[str], None]) -> None:
         self.service = service
+        self._seed = seed
         self._twin = service
         self._say = say
         self._agreed: list[bool] = []
@@ -105,7 +106,7 @@ class Real:
 
     def repeat(self, number: int, known: Mapping[str, float]) -> Record:
         """One answer of every method; who begins changes from repeat to repeat."""
-        rng = np.random.default_rng([11, number])
+        rng = np.random.default_rng([11 + self._seed, number])
         lower, upper = a_range(known["boundary"], rng)
         self._agreed = []
         ways: dict[str, Callable[[], Found]] = {

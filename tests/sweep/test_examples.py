@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from skipjack.sweep.base_config import check_names, read_base_config
-from skipjack.sweep.config_tree import read_config_tree
+from skipjack.sweep.configs.base_config import check_names, read_base_config
+from skipjack.sweep.configs.config_tree import read_config_tree
+from skipjack.sweep.files.read import read_sweep_file
 from skipjack.sweep.planning import is_static, make_plan
-from skipjack.sweep.read import read_sweep_file
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "sweep"
 BASE = EXAMPLES / "base.json"

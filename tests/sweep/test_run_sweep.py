@@ -15,7 +15,8 @@ from skipjack.core.trial import Status
 from skipjack.errors import UsageError
 from skipjack.ledger import Ledger
 from skipjack.search.scripted import Bisect, Points, SearcherInterface, Step
-from skipjack.sweep.base_config import BaseConfig
+from skipjack.sweep.configs.base_config import BaseConfig
+from skipjack.sweep.files.sweep_file import SweepFile
 from skipjack.sweep.load_goal import LoadGoal, load_search
 from skipjack.sweep.options import SweepOptions
 from skipjack.sweep.ordering import build_part
@@ -23,7 +24,6 @@ from skipjack.sweep.outcome import Outcome
 from skipjack.sweep.result import SweepResult
 from skipjack.sweep.simulated_bench import SimulatedBench
 from skipjack.sweep.sweep import SweepRequest, run_sweep
-from skipjack.sweep.sweep_file import SweepFile
 from skipjack.sweep.workload import Workload
 
 Speed = Callable[[Mapping[str, Any]], float]

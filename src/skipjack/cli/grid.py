@@ -10,7 +10,7 @@ import typer
 from skipjack.cli.options import examples
 
 if TYPE_CHECKING:
-    from skipjack.sweep.grid_request import GridRequest
+    from skipjack.sweep.grid.request import GridRequest
 
 EXAMPLES = examples(
     "skipjack grid rnnt Server tune.py --dry_run",
@@ -85,8 +85,8 @@ def grid(
     ] = False,
 ) -> None:
     """Sweep an MLPerf benchmark as grid.py does, with its files and its flags."""
-    from skipjack.sweep.grid_dry_run import dry_run as lines_of
-    from skipjack.sweep.grid_request import GridOptions, make_request
+    from skipjack.sweep.grid.dry_run import dry_run as lines_of
+    from skipjack.sweep.grid.request import GridOptions, make_request
 
     options = GridOptions(
         no_check_keys=no_check_keys,
@@ -119,7 +119,7 @@ def run_grid(request: GridRequest) -> None:
     from skipjack.interrupt import watch_for_interrupt
     from skipjack.report.sweep_progress import sweep_progress
     from skipjack.settings import load_settings
-    from skipjack.sweep import grid_run
+    from skipjack.sweep.grid import run as grid_run
 
     with watch_for_interrupt() as interrupt, sweep_progress(enabled=True) as observe:
         result, statistics = grid_run.run_grid(

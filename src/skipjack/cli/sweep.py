@@ -162,8 +162,8 @@ def sweep(
     SKIPJACK_POINT name. Running again continues.
     """
     said = dict(locals())
+    from skipjack.sweep.files.toml_file import SETTINGS
     from skipjack.sweep.setting_up import set_up
-    from skipjack.sweep.toml_file import SETTINGS
 
     setup = set_up(file, {name: said[name] for name in (*SETTINGS, "no_rebuild")})
     if dry_run:

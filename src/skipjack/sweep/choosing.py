@@ -15,8 +15,8 @@ from skipjack.core.trial import Trial
 from skipjack.errors import UsageError
 from skipjack.search import SearchContext, Searcher, check_name, create
 from skipjack.search.scripted import CartesianProduct, ScriptedSearcher, SearcherInterface
+from skipjack.sweep.files.sweep_file import Scalar, SweepFile
 from skipjack.sweep.sitting import Refusal
-from skipjack.sweep.sweep_file import Scalar, SweepFile
 
 ALL = "all"
 """Every combination, in the file's order."""

@@ -8,7 +8,7 @@ from typing import cast
 
 from skipjack.core.objective import Direction, Metric, Objective
 from skipjack.errors import UsageError
-from skipjack.sweep.names import scenario_name
+from skipjack.sweep.configs.names import scenario_name
 
 _LOADGEN: dict[str, tuple[str, Direction]] = {
     "Offline": ("result_samples_per_second", "max"),

@@ -10,9 +10,9 @@ from skipjack.core.config import Config
 from skipjack.errors import SkipjackError, UsageError
 from skipjack.search.scripted.boundary import Boundary
 from skipjack.search.scripted.joint_load import JointLoad, LoadRange
-from skipjack.sweep.base_config import BaseConfig, is_allowed
+from skipjack.sweep.configs.base_config import BaseConfig, is_allowed
+from skipjack.sweep.files.sweep_file import SweepFile
 from skipjack.sweep.ordering import product_points
-from skipjack.sweep.sweep_file import SweepFile
 
 _STEP_DOWN, _STEPS = 0.03, 3
 """A load that does not hold when it is confirmed is lowered by so much, so many times."""

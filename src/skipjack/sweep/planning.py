@@ -9,7 +9,8 @@ from typing import Any, Literal
 from skipjack.core.config import Config
 from skipjack.errors import UsageError
 from skipjack.search.scripted.contract import SearcherInterface
-from skipjack.sweep.base_config import BaseConfig, is_allowed
+from skipjack.sweep.configs.base_config import BaseConfig, is_allowed
+from skipjack.sweep.files.sweep_file import SweepFile
 from skipjack.sweep.ordering import (
     build_part,
     count_builds,
@@ -18,7 +19,6 @@ from skipjack.sweep.ordering import (
     product_points,
 )
 from skipjack.sweep.plan import Plan
-from skipjack.sweep.sweep_file import SweepFile
 
 Order = Literal["fewest-builds", "listed"]
 

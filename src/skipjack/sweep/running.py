@@ -14,16 +14,16 @@ from skipjack.ledger import Ledger
 from skipjack.native import cpu
 from skipjack.settings import Settings
 from skipjack.storage import FileLock, ensure_directory
-from skipjack.sweep.command import Command
-from skipjack.sweep.command_bench import CommandBench, CommandSpec
+from skipjack.sweep.commands.command import Command
+from skipjack.sweep.commands.command_bench import CommandBench, CommandSpec
+from skipjack.sweep.configs.system_id import gpu_names
+from skipjack.sweep.heat.thermal import Thermal
 from skipjack.sweep.history import History, Place
 from skipjack.sweep.load_goal import LoadSearch, load_search
 from skipjack.sweep.options import Observer
 from skipjack.sweep.result import SweepResult
 from skipjack.sweep.setting_up import SweepSetup
 from skipjack.sweep.sweep import Lines, SweepRequest, no_lines, run_sweep
-from skipjack.sweep.system_id import gpu_names
-from skipjack.sweep.thermal import Thermal
 from skipjack.sweep.workload import Workload, workload_of
 
 log = logging.getLogger(__name__)

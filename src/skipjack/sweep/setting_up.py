@@ -11,14 +11,14 @@ from typing import Any
 from skipjack.core.objective import Objective
 from skipjack.core.study import Budget
 from skipjack.errors import UsageError
-from skipjack.sweep.base_config import BaseConfig, check_names, read_base_config
+from skipjack.sweep.commands.results import ResultReader
+from skipjack.sweep.configs.base_config import BaseConfig, check_names, read_base_config
+from skipjack.sweep.configs.system_id import detect_system_id
+from skipjack.sweep.files.read import read_sweep_file
+from skipjack.sweep.files.sweep_file import SweepFile
 from skipjack.sweep.goals import default_objective, parse_objectives
 from skipjack.sweep.load_goal import LoadGoal, parse_load
 from skipjack.sweep.options import SweepOptions
-from skipjack.sweep.read import read_sweep_file
-from skipjack.sweep.results import ResultReader
-from skipjack.sweep.sweep_file import SweepFile
-from skipjack.sweep.system_id import detect_system_id
 
 ORDERS = ("fewest-builds", "listed")
 _GIB = 1 << 30

@@ -8,8 +8,8 @@ from typing import Any
 from skipjack.core.config import Config
 from skipjack.core.trial import Status
 from skipjack.errors import UsageError
+from skipjack.sweep.files.sweep_file import SweepFile
 from skipjack.sweep.outcome import Outcome
-from skipjack.sweep.sweep_file import SweepFile
 
 Answer = Callable[[Config, Mapping[str, Any]], Outcome]
 

@@ -15,10 +15,11 @@ from skipjack.core.trial import Status, Trial
 from skipjack.errors import SkipjackError, UsageError
 from skipjack.ledger import Ledger
 from skipjack.search.scripted import SearcherInterface
-from skipjack.sweep.base_config import BaseConfig, is_allowed
-from skipjack.sweep.blame import did_you_mean
 from skipjack.sweep.choosing import Chosen, choose_search
+from skipjack.sweep.configs.base_config import BaseConfig, is_allowed
 from skipjack.sweep.confirming import FINALISTS, Finalist, Verdict, confirm, ranked
+from skipjack.sweep.files.blame import did_you_mean
+from skipjack.sweep.files.sweep_file import SweepFile
 from skipjack.sweep.history import SOLVER, SOLVER_VERSION, History, Place
 from skipjack.sweep.load_goal import LoadSearch, load_candidates
 from skipjack.sweep.measuring import Measuring
@@ -26,7 +27,6 @@ from skipjack.sweep.options import SweepOptions
 from skipjack.sweep.outcome import Bench
 from skipjack.sweep.result import SweepResult, SweepTrial
 from skipjack.sweep.sitting import Sitting
-from skipjack.sweep.sweep_file import SweepFile
 from skipjack.sweep.workload import Workload
 
 Lines = Callable[[Mapping[str, Any]], tuple[str, ...]]

@@ -138,6 +138,25 @@ def test_nothing_holds() -> None:
         search.get_best()
 
 
+def test_everything_holds() -> None:
+    search = JointLoad(LOAD, {"batch": [8, 16, 32]}, runs=40)
+    runs = play(search, lambda point: True)
+    assert search.get_best()["qps"] == 5000
+    assert search.answer.load.verdict == "above"
+    assert len(runs) < 30, "there is nothing to be gained"
+
+
+def test_few_runs_are_still_a_search() -> None:
+    search = JointLoad(LOAD, GRID, runs=5)
+    assert len(play(search, service(6))) == 5
+    assert search.answer.runs == 5
+
+
+def test_a_load_without_bounds_is_refused() -> None:
+    with pytest.raises(UsageError, match="a lower and an upper bound"):
+        JointLoad(("qps", 100), GRID)  # type: ignore[arg-type]
+
+
 def test_the_answer_says_how_it_came_about() -> None:
     search = JointLoad(LOAD, GRID, runs=60)
     runs = play(search, service(4))
@@ -180,6 +199,7 @@ def test_loads_need_not_be_whole() -> None:
     ("arguments", "words"),
     [
         ({"parameters": {"batch": []}}, "no settings"),
+        ({"parameters": {"batch": range(100), "streams": range(100)}}, "10000 settings"),
         ({"parameters": {"batch": [1]}, "points": [{"batch": 1}]}, "not both"),
         ({"parameters": {"qps": [1, 2]}}, "'qps' is JointLoad's load"),
         ({"parameters": {"batch": "abc"}}, "list of values for 'batch'"),

@@ -28,7 +28,8 @@ from skipjack.search.scripted.contract import (
     config_of,
     do_send,
 )
-from skipjack.search.scripted.load_range import LoadRange, settings_of
+from skipjack.search.scripted.joint_answer import JointAnswer
+from skipjack.search.scripted.load_range import LoadRange, range_of, settings_of
 from skipjack.search.scripted.setting_model import Belief, Floats, SettingModel
 from skipjack.search.scripted.verdict import is_good
 
@@ -45,9 +46,10 @@ _SHARP = 0.03
 """What is known as well as this is left to the confirming runs."""
 _CHANCES = 2
 """A setting that fails so often at the lowest load is done with."""
+_CONFIRMING = 4
+"""No more than this part of the runs is kept for confirming a setting."""
 _CONFIRM_WITHIN = 1.35
 """The confirming runs look for the limit in this range around where it is believed."""
-
 
 Steps = Generator[Point, Run | None, Run | None]
 
@@ -60,23 +62,6 @@ class _Done:
     load: Load
     held: bool
     screened: bool
-
-
-@dataclass(frozen=True, slots=True)
-class JointAnswer:
-    """The best setting and its load."""
-
-    setting: Point
-    load: Answer
-    """From the confirming runs, and from those of the search where they were of the same kind."""
-    runs: int
-    settings_run: int
-    settings: int
-
-    def __str__(self) -> str:
-        words = ", ".join(f"{name} {value}" for name, value in self.setting.items())
-        seen = f"{self.settings_run} of {self.settings} settings in {self.runs} runs"
-        return f"{words}: {self.load} ({seen})"
 
 
 class JointLoad(SearcherInterface):
@@ -111,14 +96,15 @@ class JointLoad(SearcherInterface):
         holds: float = 0.5,
         safe: float = 0.95,
     ) -> None:
-        self.load = load if isinstance(load, LoadRange) else LoadRange(*load)
+        self.load = range_of(load)
         integer = self.load.integer
         self.settings = settings_of(parameters, points, self.load.param)
         self.predicate = predicate or valid
         self._build_parameters = tuple(build_parameters)
         self._screen = dict(screen or {})
         self._most_runs = runs if runs is not None else len(self.settings) + 16 + confirm
-        self._confirm, self._improvement = confirm, improvement
+        self._confirm = max(1, min(confirm, self._most_runs // _CONFIRMING))
+        self._improvement = improvement
         self._build_runs = build_runs
         self._sure: dict[str, Any] = {"confidence": confidence, "holds": holds, "safe": safe}
         # Complains about bad values before anything is run.
@@ -159,6 +145,8 @@ class JointLoad(SearcherInterface):
             promise = np.exp(belief.mean - belief.mean.max())
         else:
             needed = self._above(bar)
+            if needed > log(self.load.upper):
+                return None  # nothing in the range is better
             aim = np.maximum(belief.mean, needed)
             chance = belief.chance_above(needed)
             promise = belief.gain_above(needed) * (chance > self._hopeless())
@@ -227,7 +215,7 @@ class JointLoad(SearcherInterface):
     def _confirm_setting(self, setting: int) -> Points:
         """Full runs near the load that the setting is believed to hold."""
         left = self._most_runs - len(self._runs)
-        boundary = self._boundary(setting, min(left, max(self._confirm, 1)))
+        boundary = self._boundary(setting, min(left, self._confirm))
         points = boundary.generate()
         point = do_send(points)
         while point is not None:

@@ -13,6 +13,9 @@ from skipjack.search.scripted.arguments import listed
 from skipjack.search.scripted.boundary import Load
 from skipjack.search.scripted.contract import Point, config_of
 
+_MOST_SETTINGS = 3000
+"""How alike each two settings are is kept in memory."""
+
 
 @dataclass(frozen=True, slots=True)
 class LoadRange:
@@ -29,6 +32,17 @@ class LoadRange:
         return round(load) if self.integer else load
 
 
+def range_of(load: LoadRange | tuple[str, Load, Load]) -> LoadRange:
+    """A range from its parts, or as it is."""
+    if isinstance(load, LoadRange):
+        return load
+    if not isinstance(load, tuple | list) or len(load) != 3:
+        raise UsageError(
+            f"JointLoad's load must be a parameter with a lower and an upper bound, not {load!r}"
+        )
+    return LoadRange(*load)
+
+
 def settings_of(
     parameters: Mapping[str, Sequence[Any]] | None, points: Sequence[Point] | None, load: str
 ) -> list[Point]:
@@ -42,6 +56,10 @@ def settings_of(
     settings: list[Point] = list({config_of(point).key: dict(point) for point in points}.values())
     if not settings:
         raise UsageError("JointLoad has no settings: a parameter has no values")
+    if len(settings) > _MOST_SETTINGS:
+        raise UsageError(
+            f"JointLoad has {len(settings)} settings, more than {_MOST_SETTINGS}; leave out values"
+        )
     if any(load in setting for setting in settings):
         raise UsageError(f"{load!r} is JointLoad's load and cannot be one of its parameters, too")
     return settings

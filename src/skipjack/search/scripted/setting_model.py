@@ -151,13 +151,13 @@ class SettingModel:
     def _weights(self, mean: Floats, precision: Floats, likelihoods: Floats) -> Floats:
         apart = self._limits - mean[:, None]
         logs = likelihoods - 0.5 * precision[:, None] * apart**2
-        weights: Floats = np.exp(logs - logs.max(axis=1, keepdims=True))
-        return weights / weights.sum(axis=1, keepdims=True)
+        weights = np.exp(logs - logs.max(axis=1, keepdims=True))
+        return np.asarray(weights / weights.sum(axis=1, keepdims=True), dtype=np.float64)
 
 
 def _factor(prior: Floats, root: Floats) -> Floats:
-    factor: Floats = np.linalg.cholesky(np.eye(len(prior)) + root[:, None] * prior * root)
-    return factor
+    inner = np.eye(len(prior)) + root[:, None] * prior * root
+    return np.linalg.cholesky(inner).astype(np.float64)
 
 
 def _likeness(settings: Sequence[Mapping[str, Any]]) -> list[Floats]:

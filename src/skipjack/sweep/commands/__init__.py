@@ -1,0 +1,1 @@
+"""Benchmarks that are commands: built, kept, run, ended, and their results read."""

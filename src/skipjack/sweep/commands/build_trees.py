@@ -1,0 +1,261 @@
+"""Builds that are kept: a directory each, reused while they fit, the oldest removed first."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import logging
+import os
+import shutil
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from skipjack.errors import StorageError
+from skipjack.storage import FileLock, atomic_write, ensure_directory
+from skipjack.storage.failure import write_failure
+from skipjack.sweep.commands import in_place
+from skipjack.sweep.commands.sources import is_source
+
+log = logging.getLogger(__name__)
+
+FORMAT = 1
+DEFAULT_QUOTA_BYTES = 20 << 30
+_MARKER = "build.json"
+_TREE, _IN_PLACE = "tree", "in_place"
+_DIGITS = 16
+_LOCK_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """A finished build."""
+
+    key: str
+    directory: Path
+    """What the build command was given as its directory."""
+    seconds: float
+    size_bytes: int
+    files: tuple[str, ...] = ()
+    """What it left in the working directory."""
+
+
+class BuildTrees:
+    """The builds below one directory, for one process at a time; threads may share it.
+
+    A build counts once its marker is there, which is written last: what a crash or a full disk left
+    half-made is built again.
+    """
+
+    def __init__(self, root: Path, quota_bytes: int = DEFAULT_QUOTA_BYTES) -> None:
+        self._root = ensure_directory(root)
+        self._quota_bytes = quota_bytes
+        self.depends_on = ""
+        """What builds depend on besides their key: the command, the base config, sources."""
+        self._guard = threading.RLock()
+        self._lock = FileLock(root / "builds.lock", timeout_s=_LOCK_S)
+        self._lock.__enter__()
+        self._known = self._read_markers()
+
+    def close(self) -> None:
+        """Let others use the directory."""
+        self._lock.__exit__(None, None, None)
+
+    @property
+    def quota_bytes(self) -> int:
+        """How much all builds together may take."""
+        return self._quota_bytes
+
+    @property
+    def trees(self) -> tuple[Tree, ...]:
+        """All finished builds, the one that was used longest ago first."""
+        with self._guard:
+            return tuple(self._known.values())
+
+    def find(self, key: str) -> Tree | None:
+        """The build with this key, which is now the one used last."""
+        name = self._name(key)
+        with self._guard:
+            tree = self._known.pop(name, None)
+            if tree is None:
+                return None
+            if not tree.directory.is_dir():  # somebody cleaned up
+                return None
+            self._known[name] = tree
+        with contextlib.suppress(OSError):
+            os.utime(self._root / name / _MARKER)
+        return tree
+
+    def __contains__(self, key: str) -> bool:
+        return self._name(key) in self._known
+
+    def begin(self, key: str) -> Path:
+        """An empty directory to build into; what was there is gone."""
+        place = self._root / self._name(key)
+        with self._guard:
+            self._known.pop(place.name, None)
+        _remove(place)
+        try:
+            (place / _TREE).mkdir(parents=True)
+        except OSError as error:
+            raise write_failure(place, error) from error
+        return place / _TREE
+
+    def log_of(self, key: str) -> Path:
+        """Where the output of a build goes."""
+        return self._root / self._name(key) / "build.log"
+
+    def file_of(self, key: str, name: str) -> Path:
+        """A further file of a build: its config."""
+        return self._root / self._name(key) / name
+
+    def finish(
+        self,
+        key: str,
+        seconds: float,
+        files: Sequence[str] = (),
+        workdir: Path = Path(),
+        pinned: Iterable[str] = (),
+    ) -> Tree:
+        """Keep a build: copy what it left in the working directory, mark it, make room.
+
+        Builds whose keys are in `pinned` stay, whatever the quota says.
+        """
+        place = self._root / self._name(key)
+        try:
+            size = in_place.keep(files, workdir, place / _IN_PLACE) + _size(place / _TREE)
+        except OSError as error:
+            _remove(place)
+            raise write_failure(place, error) from error
+        tree = Tree(key, place / _TREE, seconds, size, tuple(files))
+        marker = {
+            "format": FORMAT,
+            "key": key,
+            "seconds": seconds,
+            "bytes": size,
+            "files": list(files),
+        }
+        atomic_write(place / _MARKER, json.dumps(marker).encode(), durable=False)
+        with self._guard:
+            self._known[place.name] = tree
+            self._make_room({self._name(one) for one in (*pinned, key)})
+        return tree
+
+    def put_back(self, tree: Tree, workdir: Path, outputs: Sequence[str | Path] = ()) -> int:
+        """Have the working directory as this build left it; how many files that took."""
+        place = tree.directory.parent / _IN_PLACE
+        try:
+            if outputs:
+                in_place.remove_others(tree.files, workdir, outputs)
+            return in_place.put_back(tree.files, place, workdir)
+        except OSError as error:
+            raise write_failure(Path(error.filename or workdir), error) from error
+
+    def edited(self, tree: Tree, workdir: Path, made: Mapping[str, int]) -> list[str]:
+        """Sources that this build rewrites and that somebody edited since: to be left alone.
+
+        `made` has the times of files as builds of this sitting left them.
+        """
+        found = []
+        for name in filter(is_source, tree.files):
+            present = _mtime_ns(workdir / name)
+            kept = {_mtime_ns(one.directory.parent / _IN_PLACE / name) for one in self.trees}
+            if present not in (None, made.get(name), *kept):
+                found.append(name)
+        return found
+
+    def drop_lacking(self, names: Sequence[str]) -> None:
+        """Remove builds that do not have these files of the working directory, now overwritten."""
+        with self._guard:
+            lacking = [one for one, tree in self._known.items() if set(names) - set(tree.files)]
+            for name in lacking:
+                del self._known[name]
+                _remove(self._root / name)
+
+    def discard(self, key: str) -> None:
+        """Remove a build that failed, but for its output."""
+        place = self._root / self._name(key)
+        with self._guard:
+            self._known.pop(place.name, None)
+        _strip(place)
+
+    def _name(self, key: str) -> str:
+        return hashlib.sha256(f"{self.depends_on}\n{key}".encode()).hexdigest()[:_DIGITS]
+
+    def _make_room(self, pinned: set[str]) -> None:
+        total = sum(tree.size_bytes for tree in self._known.values())
+        for name in [name for name in self._known if name not in pinned]:
+            if total <= self._quota_bytes:
+                return
+            total -= self._known.pop(name).size_bytes
+            _remove(self._root / name)
+            log.info("removed the build %s to make room", name)
+
+    def _read_markers(self) -> dict[str, Tree]:
+        """Finished builds by age; of others only their output is left."""
+        found: list[tuple[int, str, Tree]] = []
+        for place in sorted(self._root.iterdir()):
+            if not place.is_dir():
+                continue
+            marker = place / _MARKER
+            tree = _read_marker(marker)
+            if tree is None:
+                _strip(place)
+            else:
+                found.append((marker.stat().st_mtime_ns, place.name, tree))
+        return {name: tree for _, name, tree in sorted(found, key=lambda one: one[:2])}
+
+
+def _read_marker(path: Path) -> Tree | None:
+    try:
+        content = json.loads(path.read_bytes())
+        if content["format"] != FORMAT:
+            return None
+        return Tree(
+            str(content["key"]),
+            path.parent / _TREE,
+            float(content["seconds"]),
+            int(content["bytes"]),
+            tuple(str(name) for name in content["files"]),
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _mtime_ns(path: Path) -> int | None:
+    try:
+        return path.lstat().st_mtime_ns
+    except OSError:
+        return None
+
+
+def _size(directory: Path) -> int:
+    total = 0
+    for folder, _, names in os.walk(directory):
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += os.lstat(os.path.join(folder, name)).st_size  # noqa: PTH118  (quick)
+    return total
+
+
+def _strip(place: Path) -> None:
+    for part in (_MARKER, _TREE, _IN_PLACE):
+        _remove(place / part)
+
+
+def _remove(path: Path) -> None:
+    """Remove a file or a directory, read-only ones too."""
+
+    def writable(function: object, name: str, error: object) -> None:
+        with contextlib.suppress(OSError):
+            Path(name).parent.chmod(0o700)
+            Path(name).unlink()
+
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, onerror=writable)
+    else:
+        path.unlink(missing_ok=True)
+    if path.exists():
+        raise StorageError(f"cannot remove {path}; remove it by hand and try again")

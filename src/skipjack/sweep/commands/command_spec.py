@@ -1,0 +1,138 @@
+"""A benchmark that is two commands: how it is built, how it is run, where its result is."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePath
+from typing import Any, Protocol
+
+from skipjack.core.config import Config
+from skipjack.errors import UsageError
+from skipjack.sweep.commands.build_trees import DEFAULT_QUOTA_BYTES
+from skipjack.sweep.commands.command import SPECIAL, Command
+from skipjack.sweep.commands.environment import RunFiles, placeholders
+from skipjack.sweep.commands.results import ResultReader
+from skipjack.sweep.configs.overlay_config import overlay
+
+
+class Further(Protocol):
+    """More placeholders for the commands of a point."""
+
+    names: tuple[str, ...]
+
+    def values(self, point: Config, config: Mapping[str, Any], directory: Path) -> dict[str, str]:
+        """What they stand for; files may be written into the directory."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class CommandSpec:
+    """Everything that a `CommandBench` needs to know."""
+
+    run: Command
+    result: ResultReader
+    workdir: Path
+    state_dir: Path
+    """For builds that are kept and for the files of runs."""
+    base: Mapping[str, Any] = field(default_factory=dict)
+    build: Command | None = None
+    no_rebuild: tuple[str, ...] | None = None
+    """Names whose change needs no new build; None: every change does."""
+    nested: bool = False
+    """Whether points are laid over the base config at every depth."""
+    build_timeout_s: float | None = None
+    run_timeout_s: float | None = None
+    quota_bytes: int = DEFAULT_QUOTA_BYTES
+    build_jobs: int = 1
+    """Builds at a time, for those that write into their own directory."""
+    run_cores: tuple[int, ...] = ()
+    """Runs are kept on these and builds off them, so that builds go on beside runs."""
+    build_output: tuple[str | Path, ...] = ()
+    """Paths below the working directory that a build writes; empty: find out."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Variables for all commands."""
+    parameters: tuple[str, ...] | None = None
+    """What is swept; None: not known, so placeholders are checked when they are filled in."""
+    not_sources: tuple[Path, ...] = ()
+    """Files that no build depends on, whatever they are called: the sweep file."""
+    power_log: Path | None = None
+    """PTDaemon's log of power, which goes on beside the runs."""
+    further: Further | None = None
+    """Placeholders besides, for harnesses that want files of their own."""
+
+    def check(self) -> None:
+        """Refuse what cannot work before anything is run."""
+        if not self.workdir.is_dir():
+            raise UsageError(f"the working directory {self.workdir} does not exist")
+        known = {
+            *self.base,
+            *(self.parameters or ()),
+            *(self.further.names if self.further else ()),
+        }
+        if self.parameters is None:
+            known |= self._placeholders()
+        self.run.check(known, self.workdir, "--run-cmd")
+        if self.build is not None:
+            self.build.check(known, self.workdir, "--build-cmd")
+            for name in sorted(self.build.placeholders & {"run_dir", "user_conf"}):
+                raise UsageError(f"--build-cmd: {{{name}}} is of a run, a build has none")
+        self._check_rest(known)
+
+    def _placeholders(self) -> frozenset[str]:
+        """All names that commands and result use."""
+        build = self.build.placeholders if self.build else frozenset()
+        return self.run.placeholders | build | self.result.placeholders
+
+    def _check_rest(self, known: set[str]) -> None:
+        for name in sorted(self.result.placeholders - known - set(SPECIAL)):
+            raise UsageError(f"--result: {{{name}}} is neither a parameter nor in the base config")
+        for output in self.build_output:
+            if PurePath(output).is_absolute() or ".." in PurePath(output).parts:
+                raise UsageError(
+                    f"--build-output {output} leads out of the working directory {self.workdir}; "
+                    "give a path below it"
+                )
+        missing = set(self.run_cores) - os.sched_getaffinity(0)
+        if missing:
+            raise UsageError(
+                f"--run-cores: this process may not use {_listed(missing)}; "
+                f"choose from {_listed(os.sched_getaffinity(0))}"
+            )
+        if self.build_jobs < 1:
+            raise UsageError(f"--build-jobs {self.build_jobs} builds nothing; give at least 1")
+
+    def config(self, point: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+        """The base config with a point and settings laid over it."""
+        config = overlay(self.base, point, nested=self.nested)
+        return overlay(config, settings, nested=self.nested) if settings else config
+
+    def placeholders(
+        self, point: Config, config: Mapping[str, Any], files: RunFiles
+    ) -> dict[str, str]:
+        """What is filled into the commands of a point."""
+        values = placeholders(config, files)
+        if self.further is not None:
+            values |= self.further.values(point, config, files.config.parent)
+        return values
+
+    def build_key(self, point: Config) -> str:
+        """The part of a point that its build depends on, as text; empty without a build."""
+        if self.build is None:
+            return ""
+        if self.no_rebuild is None:
+            return point.key
+        free = set(self.no_rebuild)
+        return Config({name: value for name, value in point.items() if name not in free}).key
+
+    @property
+    def build_cores(self) -> tuple[int, ...]:
+        """Those left for builds beside runs; empty if builds have to wait."""
+        if not self.run_cores:
+            return ()
+        return tuple(sorted(os.sched_getaffinity(0) - set(self.run_cores)))
+
+
+def _listed(cores: Iterable[int]) -> str:
+    return ",".join(map(str, sorted(cores)))

@@ -1,0 +1,1 @@
+"""Base configs: what points are laid over."""

@@ -1,0 +1,1 @@
+"""NVIDIA's grid.py by its own words."""

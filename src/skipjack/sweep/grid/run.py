@@ -1,0 +1,250 @@
+"""Running what ``grid.py`` would run: its commands, its directories, its table."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from skipjack.core.config import Config
+from skipjack.core.trial import Status
+from skipjack.errors import SkipjackError
+from skipjack.interop.grid_results import write_meta
+from skipjack.interop.loadgen_log import read_detail_log, scenario_metrics
+from skipjack.ledger import Ledger
+from skipjack.settings import Settings
+from skipjack.storage import ensure_directory
+from skipjack.sweep.commands.command import Command
+from skipjack.sweep.commands.command_bench import CommandBench, CommandSpec
+from skipjack.sweep.commands.results import ResultReader
+from skipjack.sweep.grid.dry_run import GridStatistics
+from skipjack.sweep.grid.request import GridRequest
+from skipjack.sweep.heat.thermal import Thermal
+from skipjack.sweep.options import Observer, SweepOptions
+from skipjack.sweep.outcome import Outcome
+from skipjack.sweep.result import SweepResult
+from skipjack.sweep.simulated_bench import synthetic_answer
+from skipjack.sweep.sweep import SweepRequest, run_sweep
+from skipjack.sweep.workload import workload_of
+
+_SCENARIO_METRICS = (
+    "result_samples_per_second",
+    "result_scheduled_samples_per_sec",
+    "result_90.00_percentile_latency_ns",
+    "result_99.00_percentile_per_query_latency_ns",
+    "requested_multi_stream_samples_per_query",
+    "result_validity",
+    "start_temp",
+)
+_LATENCIES = (
+    *("result_min_latency_ns", "result_max_latency_ns", "result_mean_latency_ns"),
+    *(f"result_{p}_percentile_latency_ns" for p in ("50.00", "90.00", "95.00", "97.00", "99.00")),
+    "result_99.90_percentile_latency_ns",
+)
+"""What ``--verbose_stats`` adds to the table."""
+
+
+class _GridFiles:
+    """The files and directories that the harness is told of."""
+
+    names: tuple[str, ...] = ("grid_config", "log_dir")
+
+    def __init__(self, request: GridRequest) -> None:
+        self._request = request
+
+    def values(self, point: Config, config: Mapping[str, Any], directory: Path) -> dict[str, str]:
+        """A config file in the harness's own form, and where the logs of the point go."""
+        path = directory / "grid.json"
+        path.write_text(json.dumps(self._request.config_file(config), indent=1))
+        logs = self._request.result_directory(point).absolute()
+        ensure_directory(logs)
+        return {"grid_config": str(path), "log_dir": str(logs)}
+
+
+class GridBench:
+    """The commands of a grid, whose results lie in directories by the hash of the point."""
+
+    def __init__(self, request: GridRequest, inner: CommandBench) -> None:
+        self._request, self._inner = request, inner
+        self.from_directories = 0
+        """Runs that were read from directories of earlier sessions."""
+
+    @property
+    def builds(self) -> int:
+        """How many builds were made."""
+        return self._inner.builds
+
+    def build_key(self, point: Config) -> str:
+        """Points with equal keys share a build."""
+        return self._inner.build_key(point)
+
+    def prepare(self, points: Sequence[Config]) -> None:
+        """Builds for these are wanted soon."""
+        self._inner.prepare([point for point in points if self._request.cached(point) is None])
+
+    def measure(self, point: Config, settings: Mapping[str, Any]) -> Outcome:
+        """The result in the point's directory where that may be used, else a run."""
+        found = _cached(self._request, point)
+        if found is not None:
+            self.from_directories += 1
+            return found
+        outcome = self._inner.measure(point, settings)
+        if outcome.status in (Status.OK, Status.INVALID):
+            start = outcome.metrics.get("start_temp")
+            temperature = None if start is None or isinstance(start, str) else start
+            write_meta(self._request.result_directory(point), point, temperature)
+        return outcome
+
+    def close(self) -> None:
+        """End what still runs."""
+        self._inner.close()
+
+
+def _cached(request: GridRequest, point: Config) -> Outcome | None:
+    """An old run as if it had just been made."""
+    found = request.cached(point)
+    if found is None:
+        return None
+    metrics = scenario_metrics(read_detail_log(found.detail_log))
+    if isinstance(start := found.stats.get("start_temp"), int | float):
+        metrics["start_temp"] = float(start)
+    valid = found.stats.get("result_validity") == "VALID"
+    return Outcome(Status.OK if valid else Status.INVALID, metrics, log=str(found.detail_log))
+
+
+class _OnlyKnown:
+    """Nothing is run: points without a result are passed over."""
+
+    builds = 0
+
+    def __init__(self, known: Callable[[Config], Outcome | None]) -> None:
+        self._known = known
+        self.from_directories = 0
+
+    def build_key(self, point: Config) -> str:
+        return ""
+
+    def prepare(self, points: Sequence[Config]) -> None:
+        pass
+
+    def measure(self, point: Config, settings: Mapping[str, Any]) -> Outcome:
+        found = self._known(point)
+        if found is None:
+            return Outcome(Status.NO_RESULT, reason="it was not run, and --norun says not to")
+        self.from_directories += 1
+        return found
+
+    def close(self) -> None:
+        pass
+
+
+def run_grid(
+    request: GridRequest, settings: Settings, observer: Observer, stop: Callable[[], bool]
+) -> tuple[SweepResult, GridStatistics]:
+    """Build and run every point that is to be run, one after the other, as listed."""
+    workload = workload_of(
+        f"grid_{request.file.name}",
+        dict(request.base.config),
+        {"build": request.build_argv("{grid_config}"), "run": request.run_argv("", "")},
+        Path.cwd(),
+        {"system": request.base.system_id},
+    )
+    bench = _bench(
+        request, settings.user_dir / "sweeps" / f"{workload.name}-{workload.digest}", stop
+    )
+    options = SweepOptions(confirm=0, baseline=False, observer=observer)
+    with closing(bench), Ledger.open(settings.user_dir) as ledger:
+        sweep = SweepRequest(
+            request.file,
+            request.base,
+            bench,
+            workload,
+            request.base.system_id,
+            request.base.system_id,
+            options,
+            in_order=True,
+            check_names=not request.options.no_check_keys,
+            # The directories are what is kept here, not the ledger's runs.
+            start_over=True,
+        )
+        result = run_sweep(sweep, ledger, stop)
+    ran = sum(trial.status is not Status.INFEASIBLE for trial in result.trials)
+    runs = 0 if isinstance(bench, _OnlyKnown) else ran - bench.from_directories
+    statistics = GridStatistics(
+        bench.builds, max(0, runs - bench.builds), runs, bench.from_directories
+    )
+    return result, statistics
+
+
+def _bench(request: GridRequest, state: Path, stop: Callable[[], bool]) -> GridBench | _OnlyKnown:
+    options = request.options
+    if request.file.synthetic is not None and options.use_cached:
+        made_up = synthetic_answer(request.file)
+        return _OnlyKnown(lambda point: made_up(point, {}))
+    if options.norun:
+        return _OnlyKnown(lambda point: _cached(request, point))
+    further = _GridFiles(request)
+    spec = CommandSpec(
+        run=_command(request.run_argv("{grid_config}", "{log_dir}"), further.names),
+        build=_command(request.build_argv("{grid_config}"), further.names),
+        result=ResultReader("loadgen", "{log_dir}"),
+        workdir=Path.cwd(),
+        state_dir=ensure_directory(state),
+        base=request.base.config,
+        no_rebuild=request.file.no_rebuild,
+        nested=request.base.nested,
+        not_sources=(request.file.path,),
+        further=further,
+    )
+    thermal = Thermal(float(options.cool_temp), float(options.temp_timeout))
+    bench = CommandBench(spec, stop, thermal)
+    if options.use_existing_engine:
+        bench.adopt_first()
+    return GridBench(request, bench)
+
+
+def _command(argv: Sequence[str], names: Sequence[str]) -> Command:
+    """Words as they are: a brace of the user's is no placeholder."""
+    words = []
+    for word in argv:
+        escaped = word.replace("{", "{{").replace("}", "}}")
+        for name in names:
+            escaped = escaped.replace(f"{{{{{name}}}}}", f"{{{name}}}")
+        words.append(escaped)
+    return Command(" ".join(argv), tuple(words))
+
+
+def table(result: SweepResult, *, verbose: bool) -> str:
+    """CSV with the same columns in every row: parameters and what the scenario measures."""
+    wanted = {*_SCENARIO_METRICS, *(_LATENCIES if verbose else ())}
+    rows = [
+        {**trial.point, **{k: v for k, v in trial.metrics.items() if k in wanted}}
+        for trial in result.trials
+        if trial.status in (Status.OK, Status.INVALID)
+    ]
+    columns = sorted({name for row in rows for name in row})
+    out = io.StringIO()
+    writer = csv.DictWriter(out, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return out.getvalue()
+
+
+def failures(result: SweepResult) -> list[str]:
+    """A sentence for each point that has no result."""
+    return [
+        f"{trial.point}: {trial.status.value}: {trial.reason}"
+        for trial in result.trials
+        if trial.status not in (Status.OK, Status.INVALID, Status.INFEASIBLE)
+    ]
+
+
+def nothing_ran(result: SweepResult) -> SkipjackError | None:
+    """What to say when points were run and none has a result."""
+    bad = failures(result)
+    good = any(trial.status in (Status.OK, Status.INVALID) for trial in result.trials)
+    return None if good or not bad else SkipjackError(f"no point has a result; {bad[0]}")

@@ -1,0 +1,1 @@
+"""Temperature, throttling and power of the devices that a sweep runs on."""
