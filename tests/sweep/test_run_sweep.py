@@ -67,6 +67,8 @@ def sweep(
     searcher: str | None = None,
     stop: Callable[[], bool] = lambda: False,
     retry_failed: bool = False,
+    start_over: bool = False,
+    run_timeout_s: float = float("inf"),
     **options: Any,
 ) -> SweepResult:
     file = SweepFile(Path("knobs.json"), parameters, no_rebuild, is_valid, search)
@@ -82,6 +84,8 @@ def sweep(
         SweepOptions(**options),
         searcher,
         retry_failed=retry_failed,
+        start_over=start_over,
+        run_timeout_s=run_timeout_s,
     )
     return run_sweep(request, ledger, stop)
 
@@ -343,3 +347,81 @@ def test_a_search_that_finds_nothing_says_so(ledger: Ledger) -> None:
 
     result = sweep(ledger, Machine(lambda p: float(p["q"])), {}, search=search)
     assert result.best is None and "no feasible value" in result.confirmed
+
+
+def run_twice(ledger: Ledger, machine: Machine, **options: Any) -> SweepResult:
+    sweep(ledger, machine, {"a": (1,)}, **options)
+    return sweep(ledger, machine, {"a": (1,)})
+
+
+def test_starting_over_lasts(ledger: Ledger) -> None:
+    speeds = iter([1.0, 99.0])
+    machine = Machine(lambda p: next(speeds))
+    sweep(ledger, machine, {"a": (1,)})
+    result = run_twice(ledger, machine, start_over=True)
+    assert result.best_value == 99.0 and len(machine.runs) == 2
+
+
+def test_what_worked_at_the_second_try_stays_so(ledger: Ledger) -> None:
+    speeds = iter([-1.0, 5.0])
+    machine = Machine(lambda p: next(speeds))
+    sweep(ledger, machine, {"a": (1,)})
+    result = run_twice(ledger, machine, retry_failed=True)
+    assert result.best_value == 5.0 and len(machine.runs) == 2
+
+
+def test_a_longer_time_limit_is_another_chance(ledger: Ledger) -> None:
+    def answer(point: Config, settings: Mapping[str, Any]) -> Outcome:
+        return Outcome(Status.TIMEOUT, reason="it took too long", seconds=1.0)
+
+    machine = Machine(lambda p: 1.0)
+    machine.bench = SimulatedBench(answer, lambda p: "")
+    sweep(ledger, machine, {"a": (1,)}, run_timeout_s=1.0)
+    again = sweep(ledger, machine, {"a": (1,)}, run_timeout_s=1.0)
+    assert again.trials[0].cached
+    longer = sweep(ledger, machine, {"a": (1,)}, run_timeout_s=9.0)
+    assert not longer.trials[0].cached
+
+
+def test_the_base_config_may_be_the_best(ledger: Ledger) -> None:
+    machine = Machine(lambda p: 100.0 if p["a"] == 0 else 60.0)
+    result = sweep(ledger, machine, {"a": (1, 2)}, {"a": 0}, confirm=2)
+    assert dict(result.best or {}) == {"a": 0} and result.best_value == 100.0
+
+
+def test_what_fails_when_confirmed_is_no_answer(ledger: Ledger) -> None:
+    tries: dict[int, int] = {}
+
+    def speed(point: Mapping[str, Any]) -> float:
+        tries[point["a"]] = tries.get(point["a"], 0) + 1
+        return 5.0 if tries[point["a"]] == 1 else -1.0
+
+    result = sweep(ledger, Machine(speed), {"a": (1, 2)}, confirm=2)
+    assert result.best is None and "none of 2 finalists held" in result.confirmed
+
+
+def test_a_requirement_that_one_run_cannot_answer_fails_that_run(ledger: Ledger) -> None:
+    def answer(point: Config, settings: Mapping[str, Any]) -> Outcome:
+        metrics = {"speed": 1.0} | ({} if point["a"] == 2 else {"l.p": 3.0})
+        return Outcome(Status.OK, metrics, seconds=0.1)
+
+    machine = Machine(lambda p: 1.0)
+    machine.bench = SimulatedBench(answer, lambda p: "")
+    objective = Objective("speed", "max", ("l_p <= 15",))
+    result = sweep(ledger, machine, {"a": (1, 2, 3)}, objectives=(objective,))
+    assert [trial.status for trial in result.trials] == [Status.OK, Status.INVALID, Status.OK]
+
+
+def test_a_search_of_forbidden_points_ends(ledger: Ledger) -> None:
+    class Endless(SearcherInterface):
+        is_dynamic = True
+
+        def generate(self) -> Points:
+            number = 0
+            while True:
+                number += 1
+                yield {"a": number}
+
+    machine = Machine(lambda p: 1.0)
+    with pytest.raises(UsageError, match="only forbidden points"):
+        sweep(ledger, machine, {}, search=Endless, is_valid=lambda c: False, budget=Budget(5))

@@ -80,6 +80,8 @@ def grid(
     logs: Annotated[Path, typer.Option(help="Where results lie.")] = Path("build", "logs"),
     build_cmd: Annotated[str | None, typer.Option(help="Instead of make generate_engines.")] = None,
     run_cmd: Annotated[str | None, typer.Option(help="Instead of make run_harness.")] = None,
+    run_timeout: Annotated[float, typer.Option(help="Seconds for a run.")] = 4 * 3600.0,
+    build_timeout: Annotated[float, typer.Option(help="Seconds for a build.")] = 12 * 3600.0,
     nested: Annotated[
         bool, typer.Option("--nested", help="Lay points over the base config at every depth.")
     ] = False,
@@ -105,6 +107,8 @@ def grid(
         build_cmd=build_cmd,
         run_cmd=run_cmd,
         nested=nested,
+        run_timeout=run_timeout,
+        build_timeout=build_timeout,
     )
     request = make_request(benchmark, scenario, config, options)
     if dry_run:

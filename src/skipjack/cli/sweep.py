@@ -73,9 +73,9 @@ def sweep(
     budget: Annotated[int | None, typer.Option(help="Most points to try.")] = None,
     seconds: Annotated[
         float | None,
-        typer.Option(help="Begin no run after so many seconds."),
+        typer.Option(help="Seconds for the search; confirming runs come after."),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Makes a search repeatable.")] = 0,
+    seed: Annotated[int | None, typer.Option(min=0, help="Makes a search repeatable (0).")] = None,
     repeats: Annotated[int | None, typer.Option(help="Runs of each point (1).")] = None,
     confirm: Annotated[
         int | None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -13,6 +14,11 @@ Direction = Literal["min", "max"]
 
 Metric = float | str
 """What a measurement says under one name: a number, or a word such as ``VALID``."""
+
+
+def spelled(metrics: Mapping[str, Metric]) -> dict[str, Metric]:
+    """Metrics under names that an expression can use: what is no letter or digit becomes ``_``."""
+    return {re.sub(r"\W", "_", name): value for name, value in metrics.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +34,10 @@ class Objective:
         raw = metrics.get(self.metric)
         if raw is None or isinstance(raw, str) or not math.isfinite(raw):
             return None
-        if any(not Expression(text).holds(metrics) for text in self.constraints):
-            return None
+        if self.constraints:
+            named = spelled(metrics)
+            if any(not Expression(text).holds(named) for text in self.constraints):
+                return None
         return raw if self.direction == "min" else -raw
 
     @property

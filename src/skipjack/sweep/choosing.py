@@ -15,11 +15,9 @@ from skipjack.core.trial import Trial
 from skipjack.errors import UsageError
 from skipjack.search import SearchContext, Searcher, check_name, create
 from skipjack.search.scripted import CartesianProduct, ScriptedSearcher, SearcherInterface
-from skipjack.sweep.files.sweep_file import Scalar, SweepFile
+from skipjack.sweep.files.sweep_file import ALL, Scalar, SweepFile
 from skipjack.sweep.sitting import Refusal
 
-ALL = "all"
-"""Every combination, in the file's order."""
 _LARGEST_FILTERED = 200_000
 """Up to so many combinations the rule is applied to all first; beyond, to each that is asked."""
 

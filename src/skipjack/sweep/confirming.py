@@ -119,6 +119,8 @@ def confirm(
     if not good:
         return Verdict(None, base, None, _nothing_held(tried))
     best = min(good, key=lambda finalist: finalist.value)
+    if base is not None and base.held and base.value < best.value:
+        return Verdict(base, base, None, "nothing beats the base config: it is the best")
     sentence = f"{len(best.values)} of {len(best.values)} confirming runs held"
     passed_over = sum(f.searched < best.searched for f in tried if not f.held)
     if passed_over:

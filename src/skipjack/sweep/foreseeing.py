@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from skipjack.core.config import Config
+from skipjack.core.trial import Status, Trial
 from skipjack.ledger import Ledger
 from skipjack.search.scripted import ScriptedSearcher, SearcherInterface
-from skipjack.sweep.choosing import ALL
+from skipjack.sweep.configs.base_config import is_allowed
+from skipjack.sweep.files.sweep_file import ALL
 from skipjack.sweep.history import History
 from skipjack.sweep.options import SweepOptions
 from skipjack.sweep.ordering import build_part, count_builds, count_rebuilds
@@ -38,8 +40,11 @@ class Foreseen:
     run_s: float | None
     """Seconds of a run, from runs made before; None if there are none."""
     build_s: float | None
+    builds_left: int
+    """Builds for what is not known."""
     extra: int
-    """Further runs: the baseline and the confirmation."""
+    """Further runs, of the baseline and the confirmation, if nothing of them is known."""
+    repeats: int = 1
     open_end: bool = False
     """Whether the search goes on after these points, by what they give."""
     simulated: bool = False
@@ -50,8 +55,10 @@ class Foreseen:
         """What is left to do may take so long."""
         if self.run_s is None:
             return None
-        runs = self.plan.runs - self.known + self.extra
-        return runs * self.run_s + self.plan.builds * (self.build_s or 0.0)
+        runs = (self.plan.runs - self.known) * self.repeats
+        if runs:
+            runs += self.extra
+        return runs * self.run_s + self.builds_left * (self.build_s or 0.0)
 
     def to_json(self) -> dict[str, Any]:
         """For machines."""
@@ -78,15 +85,17 @@ def foresee(setup: SweepSetup, history: History | None) -> Foreseen:
 
 
 def _with_cost(setup: SweepSetup, plan: Plan, history: History | None) -> Foreseen:
-    options = setup.options
-    known = [p for p in plan.points if history and history.known(p, options.screen)]
+    options, file = setup.options, setup.file
+    known = {p for p in plan.points if history and history.known(p, options.screen)}
     took = history.seconds() if history else []
     builds = [build for _, build in took if build]
     finals = options.confirm * (1 + bool(setup.base.where)) if plan.points else 0
     return Foreseen(
-        name=setup.file.name,
+        name=file.name,
         plan=plan,
         known=len(known),
+        builds_left=count_builds([p for p in plan.points if p not in known], file.no_rebuild),
+        repeats=options.repeats,
         run_s=statistics.median(run for run, _ in took) if took else None,
         build_s=statistics.median(builds) if builds else None,
         extra=finals,
@@ -107,7 +116,7 @@ def _cut(plan: Plan, most: int, setup: SweepSetup) -> Plan:
 
 
 def _play(setup: SweepSetup, history: History | None) -> Foreseen:
-    if setup.file.synthetic is not None:
+    if setup.file.synthetic is not None and setup.load is None:
         return _simulate(setup)
     points: list[Config] = []
     if setup.file.search is not None and setup.load is None:
@@ -133,6 +142,10 @@ def _retrace(search: SearcherInterface, setup: SweepSetup, history: History | No
     measuring = Measuring(bench, history, setup.options) if history else None
     while batch := searcher.ask(1):
         points += batch
+        if not is_allowed(setup.file, setup.base, batch[0]):
+            searcher.tell(Trial(batch[0], Status.INFEASIBLE))
+            points.pop()
+            continue
         if measuring is None or not measuring.known(batch[0], setup.options.screen):
             break
         searcher.tell(measuring.measure(batch[0], "search", setup.options.screen))

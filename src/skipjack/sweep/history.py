@@ -19,6 +19,9 @@ from skipjack.sweep.workload import Workload
 SOLVER = "command"
 SOLVER_VERSION = 1
 
+_MARK = "command:forget"
+"""The protocol of a record that is no run, but says what of those before it is forgotten."""
+_EVERYTHING, _FAILURES = "everything", "failures"
 _OURS = "skipjack."
 """Prefix of what is kept beside the metrics of a run."""
 
@@ -39,13 +42,25 @@ class History:
     second one. A search that is run again so retraces its path at no cost, repeats included.
     """
 
-    def __init__(self, ledger: Ledger, workload: Workload, place: Place) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        workload: Workload,
+        place: Place,
+        run_timeout_s: float = float("inf"),
+    ) -> None:
+        """With a longer `run_timeout_s` than before, what took too long gets another chance."""
         self._ledger, self._workload, self._place = ledger, workload, place
+        self._timeout_s = run_timeout_s
         self._runs: dict[tuple[str, str], list[Outcome]] = defaultdict(list)
         self._used: dict[tuple[str, str], int] = defaultdict(int)
         self._block = 0
         for record in ledger.measurements(workload.key):
-            if record.device_class == place.device_class:
+            if record.device_class != place.device_class:
+                continue
+            if record.protocol == _MARK:
+                self._drop(record.verdict)
+            elif record.verdict != Status.TIMEOUT or self._would_time_out(record):
                 self._runs[(record.candidate.config, record.protocol)].append(_outcome(record))
 
     def known(self, point: Config, settings: Mapping[str, Any]) -> bool:
@@ -62,39 +77,61 @@ class History:
         self._used[key] = used + 1
         return self._runs[key][used]
 
+    def _would_time_out(self, record: MeasurementRecord) -> bool:
+        limit = record.metrics.get(f"{_OURS}timeout_s", float("inf"))
+        return not isinstance(limit, str) and self._timeout_s <= limit
+
     def forget_failures(self) -> None:
         """Let points that failed be run again; LoadGen's INVALID is an answer, not a failure."""
-        for key, runs in self._runs.items():
-            kept = (Status.OK, Status.INVALID)
-            self._runs[key] = [run for run in runs if run.status in kept]
+        self._forget(_FAILURES)
 
     def forget_all(self) -> None:
-        """Start over. The ledger keeps everything; it is only not used."""
-        self._runs.clear()
+        """Start over. The ledger keeps everything; what lies before is not used any more."""
+        self._forget(_EVERYTHING)
+
+    def _forget(self, what: str) -> None:
+        self._write(Config(), _MARK, (), {}, what)
+        self._drop(what)
+
+    def _drop(self, what: str) -> None:
+        """What was recorded so far and is forgotten, now or in an earlier sitting."""
+        kept = (Status.OK, Status.INVALID) if what == _FAILURES else ()
+        for key, runs in self._runs.items():
+            self._runs[key] = [run for run in runs if run.status in kept]
 
     def add(self, point: Config, settings: Mapping[str, Any], outcome: Outcome) -> None:
         """Keep a run that was just made; it is in the file when this returns."""
-        self._block += 1
         text = protocol_text(settings)
-        self._ledger.add_measurements(
-            [
-                MeasurementRecord(
-                    CandidateKey(self._workload.key, SOLVER, SOLVER_VERSION, point.key),
-                    None,
-                    self._place.device_instance,
-                    self._place.device_class,
-                    text,
-                    self._place.session,
-                    self._block,
-                    (outcome.seconds * 1e9,),
-                    metrics=_stored(outcome),
-                    verdict=outcome.status.value,
-                )
-            ]
-        )
+        metrics = _stored(outcome)
+        if outcome.status is Status.TIMEOUT:
+            metrics[f"{_OURS}timeout_s"] = self._timeout_s
+        self._write(point, text, (outcome.seconds * 1e9,), metrics, outcome.status.value)
         key = (point.key, text)
         self._runs[key].append(outcome)
         self._used[key] = len(self._runs[key])
+
+    def _write(
+        self,
+        point: Config,
+        protocol: str,
+        samples_ns: tuple[float, ...],
+        metrics: Mapping[str, Metric],
+        verdict: str,
+    ) -> None:
+        self._block += 1
+        record = MeasurementRecord(
+            CandidateKey(self._workload.key, SOLVER, SOLVER_VERSION, point.key),
+            None,
+            self._place.device_instance,
+            self._place.device_class,
+            protocol,
+            self._place.session,
+            self._block,
+            samples_ns,
+            metrics=metrics,
+            verdict=verdict,
+        )
+        self._ledger.add_measurements([record])
 
     def seconds(self) -> list[tuple[float, float]]:
         """Run and build seconds of everything recorded, for estimates."""

@@ -32,7 +32,9 @@ class LoadGoal:
         return self.low == int(self.low) and self.high == int(self.high) and self.high >= 100
 
 
-def parse_load(value: object, file: SweepFile, base: BaseConfig) -> LoadGoal | None:
+def parse_load(
+    value: object, file: SweepFile, base: BaseConfig, *, checked: bool
+) -> LoadGoal | None:
     """``PARAMETER:LOW:HIGH``, or the table of a TOML file with parameter, from and to."""
     if value is None:
         return None
@@ -46,9 +48,9 @@ def parse_load(value: object, file: SweepFile, base: BaseConfig) -> LoadGoal | N
         raise UsageError(
             f"--load {value!r}: write PARAMETER:LOW:HIGH, as server_target_qps:500:9000"
         ) from None
-    if not 0 < low < high:
+    if not 0 < low < high < float("inf"):
         raise UsageError(f"--load {value!r}: the bounds must be above 0, the lower one first")
-    if base.config and name not in base.config:
+    if checked and base.where and name not in base.config:
         raise UsageError(f"--load names {name}, which is not in the base config {base.where}")
     if file.search is not None:
         raise UsageError(f"{file.path} has a search of its own; leave out --load")

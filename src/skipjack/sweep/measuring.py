@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import statistics
 import time
 from collections import Counter
@@ -11,7 +10,8 @@ from dataclasses import replace
 from typing import Any
 
 from skipjack.core.config import Config
-from skipjack.core.objective import Metric, Objective
+from skipjack.core.expressions import Expression
+from skipjack.core.objective import Metric, Objective, spelled
 from skipjack.core.trial import Status, Trial
 from skipjack.errors import ExpressionError, UsageError
 from skipjack.sweep.goals import loadgen_objective, missing_metric
@@ -37,12 +37,10 @@ class Measuring:
         self.at_most = False
         """Whether the search may take fewer."""
         self._started = time.monotonic()
-        self._metric_seen = False
+        self._metric_seen = self._required_seen = False
         self._counts: Counter[Status] = Counter()
         self.best: SweepTrial | None = None
         """The best single run so far."""
-        self.fresh = 0
-        """Runs that were really made."""
 
     @property
     def objective(self) -> Objective | None:
@@ -64,7 +62,8 @@ class Measuring:
         """Run a point so often and judge it; a run that fails is not repeated."""
         trials = []
         for attempt in range(repeats):
-            label = purpose if attempt == 0 else "repeat"
+            # Short runs are never taken for full ones, whatever they are for.
+            label = "screen" if settings else purpose if attempt == 0 else "repeat"
             trials.append(self._run(point, label, settings))
             if trials[-1].status not in (Status.OK, Status.INVALID):
                 break
@@ -78,12 +77,10 @@ class Measuring:
     def _run(self, point: Config, purpose: str, settings: Mapping[str, Any]) -> SweepTrial:
         outcome = self._history.take(point, settings)
         cached = outcome is not None
-        builds = self._bench.builds
         if outcome is None:
             self._report(running=point)
             outcome = self._bench.measure(point, settings)
             self._history.add(point, settings, outcome)
-            self.fresh += 1
         judged = self._judge(self._with_load(point, outcome))
         trial = SweepTrial(
             len(self.trials) + 1,
@@ -94,7 +91,7 @@ class Measuring:
             judged.reason,
             judged.seconds,
             judged.build_seconds,
-            self._bench.builds > builds,
+            not cached and judged.build_seconds > 0.0,
             cached,
             purpose,
             judged.log,
@@ -108,7 +105,9 @@ class Measuring:
         load: Any = point.get(self._options.load)
         if load is None:
             return outcome
-        return replace(outcome, metrics={self._options.load: float(load), **outcome.metrics})
+        if isinstance(load, str):
+            return outcome  # a base config may say "auto"
+        return replace(outcome, metrics={**outcome.metrics, self._options.load: float(load)})
 
     # judging
 
@@ -145,15 +144,16 @@ class Measuring:
 
     def _broken(self, metrics: Mapping[str, Metric]) -> str:
         """The first requirement that does not hold, as a sentence."""
-        from skipjack.core.expressions import Expression
-
         named = spelled(metrics)
         for text in self.objectives[0].constraints:
             try:
                 if not Expression(text).holds(named):
                     return f"requirement `{text}` is not met"
             except ExpressionError as error:
-                raise UsageError(f"--require {text!r}: {error}; the run is kept") from None
+                if not self._required_seen:
+                    raise UsageError(f"--require {text!r}: {error}; the run is kept") from None
+                return f"requirement `{text}` cannot be checked: {error}"
+        self._required_seen = True
         return ""
 
     def _value(self, outcome: Outcome) -> float | None:
@@ -218,8 +218,3 @@ class Measuring:
         # As many of those to come need a build as of those that were made.
         builds = round(runs * sum(trial.built for trial in recent) / max(1, len(recent)))
         return seconds_left(recent, runs, builds)
-
-
-def spelled(metrics: Mapping[str, Metric]) -> dict[str, Metric]:
-    """Metrics under names that an expression can use: what is no letter or digit becomes ``_``."""
-    return {re.sub(r"\W", "_", name): value for name, value in metrics.items()}

@@ -37,6 +37,11 @@ class Bench(Protocol):
         """How many builds were made so far."""
         ...
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the whole sweep should know."""
+        ...
+
     def build_key(self, point: Config) -> str:
         """Points with equal keys share a build."""
         ...

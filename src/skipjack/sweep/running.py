@@ -20,7 +20,7 @@ from skipjack.sweep.configs.system_id import gpu_names
 from skipjack.sweep.heat.thermal import Thermal
 from skipjack.sweep.history import History, Place
 from skipjack.sweep.load_goal import LoadSearch, load_search
-from skipjack.sweep.options import Observer
+from skipjack.sweep.progress import SweepObserver
 from skipjack.sweep.result import SweepResult
 from skipjack.sweep.setting_up import SweepSetup
 from skipjack.sweep.sweep import Lines, SweepRequest, no_lines, run_sweep
@@ -50,7 +50,14 @@ def site_of(setup: SweepSetup, settings: Settings) -> Site:
         "build": Command.parse(runs.build_cmd, "--build-cmd").words if runs.build_cmd else (),
     }
     result = f"{runs.result.kind}:{runs.result.where}" if runs.result else ""
-    facts = {"result": result, "nested": setup.base.nested}
+    facts = {
+        "result": result,
+        "metric": runs.result.metric if runs.result and runs.result.kind == "regex" else "",
+        "nested": setup.base.nested,
+        "no_rebuild": _needs_no_build(setup),
+        "cores": runs.run_cores,
+        "heat": [setup.heat.cool_temp, setup.heat.warm_up, str(setup.heat.power_log or "")],
+    }
     workload = workload_of(setup.file.name, setup.base.config, commands, Path.cwd(), facts)
     here = cpu.detect()
     gpus = "+".join(gpu_names())
@@ -62,7 +69,7 @@ def site_of(setup: SweepSetup, settings: Settings) -> Site:
 def run_commands(
     setup: SweepSetup,
     settings: Settings,
-    observer: Observer,
+    observer: SweepObserver,
     stop: Callable[[], bool],
     *,
     start_over: bool = False,
@@ -87,6 +94,7 @@ def run_commands(
                 _load_search(setup),
                 setup.in_order,
                 setup.check_names,
+                setup.runs.run_timeout_s,
                 start_over,
                 retry_failed,
                 _pasted(setup),
@@ -118,12 +126,15 @@ def _alone(state: Path) -> Iterator[None]:
 
 
 def _needs_no_build(setup: SweepSetup) -> tuple[str, ...] | None:
-    """What the file says, and what a search adds to points: the load, settings of short runs."""
-    named = setup.file.no_rebuild
-    if named is None:
-        return None
-    load = (setup.load.parameter,) if setup.load else ()
-    return tuple(dict.fromkeys((*named, *load, *setup.options.screen)))
+    """What the file says; a load never needs a build, also where all other parameters do.
+
+    Nor do settings of short runs, which its search lays over points.
+    """
+    free = setup.file.no_rebuild
+    if setup.load is None:
+        return free
+    short = (name for name in setup.options.screen if name not in setup.file.parameters)
+    return tuple(dict.fromkeys((*(free or ()), setup.load.parameter, *short)))
 
 
 def _spec(setup: SweepSetup, site: Site) -> CommandSpec:
@@ -177,4 +188,4 @@ def _load_search(setup: SweepSetup) -> LoadSearch | None:
     if setup.load is None:
         return None
     trials = setup.options.budget.trials
-    return load_search(setup.load, setup.file, setup.base, trials, setup.load_screen)
+    return load_search(setup.load, setup.file, setup.base, trials, setup.options.joint_screen)

@@ -62,8 +62,6 @@ class SweepSetup:
     searcher: str | None
     seed: int
     load: LoadGoal | None
-    load_screen: Mapping[str, Any]
-    """Settings of short runs, for the search of a load, which knows when to make full ones."""
     in_order: bool
     check_names: bool
 
@@ -82,8 +80,10 @@ def set_up(path: Path, given: Mapping[str, Any]) -> SweepSetup:
         raise UsageError(f"--order {order!r} is none of {' and '.join(ORDERS)}")
     requirements = said.texts("require")
     runs = _runs(said)
-    load = parse_load(said.value("load"), file, base)
+    load = parse_load(said.value("load"), file, base, checked=checked)
     screen = parse_settings(said.value("screen"))
+    # Beside other parameters, the search for a load decides itself which runs are short.
+    joint = load is not None and any(name != load.parameter for name in file.parameters)
     return SweepSetup(
         file=file,
         base=base,
@@ -93,7 +93,8 @@ def set_up(path: Path, given: Mapping[str, Any]) -> SweepSetup:
             budget=Budget(said.whole("budget"), said.number("seconds")),
             repeats=_not_none(said.whole("repeats"), 1),
             confirm=_not_none(said.whole("confirm"), 2),
-            screen={} if load else screen,
+            screen={} if joint else screen,
+            joint_screen=screen if joint else {},
             load=load.parameter if load else "",
             baseline=_not_none(said.value("baseline"), True),
         ),
@@ -107,7 +108,6 @@ def set_up(path: Path, given: Mapping[str, Any]) -> SweepSetup:
         searcher=said.text("searcher"),
         seed=_not_none(said.whole("seed"), 0),
         load=load,
-        load_screen=screen if load else {},
         in_order=order == "listed",
         check_names=checked,
     )
@@ -246,9 +246,12 @@ def parse_cores(text: str | None) -> tuple[int, ...]:
             continue
         first, dash, last = part.partition("-")
         try:
-            cores += range(int(first), int(last if dash else first) + 1)
+            found = range(int(first), int(last if dash else first) + 1)
         except ValueError:
-            raise UsageError(f"--run-cores {text!r}: write numbers, as 0-3 or 0,2") from None
+            found = range(0)
+        if not found:
+            raise UsageError(f"--run-cores {text!r}: write numbers, as 0-3 or 0,2")
+        cores += found
     return tuple(dict.fromkeys(cores))
 
 

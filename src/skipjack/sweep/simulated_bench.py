@@ -26,6 +26,11 @@ class SimulatedBench:
         """Distinct builds so far."""
         return len(self._built)
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """None."""
+        return ()
+
     def build_key(self, point: Config) -> str:
         """Points with equal keys share a build."""
         return self._key(point)

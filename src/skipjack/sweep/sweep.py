@@ -56,6 +56,7 @@ class SweepRequest:
     in_order: bool = False
     """Whether points are run in the order in which the search names them."""
     check_names: bool = True
+    run_timeout_s: float = float("inf")
     start_over: bool = False
     retry_failed: bool = False
     user_conf: Lines = no_lines
@@ -73,7 +74,7 @@ class _Sweep:
     def __init__(self, request: SweepRequest, ledger: Ledger, stop: Callable[[], bool]) -> None:
         self._request, self._ledger, self._stop = request, ledger, stop
         place = Place(request.device_class, request.device_instance, uuid.uuid4().hex[:12])
-        history = History(ledger, request.workload, place)
+        history = History(ledger, request.workload, place, request.run_timeout_s)
         if request.start_over:
             history.forget_all()
         elif request.retry_failed:
@@ -81,6 +82,8 @@ class _Sweep:
         self._said = ""
         """What the search for a load, or the file's own, says of its answer."""
         self._own_best = False
+        self._base_trials: list[Trial] = []
+        """The base config where it is none of the points: it may turn out to be the best."""
         self._measuring = Measuring(request.bench, history, request.options)
         self._refusal = Rule(request)
         self._chosen = choose_search(
@@ -112,7 +115,7 @@ class _Sweep:
         self._measuring.planned = None
         if baseline is None and self._request.options.baseline:
             baseline = self._baseline_of([trial.config for trial in sitting.told])
-        field_ = self._finalists(sitting.told)
+        field_ = self._finalists([*self._base_trials, *sitting.told])
         verdict = Verdict(None, None, None, "")
         with self._until_stopped():
             verdict = confirm(
@@ -126,7 +129,7 @@ class _Sweep:
         return self._result(verdict, field_, baseline)
 
     def _finalists_at_a_time(self) -> int | None:
-        """One load after the other, the first few after short runs, else those near the best."""
+        """One after the other where it is known which is best; the first few after short runs."""
         if self._request.load is not None or self._own_best:
             return 1
         return FINALISTS if self._request.options.screen else None
@@ -154,7 +157,10 @@ class _Sweep:
         listed = all(_among(baseline[name], values) for name, values in file.parameters.items())
         if not listed and not self._stop():
             with self._until_stopped():
-                self._measuring.measure(baseline, "baseline", options.screen, options.repeats)
+                first = self._measuring.measure(
+                    baseline, "baseline", options.screen, options.repeats
+                )
+                self._base_trials = [first]
         return baseline
 
     def _baseline_of(self, points: list[Config]) -> Config | None:
@@ -196,9 +202,9 @@ class _Sweep:
     ) -> SweepResult:
         request, measuring = self._request, self._measuring
         best = verdict.best
-        notes = getattr(request.bench, "notes", ())
-        if best is None and field_:
-            # Nothing was confirmed: the search's own best is better than no answer.
+        notes = request.bench.notes
+        if best is None and field_ and self._stop():
+            # There was no time to confirm: the search's own best is better than no answer.
             best = field_[0]
         sign = -1.0 if measuring.objective and measuring.objective.direction == "max" else 1.0
         config = request.base.with_point(best.point) if best else {}
@@ -254,6 +260,8 @@ class _Sweep:
             objectives[0] if objectives else Objective("loadgen"),
         )
         self._ledger.start_study(study, SOLVER_VERSION)
+        if request.start_over or request.retry_failed:
+            self._ledger.forget_study(study.id)
         self._told_before = len(self._ledger.trials(study.id))
         return study
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -61,7 +62,7 @@ def _file_digest(word: str, workdir: Path) -> str:
     read, nor is what is no file."""
     path = workdir / word
     try:
-        if not path.is_file() or shutil.which(word) == word:
+        if not path.is_file() or (os.sep not in word and shutil.which(word)):
             return ""
         if path.stat().st_size > _LARGEST_DIGESTED_BYTES:
             stat = path.stat()

@@ -105,8 +105,15 @@ class GuardedSearcher(SearcherInterface):
             run = yield point
 
     def get_best(self) -> Mapping[str, Any]:
-        """As the user's."""
-        return self.subject.get_best()
+        """As the user's; NotImplementedError is for those that do not say."""
+        with self._guard():
+            try:
+                best = self.subject.get_best()
+            except (NotImplementedError, AttributeError):
+                best = None
+        if not isinstance(best, Mapping):
+            raise NotImplementedError(f"{type(self.subject).__name__} does not say what is best")
+        return best
 
 
 def _takes_past_runs(callback: Callable[..., object], where: str) -> bool:

@@ -9,6 +9,9 @@ from typing import Any
 
 from skipjack.search.scripted.contract import SearcherInterface
 
+ALL = "all"
+"""The search that runs every combination, in the file's order."""
+
 Scalar = bool | int | float | str | None
 """A value of a parameter."""
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from skipjack.core.expressions import Expression
+from skipjack.core.objective import spelled
 from skipjack.errors import UsageError
 from skipjack.search import names as project_searchers
 from skipjack.search.scripted import (
@@ -26,9 +27,8 @@ from skipjack.search.scripted import (
     Step,
 )
 from skipjack.sweep.files.blame import did_you_mean
-from skipjack.sweep.measuring import spelled
+from skipjack.sweep.files.sweep_file import ALL
 
-ALL = "all"
 SCRIPTED: dict[str, type[SearcherInterface]] = {
     "step": Step,
     "bisect": Bisect,

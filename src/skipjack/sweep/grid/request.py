@@ -43,6 +43,9 @@ class GridOptions:
     run_cmd: str | None = None
     """Instead of ``make run_harness``, likewise."""
     nested: bool = False
+    run_timeout: float = 4 * 3600.0
+    build_timeout: float = 12 * 3600.0
+    """Seconds after which a command is ended; LoadGen waits for ever for an answer that is lost."""
 
     @property
     def extra_words(self) -> tuple[str, ...]:

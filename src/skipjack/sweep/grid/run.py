@@ -24,8 +24,9 @@ from skipjack.sweep.commands.results import ResultReader
 from skipjack.sweep.grid.dry_run import GridStatistics
 from skipjack.sweep.grid.request import GridRequest
 from skipjack.sweep.heat.thermal import Thermal
-from skipjack.sweep.options import Observer, SweepOptions
+from skipjack.sweep.options import SweepOptions
 from skipjack.sweep.outcome import Outcome
+from skipjack.sweep.progress import SweepObserver
 from skipjack.sweep.result import SweepResult
 from skipjack.sweep.simulated_bench import synthetic_answer
 from skipjack.sweep.sweep import SweepRequest, run_sweep
@@ -70,6 +71,7 @@ class GridBench:
 
     def __init__(self, request: GridRequest, inner: CommandBench) -> None:
         self._request, self._inner = request, inner
+        self._answered: set[Config] = set()
         self.from_directories = 0
         """Runs that were read from directories of earlier sessions."""
 
@@ -77,6 +79,11 @@ class GridBench:
     def builds(self) -> int:
         """How many builds were made."""
         return self._inner.builds
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the whole session should know."""
+        return self._inner.notes
 
     def build_key(self, point: Config) -> str:
         """Points with equal keys share a build."""
@@ -88,7 +95,9 @@ class GridBench:
 
     def measure(self, point: Config, settings: Mapping[str, Any]) -> Outcome:
         """The result in the point's directory where that may be used, else a run."""
-        found = _cached(self._request, point)
+        # A directory answers once: who asks for a point again wants another run.
+        found = None if point in self._answered else _cached(self._request, point)
+        self._answered.add(point)
         if found is not None:
             self.from_directories += 1
             return found
@@ -120,6 +129,7 @@ class _OnlyKnown:
     """Nothing is run: points without a result are passed over."""
 
     builds = 0
+    notes: tuple[str, ...] = ()
 
     def __init__(self, known: Callable[[Config], Outcome | None]) -> None:
         self._known = known
@@ -143,7 +153,7 @@ class _OnlyKnown:
 
 
 def run_grid(
-    request: GridRequest, settings: Settings, observer: Observer, stop: Callable[[], bool]
+    request: GridRequest, settings: Settings, observer: SweepObserver, stop: Callable[[], bool]
 ) -> tuple[SweepResult, GridStatistics]:
     """Build and run every point that is to be run, one after the other, as listed."""
     workload = workload_of(
@@ -197,10 +207,12 @@ def _bench(request: GridRequest, state: Path, stop: Callable[[], bool]) -> GridB
         base=request.base.config,
         no_rebuild=request.file.no_rebuild,
         nested=request.base.nested,
+        run_timeout_s=options.run_timeout,
+        build_timeout_s=options.build_timeout,
         not_sources=(request.file.path,),
         further=further,
     )
-    thermal = Thermal(float(options.cool_temp), float(options.temp_timeout))
+    thermal = Thermal(float(options.cool_temp), float(options.temp_timeout), stopped=stop)
     bench = CommandBench(spec, stop, thermal)
     if options.use_existing_engine:
         bench.adopt_first()
