@@ -59,13 +59,13 @@ SHORT = {
     "min_duration_ms": 500,
     "min_query_count": 60,
 }
-MOST_QUERIES = 150
+MOST_QUERIES = 100
 """Of a test that is made again because it was too short."""
 STEP = 1.03
 LOWEST = 20.0
 AROUND = 3
 """So many loads above and below the limit are tried in each round."""
-ROUNDS, MOST_ROUNDS = 2, 4
+ROUNDS, MOST_ROUNDS = 2, 3
 """There are more than two rounds while the limit turns out to be elsewhere."""
 FIRST_STRIDE = 6
 MOST_DISTURBED = 3

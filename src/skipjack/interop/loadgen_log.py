@@ -24,6 +24,11 @@ _ROOM = 1.25
 _MOST_EXACT = 1000
 _PATIENCE = 20
 """A run is made so many times longer at most to be sure of its percentile."""
+_ASKED = (
+    "effective_target_qps",
+    "effective_samples_per_query",
+    "requested_multi_stream_samples_per_query",
+)
 _SCENARIOS = ("SingleStream", "MultiStream", "Server", "Offline")
 
 
@@ -111,21 +116,19 @@ def parse_detail_log(text: str) -> LoadgenLog:
 
 
 def scenario_metrics(log: LoadgenLog) -> dict[str, Metric]:
-    """Every result of the log, and the scenario.
+    """Every result of the log, the scenario, and what was asked for.
 
-    The load that an invalid Server run was offered is no result, it says nothing about the system:
-    it is left out, so that nobody ranks by it.
+    ``result_scheduled_samples_per_sec`` of a run that is not VALID is the load that it was offered:
+    it says nothing about the system, and nobody should rank by it.
     """
     found: dict[str, Metric] = {}
     for name, value in log.values.items():
         if not _RESULT.match(name) or isinstance(value, dict | list) or value is None:
             continue
         found[name] = value if isinstance(value, str) else float(value)
-    if not log.valid:
-        found.pop("result_scheduled_samples_per_sec", None)
     if log.scenario:
         found["scenario"] = log.scenario
-    for name in ("effective_target_qps", "effective_samples_per_query"):
+    for name in _ASKED:
         if (number := log.number(name)) is not None:
             found[name] = number
     return found

@@ -15,6 +15,7 @@ from skipjack.sweep.commands.command import SPECIAL, Command
 from skipjack.sweep.commands.environment import RunFiles, placeholders
 from skipjack.sweep.commands.results import ResultReader
 from skipjack.sweep.configs.overlay_config import overlay
+from skipjack.sweep.ordering import build_part
 
 
 class Further(Protocol):
@@ -119,12 +120,7 @@ class CommandSpec:
 
     def build_key(self, point: Config) -> str:
         """The part of a point that its build depends on, as text; empty without a build."""
-        if self.build is None:
-            return ""
-        if self.no_rebuild is None:
-            return point.key
-        free = set(self.no_rebuild)
-        return Config({name: value for name, value in point.items() if name not in free}).key
+        return build_part(point, self.no_rebuild).key if self.build is not None else ""
 
     @property
     def build_cores(self) -> tuple[int, ...]:

@@ -42,17 +42,16 @@ def main() -> None:
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     wake = _wake_when_children_end()
-    kills = _memory_kills()
     pending = b""
     while chunk := os.read(0, 1 << 20):
         *lines, pending = (pending + chunk).split(b"\n")
         for line in lines:
             if line == STOP:
                 continue  # came too late for the command that it was meant for
+            before = _memory_kills()
             answer = _answer(json.loads(line), wake)
             if answer.get("code"):
-                now = _memory_kills()
-                answer["memory_kills"], kills = now - kills, now
+                answer["memory_kills"] = _memory_kills() - before
             _say(answer)
             if answer.get("left"):
                 return  # what cannot be ended must not be taken for a part of the next command
