@@ -11,6 +11,7 @@ interrupted goes on where it was.
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import time
 from collections.abc import Sequence
@@ -90,11 +91,11 @@ def grids(quick: bool) -> Record:
         records = sweep_joint.compare(grid, 5 if quick else _SEEDS)
         title = f"{grid.name}: {len(grid.curves)} settings, {full_runs(grid)} runs for all"
         found[grid.name] = _said(title, records)
-    records = []
-    for number in range(3 if quick else _MADE_UP):
+    records, count = [], 3 if quick else _MADE_UP
+    for number in range(count):
         grid = grid_of(f"made-up {number}", made_up(number))
         records += sweep_joint.compare(grid, _SEEDS_MADE_UP)
-    found["made-up"] = _said(f"{_MADE_UP} made-up grids of {len(grid.curves)} settings", records)
+    found["made-up"] = _said(f"{count} made-up grids of {len(grid.curves)} settings", records)
     return found
 
 
@@ -147,8 +148,17 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 1
         journal.remove()
     if not args.quick or args.json:
-        machine.write_result(args.json or machine.RESULTS / f"{NAME}_{device.arch}.json", result)
+        path = args.json or machine.RESULTS / f"{NAME}_{device.arch}.json"
+        kept = _kept(path)
+        result["versions"] = kept.get("versions", {}) | result["versions"]
+        machine.write_result(path, kept | result)
     return 0
+
+
+def _kept(path: Path) -> Record:
+    """What the result file says already: parts that were not run this time stay."""
+    kept: Record = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    return kept
 
 
 if __name__ == "__main__":

@@ -93,11 +93,18 @@ def read_grid(path: Path) -> Grid:
 
 
 def grid_of(name: str, data: Record) -> Grid:
-    """A grid from what its file holds."""
+    """A grid from what its file holds, in the order of its parameters' values."""
     names = list(data["parameters"])
+    values = [data["parameters"][name] for name in names]
+    ordered = sorted(
+        data["points"],
+        key=lambda record: [
+            listed.index(record["point"][name]) for name, listed in zip(names, values, strict=True)
+        ],
+    )
     curves = {
         Config({key: record["point"][key] for key in names}): Curve(record["held"])
-        for record in data["points"]
+        for record in ordered
         if any(record["held"].values())
     }
     return Grid(name, data["parameters"], tuple(data["build_parameters"]), curves)

@@ -65,7 +65,7 @@ STEP = 1.03
 LOWEST = 20.0
 AROUND = 3
 """So many loads above and below the limit are tried in each round."""
-ROUNDS, MOST_ROUNDS = 2, 3
+ROUNDS, MOST_ROUNDS = 2, 5
 """There are more than two rounds while the limit turns out to be elsewhere."""
 FIRST_STRIDE = 6
 MOST_DISTURBED = 3

@@ -425,3 +425,27 @@ def test_a_search_of_forbidden_points_ends(ledger: Ledger) -> None:
     machine = Machine(lambda p: 1.0)
     with pytest.raises(UsageError, match="only forbidden points"):
         sweep(ledger, machine, {}, search=Endless, is_valid=lambda c: False, budget=Budget(5))
+
+
+def test_points_may_be_run_as_they_are_listed(ledger: Ledger) -> None:
+    machine = Machine(lambda p: 1.0, no_rebuild=("r",))
+    file = SweepFile(Path("knobs.json"), {"r": (1, 2), "b": (1, 2)}, ("r",))
+    request = SweepRequest(
+        file,
+        BaseConfig(),
+        machine.bench,
+        Workload("knobs", "0" * 16),
+        "cpu",
+        "cpu:1",
+        SweepOptions((Objective("speed", "max"),), confirm=0),
+        in_order=True,
+    )
+    run_sweep(request, ledger)
+    assert [(p["r"], p["b"]) for p in machine.points] == [(1, 1), (1, 2), (2, 1), (2, 2)]
+
+
+def test_a_parameter_without_values_is_nothing_to_run(ledger: Ledger) -> None:
+    machine = Machine(lambda p: 1.0)
+    result = sweep(ledger, machine, {"a": (), "b": (1, 2)}, {"a": 1, "b": 1}, confirm=2)
+    assert not machine.runs and not result.trials
+    assert result.notes == ("a has no values, so there is nothing to run",)

@@ -14,7 +14,7 @@ from skipjack.sweep.setting_up import parse_cores, parse_settings, set_up
 def knobs(tmp_path: Path) -> Path:
     path = tmp_path / "knobs.json"
     path.write_text('{"batch": [1, 2], "streams": [1, 2, 3]}')
-    (tmp_path / "base.json").write_text('{"batch": 1, "streams": 1, "qps": 100}')
+    (tmp_path / "base.json").write_text('{"batch": 1, "streams": 1, "qps": 100, "ms": 1}')
     return path
 
 
@@ -59,6 +59,13 @@ def test_a_name_that_the_base_lacks_is_refused(knobs: Path) -> None:
         ({"load": "qps:9:1"}, "the bounds must be above 0, the lower one first"),
         ({"load": "qqs:1:9"}, "--load names qqs, which is not in the base config"),
         ({"budget": 0}, "tunes nothing"),
+        ({"screen": ["mss=1"]}, "--screen sets mss, which is not in the base config"),
+        ({"screen": ["batch=1"]}, "--screen sets batch, which"),
+        ({"require": ["speed <"]}, "--require 'speed <'"),
+        ({"run_timeout": 0.0}, "--run-timeout is 0"),
+        ({"load": "qps:1:9", "searcher": "genetic"}, "--load is a search of its own"),
+        ({"load": "batch:1:9"}, "lists values of batch, and --load searches it"),
+        ({"run_cores": "3-1"}, "--run-cores '3-1'"),
     ],
 )
 def test_what_cannot_work_is_one_sentence(
@@ -90,3 +97,19 @@ def test_settings_are_json_where_they_read_so() -> None:
 def test_cores_are_ranges_and_lists() -> None:
     assert parse_cores("0-2,5") == (0, 1, 2, 5)
     assert parse_cores(None) == ()
+
+
+def test_a_system_without_a_base_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text("{}")
+    with pytest.raises(UsageError, match="give --base, too"):
+        set_up(tmp_path / "a.json", {"system_id": "A10x1"})
+
+
+def test_nested_names_reach_into_the_base(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{"model.batch": [1, 2]}')
+    (tmp_path / "base.json").write_text('{"model": {"batch": 4, "dtype": "f16"}}')
+    setup = set_up(tmp_path / "a.json", {"base": tmp_path / "base.json", "nested": True})
+    assert setup.base.with_point({"model.batch": 2}) == {"model": {"batch": 2, "dtype": "f16"}}
+    assert dict(setup.base.point({"model.batch": 0}) or {}) == {"model.batch": 4}
+    with pytest.raises(UsageError, match="model.batch is not in the base config"):
+        set_up(tmp_path / "a.json", {"base": tmp_path / "base.json"})

@@ -98,7 +98,7 @@ def run() -> None:
     except Exception as error:
         logging.getLogger(__name__).debug("details", exc_info=True)
         kind = type(error).__name__
-        _end(f"internal error ({kind}: {error}); --log-level debug shows where", 1)
+        _end(f"internal error ({kind}: {error}); skipjack --log-level debug ... shows where", 1)
     if code == INTERRUPTED:
         _end("interrupted; what was measured is kept, run again to continue", INTERRUPTED)
     sys.exit(code if isinstance(code, int) else 0)

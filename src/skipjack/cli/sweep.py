@@ -206,12 +206,13 @@ def _finish(result: SweepResult, csv: Path | None, report: Path | None, json: bo
         write_report(result, report)
     if result.interrupted:
         raise KeyboardInterrupt
-    if result.best is None:
+    if result.best is None and result.trials:
         raise typer.Exit(1)
 
 
 def write_report(result: SweepResult, directory: Path) -> None:
     """Everything there is to know of a sweep, as files."""
+    from skipjack.errors import UsageError
     from skipjack.report.sweep_files import write_csv, write_json
     from skipjack.report.sweep_plots import write_html, write_plots
     from skipjack.storage import atomic_write, ensure_directory
@@ -224,7 +225,10 @@ def write_report(result: SweepResult, directory: Path) -> None:
         atomic_write(directory / "user.conf", text.encode())
     # The page does without matplotlib; plots alone do not.
     write_html(result, directory / "report.html")
-    write_plots(result, directory)
+    try:
+        write_plots(result, directory)
+    except UsageError as error:
+        typer.echo(f"skipjack: the report is in {directory}, without plots: {error}", err=True)
 
 
 def _dry_run(setup: SweepSetup, json: bool) -> None:

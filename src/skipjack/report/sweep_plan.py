@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from skipjack.report import screen
-from skipjack.report.numbers import time_text
+from skipjack.report.numbers import duration_text
 from skipjack.sweep.foreseeing import Foreseen
 
 _SHOWN = 12
@@ -25,7 +25,11 @@ def print_plan(seen: Foreseen) -> None:
         out.print(f"  {number}. {point or 'the base config itself'}", markup=False)
     kept = f" ({plan.rebuilds} if only the last were kept)" if plan.rebuilds > plan.builds else ""
     out.print(f"builds: {plan.builds}{kept}")
-    out.print(f"runs: {plan.runs}, of which {seen.known} are known; confirming: {seen.extra} more")
+    each = f" of {seen.repeats} runs each" if seen.repeats > 1 else ""
+    out.print(f"points to run: {plan.runs - seen.known}{each}, {seen.known} are known")
+    out.print(f"confirming: up to {seen.extra} runs more")
+    if seen.at_most is not None:
+        out.print(f"The search makes at most {seen.at_most} runs.")
     out.print(f"cost: {_cost(seen)}")
     if seen.simulated:
         out.print("These points are from the file's synthetic results.")
@@ -36,4 +40,6 @@ def print_plan(seen: Foreseen) -> None:
 def _cost(seen: Foreseen) -> str:
     if seen.seconds is None:
         return "not known before the first run"
-    return f"about {time_text(seen.seconds * 1e9)}"
+    if not seen.seconds:
+        return "nothing, all of it is known"
+    return f"about {duration_text(seen.seconds)}"

@@ -42,8 +42,13 @@ def choose_search(
     trials: int | None,
     refusal: Refusal,
     load_search: SearcherInterface | None = None,
+    *,
+    as_listed: bool = False,
 ) -> Chosen:
-    """The search of a sweep: for a load, by name, the file's own, or every combination."""
+    """The search of a sweep: for a load, by name, the file's own, or every combination.
+
+    `as_listed` does not even let build parameters of a file of lists vary slowest.
+    """
     if load_search is not None:
         return Chosen(ScriptedSearcher(load_search), "load", trials)
     if name in (None, ALL) and file.search is not None:
@@ -52,7 +57,7 @@ def choose_search(
     if name in (None, ALL):
         product = CartesianProduct(
             {key: list(values) for key, values in file.parameters.items()},
-            list(file.no_rebuild) if file.no_rebuild is not None else None,
+            list(file.no_rebuild) if file.no_rebuild is not None and not as_listed else None,
         )
         count = _product(file.parameters)
         planned = count if trials is None else min(count, trials)

@@ -105,7 +105,8 @@ def confirm(
     base = Finalist(baseline, float("inf")) if baseline is not None else None
     tried: list[Finalist] = []
     left = list(field_)
-    for _ in range(ROUNDS if runs else 0):
+    rounds = len(field_) if at_a_time == 1 else ROUNDS
+    for _ in range(rounds if runs else 0):
         finalists, left = _choose(left, at_a_time)
         if not finalists or stop():
             break

@@ -17,8 +17,10 @@ from skipjack.core.trial import Status, Trial
 from skipjack.ledger import Ledger
 from skipjack.search.scripted import ScriptedSearcher, SearcherInterface
 from skipjack.sweep.configs.base_config import is_allowed
+from skipjack.sweep.confirming import FINALISTS
 from skipjack.sweep.files.sweep_file import ALL
 from skipjack.sweep.history import History
+from skipjack.sweep.load_goal import load_search
 from skipjack.sweep.options import SweepOptions
 from skipjack.sweep.ordering import build_part, count_builds, count_rebuilds
 from skipjack.sweep.plan import Plan
@@ -45,6 +47,8 @@ class Foreseen:
     extra: int
     """Further runs, of the baseline and the confirmation, if nothing of them is known."""
     repeats: int = 1
+    at_most: int | None = None
+    """Most runs of a search that decides as it goes; None: not known, or all are listed."""
     open_end: bool = False
     """Whether the search goes on after these points, by what they give."""
     simulated: bool = False
@@ -67,6 +71,7 @@ class Foreseen:
             "rebuilds": self.plan.rebuilds,
             "known": self.known,
             "extra_runs": self.extra,
+            "at_most": self.at_most,
             "seconds": self.seconds,
             "open_end": self.open_end,
             "simulated": self.simulated,
@@ -89,7 +94,7 @@ def _with_cost(setup: SweepSetup, plan: Plan, history: History | None) -> Forese
     known = {p for p in plan.points if history and history.known(p, options.screen)}
     took = history.seconds() if history else []
     builds = [build for _, build in took if build]
-    finals = options.confirm * (1 + bool(setup.base.where)) if plan.points else 0
+    finals = options.confirm * (FINALISTS + bool(setup.base.where)) if plan.points else 0
     return Foreseen(
         name=file.name,
         plan=plan,
@@ -122,7 +127,12 @@ def _play(setup: SweepSetup, history: History | None) -> Foreseen:
     if setup.file.search is not None and setup.load is None:
         points = _retrace(setup.file.search(), setup, history)
     plan = _plan_of(points, setup)
-    return replace(_with_cost(setup, plan, history), open_end=True)
+    options = setup.options
+    most = options.budget.trials
+    if setup.load is not None:
+        search = load_search(setup.load, setup.file, setup.base, most, options.joint_screen)
+        most = search.most_runs
+    return replace(_with_cost(setup, plan, history), open_end=True, at_most=most)
 
 
 def _plan_of(points: list[Config], setup: SweepSetup) -> Plan:

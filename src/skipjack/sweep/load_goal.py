@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,8 +15,10 @@ from skipjack.sweep.configs.base_config import BaseConfig, is_allowed
 from skipjack.sweep.files.sweep_file import SweepFile
 from skipjack.sweep.ordering import product_points
 
-_STEP_DOWN, _STEPS = 0.03, 3
+_STEP_DOWN, _STEPS = 0.03, 6
 """A load that does not hold when it is confirmed is lowered by so much, so many times."""
+_MOST_SETTINGS = 1000
+"""What is believed of settings is a matrix of them all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +28,12 @@ class LoadGoal:
     parameter: str
     low: float
     high: float
+    """Loads are whole numbers if both are; 1.0 is none."""
 
     @property
     def whole(self) -> bool:
         """Whether loads are whole numbers."""
-        return self.low == int(self.low) and self.high == int(self.high) and self.high >= 100
+        return isinstance(self.low, int) and isinstance(self.high, int)
 
 
 def parse_load(
@@ -43,15 +47,19 @@ def parse_load(
     else:
         parts = list(str(value).rsplit(":", 2))
     try:
-        name, low, high = str(parts[0]), float(_number(parts[1])), float(_number(parts[2]))
+        name, low, high = str(parts[0]), _number(parts[1]), _number(parts[2])
     except (ValueError, TypeError, IndexError):
         raise UsageError(
             f"--load {value!r}: write PARAMETER:LOW:HIGH, as server_target_qps:500:9000"
         ) from None
     if not 0 < low < high < float("inf"):
         raise UsageError(f"--load {value!r}: the bounds must be above 0, the lower one first")
-    if checked and base.where and name not in base.config:
+    if checked and base.where and not base.has(name):
         raise UsageError(f"--load names {name}, which is not in the base config {base.where}")
+    if name in file.parameters:
+        raise UsageError(
+            f"{file.where(name)} lists values of {name}, and --load searches it; leave one out"
+        )
     if file.search is not None:
         raise UsageError(f"{file.path} has a search of its own; leave out --load")
     return LoadGoal(name, low, high)
@@ -76,6 +84,12 @@ def load_search(
     if not others:
         return Boundary(goal.parameter, low, high, runs=runs or 16, integer=goal.whole)
     free = file.no_rebuild
+    count = math.prod(len(values) for values in others.values())
+    if count > _MOST_SETTINGS:
+        raise UsageError(
+            f"{file.path}: {count} combinations are too many to search with a load; "
+            f"{_MOST_SETTINGS} at most"
+        )
     settings = [dict(point) for point in product_points(others, free)]
     allowed = [point for point in settings if is_allowed(file, base, point)]
     if not allowed:
@@ -102,14 +116,24 @@ def load_candidates(search: LoadSearch) -> tuple[list[Config], str]:
         load, name, said = search.answer.load, search.load.param, str(search.answer)
     else:
         load, name, said = search.answer, search.search_param, str(search.answer)
-    first = load.safe if load.safe is not None else load.low
-    steps = [first * (1 - _STEP_DOWN) ** step for step in range(_STEPS)]
+    limit, sure = float(load.value or load.low), float(load.safe or load.low)
+    if load.verdict == "above":
+        sure = limit  # all that was asked for holds
+    # Between the limit, at which every other run fails, and what nearly always holds.
+    first = math.sqrt(limit * sure)
+    steps = [first]
+    while steps[-1] > sure and len(steps) < _STEPS:
+        steps.append(max(steps[-1] * (1 - _STEP_DOWN), sure))
+    steps.append(steps[-1] * (1 - _STEP_DOWN))
     whole = isinstance(best[name], int)
     loads = dict.fromkeys(int(one) if whole else one for one in steps)
     return [Config.of({**best, name: one}) for one in loads], said
 
 
-def _number(part: Any) -> Any:
+def _number(part: Any) -> float:
     if part is None or isinstance(part, bool):
         raise ValueError("no number")
-    return part
+    try:
+        return part if isinstance(part, float) else int(part)
+    except ValueError:
+        return float(part)

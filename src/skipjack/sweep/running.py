@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -78,7 +79,7 @@ def run_commands(
     """Run a sweep of commands here."""
     site = site_of(setup, settings)
     ensure_directory(site.state)
-    with _alone(site.state), Ledger.open(settings.user_dir) as ledger:
+    with alone(settings.user_dir, Path.cwd()), Ledger.open(settings.user_dir) as ledger:
         bench = CommandBench(_spec(setup, site), stop, _thermal(setup, stop))
         with contextlib.closing(bench):
             request = SweepRequest(
@@ -93,11 +94,11 @@ def run_commands(
                 setup.seed,
                 _load_search(setup),
                 setup.in_order,
-                setup.check_names,
-                setup.runs.run_timeout_s,
-                start_over,
-                retry_failed,
-                _pasted(setup),
+                check_names=setup.check_names,
+                run_timeout_s=setup.runs.run_timeout_s,
+                start_over=start_over,
+                retry_failed=retry_failed,
+                user_conf=_pasted(setup),
             )
             return run_sweep(request, ledger, stop)
 
@@ -115,13 +116,15 @@ def past_runs(setup: SweepSetup, settings: Settings, ledger: Ledger) -> History:
 
 
 @contextlib.contextmanager
-def _alone(state: Path) -> Iterator[None]:
-    """Two sweeps of one workload would overwrite each other's builds and disturb each other."""
+def alone(user_dir: Path, workdir: Path) -> Iterator[None]:
+    """Two sweeps in one directory would mix what they build there, and disturb each other."""
+    name = hashlib.sha256(str(workdir).encode()).hexdigest()[:16]
 
     def waiting(message: str) -> None:
-        log.warning("another sweep of this is running; waiting for it (%s)", message)
+        log.warning("another sweep runs in this directory; waiting for it (%s)", message)
 
-    with FileLock(state / "sweep.lock", on_wait=waiting):
+    lock = ensure_directory(user_dir / SWEEPS) / f"directory-{name}.lock"
+    with FileLock(lock, on_wait=waiting):
         yield
 
 

@@ -8,12 +8,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from skipjack.core.expressions import Expression
 from skipjack.core.objective import Objective
 from skipjack.core.study import Budget
-from skipjack.errors import UsageError
+from skipjack.errors import ExpressionError, UsageError
 from skipjack.sweep.commands.results import ResultReader
 from skipjack.sweep.configs.base_config import BaseConfig, check_names, read_base_config
 from skipjack.sweep.configs.system_id import detect_system_id
+from skipjack.sweep.files.blame import did_you_mean
 from skipjack.sweep.files.read import read_sweep_file
 from skipjack.sweep.files.sweep_file import SweepFile
 from skipjack.sweep.goals import default_objective, parse_objectives
@@ -79,9 +81,17 @@ def set_up(path: Path, given: Mapping[str, Any]) -> SweepSetup:
     if order not in ORDERS:
         raise UsageError(f"--order {order!r} is none of {' and '.join(ORDERS)}")
     requirements = said.texts("require")
+    for text in requirements:
+        try:
+            Expression(text)
+        except ExpressionError as error:
+            raise UsageError(f"--require {text!r}: {error}") from None
     runs = _runs(said)
     load = parse_load(said.value("load"), file, base, checked=checked)
     screen = parse_settings(said.value("screen"))
+    _check_screen(screen, file, base if checked else BaseConfig())
+    if load and said.text("searcher"):
+        raise UsageError("--load is a search of its own; leave out --searcher")
     # Beside other parameters, the search for a load decides itself which runs are short.
     joint = load is not None and any(name != load.parameter for name in file.parameters)
     return SweepSetup(
@@ -113,9 +123,23 @@ def set_up(path: Path, given: Mapping[str, Any]) -> SweepSetup:
     )
 
 
+def _check_screen(screen: Mapping[str, Any], file: SweepFile, base: BaseConfig) -> None:
+    """Settings of short runs must be settings, and none that is swept."""
+    for name in screen:
+        if name in file.parameters:
+            raise UsageError(f"--screen sets {name}, which {file.where(name)} sweeps; leave it out")
+        if base.where and not base.has(name):
+            raise UsageError(
+                f"--screen sets {name}, which is not in the base config {base.where}"
+                f"{did_you_mean(name, base.config)}; --no-check-keys sets it all the same"
+            )
+
+
 def _base(said: _Said) -> BaseConfig:
     path, nested = said.path("base"), said.flag("nested")
     if path is None:
+        if said.text("system_id"):
+            raise UsageError("--system-id chooses an entry of a base config; give --base, too")
         return BaseConfig(nested=nested)
     return read_base_config(path, said.text("system_id") or detect_system_id, nested=nested)
 
@@ -147,8 +171,8 @@ def _runs(said: _Said) -> Runs:
         said.text("build_cmd"),
         said.text("run_cmd"),
         ResultReader.parse(result, *metrics[:1]) if result else None,
-        _not_none(said.number("run_timeout"), 3600.0),
-        _not_none(said.number("build_timeout"), 7200.0),
+        said.seconds("run_timeout", 3600.0),
+        said.seconds("build_timeout", 7200.0),
         _not_none(said.whole("build_jobs"), 1),
         parse_cores(said.text("run_cores")),
         tuple(Path(path) for path in said.texts("build_output")),
@@ -191,6 +215,13 @@ class _Said:
         if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
             raise UsageError(f"{self._place(name)} is {value!r}; write a number of 0 or more")
         return float(value)
+
+    def seconds(self, name: str, otherwise: float) -> float:
+        """A time limit."""
+        value = self.number(name)
+        if value == 0:
+            raise UsageError(f"{self._place(name)} is 0, so nothing would be run; give more")
+        return otherwise if value is None else value
 
     def whole(self, name: str) -> int | None:
         """A whole number."""

@@ -55,6 +55,8 @@ class SweepRequest:
     """A search for the largest load that holds, instead of the above."""
     in_order: bool = False
     """Whether points are run in the order in which the search names them."""
+    as_grid: bool = False
+    """Whether all combinations come in grid.py's order, whatever else is in order."""
     check_names: bool = True
     run_timeout_s: float = float("inf")
     start_over: bool = False
@@ -82,6 +84,7 @@ class _Sweep:
         self._said = ""
         """What the search for a load, or the file's own, says of its answer."""
         self._own_best = False
+        self._notes: tuple[str, ...] = ()
         self._base_trials: list[Trial] = []
         """The base config where it is none of the points: it may turn out to be the best."""
         self._measuring = Measuring(request.bench, history, request.options)
@@ -93,10 +96,15 @@ class _Sweep:
             request.options.budget.trials,
             self._refusal,
             request.load,
+            as_listed=request.in_order and not request.as_grid,
         )
         self._study = self._start_study(self._chosen)
 
     def run(self) -> SweepResult:
+        empty = [name for name, values in self._request.file.parameters.items() if not values]
+        if empty and self._chosen.own is None:
+            self._notes += (f"{', '.join(empty)} has no values, so there is nothing to run",)
+            return self._result(Verdict(None, None, None, ""), [], None)
         baseline = self._run_baseline()
         before = len(self._measuring.trials)
         self._measuring.at_most = self._chosen.at_most
@@ -202,7 +210,7 @@ class _Sweep:
     ) -> SweepResult:
         request, measuring = self._request, self._measuring
         best = verdict.best
-        notes = request.bench.notes
+        notes = (*self._notes, *request.bench.notes)
         if best is None and field_ and self._stop():
             # There was no time to confirm: the search's own best is better than no answer.
             best = field_[0]
@@ -290,7 +298,7 @@ class Rule:
 
 def _check_point_names(point: Config, base: BaseConfig, file: SweepFile) -> None:
     """Complain about a search that names what the base config does not have."""
-    unknown = [name for name in point if name not in base.config]
+    unknown = [name for name in point if not base.has(name)]
     if unknown:
         raise UsageError(
             f"the search of {file.path} names {', '.join(unknown)}, which is not in the base "

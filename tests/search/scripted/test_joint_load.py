@@ -13,7 +13,6 @@ from skipjack.core.trial import Status
 from skipjack.errors import SkipjackError, UsageError
 from skipjack.search.scripted.contract import Point, Repeat
 from skipjack.search.scripted.joint_load import JointLoad, LoadRange
-from skipjack.search.scripted.setting_model import SettingModel
 from skipjack.testing.scripts import play, values_of
 
 LOAD = ("qps", 100, 5000)
@@ -209,30 +208,3 @@ def test_loads_need_not_be_whole() -> None:
 def test_bad_arguments_are_refused(arguments: dict[str, Any], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         JointLoad(LOAD, **arguments)
-
-
-def test_runs_of_a_setting_say_something_about_its_neighbours() -> None:
-    settings = [{"batch": batch} for batch in (1, 2, 4, 8, 16)]
-    model = SettingModel(settings, log(100), log(1000))
-    before = model.believe()
-    assert before.mean == pytest.approx(np.full(5, (log(100) + log(1000)) / 2))
-    model.add(0, log(800), True)
-    after = model.believe()
-    gains = after.mean - before.mean
-    assert (np.diff(gains) < 0).all(), "the nearer, the more"
-    assert after.chance_above(log(700))[0] > 0.8
-
-
-def test_a_setting_that_failed_often_is_given_up() -> None:
-    model = SettingModel([{"batch": 1}, {"batch": 2}], log(100), log(1000))
-    for _ in range(3):
-        model.add(0, log(300), False)
-    assert model.believe().chance_above(log(310))[0] < 0.01
-
-
-def test_one_unlucky_run_is_outvoted() -> None:
-    model = SettingModel([{"batch": 1}, {"batch": 2}], log(100), log(1000))
-    model.add(0, log(200), False)
-    for _ in range(3):
-        model.add(0, log(500), True)
-    assert model.believe().mean[0] > log(480)

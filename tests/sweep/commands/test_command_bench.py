@@ -2,78 +2,16 @@
 
 import os
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from shell_bench import APART, BASE, IN_PLACE, READ_APART, READ_IN_PLACE, Make, at, value
 
 from skipjack.core.config import Config
 from skipjack.core.trial import Status
 from skipjack.errors import UsageError
 from skipjack.sweep.commands import in_place
-from skipjack.sweep.commands.command import Command
-from skipjack.sweep.commands.command_bench import CommandBench, CommandSpec
-from skipjack.sweep.commands.results import ResultReader
-from skipjack.sweep.outcome import Outcome
-
-BASE = {"batch": 1, "threads": 1}
-IN_PLACE = 'mkdir -p build; echo "engine=$batch" > build/engine; echo built >> build/log'
-APART = 'echo "engine=$batch" > "$SKIPJACK_BUILD_DIR/engine"; echo $batch >> ../builds.txt'
-READ_IN_PLACE = '. build/engine; echo ran >> build/log; echo "value $engine"'
-READ_APART = '. "$SKIPJACK_BUILD_DIR/engine"; echo "value $engine"'
-
-Make = Callable[..., CommandBench]
-
-
-@pytest.fixture
-def work(tmp_path: Path) -> Path:
-    path = tmp_path / "work"
-    path.mkdir()
-    return path
-
-
-@pytest.fixture
-def make(work: Path, tmp_path: Path) -> Iterator[Make]:
-    """Makes benches of shell scripts."""
-    made: list[CommandBench] = []
-
-    def bench(
-        run: str, build: str | None = None, stop: Callable[[], bool] = lambda: False, **options: Any
-    ) -> CommandBench:
-        for old in made:
-            old.close()
-        made.clear()
-        for name, script in (("run.sh", run), ("build.sh", build)):
-            path = work / name
-            if script is not None and not (path.exists() and path.read_text().endswith(script)):
-                path.write_text(f"#!/bin/sh\n{script}")
-                path.chmod(0o755)
-        options.setdefault("result", ResultReader.parse(r"regex:value (\S+)"))
-        options.setdefault("base", BASE)
-        options.setdefault("no_rebuild", ("threads",))
-        spec = CommandSpec(
-            run=Command.parse("./run.sh {threads}"),
-            build=Command.parse("./build.sh") if build is not None else None,
-            workdir=work,
-            state_dir=tmp_path / "state",
-            **options,
-        )
-        made.append(CommandBench(spec, stop))
-        return made[-1]
-
-    yield bench
-    for last in made:
-        last.close()
-
-
-def at(bench: CommandBench, **point: Any) -> Outcome:
-    return bench.measure(Config(point), {})
-
-
-def value(outcome: Outcome) -> object:
-    assert outcome.status is Status.OK, outcome.reason
-    return outcome.metrics["value"]
 
 
 def test_parameters_arrive_as_variables_files_and_arguments(make: Make) -> None:
@@ -278,7 +216,6 @@ def test_settings_that_are_no_variables_are_noted_once(make: Make) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"build_output": ("../x",)}, "leads out of the working directory"),
         ({"run_cores": (4095,)}, "may not use 4095"),
         ({"build_jobs": 0}, "builds nothing"),
         ({"parameters": ("batch",), "base": {}}, "{threads} is neither a parameter"),

@@ -12,6 +12,7 @@ import pytest
 
 from processes import alive, gone
 from skipjack.errors import StorageError, WorkerError
+from skipjack.sweep.commands import keeper
 from skipjack.sweep.commands.processes import CommandRunner, Ended, Task
 
 Run = Callable[..., Ended]
@@ -147,6 +148,29 @@ def test_memory_that_runs_out_is_recognised(runner: CommandRunner, tmp_path: Pat
     ended = runner.run(Task([sys.executable, "-c", code], tmp_path, tmp_path / "log"))
     assert not ended.ok
     assert ended.out_of_memory()
+
+
+KEEPER_WITH_A_COUNT = """\
+import importlib.util, pathlib, sys
+spec = importlib.util.spec_from_file_location("keeper", {keeper!r})
+keeper = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(keeper)
+keeper._memory_kills = lambda: int(pathlib.Path({count!r}).read_text())
+keeper.main()
+"""
+
+
+def test_a_kill_for_want_of_memory_is_blamed_on_who_ran_then(
+    shell: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count, script = tmp_path / "count", tmp_path / "keeper.py"
+    count.write_text("0")
+    script.write_text(KEEPER_WITH_A_COUNT.format(keeper=keeper.__file__, count=str(count)))
+    monkeypatch.setattr(keeper, "__file__", str(script))
+    assert shell("true").ok
+    count.write_text("1")  # another program, between our commands
+    assert not shell("kill -KILL $$").out_of_memory()
+    assert shell("sleep 0.3; echo 2 > count; kill -KILL $$").out_of_memory()
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,8 @@ import pytest
 
 from skipjack.errors import StorageError
 from skipjack.sweep.commands import in_place
-from skipjack.sweep.commands.build_trees import BuildTrees
+from skipjack.sweep.commands.build_trees import BuildTrees, Left
 from skipjack.sweep.commands.in_place import files_of, keep, put_back, snapshot
-from skipjack.sweep.commands.sources import sources_digest
 
 
 def write(path: Path, text: str) -> Path:
@@ -55,39 +54,10 @@ def test_kept_files_come_back_with_their_permissions_and_links(tmp_path: Path) -
     assert put_back(names, place, here) == 0
 
 
-def test_a_file_that_only_grew_is_a_log_and_left_alone(tmp_path: Path) -> None:
-    here, place = tmp_path / "here", tmp_path / "kept"
-    for name in ("log", "data", "other"):
-        write(here / name, "one\n" if name != "data" else "one")
-    keep(("log", "data", "other"), here, place)
-    write(here / "log", "one\ntwo\n")
-    write(here / "data", "one more")
-    write(here / "other", "two\none\n")
-    assert put_back(("log", "data", "other"), place, here) == 2
-    assert (here / "log").read_text() == "one\ntwo\n"
-    assert (here / "data").read_text() == "one"
-    assert (here / "other").read_text() == "one\n"
-
-
 def test_output_paths_stand_for_all_below_them(tmp_path: Path) -> None:
     write(tmp_path / "out/a/b", "")
     write(tmp_path / "single", "")
     assert set(files_of(tmp_path, ["out", "single", "missing"])) == {"out/a/b", "single"}
-
-
-def test_the_digest_of_sources_is_of_sources(tmp_path: Path) -> None:
-    def digest() -> str:
-        found = snapshot(tmp_path)
-        assert found
-        return sources_digest(found, ["config.h"])
-
-    write(tmp_path / "main.c", "1")
-    first = digest()
-    write(tmp_path / "result.json", "2")
-    write(tmp_path / "config.h", "3")
-    assert digest() == first
-    write(tmp_path / "main.c", "12")
-    assert digest() != first
 
 
 @pytest.fixture
@@ -140,7 +110,7 @@ def test_a_build_in_use_stays_whatever_the_quota_says(built: BuildTrees) -> None
 def test_age_survives_a_sitting(built: BuildTrees, tmp_path: Path) -> None:
     for key in ("a", "b"):
         add(built, key)
-        os.utime(built.file_of(key, "build.json"), (1, 1))
+        os.utime(built.log_of(key).with_name("build.json"), (1, 1))
     assert built.find("a")
     built.close()
     again = BuildTrees(tmp_path / "builds", quota_bytes=250)
@@ -169,5 +139,5 @@ def test_a_full_disk_leaves_no_half_build(
     built.begin("a")
     monkeypatch.setattr(in_place, "copy", full)
     with pytest.raises(StorageError, match="disk full"):
-        built.finish("a", 1.0, ["engine"], tmp_path / "work")
+        built.finish("a", 1.0, Left(("engine",)), tmp_path / "work")
     assert built.find("a") is None

@@ -12,7 +12,7 @@ from skipjack.core.trial import Status
 from skipjack.interop.loadgen_log import Judgement, LoadgenVerdict
 from skipjack.sweep.commands.command import Command
 from skipjack.sweep.commands.command_bench import CommandBench, CommandSpec
-from skipjack.sweep.commands.repair import repair_settings
+from skipjack.sweep.commands.repair import Learned, repair_settings
 from skipjack.sweep.commands.results import ResultReader
 
 DUMMY = Path(__file__).parents[2] / "interop" / "dummy_sut.py"
@@ -77,7 +77,7 @@ def test_a_slow_system_is_invalid_and_not_run_again(make: Make, tmp_path: Path) 
     assert outcome.status is Status.INVALID
     assert outcome.reason.startswith("too slow: ")
     assert "result_completed_samples_per_sec" in outcome.metrics
-    assert "result_scheduled_samples_per_sec" not in outcome.metrics
+    assert float(outcome.metrics["result_scheduled_samples_per_sec"]) > 1000, "what was offered"
     assert len(list((tmp_path / "state/runs").iterdir())) == 1
 
 
@@ -118,3 +118,74 @@ def test_a_limit_gives_way_to_a_repair() -> None:
 
 def test_what_was_too_slow_is_not_repaired() -> None:
     assert repair_settings(Judgement(LoadgenVerdict.TOO_SLOW), {}, {}) == {}
+
+
+def test_how_many_queries_it_takes_is_shared_and_how_quick_they_are_is_not() -> None:
+    learned = Learned()
+    fast, slow = Config(batch=8), Config(batch=1)
+    repaired = {"offline_expected_qps": 100000, "min_query_count": 459, "max_query_count": 459}
+    learned.add(fast, {}, repaired, late=False)
+    assert learned.at(fast, {}) == repaired
+    assert learned.at(slow, {}) == {"min_query_count": 459, "max_query_count": 459}
+    assert learned.at(slow, {"min_duration": 5}) == {}, "other runs have needs of their own"
+    assert learned.at(Config(min_query_count=3), {}) == {"max_query_count": 459}
+
+
+def test_what_late_queries_made_necessary_is_of_that_point_alone() -> None:
+    learned = Learned()
+    learned.add(Config(load=900), {}, {"min_query_count": 662}, late=True)
+    assert learned.at(Config(load=900), {}) == {"min_query_count": 662}
+    assert learned.at(Config(load=100), {}) == {}
+
+
+# Offline: a run takes as long as its expectation says, at the speed of its point.
+OFFLINE = """\
+import json, os, sys, time
+speed = int(os.environ["speed"])
+samples = float(os.environ.get("offline_expected_qps", "1"))
+print("samples", samples)
+time.sleep(min(60, 0.01 * samples / speed))
+values = {
+    "effective_scenario": "Offline",
+    "effective_target_qps": samples,
+    "result_validity": "VALID" if samples >= speed else "INVALID",
+    "result_min_duration_met": samples >= speed,
+    "result_samples_per_second": speed * float(os.environ["room"]),
+}
+os.makedirs(sys.argv[1], exist_ok=True)
+with open(sys.argv[1] + "/mlperf_log_detail.txt", "w") as log:
+    for key, value in values.items():
+        log.write(":::MLLOG " + json.dumps({"key": key, "value": value, "metadata": {}}) + "\\n")
+"""
+
+
+@pytest.fixture
+def offline(tmp_path: Path) -> Iterator[CommandBench]:
+    """A bench that takes its time in proportion to what it expects."""
+    (tmp_path / "offline.py").write_text(OFFLINE)
+    spec = CommandSpec(
+        run=Command.parse(f"{sys.executable} offline.py {{run_dir}}/logs"),
+        result=ResultReader.parse("loadgen:{run_dir}/logs"),
+        workdir=tmp_path,
+        state_dir=tmp_path / "state",
+        base={"room": 1.0, "speed": 1},
+        run_timeout_s=1.0,
+    )
+    bench = CommandBench(spec)
+    yield bench
+    bench.close()
+
+
+def test_a_fast_point_does_not_make_slow_ones_long(offline: CommandBench) -> None:
+    for speed in (5000, 4):
+        outcome = offline.measure(Config(speed=speed), {})
+        assert outcome.status is Status.OK, outcome.reason
+    assert Path(outcome.log).read_text() == "samples 5.0\n"
+
+
+def test_a_repair_that_takes_too_long_leaves_what_was_measured(offline: CommandBench) -> None:
+    outcome = offline.measure(Config(speed=4, room=10000.0), {})
+    assert outcome.status is Status.INVALID
+    assert outcome.reason.startswith("measured too little: ")
+    assert outcome.metrics["result_samples_per_second"] == 40000
+    assert "did not end in time" in outcome.notes[-1]

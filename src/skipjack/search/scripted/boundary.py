@@ -111,7 +111,9 @@ class Boundary(SearcherInterface):
         if runs < 1:
             raise UsageError(f"runs of {self} must be at least 1, not {runs}")
         self._bounds = self._range(lower_bound, upper_bound, integer)
-        self._resolution, self._most_runs = resolution, runs
+        self._resolution = resolution
+        self.most_runs = runs
+        """How many runs it makes at most."""
         self._confidence, self._holds, self._safe = confidence, holds, safe
         self._integer, self._doublings = integer, _MOST_DOUBLINGS if grow else 0
         self._known_runs = tuple(known)
@@ -169,7 +171,7 @@ class Boundary(SearcherInterface):
 
     def _next(self) -> Load | None:
         """Where a run tells most about the limit; None when enough is known."""
-        if len(self._seen) >= self._most_runs or self._known():
+        if len(self._seen) >= self.most_runs or self._known():
             return None
         asked = {self._load(load) for load in self._posterior.quantiles(_ASKED)}
         loads = sorted((asked | {self._lower, self._upper}) - self._forbidden)

@@ -89,7 +89,7 @@ class JointLoad(SearcherInterface):
         predicate: Predicate | None = None,
         screen: Mapping[str, Any] | None = None,
         runs: int | None = None,
-        confirm: int = 6,
+        confirm: int = 8,
         improvement: float = 0.01,
         build_runs: float = 1.0,
         confidence: float = 0.9,
@@ -102,8 +102,9 @@ class JointLoad(SearcherInterface):
         self.predicate = predicate or valid
         self._build_parameters = tuple(build_parameters)
         self._screen = dict(screen or {})
-        self._most_runs = runs if runs is not None else len(self.settings) + 16 + confirm
-        self._confirm = max(1, min(confirm, self._most_runs // _CONFIRMING))
+        self.most_runs = runs if runs is not None else len(self.settings) + 16 + confirm
+        """How many runs it makes at most."""
+        self._confirm = max(1, min(confirm, self.most_runs // _CONFIRMING))
         self._improvement = improvement
         self._build_runs = build_runs
         self._sure: dict[str, Any] = {"confidence": confidence, "holds": holds, "safe": safe}
@@ -122,7 +123,7 @@ class JointLoad(SearcherInterface):
     def generate(self) -> Points:
         """Yield settings with loads; each is answered with its run."""
         self._start()
-        while len(self._runs) < self._most_runs:
+        while len(self._runs) < self.most_runs:
             belief = self._model.believe()
             choice = self._choose(belief) if self._may_search() else None
             if choice is not None:
@@ -135,7 +136,7 @@ class JointLoad(SearcherInterface):
     def _may_search(self) -> bool:
         """Whether enough runs are left to confirm; short ones flatter, so two settings then."""
         settings = 2 if self._screen and not self._answers else 1
-        return len(self._runs) < self._most_runs - self._confirm * settings
+        return len(self._runs) < self.most_runs - self._confirm * settings
 
     def _choose(self, belief: Belief) -> tuple[int, Load] | None:
         """The setting that promises the largest gain for its cost, and the load to run it at."""
@@ -214,7 +215,7 @@ class JointLoad(SearcherInterface):
 
     def _confirm_setting(self, setting: int) -> Points:
         """Full runs near the load that the setting is believed to hold."""
-        left = self._most_runs - len(self._runs)
+        left = self.most_runs - len(self._runs)
         boundary = self._boundary(setting, min(left, self._confirm))
         points = boundary.generate()
         point = do_send(points)

@@ -28,7 +28,7 @@ _OUTSIDE = 0.1
 _BEYOND = log(1.5)
 """How far beyond its range a limit may lie; further away looks the same from within."""
 _MOST_CELLS = 4000
-_NEGLIGIBLE = 1e-7
+_NEGLIGIBLE = 1e-9
 
 
 class LoadPosterior:

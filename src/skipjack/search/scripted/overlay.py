@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from skipjack.errors import UsageError
 from skipjack.search.scripted.contract import (
     Point,
     Points,
@@ -19,6 +20,8 @@ class Overlay(SearcherInterface):
     """Lays `overlay_dict` over every point of `subject`, and over its best one."""
 
     def __init__(self, subject: SearcherInterface, overlay_dict: Mapping[str, Any]) -> None:
+        if not isinstance(subject, SearcherInterface):
+            raise UsageError(f"Overlay goes over a searcher, not {subject!r}")
         self.subject = subject
         self.overlay_dict = dict(overlay_dict)
         self.predicate: Predicate | None = getattr(subject, "predicate", None)

@@ -9,24 +9,38 @@ import logging
 import os
 import shutil
 import threading
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from skipjack.errors import StorageError
 from skipjack.storage import FileLock, atomic_write, ensure_directory
 from skipjack.storage.failure import write_failure
 from skipjack.sweep.commands import in_place
-from skipjack.sweep.commands.sources import is_source
 
 log = logging.getLogger(__name__)
 
-FORMAT = 1
+FORMAT = 2
 DEFAULT_QUOTA_BYTES = 20 << 30
-_MARKER = "build.json"
+_MARKER, _STANDING = "build.json", "standing"
 _TREE, _IN_PLACE = "tree", "in_place"
 _DIGITS = 16
 _LOCK_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What a build left in the working directory."""
+
+    files: tuple[str, ...] = ()
+    """To be there when it is used again."""
+    own: tuple[str, ...] = ()
+    """Those that it wrote."""
+    logs: tuple[str, ...] = ()
+    """Those that it appended to."""
+
+
+NOTHING = Left()
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +52,22 @@ class Tree:
     """What the build command was given as its directory."""
     seconds: float
     size_bytes: int
-    files: tuple[str, ...] = ()
-    """What it left in the working directory."""
+    left: Left = NOTHING
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """What it left in the working directory."""
+        return self.left.files
+
+    @property
+    def own(self) -> tuple[str, ...]:
+        """What it wrote of that."""
+        return self.left.own
+
+    @property
+    def logs(self) -> tuple[str, ...]:
+        """What it appended to."""
+        return self.left.logs
 
 
 class BuildTrees:
@@ -58,15 +86,26 @@ class BuildTrees:
         self._lock = FileLock(root / "builds.lock", timeout_s=_LOCK_S)
         self._lock.__enter__()
         self._known = self._read_markers()
+        self._standing = self._read_standing()
 
     def close(self) -> None:
         """Let others use the directory."""
         self._lock.__exit__(None, None, None)
 
     @property
-    def quota_bytes(self) -> int:
-        """How much all builds together may take."""
-        return self._quota_bytes
+    def standing(self) -> str:
+        """Key of the build whose files lie in the working directory; empty if it is not known."""
+        for key in (tree.key for tree in self.trees):
+            if self._standing == self._name(key):
+                return key
+        return ""
+
+    @standing.setter
+    def standing(self, key: str) -> None:
+        name = self._name(key) if key else ""
+        if name != self._standing:
+            self._standing = name
+            atomic_write(self._root / _STANDING, name.encode(), durable=False)
 
     @property
     def trees(self) -> tuple[Tree, ...]:
@@ -107,15 +146,15 @@ class BuildTrees:
         """Where the output of a build goes."""
         return self._root / self._name(key) / "build.log"
 
-    def file_of(self, key: str, name: str) -> Path:
-        """A further file of a build: its config."""
-        return self._root / self._name(key) / name
+    def kept_files(self, tree: Tree) -> Path:
+        """Where copies of the files are that it left in the working directory."""
+        return tree.directory.parent / _IN_PLACE
 
     def finish(
         self,
         key: str,
         seconds: float,
-        files: Sequence[str] = (),
+        left: Left = NOTHING,
         workdir: Path = Path(),
         pinned: Iterable[str] = (),
     ) -> Tree:
@@ -125,46 +164,23 @@ class BuildTrees:
         """
         place = self._root / self._name(key)
         try:
-            size = in_place.keep(files, workdir, place / _IN_PLACE) + _size(place / _TREE)
+            size = in_place.keep(left.files, workdir, place / _IN_PLACE) + _size(place / _TREE)
         except OSError as error:
             _remove(place)
             raise write_failure(place, error) from error
-        tree = Tree(key, place / _TREE, seconds, size, tuple(files))
+        tree = Tree(key, place / _TREE, seconds, size, left)
         marker = {
             "format": FORMAT,
             "key": key,
             "seconds": seconds,
             "bytes": size,
-            "files": list(files),
+            **asdict(left),
         }
         atomic_write(place / _MARKER, json.dumps(marker).encode(), durable=False)
         with self._guard:
             self._known[place.name] = tree
             self._make_room({self._name(one) for one in (*pinned, key)})
         return tree
-
-    def put_back(self, tree: Tree, workdir: Path, outputs: Sequence[str | Path] = ()) -> int:
-        """Have the working directory as this build left it; how many files that took."""
-        place = tree.directory.parent / _IN_PLACE
-        try:
-            if outputs:
-                in_place.remove_others(tree.files, workdir, outputs)
-            return in_place.put_back(tree.files, place, workdir)
-        except OSError as error:
-            raise write_failure(Path(error.filename or workdir), error) from error
-
-    def edited(self, tree: Tree, workdir: Path, made: Mapping[str, int]) -> list[str]:
-        """Sources that this build rewrites and that somebody edited since: to be left alone.
-
-        `made` has the times of files as builds of this sitting left them.
-        """
-        found = []
-        for name in filter(is_source, tree.files):
-            present = _mtime_ns(workdir / name)
-            kept = {_mtime_ns(one.directory.parent / _IN_PLACE / name) for one in self.trees}
-            if present not in (None, made.get(name), *kept):
-                found.append(name)
-        return found
 
     def drop_lacking(self, names: Sequence[str]) -> None:
         """Remove builds that do not have these files of the working directory, now overwritten."""
@@ -193,6 +209,12 @@ class BuildTrees:
             _remove(self._root / name)
             log.info("removed the build %s to make room", name)
 
+    def _read_standing(self) -> str:
+        try:
+            return (self._root / _STANDING).read_text()
+        except (OSError, ValueError):
+            return ""
+
     def _read_markers(self) -> dict[str, Tree]:
         """Finished builds by age; of others only their output is left."""
         found: list[tuple[int, str, Tree]] = []
@@ -218,16 +240,9 @@ def _read_marker(path: Path) -> Tree | None:
             path.parent / _TREE,
             float(content["seconds"]),
             int(content["bytes"]),
-            tuple(str(name) for name in content["files"]),
+            Left(*(tuple(map(str, content[part])) for part in ("files", "own", "logs"))),
         )
     except (OSError, ValueError, KeyError, TypeError):
-        return None
-
-
-def _mtime_ns(path: Path) -> int | None:
-    try:
-        return path.lstat().st_mtime_ns
-    except OSError:
         return None
 
 

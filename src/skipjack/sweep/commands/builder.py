@@ -9,7 +9,7 @@ import os
 import queue
 import secrets
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -19,27 +19,42 @@ from skipjack.core.config import Config
 from skipjack.core.trial import Status
 from skipjack.errors import WorkerError
 from skipjack.sweep.commands import environment
-from skipjack.sweep.commands.build_trees import BuildTrees, Tree
+from skipjack.sweep.commands.build_trees import NOTHING, BuildTrees, Left, Tree
 from skipjack.sweep.commands.command_spec import CommandSpec
 from skipjack.sweep.commands.failures import build_failure
-from skipjack.sweep.commands.in_place import MOST_FILES, Snapshot, files_of, snapshot
 from skipjack.sweep.commands.processes import CommandRunner, Ended, Task
 from skipjack.sweep.commands.run_directories import write_files
-from skipjack.sweep.commands.sources import sources_digest
+from skipjack.sweep.commands.sources import SourceWatch
+from skipjack.sweep.commands.working_directory import Before, WorkingDirectory
 from skipjack.sweep.heat.thermal import Thermal
 from skipjack.sweep.outcome import Outcome
 
 log = logging.getLogger(__name__)
+
+_OF_MAKE = ("MAKEFLAGS", "MFLAGS", "GNUMAKEFLAGS")
+"""They are others in each recipe."""
+_OF_TOOLS = frozenset(
+    (
+        *("CC", "CXX", "CPP", "FC", "AS", "AR", "LD", "NVCC", "CUDACXX", "CUDAHOSTCXX", "HIPCXX"),
+        *("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "PKG_CONFIG_PATH"),
+        *("CMAKE_PREFIX_PATH", "CUDA_HOME", "CUDA_PATH", "ROCM_PATH", "SYSROOT", "SDKROOT"),
+    )
+)
 
 
 class Builder:
     """The builds of a sitting. `ready` is for one thread."""
 
     def __init__(
-        self, spec: CommandSpec, stop: Callable[[], bool], thermal: Thermal | None = None
+        self,
+        spec: CommandSpec,
+        watch: SourceWatch,
+        stop: Callable[[], bool],
+        thermal: Thermal | None = None,
     ) -> None:
         assert spec.build is not None
-        self._spec, self._command = spec, spec.build
+        self._spec, self._command, self._watch = spec, spec.build, watch
+        self.notes: list[str] = []
         self._closing = False
         self._stop = lambda: self._closing or stop()
         self._trees = BuildTrees(spec.state_dir / "builds", spec.quota_bytes)
@@ -52,17 +67,15 @@ class Builder:
         self._runners: queue.SimpleQueue[CommandRunner] = queue.SimpleQueue()
         self._all_runners: list[CommandRunner] = []
         self._in_place = True if spec.build_output else self._known_in_place()
-        self._lies_here = ""
-        """Key of the build whose files lie in the working directory."""
+        self._place = WorkingDirectory(
+            spec.workdir, spec.build_output, (spec.state_dir,), self._trees, self._note
+        )
         self._passing: Tree | None = None
         """A build that cannot be kept, while it lies there."""
         self._in_use = ""
-        self._made: dict[str, int] = {}
-        """Times of files in the working directory as builds left them."""
         self._thermal = thermal
         self._adopting = False
         self._adoptee: Tree | None = None
-        self.notes: list[str] = []
         self._trees.depends_on = self._salt()
 
     @property
@@ -80,9 +93,8 @@ class Builder:
         """The build of a point, in its place, or how it failed; and the seconds that it took."""
         key = self._in_use = self._spec.build_key(point)
         built, seconds = self._get(key, point)
-        if isinstance(built, Tree) and built.files and self._lies_here != key:
-            self._trees.put_back(built, self._spec.workdir, self._spec.build_output)
-            self._lies_here = key
+        if isinstance(built, Tree) and built.files:
+            self._place.put_back(built)
         if self._spec.build_cores:
             self._start_ahead(self._wanted)
         return built, seconds
@@ -114,10 +126,10 @@ class Builder:
             return replace(self._failed[key], build_seconds=0.0), 0.0
         if key in self._ahead:
             return self._take(key)
-        if self._passing and self._passing.key == self._lies_here == key:
+        if self._passing and self._passing.key == self._place.lies_here == key:
             return self._passing, 0.0
         tree = self._adopted(key) or self._trees.find(key)
-        if tree is not None and not self._edited(tree):
+        if tree is not None and self._place.may_return(tree):
             return tree, 0.0
         others = self._others(key)
         if not others:
@@ -173,9 +185,7 @@ class Builder:
             spec.build_timeout_s,
             cores=spec.build_cores,
         )
-        before = self._look() if alone and not spec.build_output else None
-        if alone:
-            self._lies_here = ""
+        before = self._place.before_build() if alone else None
         self._adoptee = None
         if self._thermal and (note := self._thermal.before_build()):
             self._note(note)
@@ -185,12 +195,12 @@ class Builder:
             self._trees.discard(key)
             return Outcome(Status.ERROR, reason=f"the build: {error}")
         if not ended.ok:
-            self._left_in_place(before)
+            self._left(before)
             self._trees.discard(key)
             failed = replace(build_failure(ended), seconds=0.0, build_seconds=ended.seconds)
             self._failed[key] = failed
             return failed
-        return self._keep(key, directory, ended, before, alone)
+        return self._keep(key, directory, ended, before)
 
     def _run(self, task: Task) -> Ended:
         with self._counting:
@@ -210,67 +220,39 @@ class Builder:
 
     # what it left in the working directory
 
-    def _keep(
-        self, key: str, directory: Path, ended: Ended, before: Snapshot | None, alone: bool
-    ) -> Tree:
+    def _keep(self, key: str, directory: Path, ended: Ended, before: Before | None) -> Tree:
         spec = self._spec
-        names: Iterable[str] = ()
-        lasting = True
-        if spec.build_output:
-            names = files_of(spec.workdir, spec.build_output)
-        elif alone:
-            changed = self._left_in_place(before)
-            if changed is not None:
-                names = changed
-            else:  # it may have written anywhere: sure is only what it put into its own directory
-                lasting = any(directory.iterdir())
-            self._in_place = bool(names) or not lasting
-            if not names and lasting and not any(directory.iterdir()):
+        left, lasting = self._left(before), True
+        if before and left is None:
+            # It may have written anywhere: sure is only what it put into its own directory.
+            lasting = any(directory.iterdir())
+        left = left or NOTHING
+        if before and not spec.build_output:
+            self._in_place = bool(left.files) or not lasting
+            if not self._in_place and not any(directory.iterdir()):
                 self._note(
                     "a build left nothing in $SKIPJACK_BUILD_DIR and nothing in the working "
                     "directory; where it writes elsewhere, builds overwrite each other unnoticed"
                 )
-        names = tuple(names)
-        if self._in_place:
-            self._lies_here = key
-        size = sum(_size(spec.workdir / name) for name in names)
+        size = sum(_size(spec.workdir / name) for name in left.files)
         if size > spec.quota_bytes:
             self._note(f"a build leaves {size >> 20} MiB in {spec.workdir}, more than may be kept")
             lasting = False
-        if not lasting:
-            self._passing = Tree(key, directory, ended.seconds, size)
-            return self._passing
-        pinned = [self._in_use, *self._ahead]
-        return self._trees.finish(key, ended.seconds, names, spec.workdir, pinned)
+        if lasting:
+            pinned = [self._in_use, *self._ahead]
+            tree = self._trees.finish(key, ended.seconds, left, spec.workdir, pinned)
+        else:
+            tree = self._passing = Tree(key, directory, ended.seconds, size)
+        if self._in_place:
+            self._place.stands(key)
+        return tree
 
-    def _left_in_place(self, before: Snapshot | None) -> tuple[str, ...] | None:
-        """What a build changed in the working directory; None: not known."""
-        after = self._look() if before else None
-        if before is None or after is None:
-            return None
-        names = after.changed_since(before)
-        self._made |= {name: after.stamps[name][0] for name in names}
-        # What was there before and is another file now can be had back from who kept it, alone.
-        self._trees.drop_lacking([name for name in names if name in before.stamps])
-        return names
-
-    def _edited(self, tree: Tree) -> bool:
-        """Whether putting this build back would undo what somebody wrote."""
-        if self._lies_here == tree.key or self._spec.build_output:
-            return False
-        names = self._trees.edited(tree, self._spec.workdir, self._made)
-        if names:
-            log.info("%s was edited since it was built; building again", names[0])
-        return bool(names)
-
-    def _look(self) -> Snapshot | None:
-        found = snapshot(self._spec.workdir, (self._spec.state_dir,))
-        if found is None:
-            self._note(
-                f"{self._spec.workdir} holds more than {MOST_FILES} files, so it is not known what "
-                "builds write there; say --build-output, or builds are not reused"
-            )
-        return found
+    def _left(self, before: Before | None) -> Left | None:
+        """What a build that is over left in the working directory; None: not known."""
+        left = self._place.after_build(before) if before else None
+        if left is not None:
+            self._watch.wrote(left.own)
+        return left
 
     def _known_in_place(self) -> bool | None:
         """Whether earlier builds wrote into the working directory; None: not known."""
@@ -279,9 +261,6 @@ class Builder:
     def _salt(self) -> str:
         """What all builds depend on."""
         spec = self._spec
-        found = self._look()
-        made = [name for tree in self._trees.trees for name in tree.files]
-        made += [os.path.relpath(path, spec.workdir) for path in spec.not_sources]
         parts: dict[str, Any] = {
             "command": self._command.words,
             "base": spec.base,
@@ -289,8 +268,9 @@ class Builder:
             "workdir": str(spec.workdir),
             "environment": dict(spec.environment),
             "output": spec.build_output,
+            "tools": {name: os.environ[name] for name in os.environ if _is_of_tools(name)},
             # Without a look at the sources there is no telling whether they changed.
-            "sources": sources_digest(found, made) if found else secrets.token_hex(),
+            "sources": self._watch.digest() or secrets.token_hex(),
         }
         text = json.dumps(parts, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()
@@ -299,6 +279,11 @@ class Builder:
         if text not in self.notes:
             self.notes.append(text)
             log.warning("%s", text)
+
+
+def _is_of_tools(name: str) -> bool:
+    """Whether a variable is one that compilers read."""
+    return name in _OF_TOOLS or (name.endswith("FLAGS") and name not in _OF_MAKE)
 
 
 def _seconds(built: Tree | Outcome) -> float:

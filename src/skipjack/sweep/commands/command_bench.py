@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +18,13 @@ from skipjack.sweep.commands.command_spec import CommandSpec
 from skipjack.sweep.commands.failures import run_failure
 from skipjack.sweep.commands.power import with_power
 from skipjack.sweep.commands.processes import CommandRunner, Ended, Task, says_out_of_memory
-from skipjack.sweep.commands.repair import TRIES, repair_note, repair_settings, took_effect
+from skipjack.sweep.commands.repair import (
+    TRIES,
+    Learned,
+    repair_note,
+    repair_settings,
+    took_effect,
+)
 from skipjack.sweep.commands.results import Reading
 from skipjack.sweep.commands.run_directories import OUTPUT, RunDirectories, write_files
 from skipjack.sweep.heat.thermal import Condition, Thermal
@@ -45,10 +50,12 @@ class CommandBench:
         self._spec, self._stop, self._thermal = spec, stop, thermal
         self._warm = thermal is None
         self._directories = RunDirectories(spec.state_dir / "runs")
-        self._builder = Builder(spec, stop, thermal) if spec.build else None
+        self._watch = spec.source_watch()
+        self._builder = Builder(spec, self._watch, stop, thermal) if spec.build else None
         self._runner = CommandRunner()
         self._runner.start()
-        self._learned: dict[str, dict[str, Any]] = {}
+        self._watch.begin()
+        self._learned = Learned()
         self._withheld_told = False
 
     @property
@@ -60,7 +67,8 @@ class CommandBench:
     def notes(self) -> tuple[str, ...]:
         """What a reader of the whole sweep should know."""
         thermal = self._thermal.remarks() if self._thermal else ()
-        return (*(self._builder.notes if self._builder else ()), *thermal)
+        watch = (self._watch.note,) if self._watch.note else ()
+        return (*(self._builder.notes if self._builder else ()), *watch, *thermal)
 
     def adopt_first(self) -> None:
         """Take it that what lies in the working directory is the build of the first point."""
@@ -89,6 +97,7 @@ class CommandBench:
             config = self._spec.config(point, settings)
             self._thermal.warm_up(lambda: self._run(point, config, build_dir))
         outcome = self._run_until_it_counts(point, settings, build_dir)
+        self._watch.note_changes()
         return replace(outcome, build_seconds=build_seconds)
 
     def close(self) -> None:
@@ -96,22 +105,27 @@ class CommandBench:
         self._runner.close()
         if self._builder:
             self._builder.close()
+        self._watch.close()
 
     def _run_until_it_counts(
         self, point: Config, settings: Mapping[str, Any], build_dir: Path | None
     ) -> Outcome:
-        remembered = self._learned.get(learned_key := json.dumps(dict(settings), default=str), {})
-        repaired = {name: value for name, value in remembered.items() if name not in point}
+        repaired = self._learned.at(point, settings)
         notes = self._first_notes(point, repaired)
         before: Reading | None = None
+        earlier: Outcome | None = None
         for tries_left in reversed(range(TRIES)):
             config = self._spec.config(point, {**settings, **repaired})
             outcome, reading = self._run(point, config, build_dir)
+            if earlier and outcome.status is Status.TIMEOUT:
+                notes.append("the longer run did not end in time; what counts is the one before it")
+                outcome = earlier
+                break
             if reading is None or reading.judgement is None:
                 break
             if reading.judgement.verdict is not LoadgenVerdict.TOO_LITTLE:
-                if before and outcome.status is Status.OK and not _late(before):
-                    self._learned[learned_key] = repaired
+                if before and outcome.status is Status.OK:
+                    self._learned.add(point, settings, repaired, late=_late(before))
                 break
             if before and before.log and reading.log and not took_effect(before.log, reading.log):
                 notes.append("the command did not take the settings over")
@@ -121,7 +135,7 @@ class CommandBench:
                 break
             notes.append(repair_note(reading.judgement, more))
             repaired |= more
-            before = reading
+            before, earlier = reading, outcome
         return replace(outcome, notes=(*notes, *outcome.notes))
 
     def _first_notes(self, point: Config, repaired: Mapping[str, Any]) -> list[str]:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any, Protocol
 
 from skipjack.core.config import Config
 from skipjack.errors import UsageError
+from skipjack.sweep.commands.build_output import check_outputs
 from skipjack.sweep.commands.build_trees import DEFAULT_QUOTA_BYTES
 from skipjack.sweep.commands.command import SPECIAL, Command
 from skipjack.sweep.commands.environment import RunFiles, placeholders
 from skipjack.sweep.commands.results import ResultReader
+from skipjack.sweep.commands.sources import SourceWatch, result_patterns
 from skipjack.sweep.configs.overlay_config import overlay
 from skipjack.sweep.ordering import build_part
 
@@ -60,6 +62,8 @@ class CommandSpec:
     """Files that no build depends on, whatever they are called: the sweep file."""
     power_log: Path | None = None
     """PTDaemon's log of power, which goes on beside the runs."""
+    watch: SourceWatch | None = None
+    """Tells when sources change; None: one that remembers in the state directory."""
     further: Further | None = None
     """Placeholders besides, for harnesses that want files of their own."""
 
@@ -89,12 +93,8 @@ class CommandSpec:
     def _check_rest(self, known: set[str]) -> None:
         for name in sorted(self.result.placeholders - known - set(SPECIAL)):
             raise UsageError(f"--result: {{{name}}} is neither a parameter nor in the base config")
-        for output in self.build_output:
-            if PurePath(output).is_absolute() or ".." in PurePath(output).parts:
-                raise UsageError(
-                    f"--build-output {output} leads out of the working directory {self.workdir}; "
-                    "give a path below it"
-                )
+        words = self.build.words if self.build else ()
+        check_outputs(self.build_output, self.workdir, words, self.not_sources)
         missing = set(self.run_cores) - os.sched_getaffinity(0)
         if missing:
             raise UsageError(
@@ -103,6 +103,15 @@ class CommandSpec:
             )
         if self.build_jobs < 1:
             raise UsageError(f"--build-jobs {self.build_jobs} builds nothing; give at least 1")
+
+    def source_watch(self) -> SourceWatch:
+        """The one that was given, or one of its own."""
+        if self.watch is not None:
+            return self.watch
+        power = (self.power_log,) if self.power_log else ()
+        paths = (*self.not_sources, *power, *map(Path, self.build_output))
+        exclude = (*result_patterns(self.result), *paths)
+        return SourceWatch(self.workdir, self.state_dir, exclude)
 
     def config(self, point: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
         """The base config with a point and settings laid over it."""

@@ -14,6 +14,14 @@ from pathlib import Path
 MOST_FILES = 100_000
 """A working directory with more is not looked through."""
 _SKIPPED = frozenset((".git", ".hg", ".svn", "__pycache__"))
+_NO_SOURCES = frozenset(
+    (
+        *(".venv", "node_modules", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".hypothesis"),
+        *(".ipynb_checkpoints", ".idea", ".vscode", ".tox", ".nox"),
+    )
+)
+_ENVIRONMENT = "pyvenv.cfg"
+"""In each virtual environment."""
 _FICLONE = 0x40049409
 _CHUNK = 1 << 20
 
@@ -34,24 +42,43 @@ class Snapshot:
         )
 
 
-def snapshot(directory: Path, skip: Iterable[Path] = ()) -> Snapshot | None:
-    """All files below, without version control and `skip`; None if there are too many."""
+def snapshot(
+    directory: Path, skip: Iterable[Path] = (), *, without_environments: bool = False
+) -> Snapshot | None:
+    """All files below, without version control and `skip`; None if there are too many.
+
+    `without_environments` leaves out what tools keep for themselves, too.
+    """
     without = {str(path.resolve()) for path in skip}
+    names = _SKIPPED | _NO_SOURCES if without_environments else _SKIPPED
     stamps: dict[str, Stamp] = {}
     root = str(directory.resolve())
     left, start = [root], len(root.rstrip("/")) + 1
     while left:
-        with contextlib.suppress(OSError), os.scandir(left.pop()) as entries:
+        with contextlib.suppress(OSError), os.scandir(folder := left.pop()) as scanned:
+            entries = list(scanned)
+            if without_environments and folder != root and _is_environment(entries):
+                continue
             for entry in entries:
                 if entry.is_dir(follow_symlinks=False):
-                    if entry.name not in _SKIPPED and entry.path not in without:
+                    if entry.name not in names and entry.path not in without:
                         left.append(entry.path)
                 elif not entry.is_file(follow_symlinks=False) and not entry.is_symlink():
                     continue
                 elif len(stamps) >= MOST_FILES:
                     return None
                 else:
-                    stamps[entry.path[start:]] = _stamp(entry.stat(follow_symlinks=False))
+                    with contextlib.suppress(FileNotFoundError):  # a file of a moment
+                        stamps[entry.path[start:]] = _stamp(entry.stat(follow_symlinks=False))
+    return Snapshot(stamps)
+
+
+def stamps_of(directory: Path, names: Iterable[str]) -> Snapshot:
+    """These files alone, as far as they are there."""
+    stamps = {}
+    for name in names:
+        with contextlib.suppress(OSError):
+            stamps[name] = _stamp((directory / name).lstat())
     return Snapshot(stamps)
 
 
@@ -78,30 +105,40 @@ def keep(names: Iterable[str], directory: Path, place: Path) -> int:
     return total
 
 
-def put_back(names: Sequence[str], place: Path, directory: Path) -> int:
-    """Copy kept files over those of the working directory; how many were not as they should be.
-
-    A file that only grew since is a log and is left alone.
-    """
+def put_back(names: Iterable[str], place: Path, directory: Path) -> int:
+    """Copy kept files over those of the working directory; how many were not as they should be."""
     count = 0
     for name in names:
         kept, present = place / name, directory / name
-        if not kept.is_symlink() and not kept.exists():
-            continue
-        if _same(kept, present) or _grew(kept, present):
-            continue
-        copy(kept, present)
-        count += 1
+        if (kept.is_symlink() or kept.exists()) and not _same(kept, present):
+            copy(kept, present)
+            count += 1
     return count
 
 
-def remove_others(names: Iterable[str], directory: Path, outputs: Sequence[str | Path]) -> None:
-    """Remove what lies below the user's output paths and belongs to other builds."""
-    wanted = set(names)
-    for name in files_of(directory, outputs):
-        if name not in wanted:
-            with contextlib.suppress(FileNotFoundError):
-                (directory / name).unlink()
+def is_copy(present: Path, kept: Path) -> bool:
+    """Whether a file is the one that was kept, by its time and size."""
+    try:
+        now, then = present.lstat(), kept.lstat()
+        if kept.is_symlink() and present.is_symlink():
+            return kept.readlink() == present.readlink()
+    except OSError:
+        return False
+    return (now.st_mtime_ns, now.st_size, now.st_mode) == (
+        then.st_mtime_ns,
+        then.st_size,
+        then.st_mode,
+    )
+
+
+def has_grown(present: Path, kept: Path) -> bool:
+    """Whether a file is the one that was kept with more behind it."""
+    try:
+        if kept.is_symlink() or present.is_symlink() or not kept.stat().st_size:
+            return False
+    except OSError:
+        return False
+    return _begins_with(present, kept, exactly=False)
 
 
 def copy(source: Path, target: Path) -> int:
@@ -139,16 +176,6 @@ def _same(kept: Path, present: Path) -> bool:
     return _begins_with(present, kept, exactly=True)
 
 
-def _grew(kept: Path, present: Path) -> bool:
-    if kept.is_symlink() or present.is_symlink() or not kept.stat().st_size:
-        return False
-    with kept.open("rb") as file:
-        file.seek(-1, os.SEEK_END)
-        if file.read(1) != b"\n":
-            return False
-    return _begins_with(present, kept, exactly=False)
-
-
 def _begins_with(longer: Path, shorter: Path, exactly: bool) -> bool:
     try:
         sizes = longer.stat().st_size, shorter.stat().st_size
@@ -161,6 +188,10 @@ def _begins_with(longer: Path, shorter: Path, exactly: bool) -> bool:
     except FileNotFoundError:
         return False
     return True
+
+
+def _is_environment(entries: Iterable[os.DirEntry[str]]) -> bool:
+    return any(entry.name == _ENVIRONMENT for entry in entries)
 
 
 def _stamp(status: os.stat_result) -> Stamp:

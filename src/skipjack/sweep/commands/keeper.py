@@ -48,10 +48,7 @@ def main() -> None:
         for line in lines:
             if line == STOP:
                 continue  # came too late for the command that it was meant for
-            before = _memory_kills()
             answer = _answer(json.loads(line), wake)
-            if answer.get("code"):
-                answer["memory_kills"] = _memory_kills() - before
             _say(answer)
             if answer.get("left"):
                 return  # what cannot be ended must not be taken for a part of the next command
@@ -265,8 +262,12 @@ def _answer(request: dict[str, Any], wake: int) -> dict[str, Any]:
     try:
         with _on(request["cores"]):  # children inherit it
             task = _Task(request, wake)
+        kills = _memory_kills()  # while the command starts, so that it costs no time
         _say({"pid": task.pid})
-        return task.run()
+        answer = task.run()
+        if answer["code"]:
+            answer["memory_kills"] = _memory_kills() - kills
+        return answer
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         return {"failed": getattr(error, "strerror", None) or str(error)}
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
+from skipjack.core.config import Config
 from skipjack.interop.loadgen_log import Judgement, LoadgenLog, LoadgenVerdict
 
 TRIES = 3
@@ -16,6 +18,8 @@ _SPELLINGS: dict[str, tuple[str, ...]] = {
     "min_query_count": ("min_query_count",),
 }
 _LIMITS = {"min_query_count": "max_query_count"}
+_OF_ALL_POINTS = ("min_query_count", "max_query_count")
+"""How many queries settle a percentile is the same everywhere; how quick they are is not."""
 _EFFECTIVE = ("effective_target_qps", "effective_min_query_count", "effective_min_duration_ms")
 
 
@@ -40,6 +44,30 @@ def repair_settings(
         if isinstance(config.get(limit), int | float) and 0 < config[limit] < value:
             settings[limit] = settings[known]
     return {name: value for name, value in settings.items() if config.get(name) != value}
+
+
+class Learned:
+    """Settings that repaired runs, for the next ones."""
+
+    def __init__(self) -> None:
+        self._everywhere: dict[str, dict[str, Any]] = {}
+        self._at: dict[tuple[str, str], dict[str, Any]] = {}
+
+    def at(self, point: Config, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """What to lay over the config of a run from the start."""
+        rung = json.dumps(dict(settings), default=str)
+        known = self._everywhere.get(rung, {}) | self._at.get((rung, point.key), {})
+        return {name: value for name, value in known.items() if name not in point}
+
+    def add(
+        self, point: Config, settings: Mapping[str, Any], repaired: Mapping[str, Any], *, late: bool
+    ) -> None:
+        """These made a run count. With `late` queries in it, all is a matter of that point."""
+        rung = json.dumps(dict(settings), default=str)
+        self._at[rung, point.key] = dict(repaired)
+        if not late:
+            shared = {name: value for name, value in repaired.items() if name in _OF_ALL_POINTS}
+            self._everywhere.setdefault(rung, {}).update(shared)
 
 
 def took_effect(before: LoadgenLog, after: LoadgenLog) -> bool:

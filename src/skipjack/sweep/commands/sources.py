@@ -1,35 +1,283 @@
-"""What a build is made from: a digest of the source files in the working directory."""
+"""What builds and runs are made from: the files of the working directory that they do not write."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
-from pathlib import PurePath
+import json
+import logging
+import re
+import time
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from fnmatch import translate
+from pathlib import Path, PurePath
+from typing import Any
 
-from skipjack.sweep.commands.in_place import Snapshot
+from skipjack.interop.loadgen_log import DETAIL_LOG
+from skipjack.storage import atomic_write, ensure_directory
+from skipjack.sweep.commands import in_place
+from skipjack.sweep.commands.in_place import Snapshot, snapshot
+from skipjack.sweep.commands.results import ResultReader
 
+log = logging.getLogger(__name__)
+
+FORMAT = 1
+_FILE = "written.json"
 _SUFFIXES = frozenset(
     (
         *(".c", ".cc", ".cpp", ".cxx", ".cu", ".cuh", ".h", ".hh", ".hpp", ".hip", ".s", ".inc"),
         *(".py", ".pyx", ".sh", ".bash", ".pl", ".rs", ".go", ".java", ".kt", ".f90", ".f", ".jl"),
-        *(".mk", ".cmake", ".toml", ".cfg", ".proto", ".onnx", ".ll", ".mlir", ".cl", ".metal"),
+        *(".mk", ".cmake", ".proto", ".ll", ".mlir", ".cl", ".metal"),
     )
 )
 _NAMES = frozenset(("Makefile", "makefile", "GNUmakefile", "CMakeLists.txt", "BUILD", "WORKSPACE"))
-
-
-def sources_digest(files: Snapshot, products: Iterable[str]) -> str:
-    """Changes when a source file does. `products` are files that builds make: they are none."""
-    made = set(products)
-    lines = sorted(
-        f"{name}\0{stamp[0]}\0{stamp[2]}"
-        for name, stamp in files.stamps.items()
-        if is_source(name) and name not in made
-    )
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+_OF_EDITORS = re.compile(r"(^|/)(\.#[^/]*|[^/]*~|\.[^/]*\.sw[a-p]|\.DS_Store)$")
+_SHARE = 50
+"""A look may be taken once this many times what one takes has passed."""
+_MOST_DIGESTS = 100
 
 
 def is_source(name: str) -> bool:
     """Whether a file is one that people edit, by its name."""
     path = PurePath(name)
     return path.name in _NAMES or path.suffix.lower() in _SUFFIXES
+
+
+def result_patterns(result: ResultReader) -> tuple[str, ...]:
+    """Where runs leave their result, for `SourceWatch`; ``{name}`` stands for anything."""
+    if result.kind not in ("json", "loadgen") or result.where == "-":
+        return ()
+    if result.where.startswith("{"):  # a directory of the run's own, or anywhere
+        return ()
+    pattern = str(PurePath(re.sub(r"\{[^{}]*\}", "*", result.where)))
+    if result.kind == "loadgen" and pattern == ".":
+        return (DETAIL_LOG.replace("detail.txt", "*"),)
+    return (pattern,)
+
+
+@dataclass(slots=True)
+class _Memory:
+    """What is known of a working directory from one sitting to the next."""
+
+    written: set[str] = field(default_factory=set)
+    """Files that builds or runs write; with a slash at the end, all below a directory."""
+    changed: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Of files that changed and may have been edited: in how many of how many looks they did."""
+    digests: dict[str, str] = field(default_factory=dict)
+    """Digests of sittings by what they are without the files that became known meanwhile."""
+    newest_ns: int = 0
+    """Of a sitting that has not ended: its files at the start are older than this."""
+    state: str = ""
+    """The sources then."""
+
+    @classmethod
+    def read(cls, path: Path) -> _Memory:
+        try:
+            content: dict[str, Any] = json.loads(path.read_bytes())
+            if content["format"] != FORMAT:
+                return cls()
+            return cls(
+                set(map(str, content["written"])),
+                {
+                    str(name): (int(often), int(of))
+                    for name, (often, of) in content["changed"].items()
+                },
+                {str(state): str(digest) for state, digest in content["digests"].items()},
+                int(content["newest_ns"]),
+                str(content["state"]),
+            )
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return cls()
+
+    def write(self, path: Path) -> None:
+        content = {
+            "format": FORMAT,
+            "written": sorted(self.written),
+            "changed": self.changed,
+            "digests": dict(list(self.digests.items())[-_MOST_DIGESTS:]),
+            "newest_ns": self.newest_ns,
+            "state": self.state,
+        }
+        atomic_write(path, json.dumps(content).encode(), durable=False)
+
+
+class SourceWatch:
+    """The sources below a working directory, and which files there are none.
+
+    What builds and runs write is no source. It is found out while a sitting goes on: files that
+    appear, directories that appear, and files that change nearly each time. What looks like code is
+    a source all the same, unless a build wrote it (`wrote`): people write code while a sweep runs.
+
+    `exclude` has more that is none: paths, below them everything, or patterns. Making one and
+    asking for its digest writes nothing; a sitting calls `begin`, `note_changes` now and then, and
+    `close`. After a kill, files that appeared since are taken for written.
+    """
+
+    def __init__(self, workdir: Path, state_dir: Path, exclude: Iterable[str | Path] = ()) -> None:
+        self._workdir, self._state_dir = workdir.resolve(), state_dir.resolve()
+        self._path = self._state_dir / _FILE
+        self._excluded = self._pattern(exclude)
+        self._memory = _Memory.read(self._path)
+        self._look_s, self._looked_s = 0.0, 0.0
+        self._begun = False
+        self.note = ""
+        """One sentence, where the directory cannot be looked through."""
+        self._start = self._last = self._look()
+        self._directories = _directories(self._start.stamps) if self._start else set()
+        self._digest = ""
+        if self._start is not None:
+            self._take_over_killed(self._start)
+            self._memory.state = self._state(self._start)
+            self._digest = self._memory.digests.get(self._memory.state, self._memory.state)
+
+    def digest(self) -> str:
+        """Of the sources at the start of the sitting; empty if they are not known."""
+        return self._digest
+
+    def begin(self) -> None:
+        """Builds and runs are made from now on."""
+        ensure_directory(self._state_dir)
+        self._begun = True
+        if self._start is None:
+            return
+        newest = max((stamp[1] for stamp in self._start.stamps.values()), default=0)
+        self._memory.newest_ns = newest + 1
+        self._save()
+
+    def wrote(self, names: Iterable[str]) -> None:
+        """A build wrote these files."""
+        self._learn(set(names))
+
+    def note_changes(self, *, now: bool = False) -> None:
+        """Look for what was written; without `now` only if enough time has passed."""
+        began = time.perf_counter()
+        if not self._begun or self._last is None:
+            return
+        if not now and began - self._looked_s < _SHARE * self._look_s:
+            return
+        before, found = self._last, self._look()
+        if found is None:
+            return
+        self._last = found
+        vanished = before.stamps.keys() - found.stamps.keys()
+        self._learn(self._written({*found.changed_since(before), *vanished}))
+        self._looked_s = time.perf_counter()
+        self._look_s = self._looked_s - began
+
+    def close(self) -> None:
+        """The sitting ends."""
+        if not self._begun:
+            return
+        self.note_changes(now=True)
+        self._memory.newest_ns = 0
+        self._save()
+        self._begun = False
+
+    def _written(self, changed: set[str]) -> set[str]:
+        """Which of these are written by builds or runs: files, and directories as a whole."""
+        fresh = {name: self._fresh_directory(name) for name in changed}
+        with_code = {fresh[name] for name in changed if is_source(name)}
+        for name, (often, looks) in self._memory.changed.items():
+            if name not in changed:
+                self._memory.changed[name] = (often, looks + 1)
+        found = set()
+        for name in changed:
+            if fresh[name] and fresh[name] not in with_code:
+                found.add(fresh[name])
+            elif not is_source(name) and self._is_written(name):
+                found.add(name)
+        return found
+
+    def _is_written(self, name: str) -> bool:
+        assert self._start is not None
+        if name not in self._start.stamps:
+            return True
+        often, looks = self._memory.changed.get(name, (0, 0))
+        self._memory.changed[name] = (often + 1, looks + 1)
+        # People edit a file now and then; what runs write is another one nearly each time.
+        return often > 0 and 2 * often >= looks
+
+    def _fresh_directory(self, name: str) -> str:
+        """The outermost directory with this file that was not there at the start, or empty."""
+        at = name.find("/")
+        while at >= 0:
+            if name[:at] not in self._directories:
+                return name[: at + 1]
+            at = name.find("/", at + 1)
+        return ""
+
+    def _learn(self, names: set[str]) -> None:
+        fresh = names - self._memory.written
+        if not self._begun or not fresh:
+            return
+        self._memory.written |= fresh
+        if self._start is not None:
+            self._memory.state = self._state(self._start)
+        self._save()
+
+    def _look(self) -> Snapshot | None:
+        began = time.perf_counter()
+        found = snapshot(self._workdir, (self._state_dir,), without_environments=True)
+        self._looked_s = time.perf_counter()
+        self._look_s = self._looked_s - began
+        if found is None:
+            self.note = (
+                f"{self._workdir} holds more than {in_place.MOST_FILES} files, so it is not known "
+                "when sources in it change"
+            )
+        return found
+
+    def _state(self, found: Snapshot, without: Collection[str] = ()) -> str:
+        """Of the sources at a moment, as far as it is known which files are some."""
+        written = self._memory.written
+        directories = tuple(name for name in written if name.endswith("/"))
+        lines = sorted(
+            f"{name}\0{stamp[0]}\0{stamp[2]}"
+            for name, stamp in found.stamps.items()
+            if name not in written
+            and name not in without
+            and not name.startswith(directories)
+            and not _OF_EDITORS.search(name)
+            and not (self._excluded and self._excluded.match(name))
+        )
+        text = "\n".join(lines)
+        return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()
+
+    def _take_over_killed(self, found: Snapshot) -> None:
+        """A sitting was killed: what appeared since is written if nothing else changed."""
+        if not self._memory.newest_ns:
+            return
+        fresh = {
+            name
+            for name, stamp in found.stamps.items()
+            if stamp[1] >= self._memory.newest_ns and not is_source(name)
+        }
+        if fresh and self._state(found, fresh) == self._memory.state:
+            self._memory.written |= fresh
+
+    def _save(self) -> None:
+        if self._digest:
+            self._memory.digests[self._memory.state] = self._digest
+        self._memory.write(self._path)
+
+    def _pattern(self, exclude: Iterable[str | Path]) -> re.Pattern[str] | None:
+        patterns = []
+        for one in exclude:
+            path = (self._workdir / one) if isinstance(one, Path) else PurePath(one)
+            if path.is_absolute():
+                if not path.is_relative_to(self._workdir):
+                    continue
+                path = path.relative_to(self._workdir)
+            if path.parts:
+                patterns += [translate(str(path)), translate(f"{path}/*")]
+        return re.compile("|".join(patterns)) if patterns else None
+
+
+def _directories(names: Iterable[str]) -> set[str]:
+    found: set[str] = set()
+    for name in names:
+        parent = name.rpartition("/")[0]
+        while parent and parent not in found:
+            found.add(parent)
+            parent = parent.rpartition("/")[0]
+    return found

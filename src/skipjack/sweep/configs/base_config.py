@@ -11,7 +11,7 @@ from typing import Any
 
 from skipjack.core.config import Config
 from skipjack.errors import ForeignError, UsageError
-from skipjack.sweep.configs.overlay_config import overlay
+from skipjack.sweep.configs.overlay_config import get, has, overlay
 from skipjack.sweep.files.blame import did_you_mean
 from skipjack.sweep.files.json_file import parse_json_object
 from skipjack.sweep.files.read import read_text
@@ -46,9 +46,13 @@ class BaseConfig:
 
     def point(self, names: Mapping[str, Any]) -> Config | None:
         """The point at which the base config stands; None if it lacks one of the names."""
-        if any(name not in self.config for name in names):
+        if not all(map(self.has, names)):
             return None
-        return Config.of({name: self.config[name] for name in names})
+        return Config.of({name: get(self.config, name, nested=self.nested) for name in names})
+
+    def has(self, name: str) -> bool:
+        """Whether a parameter of this name is one of the config's."""
+        return has(self.config, name, nested=self.nested)
 
 
 def read_base_config(
@@ -86,7 +90,7 @@ def check_names(file: SweepFile, base: BaseConfig) -> None:
     if not base.where:
         return
     for name in file.parameters:
-        if name not in base.config:
+        if not base.has(name):
             raise UsageError(
                 f"{file.where(name)}: {name} is not in the base config {base.where}; "
                 "correct it, or say --no-check-keys to sweep it all the same"

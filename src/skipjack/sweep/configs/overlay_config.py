@@ -12,16 +12,48 @@ def overlay(
     """A new dict: `base` with the names of `point` set. Neither of the two is changed.
 
     Flat, a name replaces whatever was under it. Nested, an object is laid over an object name by
-    name, so that a point can reach into a part of the config and leave the rest of it.
+    name, and ``model.batch`` is the ``batch`` in the object ``model``, so that a point can reach
+    into a part of the config and leave the rest of it.
     """
     result = {name: _copied(value) for name, value in base.items()}
     for name, value in point.items():
+        if nested and name not in result and "." in name:
+            name, value = _unfolded(name, value)
         under = result.get(name)
         if nested and isinstance(under, dict) and isinstance(value, Mapping):
             result[name] = overlay(under, value, nested=True)
         else:
             result[name] = _copied(value)
     return result
+
+
+def has(base: Mapping[str, Any], name: str, *, nested: bool = False) -> bool:
+    """Whether a config has a name; nested, also one like ``model.batch``."""
+    return _found(base, name, nested=nested) is not None
+
+
+def get(base: Mapping[str, Any], name: str, *, nested: bool = False) -> Any:
+    """What a config has under a name, which it has."""
+    found = _found(base, name, nested=nested)
+    assert found is not None, "look whether it has it first"
+    return found[0]
+
+
+def _found(base: Mapping[str, Any], name: str, *, nested: bool) -> tuple[Any] | None:
+    if name in base:
+        return (base[name],)
+    first, dot, rest = name.partition(".")
+    if nested and dot and isinstance(base.get(first), Mapping):
+        return _found(base[first], rest, nested=True)
+    return None
+
+
+def _unfolded(name: str, value: Any) -> tuple[str, Any]:
+    """``a.b.c`` as ``a`` and an object."""
+    first, *rest = name.split(".")
+    for part in reversed(rest):
+        value = {part: value}
+    return first, value
 
 
 def _copied(value: Any) -> Any:

@@ -12,7 +12,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from types import ModuleType
 
@@ -40,7 +40,9 @@ class FileImports:
             sys.path[:0] = self._search_path()
             sys.modules.update(self._modules)
             try:
-                yield
+                # What a file prints is for a person; results for machines go to standard output.
+                with redirect_stdout(sys.stderr):
+                    yield
             finally:
                 sys.path[:] = path_before
                 self._put_back(before)

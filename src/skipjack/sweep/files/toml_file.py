@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from skipjack.core.expressions import Expression
-from skipjack.errors import UsageError
+from skipjack.errors import ExpressionError, UsageError
 from skipjack.sweep.files.blame import did_you_mean, place
 from skipjack.sweep.files.sweep_file import IsValid, Scalar, SweepFile
 from skipjack.sweep.files.toml_search import read_search
@@ -56,12 +56,13 @@ def read_toml_file(path: Path, text: str, digest: str) -> SweepFile:
                 f"{hint or '; values to try go below [parameters]'}"
             )
     parameters, parameter_lines = _parameters(path, text, content.get("parameters", {}))
-    constraints = _constraints(content, place(path, lines.get("constraints")))
+    where = place(path, lines.get("constraints"))
+    constraints = _constraints(content, where)
     settings = {name: content[name] for name in SETTINGS if name in content}
     search = None
     if "search" in content:
-        where = place(path, _line_of_table(text, "search") or lines["search"])
-        search, said = read_search(_table(content["search"], "search", where), where)
+        table = place(path, _line_of_table(text, "search") or lines["search"])
+        search, said = read_search(_table(content["search"], "search", table), table)
         settings.update(said)
     if "load" in settings:
         settings["load"] = _load(settings["load"], place(path, lines["load"]))
@@ -69,7 +70,7 @@ def read_toml_file(path: Path, text: str, digest: str) -> SweepFile:
         path=path,
         parameters=parameters,
         no_rebuild=_no_rebuild(path, content, parameters, lines, searched=search is not None),
-        is_valid=_all_hold(constraints) if constraints else None,
+        is_valid=_all_hold(constraints, where) if constraints else None,
         search=search,
         constraints=constraints,
         digest=digest,
@@ -145,9 +146,16 @@ def _constraints(content: Mapping[str, Any], where: str) -> tuple[str, ...]:
     return texts
 
 
-def _all_hold(constraints: Sequence[str]) -> IsValid:
+def _all_hold(constraints: Sequence[str], where: str) -> IsValid:
     expressions = [Expression(text) for text in constraints]
-    return lambda config: all(expression.holds(config) for expression in expressions)
+
+    def holds(config: Mapping[str, Any]) -> bool:
+        try:
+            return all(expression.holds(config) for expression in expressions)
+        except ExpressionError as error:
+            raise UsageError(f"{where}: {error}") from error
+
+    return holds
 
 
 def _load(load: object, where: str) -> dict[str, Any]:

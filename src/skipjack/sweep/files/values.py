@@ -17,12 +17,14 @@ _log = logging.getLogger(__name__)
 
 def check_values(name: str, values: Iterable[object], where: str) -> tuple[Scalar, ...]:
     """The values of one parameter. 1, 1.0 and True are three values; repeated ones stay."""
+    if not name.strip() or not _can_be_written(name):
+        raise UsageError(f"{where}: a parameter is called {name!r}; give it a name")
     scalars = tuple(_scalar(name, value, where) for value in values)
     counts = Counter(json.dumps(value) for value in scalars)
     repeated = [text for text, count in counts.items() if count > 1]
     if repeated:
         _log.warning(
-            "%s: %s lists %s more than once; such points are planned as often",
+            "%s: %s lists %s more than once; such points are planned as often and run once",
             where,
             name,
             ", ".join(repeated),
@@ -43,7 +45,10 @@ def _scalar(name: str, value: Any, where: str) -> Scalar:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
-        return str.__str__(value)  # of an enumeration, what it stands for
+        text = str.__str__(value)  # of an enumeration, what it stands for
+        if not text.isascii() and not _can_be_written(text):
+            raise UsageError(f"{where}: {name} has a text that is no Unicode: {text!r}")
+        return text
     if isinstance(value, int):
         return int(value)
     if isinstance(value, float):
@@ -53,6 +58,14 @@ def _scalar(name: str, value: Any, where: str) -> Scalar:
         f"{where}: {name} has {kind} among its values ({_short(value)}); "
         "a value is a number, a text, true, false or none"
     )
+
+
+def _can_be_written(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _short(value: object) -> str:

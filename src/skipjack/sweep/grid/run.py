@@ -28,6 +28,7 @@ from skipjack.sweep.options import SweepOptions
 from skipjack.sweep.outcome import Outcome
 from skipjack.sweep.progress import SweepObserver
 from skipjack.sweep.result import SweepResult
+from skipjack.sweep.running import alone
 from skipjack.sweep.simulated_bench import synthetic_answer
 from skipjack.sweep.sweep import SweepRequest, run_sweep
 from skipjack.sweep.workload import workload_of
@@ -167,7 +168,11 @@ def run_grid(
         request, settings.user_dir / "sweeps" / f"{workload.name}-{workload.digest}", stop
     )
     options = SweepOptions(confirm=0, baseline=False, observer=observer)
-    with closing(bench), Ledger.open(settings.user_dir) as ledger:
+    with (
+        alone(settings.user_dir, Path.cwd()),
+        closing(bench),
+        Ledger.open(settings.user_dir) as ledger,
+    ):
         sweep = SweepRequest(
             request.file,
             request.base,
@@ -177,6 +182,7 @@ def run_grid(
             request.base.system_id,
             options,
             in_order=True,
+            as_grid=True,
             check_names=not request.options.no_check_keys,
             # The directories are what is kept here, not the ledger's runs.
             start_over=True,
@@ -249,7 +255,7 @@ def table(result: SweepResult, *, verbose: bool) -> str:
 def failures(result: SweepResult) -> list[str]:
     """A sentence for each point that has no result."""
     return [
-        f"{trial.point}: {trial.status.value}: {trial.reason}"
+        f"{trial.point}: {trial.status.value}: {trial.reason} (see {trial.log})"
         for trial in result.trials
         if trial.status not in (Status.OK, Status.INVALID, Status.INFEASIBLE)
     ]
@@ -259,4 +265,4 @@ def nothing_ran(result: SweepResult) -> SkipjackError | None:
     """What to say when points were run and none has a result."""
     bad = failures(result)
     good = any(trial.status in (Status.OK, Status.INVALID) for trial in result.trials)
-    return None if good or not bad else SkipjackError(f"no point has a result; {bad[0]}")
+    return None if good or not bad else SkipjackError(f"none of {len(bad)} points has a result")
