@@ -111,5 +111,5 @@ def test_nested_names_reach_into_the_base(tmp_path: Path) -> None:
     setup = set_up(tmp_path / "a.json", {"base": tmp_path / "base.json", "nested": True})
     assert setup.base.with_point({"model.batch": 2}) == {"model": {"batch": 2, "dtype": "f16"}}
     assert dict(setup.base.point({"model.batch": 0}) or {}) == {"model.batch": 4}
-    with pytest.raises(UsageError, match="model.batch is not in the base config"):
+    with pytest.raises(UsageError, match=r"model\.batch is not in the base config"):
         set_up(tmp_path / "a.json", {"base": tmp_path / "base.json"})

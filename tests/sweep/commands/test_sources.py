@@ -82,15 +82,19 @@ def test_what_is_edited_now_and_then_while_a_sweep_runs_is_a_source(
     assert len({first, second, opened().digest()}) == 3
 
 
-def test_code_is_a_source_unless_a_build_wrote_it(opened: Open, work: Path) -> None:
+def test_code_is_a_source_unless_builds_write_it(opened: Open, work: Path) -> None:
     rounds = [lambda text=text: write(work / "main.c", text) for text in ("1", "12", "123")]
     first = sitting(opened(), *rounds)
     second = opened()
     assert second.digest() != first
     second.begin()
-    second.wrote(["main.c"])
-    second.close()
-    write(work / "main.c", "by a build")
+    second.wrote(["main.c", "config.h"])
+    write(work / "config.h", "by a build, and new")
+    assert opened().digest() == second.digest()
+    write(work / "main.c", "edited while something was built")
+    assert opened().digest() != second.digest()
+    second.wrote(["main.c", "config.h"])
+    write(work / "main.c", "by each build")
     assert opened().digest() == second.digest()
 
 

@@ -7,7 +7,7 @@ import json
 import logging
 import re
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import translate
 from pathlib import Path, PurePath
@@ -55,14 +55,20 @@ def result_patterns(result: ResultReader) -> tuple[str, ...]:
     return (pattern,)
 
 
+Tally = tuple[int, int]
+"""So many times out of so many since the first."""
+
+
 @dataclass(slots=True)
 class _Memory:
     """What is known of a working directory from one sitting to the next."""
 
     written: set[str] = field(default_factory=set)
     """Files that builds or runs write; with a slash at the end, all below a directory."""
-    changed: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Of files that changed and may have been edited: in how many of how many looks they did."""
+    changed: dict[str, Tally] = field(default_factory=dict)
+    """Files that changed while runs were made and may have been edited."""
+    built: dict[str, Tally] = field(default_factory=dict)
+    """The same for code that changed during builds."""
     digests: dict[str, str] = field(default_factory=dict)
     """Digests of sittings by what they are without the files that became known meanwhile."""
     newest_ns: int = 0
@@ -78,10 +84,8 @@ class _Memory:
                 return cls()
             return cls(
                 set(map(str, content["written"])),
-                {
-                    str(name): (int(often), int(of))
-                    for name, (often, of) in content["changed"].items()
-                },
+                _tallies(content["changed"]),
+                _tallies(content["built"]),
                 {str(state): str(digest) for state, digest in content["digests"].items()},
                 int(content["newest_ns"]),
                 str(content["state"]),
@@ -94,6 +98,7 @@ class _Memory:
             "format": FORMAT,
             "written": sorted(self.written),
             "changed": self.changed,
+            "built": self.built,
             "digests": dict(list(self.digests.items())[-_MOST_DIGESTS:]),
             "newest_ns": self.newest_ns,
             "state": self.state,
@@ -106,7 +111,7 @@ class SourceWatch:
 
     What builds and runs write is no source. It is found out while a sitting goes on: files that
     appear, directories that appear, and files that change nearly each time. What looks like code is
-    a source all the same, unless a build wrote it (`wrote`): people write code while a sweep runs.
+    a source all the same, unless builds write it (`wrote`): people write code while a sweep runs.
 
     `exclude` has more that is none: paths, below them everything, or patterns. Making one and
     asking for its digest writes nothing; a sitting calls `begin`, `note_changes` now and then, and
@@ -146,7 +151,11 @@ class SourceWatch:
 
     def wrote(self, names: Iterable[str]) -> None:
         """A build wrote these files."""
-        self._learn(set(names))
+        found = set(names)
+        there = self._start.stamps if self._start else {}
+        # Somebody may have edited it just then; a build that writes code does so time and again.
+        code = {name for name in found if name in there and is_source(name)}
+        self._learn((found - code) | _usual(self._memory.built, code))
 
     def note_changes(self, *, now: bool = False) -> None:
         """Look for what was written; without `now` only if enough time has passed."""
@@ -175,27 +184,16 @@ class SourceWatch:
 
     def _written(self, changed: set[str]) -> set[str]:
         """Which of these are written by builds or runs: files, and directories as a whole."""
+        there = self._start.stamps if self._start else {}
         fresh = {name: self._fresh_directory(name) for name in changed}
         with_code = {fresh[name] for name in changed if is_source(name)}
-        for name, (often, looks) in self._memory.changed.items():
-            if name not in changed:
-                self._memory.changed[name] = (often, looks + 1)
-        found = set()
+        found, maybe = set(), set()
         for name in changed:
             if fresh[name] and fresh[name] not in with_code:
                 found.add(fresh[name])
-            elif not is_source(name) and self._is_written(name):
-                found.add(name)
-        return found
-
-    def _is_written(self, name: str) -> bool:
-        assert self._start is not None
-        if name not in self._start.stamps:
-            return True
-        often, looks = self._memory.changed.get(name, (0, 0))
-        self._memory.changed[name] = (often + 1, looks + 1)
-        # People edit a file now and then; what runs write is another one nearly each time.
-        return often > 0 and 2 * often >= looks
+            elif not is_source(name):
+                (maybe if name in there else found).add(name)
+        return found | _usual(self._memory.changed, maybe)
 
     def _fresh_directory(self, name: str) -> str:
         """The outermost directory with this file that was not there at the start, or empty."""
@@ -271,6 +269,24 @@ class SourceWatch:
             if path.parts:
                 patterns += [translate(str(path)), translate(f"{path}/*")]
         return re.compile("|".join(patterns)) if patterns else None
+
+
+def _usual(tallies: dict[str, Tally], names: set[str]) -> set[str]:
+    """Count what happened to these; those to which it happens more often than not, not just once.
+
+    People edit a file now and then; what a command writes is another one nearly each time.
+    """
+    usual = set()
+    for name in tallies.keys() | names:
+        often, of = tallies.get(name, (0, 0))
+        tallies[name] = (often + (name in names), of + 1)
+        if name in names and often and 2 * often >= of:
+            usual.add(name)
+    return usual
+
+
+def _tallies(content: Mapping[str, Any]) -> dict[str, Tally]:
+    return {str(name): (int(often), int(of)) for name, (often, of) in content.items()}
 
 
 def _directories(names: Iterable[str]) -> set[str]:
