@@ -91,7 +91,9 @@ def load_search(
             f"{_MOST_SETTINGS} at most"
         )
     settings = [dict(point) for point in product_points(others, free)]
-    allowed = [point for point in settings if is_allowed(file, base, point)]
+    allowed = [
+        point for point in settings if is_allowed(file, base, {**point, goal.parameter: low})
+    ]
     if not allowed:
         raise UsageError(f"{file.path}: the rule forbids each of {len(settings)} combinations")
     return JointLoad(

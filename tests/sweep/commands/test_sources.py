@@ -1,5 +1,7 @@
 """Which files of a working directory are sources: those that neither builds nor runs write."""
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -43,7 +45,9 @@ def test_every_file_is_a_source_whatever_it_is_called(opened: Open, work: Path, 
     assert opened().digest() != first
 
 
-@pytest.mark.parametrize("name", [".git/x", "env/lib/x.py", "a/__pycache__/x", ".main.c.swp"])
+@pytest.mark.parametrize(
+    "name", [".git/x", "env/lib/x.py", "a/__pycache__/x", ".main.c.swp", "README.md"]
+)
 def test_what_tools_write_is_none(opened: Open, work: Path, name: str) -> None:
     write(work / "env/pyvenv.cfg")
     first = opened().digest()
@@ -120,6 +124,20 @@ def test_a_killed_sitting_loses_nothing(opened: Open, work: Path) -> None:
     assert opened().digest() == killed.digest()
     write(work / "main.c", "edited")
     assert opened().digest() != killed.digest()
+
+
+def test_what_we_print_into_is_none(opened: Open, work: Path, tmp_path: Path) -> None:
+    code = (
+        "import pathlib, sys; from skipjack.sweep.commands.sources import SourceWatch\n"
+        "print(SourceWatch(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])).digest())\n"
+    )
+    found = set()
+    for extra in ("", "print('more')"):
+        command = [sys.executable, "-c", code + extra, str(work), str(tmp_path / "memory")]
+        with (work / "printed").open("w") as file:
+            subprocess.run(command, stdout=file, check=True)
+        found.add((work / "printed").read_text().split()[0])
+    assert len(found) == 1
 
 
 def test_asking_writes_nothing(opened: Open, tmp_path: Path) -> None:

@@ -44,6 +44,8 @@ _DOUBT = 0.5
 """The bar is so many standard deviations below what the best setting is believed to hold."""
 _SHARP = 0.03
 """What is known as well as this is left to the confirming runs."""
+_MOST_FORBIDDEN = 8
+"""A setting of which a rule forbids so many loads is done with."""
 _CHANCES = 2
 """A setting that fails so often at the lowest load is done with."""
 _CONFIRMING = 4
@@ -119,6 +121,7 @@ class JointLoad(SearcherInterface):
         self._built: set[str] = set()
         self._out: dict[int, str] = {}
         self._answers: dict[int, Answer] = {}
+        self._forbidden: dict[int, int] = {}
 
     def generate(self) -> Points:
         """Yield settings with loads; each is answered with its run."""
@@ -197,7 +200,7 @@ class JointLoad(SearcherInterface):
     def _learn(self, setting: int, load: Load, run: Run | None, screened: bool) -> None:
         status = run.status if run is not None else Status.OK
         if status is Status.INFEASIBLE:
-            self._out[setting] = "a rule forbids it"
+            self._forbid(setting, load)
             return
         build = self._build(self.settings[setting])
         good = is_good(run, self.predicate, str(self))
@@ -212,6 +215,14 @@ class JointLoad(SearcherInterface):
         mine = [done for done in self._runs if done.setting == setting and not done.held]
         if sum(done.load <= self.load.lower for done in mine) >= _CHANCES:
             self._out[setting] = f"it does not hold {self.load.lower}"
+
+    def _forbid(self, setting: int, load: Load) -> None:
+        """A rule forbids this load here: lower ones may be allowed, but not for ever."""
+        self._forbidden[setting] = self._forbidden.get(setting, 0) + 1
+        if load <= self.load.lower or self._forbidden[setting] > _MOST_FORBIDDEN:
+            self._out[setting] = "a rule forbids it"
+        else:
+            self._model.add(setting, log(load), False)
 
     def _confirm_setting(self, setting: int) -> Points:
         """Full runs near the load that the setting is believed to hold."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
-import logging
+import os
 import re
+import stat
 import time
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -19,8 +21,6 @@ from skipjack.sweep.commands import in_place
 from skipjack.sweep.commands.in_place import Snapshot, snapshot
 from skipjack.sweep.commands.results import ResultReader
 
-log = logging.getLogger(__name__)
-
 FORMAT = 1
 _FILE = "written.json"
 _SUFFIXES = frozenset(
@@ -31,7 +31,10 @@ _SUFFIXES = frozenset(
     )
 )
 _NAMES = frozenset(("Makefile", "makefile", "GNUmakefile", "CMakeLists.txt", "BUILD", "WORKSPACE"))
-_OF_EDITORS = re.compile(r"(^|/)(\.#[^/]*|[^/]*~|\.[^/]*\.sw[a-p]|\.DS_Store)$")
+_FOR_PEOPLE = re.compile(
+    r"(^|/)(\.#[^/]*|[^/]*~|\.[^/]*\.sw[a-p]|\.DS_Store|[^/]*\.(md|rst|pdf|html|log|bak|orig|rej))$"
+)
+"""Of editors, or to be read: nothing is made from them."""
 _SHARE = 50
 """A look may be taken once this many times what one takes has passed."""
 _MOST_DIGESTS = 100
@@ -122,6 +125,7 @@ class SourceWatch:
         self._workdir, self._state_dir = workdir.resolve(), state_dir.resolve()
         self._path = self._state_dir / _FILE
         self._excluded = self._pattern(exclude)
+        self._ours = _own_output()
         self._memory = _Memory.read(self._path)
         self._look_s, self._looked_s = 0.0, 0.0
         self._begun = False
@@ -187,7 +191,8 @@ class SourceWatch:
         there = self._start.stamps if self._start else {}
         fresh = {name: self._fresh_directory(name) for name in changed}
         with_code = {fresh[name] for name in changed if is_source(name)}
-        found, maybe = set(), set()
+        found: set[str] = set()
+        maybe: set[str] = set()
         for name in changed:
             if fresh[name] and fresh[name] not in with_code:
                 found.add(fresh[name])
@@ -234,8 +239,9 @@ class SourceWatch:
             for name, stamp in found.stamps.items()
             if name not in written
             and name not in without
+            and stamp[3] not in self._ours
             and not name.startswith(directories)
-            and not _OF_EDITORS.search(name)
+            and not _FOR_PEOPLE.search(name)
             and not (self._excluded and self._excluded.match(name))
         )
         text = "\n".join(lines)
@@ -269,6 +275,17 @@ class SourceWatch:
             if path.parts:
                 patterns += [translate(str(path)), translate(f"{path}/*")]
         return re.compile("|".join(patterns)) if patterns else None
+
+
+def _own_output() -> set[int]:
+    """Inodes of the files that this process prints into."""
+    found = set()
+    for stream in (1, 2):
+        with contextlib.suppress(OSError):
+            status = os.fstat(stream)
+            if stat.S_ISREG(status.st_mode):
+                found.add(status.st_ino)
+    return found
 
 
 def _usual(tallies: dict[str, Tally], names: set[str]) -> set[str]:
