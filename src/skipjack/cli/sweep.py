@@ -138,7 +138,7 @@ def sweep(
     ] = False,
     restart: Annotated[
         bool,
-        typer.Option("--restart", help="Measure everything anew instead of continuing."),
+        typer.Option("--restart", help="Build and measure everything anew."),
     ] = False,
     retry_failed: Annotated[
         bool,
@@ -165,7 +165,8 @@ def sweep(
     from skipjack.sweep.files.toml_file import SETTINGS
     from skipjack.sweep.setting_up import set_up
 
-    setup = set_up(file, {name: said[name] for name in (*SETTINGS, "no_rebuild")})
+    outputs = tuple(path.absolute() for path in (csv, report) if path)
+    setup = set_up(file, {name: said[name] for name in (*SETTINGS, "no_rebuild")}, outputs)
     if dry_run:
         _dry_run(setup, json)
         return

@@ -15,6 +15,7 @@ from skipjack.ledger import Ledger
 from skipjack.native import cpu
 from skipjack.settings import Settings
 from skipjack.storage import FileLock, ensure_directory
+from skipjack.sweep.code_files import code_digest, remember_code
 from skipjack.sweep.commands.command import Command
 from skipjack.sweep.commands.command_bench import CommandBench, CommandSpec
 from skipjack.sweep.configs.system_id import gpu_names
@@ -59,12 +60,16 @@ def site_of(setup: SweepSetup, settings: Settings) -> Site:
         "cores": runs.run_cores,
         "heat": [setup.heat.cool_temp, setup.heat.warm_up, str(setup.heat.power_log or "")],
     }
-    workload = workload_of(setup.file.name, setup.base.config, commands, Path.cwd(), facts)
+    workdir, base = Path.cwd(), setup.base.config
+    place = workload_of(setup.file.name, base, commands, workdir, facts)
+    state = (runs.state or settings.user_dir / SWEEPS / f"{place.name}-{place.digest}").absolute()
+    # Where builds lie depends on what is said, what was measured on the code as well.
+    code = code_digest(workdir, state, (setup.file.path,))
+    workload = workload_of(setup.file.name, base, commands, workdir, facts | {"code": code})
     here = cpu.detect()
     gpus = "+".join(gpu_names())
     device_class = f"{here.class_key}+{gpus}" if gpus else here.class_key
-    state = runs.state or settings.user_dir / SWEEPS / f"{workload.name}-{workload.digest}"
-    return Site(workload, device_class, f"{device_class}:{here.serial}", state.absolute())
+    return Site(workload, device_class, f"{device_class}:{here.serial}", state)
 
 
 def run_commands(
@@ -79,9 +84,12 @@ def run_commands(
     """Run a sweep of commands here."""
     site = site_of(setup, settings)
     ensure_directory(site.state)
+    remember_code(Path.cwd(), site.state, (setup.file.path,))
     with alone(settings.user_dir, Path.cwd()), Ledger.open(settings.user_dir) as ledger:
         bench = CommandBench(_spec(setup, site), stop, _thermal(setup, stop))
         with contextlib.closing(bench):
+            if start_over:
+                bench.forget_builds()
             request = SweepRequest(
                 setup.file,
                 setup.base,
@@ -164,7 +172,7 @@ def _spec(setup: SweepSetup, site: Site) -> CommandSpec:
         run_cores=runs.run_cores,
         build_output=runs.build_output,
         parameters=_swept(setup),
-        not_sources=(setup.file.path,),
+        not_sources=(setup.file.path, *setup.outputs),
         power_log=setup.heat.power_log,
     )
 

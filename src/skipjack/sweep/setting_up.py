@@ -66,9 +66,11 @@ class SweepSetup:
     load: LoadGoal | None
     in_order: bool
     check_names: bool
+    outputs: tuple[Path, ...] = ()
+    """What is written when the sweep is over."""
 
 
-def set_up(path: Path, given: Mapping[str, Any]) -> SweepSetup:
+def set_up(path: Path, given: Mapping[str, Any], outputs: tuple[Path, ...] = ()) -> SweepSetup:
     """Read the files and check everything that can be checked before anything is started."""
     file = read_sweep_file(path)
     said = _Said(given, file)
@@ -120,6 +122,7 @@ def set_up(path: Path, given: Mapping[str, Any]) -> SweepSetup:
         load=load,
         in_order=order == "listed",
         check_names=checked,
+        outputs=outputs,
     )
 
 

@@ -108,6 +108,11 @@ class Builder:
             runner.close()
         self._trees.close()
 
+    def forget(self) -> None:
+        """What was built before is not used again."""
+        for tree in self._trees.trees:
+            self._trees.discard(tree.key)
+
     def adopt_first(self) -> None:
         """The first point that is wanted finds its build in the working directory."""
         self._adopting = True

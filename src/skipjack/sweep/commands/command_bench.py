@@ -70,6 +70,11 @@ class CommandBench:
         watch = (self._watch.note,) if self._watch.note else ()
         return (*(self._builder.notes if self._builder else ()), *watch, *thermal)
 
+    def forget_builds(self) -> None:
+        """Make all builds anew."""
+        if self._builder:
+            self._builder.forget()
+
     def adopt_first(self) -> None:
         """Take it that what lies in the working directory is the build of the first point."""
         if self._builder:

@@ -62,8 +62,6 @@ class CommandSpec:
     """Files that no build depends on, whatever they are called: the sweep file."""
     power_log: Path | None = None
     """PTDaemon's log of power, which goes on beside the runs."""
-    watch: SourceWatch | None = None
-    """Tells when sources change; None: one that remembers in the state directory."""
     further: Further | None = None
     """Placeholders besides, for harnesses that want files of their own."""
 
@@ -105,9 +103,7 @@ class CommandSpec:
             raise UsageError(f"--build-jobs {self.build_jobs} builds nothing; give at least 1")
 
     def source_watch(self) -> SourceWatch:
-        """The one that was given, or one of its own."""
-        if self.watch is not None:
-            return self.watch
+        """Which files below the working directory are sources."""
         power = (self.power_log,) if self.power_log else ()
         paths = (*self.not_sources, *power, *map(Path, self.build_output))
         exclude = (*result_patterns(self.result), *paths)

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import os
 import re
 import stat
 import time
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable
 from fnmatch import translate
 from pathlib import Path, PurePath
-from typing import Any
 
 from skipjack.interop.loadgen_log import DETAIL_LOG
-from skipjack.storage import atomic_write, ensure_directory
+from skipjack.storage import ensure_directory
 from skipjack.sweep.commands import in_place
 from skipjack.sweep.commands.in_place import Snapshot, snapshot
 from skipjack.sweep.commands.results import ResultReader
+from skipjack.sweep.commands.watch_memory import WatchMemory, usual
 
-FORMAT = 1
 _FILE = "written.json"
 _SUFFIXES = frozenset(
     (
@@ -37,7 +34,6 @@ _FOR_PEOPLE = re.compile(
 """Of editors, or to be read: nothing is made from them."""
 _SHARE = 50
 """A look may be taken once this many times what one takes has passed."""
-_MOST_DIGESTS = 100
 
 
 def is_source(name: str) -> bool:
@@ -58,57 +54,6 @@ def result_patterns(result: ResultReader) -> tuple[str, ...]:
     return (pattern,)
 
 
-Tally = tuple[int, int]
-"""So many times out of so many since the first."""
-
-
-@dataclass(slots=True)
-class _Memory:
-    """What is known of a working directory from one sitting to the next."""
-
-    written: set[str] = field(default_factory=set)
-    """Files that builds or runs write; with a slash at the end, all below a directory."""
-    changed: dict[str, Tally] = field(default_factory=dict)
-    """Files that changed while runs were made and may have been edited."""
-    built: dict[str, Tally] = field(default_factory=dict)
-    """The same for code that changed during builds."""
-    digests: dict[str, str] = field(default_factory=dict)
-    """Digests of sittings by what they are without the files that became known meanwhile."""
-    newest_ns: int = 0
-    """Of a sitting that has not ended: its files at the start are older than this."""
-    state: str = ""
-    """The sources then."""
-
-    @classmethod
-    def read(cls, path: Path) -> _Memory:
-        try:
-            content: dict[str, Any] = json.loads(path.read_bytes())
-            if content["format"] != FORMAT:
-                return cls()
-            return cls(
-                set(map(str, content["written"])),
-                _tallies(content["changed"]),
-                _tallies(content["built"]),
-                {str(state): str(digest) for state, digest in content["digests"].items()},
-                int(content["newest_ns"]),
-                str(content["state"]),
-            )
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            return cls()
-
-    def write(self, path: Path) -> None:
-        content = {
-            "format": FORMAT,
-            "written": sorted(self.written),
-            "changed": self.changed,
-            "built": self.built,
-            "digests": dict(list(self.digests.items())[-_MOST_DIGESTS:]),
-            "newest_ns": self.newest_ns,
-            "state": self.state,
-        }
-        atomic_write(path, json.dumps(content).encode(), durable=False)
-
-
 class SourceWatch:
     """The sources below a working directory, and which files there are none.
 
@@ -126,7 +71,7 @@ class SourceWatch:
         self._path = self._state_dir / _FILE
         self._excluded = self._pattern(exclude)
         self._ours = _own_output()
-        self._memory = _Memory.read(self._path)
+        self._memory = WatchMemory.read(self._path)
         self._look_s, self._looked_s = 0.0, 0.0
         self._begun = False
         self.note = ""
@@ -159,7 +104,7 @@ class SourceWatch:
         there = self._start.stamps if self._start else {}
         # Somebody may have edited it just then; a build that writes code does so time and again.
         code = {name for name in found if name in there and is_source(name)}
-        self._learn((found - code) | _usual(self._memory.built, code))
+        self._learn((found - code) | usual(self._memory.built, code))
 
     def note_changes(self, *, now: bool = False) -> None:
         """Look for what was written; without `now` only if enough time has passed."""
@@ -198,7 +143,7 @@ class SourceWatch:
                 found.add(fresh[name])
             elif not is_source(name):
                 (maybe if name in there else found).add(name)
-        return found | _usual(self._memory.changed, maybe)
+        return found | usual(self._memory.changed, maybe)
 
     def _fresh_directory(self, name: str) -> str:
         """The outermost directory with this file that was not there at the start, or empty."""
@@ -286,24 +231,6 @@ def _own_output() -> set[int]:
             if stat.S_ISREG(status.st_mode):
                 found.add(status.st_ino)
     return found
-
-
-def _usual(tallies: dict[str, Tally], names: set[str]) -> set[str]:
-    """Count what happened to these; those to which it happens more often than not, not just once.
-
-    People edit a file now and then; what a command writes is another one nearly each time.
-    """
-    usual = set()
-    for name in tallies.keys() | names:
-        often, of = tallies.get(name, (0, 0))
-        tallies[name] = (often + (name in names), of + 1)
-        if name in names and often and 2 * often >= of:
-            usual.add(name)
-    return usual
-
-
-def _tallies(content: Mapping[str, Any]) -> dict[str, Tally]:
-    return {str(name): (int(often), int(of)) for name, (often, of) in content.items()}
 
 
 def _directories(names: Iterable[str]) -> set[str]:

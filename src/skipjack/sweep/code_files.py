@@ -1,0 +1,69 @@
+"""The code that a benchmark is made of: when it changes, results of before are not served.
+
+What counts are files that look like code and were there when the benchmark was first swept. Files
+that are added later, as another sweep file, cost nothing that was measured; files that builds and
+runs write are rarely code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+from skipjack.storage import atomic_write
+from skipjack.sweep.commands.in_place import snapshot
+from skipjack.sweep.commands.sources import is_source
+
+_FILE = "code.json"
+_MOST_FILES = 5000
+
+
+def code_digest(workdir: Path, state_dir: Path, exclude: Iterable[Path] = ()) -> str:
+    """Of the content of all code files that count; empty if there are too many to look at."""
+    names = _remembered(state_dir)
+    if names is None:
+        names = _code_files(workdir, state_dir, exclude)
+    if names is None:
+        return ""
+    digest = hashlib.sha256()
+    for name in names:
+        digest.update(f"{name}\0{_content(workdir / name)}\n".encode(errors="surrogateescape"))
+    return digest.hexdigest()
+
+
+def remember_code(workdir: Path, state_dir: Path, exclude: Iterable[Path] = ()) -> None:
+    """From now on the code files that are there now are those that count."""
+    if _remembered(state_dir) is None:
+        names = _code_files(workdir, state_dir, exclude)
+        if names is not None:
+            atomic_write(state_dir / _FILE, json.dumps(names).encode())
+
+
+def _remembered(state_dir: Path) -> list[str] | None:
+    try:
+        names = json.loads((state_dir / _FILE).read_bytes())
+    except (OSError, ValueError):
+        return None
+    return [str(name) for name in names] if isinstance(names, list) else None
+
+
+def _code_files(workdir: Path, state_dir: Path, exclude: Iterable[Path]) -> list[str] | None:
+    found = snapshot(workdir, (state_dir, *exclude), without_environments=True)
+    if found is None:
+        return None
+    left_out = {path.resolve() for path in exclude}
+    names = sorted(
+        name
+        for name in found.stamps
+        if is_source(name) and (workdir / name).resolve() not in left_out
+    )
+    return names if len(names) <= _MOST_FILES else None
+
+
+def _content(path: Path) -> str:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError:
+        return "gone"
