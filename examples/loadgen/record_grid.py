@@ -46,7 +46,6 @@ BASE = Path(__file__).with_name("server-base.json")
 PARAMETERS: dict[str, tuple[int | str, ...]] = {
     "batch_size": (1, 2, 4, 8, 16),
     "workers": (1, 2),
-    "queue_delay_us": (0, 3000),
     "precision": ("fp32", "int8"),
 }
 BUILD_PARAMETERS = ("precision",)
@@ -245,15 +244,11 @@ def write(path: Path, record: Mapping[str, Any]) -> None:
 
 
 def todo(record: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Points that are not in the record, shuffled: a slow minute of the machine hits no region.
-
-    Those without a delay come first: they are a grid of their own.
-    """
+    """Points that are not in the record, shuffled: a slow minute of the machine hits no region."""
     order = np.random.default_rng(0).permutation(len(combinations()))
     points = [combinations()[place] for place in order]
     done = [point["point"] for point in record["points"]]
-    left = [point for point in points if point not in done]
-    return sorted(left, key=lambda point: int(point["queue_delay_us"]))
+    return [point for point in points if point not in done]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
