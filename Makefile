@@ -14,7 +14,7 @@ demo: $(STAMP)
 	    softmax:4096x1024 batchnorm:n8c64h56w56 sum:64x64x1024/axis=0,2 --seconds 4
 	$(BIN)/skipjack find conv2d:n1c64h56w56k64y3x3p1q1 --layout NHWC --seconds 5
 
-# A real MLPerf LoadGen benchmark, from nothing to a valid user.conf, in about four minutes.
+# A real MLPerf LoadGen benchmark, from nothing to a valid user.conf, in about three minutes.
 demo-loadgen: $(STAMP) $(LOADGEN)
 	$(BIN)/python examples/loadgen/run_demo.py
 

@@ -310,7 +310,7 @@ def test_the_largest_load_that_holds_is_found_with_its_setting(ledger: Ledger) -
     assert result.best is not None and result.best["batch"] == 16
     assert 1200 * 0.93 <= float(result.best["qps"] or 0) <= 1200
     assert "2 of 2 confirming runs held" in result.confirmed and "limit" in result.confirmed
-    assert result.gain is not None and result.gain.ratio > 1.8
+    assert result.gain is None, "the load of a base config is no measure of it"
     assert result.builds <= 3 and len(result.trials) <= 40
 
 

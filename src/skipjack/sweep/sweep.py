@@ -121,7 +121,7 @@ class _Sweep:
         with self._until_stopped():
             sitting.search(self._chosen.searcher, in_order=self._request.in_order)
         self._measuring.planned = None
-        if baseline is None and self._request.options.baseline:
+        if self._chosen.own is not None and self._request.options.baseline:
             baseline = self._baseline_of([trial.config for trial in sitting.told])
         field_ = self._finalists([*self._base_trials, *sitting.told])
         verdict = Verdict(None, None, None, "")
@@ -156,12 +156,12 @@ class _Sweep:
     def _run_baseline(self) -> Config | None:
         """The base config itself, first: what it gives is what there is to gain on."""
         file, options = self._request.file, self._request.options
-        names = dict.fromkeys((*file.parameters, *([options.load] if options.load else [])))
-        if not options.baseline or not names or file.search is not None:
+        # The load of a base config is what somebody asked for, not what it can carry.
+        if not options.baseline or not file.parameters or self._request.load or file.search:
             return None
-        baseline = self._baseline_of([Config.of(names)])
-        if baseline is None or self._request.load is not None:
-            return baseline
+        baseline = self._baseline_of([Config.of(dict.fromkeys(file.parameters))])
+        if baseline is None:
+            return None
         listed = all(_among(baseline[name], values) for name, values in file.parameters.items())
         if not listed and not self._stop():
             with self._until_stopped():
