@@ -28,6 +28,24 @@ def test_a_b_a_in_place_costs_two_builds_and_sees_the_files_of_a(make: Make, wor
     assert (work / "build/log").read_text().split().count("ran") == 5
 
 
+def test_files_of_other_builds_are_gone_where_a_build_was_without_them(
+    make: Make, work: Path
+) -> None:
+    build = "mkdir -p eng; rm -f eng/*; echo $batch > eng/e$batch"
+    bench = make("echo value $(ls eng)", build)
+    assert [value(at(bench, batch=b, threads=1)) for b in (1, 2, 4, 1, 2)] == [
+        *("e1", "e2", "e4", "e1", "e2")
+    ]
+    assert bench.builds == 3
+
+
+def test_what_a_build_let_stand_of_another_is_there_again(make: Make, work: Path) -> None:
+    build = "mkdir -p eng; [ -f eng/common ] || echo c > eng/common; echo $batch > eng/own"
+    bench = make("echo value $(cat eng/common)$(cat eng/own)", build)
+    values = [value(at(bench, batch=b, threads=1)) for b in (1, 2, 1, 2)]
+    assert values == ["c1", "c2", "c1", "c2"] and bench.builds == 2
+
+
 def test_points_that_differ_in_no_build_parameter_share_a_build(make: Make) -> None:
     bench = make(READ_IN_PLACE, IN_PLACE)
     outcomes = [at(bench, batch=4, threads=t) for t in (1, 2, 3)]

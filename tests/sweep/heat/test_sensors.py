@@ -4,13 +4,13 @@ import json
 from pathlib import Path
 
 import pytest
-from stand_ins import NVIDIA, printing, sensor_files, stand_in
 
 from skipjack.sweep.heat import gpu_sensors
 from skipjack.sweep.heat.gpu_sensors import AmdSmi, Nvidia, RocmSmi
 from skipjack.sweep.heat.processor_sensors import Processor
 from skipjack.sweep.heat.reading import Reading, mean_temperature, total_power
 from skipjack.sweep.heat.sensors import Sensors
+from stand_ins import NVIDIA, printing, sensor_files, stand_in
 
 MI300 = {
     "gpu": 0,

@@ -63,7 +63,7 @@ class WorkingDirectory:
         # What was there before and is another file now can be had back from who kept it, alone.
         gone = [name for name in own if name in before.files.stamps and name not in self._logs]
         self._trees.drop_lacking(gone)
-        return Left(own, own, logs)
+        return Left(tuple(dict.fromkeys((*own, *self._taken_over(after)))), own, logs)
 
     def stands(self, key: str) -> None:
         """The files of this build lie there now."""
@@ -89,8 +89,7 @@ class WorkingDirectory:
             return
         names = self._replaced(tree)
         try:
-            if self._outputs:
-                self._remove_others(tree)
+            self._remove_others(tree)
             in_place.put_back(names, self._trees.kept_files(tree), self._directory)
         except OSError as error:
             raise write_failure(Path(error.filename or self._directory), error) from error
@@ -110,11 +109,15 @@ class WorkingDirectory:
 
     def _outputs_of_build(self, after: Snapshot, own: Sequence[str]) -> tuple[str, ...]:
         """What it wrote and what it took over from other builds; the first, all that is there."""
-        listed = {name for tree in self._trees.trees for name in tree.files}
-        if not listed:
+        if not any(tree.files for tree in self._trees.trees):
             return tuple(after.stamps)
-        taken = (name for name in after.stamps if name in listed and self._is_ours(name))
-        return tuple(dict.fromkeys((*own, *taken)))
+        return tuple(dict.fromkeys((*own, *self._taken_over(after))))
+
+    def _taken_over(self, after: Snapshot) -> list[str]:
+        """What other builds left and this one let stand: it may need it."""
+        listed = {name for tree in self._trees.trees for name in tree.files}
+        found = (name for name in after.stamps if name in listed and name not in self._logs)
+        return [name for name in found if self._is_ours(name)]
 
     def _remember(self, found: Snapshot, names: Sequence[str]) -> None:
         for name in names:
@@ -145,7 +148,7 @@ class WorkingDirectory:
         )
 
     def _remove_others(self, tree: Tree) -> None:
-        """Remove what other builds wrote below the user's output paths."""
+        """Remove what other builds wrote and was not there when this one was made."""
         theirs = {name for one in self._trees.trees for name in one.own}
         for name in theirs.difference(tree.files, self._logs):
             if self._is_ours(name):
