@@ -33,7 +33,7 @@ def render(text: str, results: Sequence[Record]) -> str:
         if match[2] not in TABLES:
             raise SystemExit(f"no table is named {match[2]}; known are {', '.join(TABLES)}")
         name, make = TABLES[match[2]]
-        body = make([result for result in results if result["name"] == name])
+        body = make([result for result in results if result.get("name") == name])
         return f"{match[1]}\n{body}\n\n{match[3]}"
 
     return _MARKED.sub(table, text)

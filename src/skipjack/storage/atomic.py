@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 from pathlib import Path
@@ -26,7 +27,8 @@ def atomic_write(path: Path, data: bytes, *, durable: bool = True) -> None:
         if durable:
             _sync_directory(path.parent)
     except BaseException as error:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # where nothing can be written, nothing was
+            temporary.unlink(missing_ok=True)
         if isinstance(error, OSError):
             raise write_failure(path, error) from error
         raise
