@@ -253,3 +253,11 @@ def test_nothing_that_works_is_said_by_the_exit_code(skipjack: Skipjack, bench: 
     done = skipjack(*arguments(), cwd=bench)
     assert done.returncode == 1
     assert "exit code 3" in done.stdout
+
+
+def test_the_ledger_shows_sweeps_by_name(skipjack: Skipjack, bench: Path) -> None:
+    assert skipjack(*arguments(), cwd=bench).returncode == 0
+    shown = skipjack("ledger", "show", "sweep:knobs")
+    assert shown.returncode == 0 and "batch=3 streams=2" in shown.stdout and "32" in shown.stdout
+    unknown = skipjack("ledger", "show", "sweep:knob")
+    assert unknown.returncode == 1 and "knows nothing of sweep:knob" in unknown.stderr

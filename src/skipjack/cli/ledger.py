@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from skipjack.cli.options import DtypeOption, JsonOption, ProblemArgument, examples
+
+if TYPE_CHECKING:
+    from skipjack.ledger import Ledger
+
+_SWEEP = "sweep:"
 
 app = typer.Typer(
     help="Everything that was ever tried: studies, builds, measurements, verdicts.",
@@ -21,14 +26,17 @@ app = typer.Typer(
 )
 
 
-@app.command("show", epilog=examples("skipjack ledger show matmul:192x192x192"))
+@app.command(
+    "show",
+    epilog=examples("skipjack ledger show matmul:192x192x192", "skipjack ledger show sweep:rnnt"),
+)
 def show(
     problem: ProblemArgument,
     dtype: DtypeOption = None,
     limit: Annotated[int, typer.Option(min=1, help="Most trials to list of each study.")] = 20,
     json: JsonOption = False,
 ) -> None:
-    """Show the studies of a problem, best trials first, and the verdicts."""
+    """Show the studies of a problem or a sweep, best trials first, and the verdicts."""
     from skipjack import plugins
     from skipjack.errors import SkipjackError
     from skipjack.ledger import Ledger
@@ -39,17 +47,28 @@ def show(
 
     settings = load_settings()
     plugins.load(settings.plugins)
-    key = parse(problem, dtype).key
     with Ledger.open(user_directory(settings)) as ledger:
-        if not ledger.studies(key):
-            raise SkipjackError(f"the ledger knows nothing of {key}; try skipjack tune {key}")
-        if json:
-            from json import dumps
-
-            for record in problem_records(ledger, key):
-                typer.echo(dumps(record))
+        if problem.startswith(_SWEEP):
+            keys = _sweeps(ledger, problem)
         else:
-            print_problem(ledger, key, limit)
+            keys = [parse(problem, dtype).key]
+        if not any(ledger.studies(key) for key in keys):
+            again = "sweep" if problem.startswith(_SWEEP) else f"tune {keys[0]}"
+            raise SkipjackError(f"the ledger knows nothing of {problem}; try skipjack {again}")
+        for key in keys:
+            if json:
+                from json import dumps
+
+                for record in problem_records(ledger, key):
+                    typer.echo(dumps(record))
+            else:
+                print_problem(ledger, key, limit)
+
+
+def _sweeps(ledger: Ledger, text: str) -> list[str]:
+    """The keys of sweeps by name, ``sweep:rnnt``, or by their whole key."""
+    keys = dict.fromkeys(study.problem for study in ledger.studies())
+    return [key for key in keys if key == text or key.startswith(f"{text}@")]
 
 
 @app.command("summary", epilog=examples("skipjack ledger summary"))

@@ -12,7 +12,7 @@ from rich.text import Text
 from skipjack.core.trial import Trial
 from skipjack.ledger import Ledger, StudyRecord
 from skipjack.report import screen
-from skipjack.report.numbers import time_text
+from skipjack.report.numbers import metric_text, time_text
 
 
 def problem_records(ledger: Ledger, problem: str) -> list[dict[str, Any]]:
@@ -62,14 +62,18 @@ def _print_study(ledger: Ledger, study: StudyRecord, limit: int) -> None:
         f"{len(trials)} trials, {len(failed)} failed"
     )
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=Text(title), title_justify="left")
-    table.add_column("time", justify="right")
+    metric, _, direction = study.objective.partition(";")[0].rpartition(":")
+    timed = metric == "time_ns"
+    table.add_column("time" if timed else metric, justify="right")
     table.add_column("spread", justify="right")
     table.add_column("config")
     for trial in ranked[:limit]:
         value = trial.value or 0.0
-        table.add_row(
-            time_text(value), f"{100 * trial.spread / value:.1f} %", Text(str(trial.config))
-        )
+        spread = f"{100 * trial.spread / abs(value):.1f} %" if value else "-"
+        # What is to be large is kept with its sign turned.
+        measured = -value if direction == "max" else value
+        shown = time_text(value) if timed else metric_text(measured)
+        table.add_row(shown, spread, Text(str(trial.config)))
     console.print(table)
     for trial in failed[:limit]:
         console.print(Text(f"  {trial.status}: {trial.config}: {trial.reason}"))

@@ -265,7 +265,7 @@ class _Sweep:
             chosen.name,
             request.seed,
             request.file.digest,
-            objectives[0] if objectives else Objective("loadgen"),
+            objectives[0] if objectives else Objective("loadgen", "max"),
         )
         self._ledger.start_study(study, SOLVER_VERSION)
         if request.start_over or request.retry_failed:
