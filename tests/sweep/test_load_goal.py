@@ -76,3 +76,10 @@ def test_nothing_to_confirm_where_nothing_holds() -> None:
     play(search, 1)
     points, said = load_candidates(search)
     assert not points and "no feasible value" in said
+
+
+def test_a_range_of_which_everything_holds_is_said_to(tmp_path: Path) -> None:
+    search = load_search(LoadGoal("qps", 500, 1000), FILE, BASE, None, {})
+    play(search, 2500)
+    points, said = load_candidates(search)
+    assert points[0]["qps"] == 1000 and "everything holds up to 1000" in said

@@ -449,3 +449,35 @@ def test_a_parameter_without_values_is_nothing_to_run(ledger: Ledger) -> None:
     result = sweep(ledger, machine, {"a": (), "b": (1, 2)}, {"a": 1, "b": 1}, confirm=2)
     assert not machine.runs and not result.trials
     assert result.notes == ("a has no values, so there is nothing to run",)
+
+
+def test_the_last_run_of_a_budget_reaches_the_search(ledger: Ledger) -> None:
+    def search() -> SearcherInterface:
+        return Bisect("q", 500, 2500, 100, lambda run: run["speed"] <= 1700)
+
+    machine = Machine(lambda p: float(p["q"]))
+    result = sweep(ledger, machine, {}, search=search, budget=Budget(3))
+    assert [point["q"] for point in machine.points] == [1500, 2000, 1700]
+    assert dict(result.best or {}) == {"q": 1700}
+
+
+@pytest.mark.parametrize(
+    ("direction", "base", "best", "ratio"),
+    [("max", 4.0, 8.0, 2.0), ("max", -10.0, -5.0, 2.0), ("min", 8.0, 4.0, 2.0)],
+)
+def test_a_gain_is_above_one_whatever_the_sign(
+    ledger: Ledger, direction: Any, base: float, best: float, ratio: float
+) -> None:
+    def answer(point: Config, settings: Mapping[str, Any]) -> Outcome:
+        return Outcome(Status.OK, {"x": best if point["a"] else base}, seconds=0.1)
+
+    machine = Machine(lambda p: 1.0)
+    machine.bench = SimulatedBench(answer, lambda p: "")
+    objective = Objective("x", direction)
+    result = sweep(ledger, machine, {"a": (1,)}, {"a": 0}, objectives=(objective,), confirm=2)
+    assert result.gain is not None and result.gain.ratio == ratio
+
+
+def test_there_is_no_gain_over_nothing(ledger: Ledger) -> None:
+    result = sweep(ledger, Machine(lambda p: 0.0), {"a": (1,)}, {"a": 0}, confirm=2)
+    assert result.gain is None and result.best_value == 0.0

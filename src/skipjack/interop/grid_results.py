@@ -21,6 +21,7 @@ from skipjack.interop.loadgen_log import DETAIL_LOG, read_detail_log
 _log = logging.getLogger(__name__)
 
 LOGS = Path("build", "logs")
+WORKLOAD = "skipjack_workload"
 META_FILE = "autotuneMETAFILE.json"
 _HASH_DIGITS = 10
 
@@ -73,9 +74,16 @@ def read_result(directory: Path, point: Mapping[str, Any] | None = None) -> Grid
     return GridResult(found, {**values, **noted}, directory, detail_log)
 
 
-def write_meta(directory: Path, point: Mapping[str, Any], start_temp: float | None = None) -> None:
-    """Mark a run in `directory` as finished, so that it is found again, by grid.py too."""
-    run_info = {} if start_temp is None else {"start_temp": start_temp}
+def write_meta(
+    directory: Path, point: Mapping[str, Any], start_temp: float | None = None, workload: str = ""
+) -> None:
+    """Mark a run in `directory` as finished, so that it is found again, by grid.py too.
+
+    `workload` tells base config and commands from others; grid.py pays no heed to it.
+    """
+    run_info: dict[str, Any] = {} if start_temp is None else {"start_temp": start_temp}
+    if workload:
+        run_info[WORKLOAD] = workload
     content = json.dumps({"config": dict(point), "run_info": run_info})
     (directory / META_FILE).write_text(content, encoding="utf-8")
 

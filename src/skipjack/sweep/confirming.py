@@ -165,15 +165,21 @@ def _gain(best: Finalist, base: Finalist | None, direction: Direction) -> Gain |
     """Ratios of runs made side by side; above 1 is better whichever the direction."""
     if base is None or not base.values or not best.values:
         return None
-    pairs = list(zip(best.values, base.values, strict=False))
-    if any(not ours or not theirs or ours * theirs < 0 for ours, theirs in pairs):
-        return None
-    ratios = [_ratio(ours, theirs, direction) for ours, theirs in pairs]
-    return Gain(_ratio(best.value, base.value, direction), min(ratios), max(ratios), len(ratios))
+    pairs = [(best.value, base.value), *zip(best.values, base.values, strict=False)]
+    if any(ours * theirs <= 0 for ours, theirs in pairs):
+        return None  # there is no ratio of a loss and a gain
+    ratio, *ratios = (_ratio(ours, theirs, direction) for ours, theirs in pairs)
+    return Gain(ratio, min(ratios), max(ratios), len(ratios))
 
 
 def _ratio(ours: float, theirs: float, direction: Direction) -> float:
-    return theirs / ours if direction == "min" else ours / theirs
+    """Values are kept so that less is better: those that should be large have their sign turned."""
+    large = (ours < 0) == (direction == "max")
+    return (
+        (ours / theirs if direction == "max" else theirs / ours)
+        if large
+        else (theirs / ours if direction == "max" else ours / theirs)
+    )
 
 
 def _nothing_held(tried: Sequence[Finalist]) -> str:

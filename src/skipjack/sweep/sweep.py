@@ -14,7 +14,7 @@ from skipjack.core.study import Study
 from skipjack.core.trial import Status, Trial
 from skipjack.errors import SkipjackError, UsageError
 from skipjack.ledger import Ledger
-from skipjack.search.scripted import SearcherInterface
+from skipjack.search.scripted import ScriptedSearcher, SearcherInterface
 from skipjack.sweep.choosing import Chosen, choose_search
 from skipjack.sweep.configs.base_config import BaseConfig, is_allowed
 from skipjack.sweep.confirming import FINALISTS, Finalist, Verdict, confirm, ranked
@@ -120,6 +120,8 @@ class _Sweep:
         )
         with self._until_stopped():
             sitting.search(self._chosen.searcher, in_order=self._request.in_order)
+        if isinstance(self._chosen.searcher, ScriptedSearcher):
+            self._chosen.searcher.settle()
         self._measuring.planned = None
         if self._chosen.own is not None and self._request.options.baseline:
             baseline = self._baseline_of([trial.config for trial in sitting.told])
@@ -188,6 +190,10 @@ class _Sweep:
             return ranked(told)
         points, self._said = load_candidates(self._request.load)
         name = self._request.options.load
+        if points and not self._request.options.confirm:
+            # Nothing will be confirmed, so it has to be a load that was run.
+            others = {key: value for key, value in points[0].items() if key != name}
+            return [f for f in ranked(told) if others.items() <= dict(f.point).items()]
         return [Finalist(point, -float(point[name])) for point in points]
 
     def _by_its_own_word(self, search: SearcherInterface, field_: list[Finalist]) -> list[Finalist]:

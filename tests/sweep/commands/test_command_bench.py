@@ -46,6 +46,25 @@ def test_what_a_build_let_stand_of_another_is_there_again(make: Make, work: Path
     assert values == ["c1", "c2", "c1", "c2"] and bench.builds == 2
 
 
+def test_what_people_write_while_a_build_runs_is_theirs(make: Make, work: Path) -> None:
+    apart = make(READ_APART, APART + "; echo v$batch > notes.txt; echo $batch > todo$batch.txt")
+    for batch in (1, 2, 1):
+        assert value(at(apart, batch=batch, threads=1)) == batch
+    assert (work / "notes.txt").read_text() == "v2\n" and (work / "todo2.txt").exists()
+    in_place = make(READ_IN_PLACE, IN_PLACE + "; [ $batch = 1 ] || echo v$batch > mine.txt")
+    for batch in (1, 2, 3, 1):
+        assert value(at(in_place, batch=batch, threads=1)) == batch
+    assert (work / "mine.txt").read_text() == "v3\n", "builds write into build/ alone"
+
+
+def test_a_build_that_had_nothing_to_do_tells_nothing_of_the_others(make: Make, work: Path) -> None:
+    build = '[ "$(cat engine.bin)" = "$batch" ] || echo $batch > engine.bin'
+    (work / "engine.bin").write_text("1\n")
+    bench = make("echo value $(cat engine.bin)", build, build_jobs=2)
+    bench.prepare([Config(batch=b, threads=1) for b in (1, 2, 3)])
+    assert [value(at(bench, batch=b, threads=1)) for b in (1, 2, 3, 1)] == [1, 2, 3, 1]
+
+
 def test_points_that_differ_in_no_build_parameter_share_a_build(make: Make) -> None:
     bench = make(READ_IN_PLACE, IN_PLACE)
     outcomes = [at(bench, batch=4, threads=t) for t in (1, 2, 3)]

@@ -129,6 +129,12 @@ class ScriptedSearcher:
                 configs.append(config)
         return configs
 
+    def settle(self) -> None:
+        """Nothing is asked any more: let the search know the answer to its last point."""
+        if not self._done and self._open is not None and self._is_free():
+            self._script.next(self._run)
+            self._done = True
+
     def _is_free(self) -> bool:
         """Whether the searcher may go on: the answer to its last point is here, or not needed."""
         if self._open is None:

@@ -9,7 +9,7 @@ come first, and those that promise nothing are never built. The winner is confir
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log
 from typing import Any
 
@@ -282,8 +282,17 @@ class JointLoad(SearcherInterface):
         if best is None:
             raise no_feasible_value(self.load.param, self.load.lower, self.load.upper)
         load = self._answers.get(best) or self._boundary(best, 1).answer
+        top = [done.held for done in self._runs if self._is_top(done, best)]
+        if top and all(top):
+            upper = self.load.upper
+            load = replace(load, verdict="above", value=upper, low=upper, high=upper, safe=upper)
         tried = len({done.setting for done in self._runs})
         return JointAnswer(self.settings[best], load, len(self._runs), tried, len(self.settings))
+
+    def _is_top(self, done: _Done, setting: int) -> bool:
+        """Whether a run was of this setting at the upper bound, and as long as an answer takes."""
+        full = not (done.screened and self._screen)
+        return done.setting == setting and done.load >= self.load.upper and full
 
     @property
     def dropped(self) -> list[tuple[Point, str]]:

@@ -227,14 +227,17 @@ class Builder:
 
     def _keep(self, key: str, directory: Path, ended: Ended, before: Before | None) -> Tree:
         spec = self._spec
-        left, lasting = self._left(before), True
+        # What changes in the working directory beside a build that has its own is somebody else's.
+        apart = any(directory.iterdir()) and not spec.build_output
+        left, lasting = NOTHING if apart else self._left(before), True
         if before and left is None:
-            # It may have written anywhere: sure is only what it put into its own directory.
-            lasting = any(directory.iterdir())
+            lasting = False  # it may have written anywhere
         left = left or NOTHING
         if before and not spec.build_output:
-            self._in_place = bool(left.files) or not lasting
-            if not self._in_place and not any(directory.iterdir()):
+            # One that left nothing may have had nothing to do: the next one will tell.
+            nothing = lasting and not apart and not left.files
+            self._in_place = None if nothing else bool(left.files) or not lasting
+            if nothing:
                 self._note(
                     "a build left nothing in $SKIPJACK_BUILD_DIR and nothing in the working "
                     "directory; where it writes elsewhere, builds overwrite each other unnoticed"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from skipjack.storage.failure import write_failure
 from skipjack.sweep.commands import in_place
@@ -57,6 +57,8 @@ class WorkingDirectory:
         if before.files is None or after is None:
             return None
         own = after.changed_since(before.files)
+        if not self._outputs:
+            own = self._products(own, before.files)
         self._remember(after, own)
         if self._outputs:
             return Left(self._outputs_of_build(after, own), own, logs)
@@ -64,6 +66,26 @@ class WorkingDirectory:
         gone = [name for name in own if name in before.files.stamps and name not in self._logs]
         self._trees.drop_lacking(gone)
         return Left(tuple(dict.fromkeys((*own, *self._taken_over(after)))), own, logs)
+
+    def _products(self, changed: Sequence[str], before: Snapshot) -> tuple[str, ...]:
+        """What the build wrote: where builds wrote before, or into a directory that is new.
+
+        Other files that changed meanwhile are somebody else's. The first build shows where.
+        """
+        known = [name for tree in self._trees.trees for name in tree.own]
+        if not known:
+            return tuple(changed)
+        places = {parent for name in known if (parent := name.rpartition("/")[0])}
+        kinds = {PurePath(name).suffix for name in known if "/" not in name}
+        there = {parent for name in before.stamps for parent in map(str, PurePath(name).parents)}
+
+        def is_product(name: str) -> bool:
+            parents = [str(parent) for parent in PurePath(name).parents if parent.name]
+            if not parents:
+                return PurePath(name).suffix in kinds
+            return any(parent in places or parent not in there for parent in parents)
+
+        return tuple(name for name in changed if is_product(name))
 
     def stands(self, key: str) -> None:
         """The files of this build lie there now."""

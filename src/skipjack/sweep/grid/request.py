@@ -9,13 +9,20 @@ from pathlib import Path
 from typing import Any
 
 from skipjack.errors import UsageError
-from skipjack.interop.grid_results import LOGS, GridResult, read_result, result_directory
+from skipjack.interop.grid_results import (
+    LOGS,
+    WORKLOAD,
+    GridResult,
+    read_result,
+    result_directory,
+)
 from skipjack.sweep.configs.base_config import BaseConfig, check_names, read_base_config
 from skipjack.sweep.configs.config_tree import read_config_tree
 from skipjack.sweep.configs.names import benchmark_name, scenario_name
 from skipjack.sweep.configs.system_id import detect_system_id
 from skipjack.sweep.files.read import read_sweep_file
 from skipjack.sweep.files.sweep_file import SweepFile
+from skipjack.sweep.workload import Workload, workload_of
 
 PERFORMANCE = "--test_mode=PerformanceOnly"
 
@@ -76,7 +83,22 @@ class GridRequest:
         """The result of an earlier run of the point, where such may be used."""
         if not self.options.use_cached:
             return None
-        return read_result(self.result_directory(point), point)
+        found = read_result(self.result_directory(point), point)
+        # One of grid.py's own says nothing of its base config and commands.
+        if found is None or found.stats.get(WORKLOAD) in (None, self.workload.digest):
+            return found
+        return None
+
+    @property
+    def workload(self) -> Workload:
+        """What is run, whatever the point."""
+        return workload_of(
+            f"grid_{self.file.name}",
+            dict(self.base.config),
+            {"build": self.build_argv(""), "run": self.run_argv("", "")},
+            Path.cwd(),
+            {"system": self.base.system_id},
+        )
 
     def config_of(self, point: Mapping[str, Any]) -> dict[str, Any]:
         """The content of the config file that both commands are given."""

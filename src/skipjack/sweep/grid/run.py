@@ -31,7 +31,6 @@ from skipjack.sweep.result import SweepResult
 from skipjack.sweep.running import alone
 from skipjack.sweep.simulated_bench import synthetic_answer
 from skipjack.sweep.sweep import SweepRequest, run_sweep
-from skipjack.sweep.workload import workload_of
 
 _SCENARIO_METRICS = (
     "result_samples_per_second",
@@ -72,6 +71,7 @@ class GridBench:
 
     def __init__(self, request: GridRequest, inner: CommandBench) -> None:
         self._request, self._inner = request, inner
+        self._workload = request.workload.digest
         self._answered: set[Config] = set()
         self.from_directories = 0
         """Runs that were read from directories of earlier sessions."""
@@ -92,12 +92,13 @@ class GridBench:
 
     def prepare(self, points: Sequence[Config]) -> None:
         """Builds for these are wanted soon."""
-        self._inner.prepare([point for point in points if self._request.cached(point) is None])
+        self._inner.prepare([p for p in points if self._request.cached(p) is None])
 
     def measure(self, point: Config, settings: Mapping[str, Any]) -> Outcome:
         """The result in the point's directory where that may be used, else a run."""
         # A directory answers once: who asks for a point again wants another run.
-        found = None if point in self._answered else _cached(self._request, point)
+        new = point not in self._answered
+        found = _cached(self._request, point) if new else None
         self._answered.add(point)
         if found is not None:
             self.from_directories += 1
@@ -106,7 +107,8 @@ class GridBench:
         if outcome.status in (Status.OK, Status.INVALID):
             start = outcome.metrics.get("start_temp")
             temperature = None if start is None or isinstance(start, str) else start
-            write_meta(self._request.result_directory(point), point, temperature)
+            place = self._request.result_directory(point)
+            write_meta(place, point, temperature, self._workload)
         return outcome
 
     def close(self) -> None:
@@ -157,13 +159,7 @@ def run_grid(
     request: GridRequest, settings: Settings, observer: SweepObserver, stop: Callable[[], bool]
 ) -> tuple[SweepResult, GridStatistics]:
     """Build and run every point that is to be run, one after the other, as listed."""
-    workload = workload_of(
-        f"grid_{request.file.name}",
-        dict(request.base.config),
-        {"build": request.build_argv("{grid_config}"), "run": request.run_argv("", "")},
-        Path.cwd(),
-        {"system": request.base.system_id},
-    )
+    workload = request.workload
     bench = _bench(
         request, settings.user_dir / "sweeps" / f"{workload.name}-{workload.digest}", stop
     )
