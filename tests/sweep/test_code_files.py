@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from skipjack.sweep.code_files import code_digest, remember_code
+from skipjack.sweep.commands.sources import SourceWatch
 
 
 @pytest.fixture
@@ -42,4 +43,23 @@ def test_code_that_is_added_later_does_not_count(place: Path) -> None:
     remember_code(place / "work", place / "state", (place / "work" / "sweep.py",))
     before = digest(place)
     (place / "work" / "another.py").write_text("b = [2]")
+    assert digest(place) == before
+
+
+def test_a_network_that_builds_read_counts(place: Path) -> None:
+    network = place / "work" / "model.onnx"
+    network.write_bytes(b"one")
+    before = digest(place)
+    network.write_bytes(b"two")
+    assert digest(place) != before
+
+
+def test_what_builds_write_does_not(place: Path) -> None:
+    (place / "work" / "engine.onnx").write_bytes(b"one")
+    watch = SourceWatch(place / "work", place / "state")
+    watch.begin()
+    watch.wrote(["engine.onnx"])
+    watch.close()
+    before = digest(place)
+    (place / "work" / "engine.onnx").write_bytes(b"two")
     assert digest(place) == before

@@ -1,8 +1,8 @@
 """The code that a benchmark is made of: when it changes, results of before are not served.
 
-What counts are files that look like code and were there when the benchmark was first swept. Files
-that are added later, as another sweep file, cost nothing that was measured; files that builds and
-runs write are rarely code.
+What counts are files that look like code, or like a network or data that builds read, and that were
+there when the benchmark was first swept. Files that are added later, as another sweep file, cost
+nothing that was measured; what builds and runs were seen to write does not count.
 """
 
 from __future__ import annotations
@@ -10,14 +10,23 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from skipjack.storage import atomic_write
 from skipjack.sweep.commands.in_place import snapshot
-from skipjack.sweep.commands.sources import is_source
+from skipjack.sweep.commands.sources import WRITTEN, is_source
+from skipjack.sweep.commands.watch_memory import WatchMemory
 
 _FILE = "code.json"
 _MOST_FILES = 5000
+_READ_BYTES = 16 << 20
+"""Larger files are known by their size and time."""
+_DATA = frozenset(
+    (
+        *(".onnx", ".pt", ".pth", ".safetensors", ".pb", ".tflite", ".h5", ".npy", ".npz"),
+        *(".yaml", ".yml", ".in"),
+    )
+)
 
 
 def code_digest(workdir: Path, state_dir: Path, exclude: Iterable[Path] = ()) -> str:
@@ -27,8 +36,11 @@ def code_digest(workdir: Path, state_dir: Path, exclude: Iterable[Path] = ()) ->
         names = _code_files(workdir, state_dir, exclude)
     if names is None:
         return ""
+    written = WatchMemory.read(state_dir / WRITTEN).written
     digest = hashlib.sha256()
     for name in names:
+        if name in written:
+            continue
         digest.update(f"{name}\0{_content(workdir / name)}\n".encode(errors="surrogateescape"))
     return digest.hexdigest()
 
@@ -57,13 +69,17 @@ def _code_files(workdir: Path, state_dir: Path, exclude: Iterable[Path]) -> list
     names = sorted(
         name
         for name in found.stamps
-        if is_source(name) and (workdir / name).resolve() not in left_out
+        if (is_source(name) or PurePath(name).suffix.lower() in _DATA)
+        and (workdir / name).resolve() not in left_out
     )
     return names if len(names) <= _MOST_FILES else None
 
 
 def _content(path: Path) -> str:
     try:
+        status = path.stat()
+        if status.st_size > _READ_BYTES:
+            return f"{status.st_size}:{status.st_mtime_ns}"
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError:
         return "gone"

@@ -19,7 +19,8 @@ from skipjack.sweep.commands.in_place import Snapshot, snapshot
 from skipjack.sweep.commands.results import ResultReader
 from skipjack.sweep.commands.watch_memory import WatchMemory, usual
 
-_FILE = "written.json"
+WRITTEN = "written.json"
+"""The file in the state directory that remembers what builds and runs write."""
 _SUFFIXES = frozenset(
     (
         *(".c", ".cc", ".cpp", ".cxx", ".cu", ".cuh", ".h", ".hh", ".hpp", ".hip", ".s", ".inc"),
@@ -68,7 +69,7 @@ class SourceWatch:
 
     def __init__(self, workdir: Path, state_dir: Path, exclude: Iterable[str | Path] = ()) -> None:
         self._workdir, self._state_dir = workdir.resolve(), state_dir.resolve()
-        self._path = self._state_dir / _FILE
+        self._path = self._state_dir / WRITTEN
         self._excluded = self._pattern(exclude)
         self._ours = _own_output()
         self._memory = WatchMemory.read(self._path)
