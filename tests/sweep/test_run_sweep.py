@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from simulated_sweeps import Machine, sweep
 
 from skipjack.core.config import Config
 from skipjack.core.objective import Objective
@@ -17,77 +18,12 @@ from skipjack.ledger import Ledger
 from skipjack.search.scripted import Bisect, Points, SearcherInterface, Step
 from skipjack.sweep.configs.base_config import BaseConfig
 from skipjack.sweep.files.sweep_file import SweepFile
-from skipjack.sweep.load_goal import LoadGoal, load_search
 from skipjack.sweep.options import SweepOptions
-from skipjack.sweep.ordering import build_part
 from skipjack.sweep.outcome import Outcome
 from skipjack.sweep.result import SweepResult
 from skipjack.sweep.simulated_bench import SimulatedBench
 from skipjack.sweep.sweep import SweepRequest, run_sweep
 from skipjack.sweep.workload import Workload
-
-Speed = Callable[[Mapping[str, Any]], float]
-
-
-@pytest.fixture
-def ledger(tmp_path: Path) -> Iterator[Ledger]:
-    with Ledger.open(tmp_path) as opened:
-        yield opened
-
-
-class Machine:
-    """A benchmark whose speed is a function of the point; counts its runs."""
-
-    def __init__(self, speed: Speed, no_rebuild: tuple[str, ...] | None = None) -> None:
-        self.runs: list[tuple[Config, dict[str, Any]]] = []
-        self._speed = speed
-        self.bench = SimulatedBench(self._answer, lambda p: build_part(p, no_rebuild).key)
-
-    def _answer(self, point: Config, settings: Mapping[str, Any]) -> Outcome:
-        self.runs.append((point, dict(settings)))
-        speed = self._speed(point)
-        if speed < 0:
-            return Outcome(Status.CRASH, reason="it fell over", seconds=0.1)
-        return Outcome(Status.OK, {"speed": speed}, seconds=0.1)
-
-    @property
-    def points(self) -> list[dict[str, Any]]:
-        return [dict(point) for point, _ in self.runs]
-
-
-def sweep(
-    ledger: Ledger,
-    machine: Machine,
-    parameters: Mapping[str, tuple[Any, ...]],
-    base: Mapping[str, Any] | None = None,
-    *,
-    no_rebuild: tuple[str, ...] | None = None,
-    is_valid: Any = None,
-    search: Callable[[], SearcherInterface] | None = None,
-    searcher: str | None = None,
-    stop: Callable[[], bool] = lambda: False,
-    retry_failed: bool = False,
-    start_over: bool = False,
-    run_timeout_s: float = float("inf"),
-    **options: Any,
-) -> SweepResult:
-    file = SweepFile(Path("knobs.json"), parameters, no_rebuild, is_valid, search)
-    options.setdefault("objectives", (Objective("speed", "max"),))
-    options.setdefault("confirm", 0)
-    request = SweepRequest(
-        file,
-        BaseConfig(base, "base.json") if base else BaseConfig(),
-        machine.bench,
-        Workload("knobs", "0" * 16),
-        "cpu",
-        "cpu:1",
-        SweepOptions(**options),
-        searcher,
-        retry_failed=retry_failed,
-        start_over=start_over,
-        run_timeout_s=run_timeout_s,
-    )
-    return run_sweep(request, ledger, stop)
 
 
 def test_all_combinations_are_run_and_the_best_is_named(ledger: Ledger) -> None:
@@ -127,16 +63,6 @@ def test_a_forbidden_point_is_told_as_such_and_not_run(ledger: Ledger) -> None:
     assert [dict(trial.point) for trial in refused] == [{"q": 2000}]
 
 
-def test_running_again_runs_nothing_again(ledger: Ledger) -> None:
-    machine = Machine(lambda p: float(p["a"]))
-    sweep(ledger, machine, {"a": (1, 2, 3)}, confirm=2)
-    made = len(machine.runs)
-    result = sweep(ledger, machine, {"a": (1, 2, 3)}, confirm=2)
-    assert len(machine.runs) == made
-    assert all(trial.cached for trial in result.trials)
-    assert dict(result.best or {}) == {"a": 3}
-
-
 def test_a_sweep_that_was_stopped_goes_on_where_it_was(ledger: Ledger) -> None:
     machine = Machine(lambda p: float(p["a"]))
     stopped = sweep(ledger, machine, {"a": (1, 2, 3)}, stop=lambda: len(machine.runs) >= 2)
@@ -160,63 +86,6 @@ def test_values_that_are_added_to_a_file_cost_only_themselves(ledger: Ledger) ->
     sweep(ledger, machine, {"a": (1, 2)})
     sweep(ledger, machine, {"a": (1, 2, 3)})
     assert [point["a"] for point in machine.points] == [1, 2, 3]
-
-
-def test_failures_are_run_again_on_request_alone(ledger: Ledger) -> None:
-    machine = Machine(lambda p: -1.0)
-    sweep(ledger, machine, {"a": (1,)})
-    sweep(ledger, machine, {"a": (1,)})
-    assert len(machine.runs) == 1
-    sweep(ledger, machine, {"a": (1,)}, retry_failed=True)
-    assert len(machine.runs) == 2
-
-
-def test_the_baseline_runs_first_and_gains_are_over_it(ledger: Ledger) -> None:
-    machine = Machine(lambda p: float(p["a"]))
-    result = sweep(ledger, machine, {"a": (6, 8)}, {"a": 4, "other": "x"}, confirm=2)
-    assert machine.points[0] == {"a": 4}
-    assert result.baseline_value == 4.0
-    assert result.gain is not None and result.gain.ratio == 2.0 and result.gain.runs == 2
-    assert result.full_config == {"a": 8, "other": "x"}
-
-
-def test_a_winner_by_luck_does_not_survive_confirmation(ledger: Ledger) -> None:
-    tries: dict[int, int] = {}
-
-    def speed(point: Mapping[str, Any]) -> float:
-        tries[point["a"]] = tries.get(point["a"], 0) + 1
-        lucky = point["a"] == 1 and tries[1] == 1
-        return 103.0 if lucky else {1: 90.0, 2: 100.0}[point["a"]]
-
-    result = sweep(ledger, Machine(speed), {"a": (1, 2)}, confirm=2)
-    assert dict(result.best or {}) == {"a": 2} and result.best_value == 100.0
-
-
-def test_a_winner_that_does_not_hold_gives_way_to_the_next(ledger: Ledger) -> None:
-    tries: dict[int, int] = {}
-
-    def speed(point: Mapping[str, Any]) -> float:
-        tries[point["a"]] = tries.get(point["a"], 0) + 1
-        return -1.0 if point["a"] == 3 and tries[3] > 1 else float(point["a"])
-
-    result = sweep(ledger, Machine(speed), {"a": (1, 2, 3)}, confirm=3)
-    assert dict(result.best or {}) == {"a": 2}
-    assert "3 of 3 confirming runs held" in result.confirmed
-    assert "1 better in the search did not" in result.confirmed
-
-
-def test_short_runs_search_and_full_runs_confirm(ledger: Ledger) -> None:
-    machine = Machine(lambda p: float(p["a"]))
-    result = sweep(ledger, machine, {"a": (1, 2, 3, 4, 5)}, screen={"ms": 10}, confirm=1)
-    settings = [settings for _, settings in machine.runs]
-    assert settings == [{"ms": 10}] * 5 + [{}] * 3
-    assert dict(result.best or {}) == {"a": 5}
-
-
-def test_repeats_are_judged_by_their_median(ledger: Ledger) -> None:
-    values = iter([1.0, 9.0, 2.0, 5.0, 4.0, 3.0])
-    result = sweep(ledger, Machine(lambda p: next(values)), {"a": (1, 2)}, repeats=3)
-    assert dict(result.best or {}) == {"a": 2} and result.best_value == 4.0
 
 
 def test_a_metric_that_is_not_there_is_said_after_the_first_run(ledger: Ledger) -> None:
@@ -286,69 +155,6 @@ def test_points_from_one_search_share_builds_across_time(ledger: Ledger) -> None
     assert len(machine.runs) == 3 and result.builds == 2
 
 
-def test_the_largest_load_that_holds_is_found_with_its_setting(ledger: Ledger) -> None:
-    limits = {8: 700.0, 16: 1200.0, 32: 900.0}
-
-    def answer(point: Config, settings: Mapping[str, Any]) -> Outcome:
-        held = point["qps"] <= limits[int(point["batch"])]  # type: ignore[operator]
-        return Outcome(Status.OK if held else Status.INVALID, {}, seconds=0.1)
-
-    bench = SimulatedBench(answer, lambda p: str(p["batch"]))
-    file = SweepFile(Path("load.json"), {"batch": (8, 16, 32)})
-    load = load_search(LoadGoal("qps", 100, 3000), file, BaseConfig(), None, {})
-    request = SweepRequest(
-        file,
-        BaseConfig({"batch": 8, "qps": 600}, "base.json"),
-        bench,
-        Workload("load", "0" * 16),
-        "cpu",
-        "cpu:1",
-        SweepOptions((Objective("qps", "max"),), load="qps", confirm=2),
-        load=load,
-    )
-    result = run_sweep(request, ledger)
-    assert result.best is not None and result.best["batch"] == 16
-    assert 1200 * 0.93 <= float(result.best["qps"] or 0) <= 1200
-    assert "2 of 2 confirming runs held" in result.confirmed and "limit" in result.confirmed
-    assert result.gain is None, "the load of a base config is no measure of it"
-    assert result.builds <= 3 and len(result.trials) <= 40
-
-
-def test_a_load_that_nothing_holds_is_no_answer(ledger: Ledger) -> None:
-    bench = SimulatedBench(lambda p, s: Outcome(Status.INVALID, {}, "too slow"), lambda p: "")
-    file = SweepFile(Path("load.json"), {})
-    request = SweepRequest(
-        file,
-        BaseConfig(),
-        bench,
-        Workload("load", "0" * 16),
-        "cpu",
-        "cpu:1",
-        SweepOptions((Objective("qps", "max"),), load="qps"),
-        load=load_search(LoadGoal("qps", 100, 3000), file, BaseConfig(), 12, {}),
-    )
-    result = run_sweep(request, ledger)
-    assert result.best is None and "no feasible value" in result.confirmed
-
-
-def test_a_search_of_the_files_own_says_which_point_is_best(ledger: Ledger) -> None:
-    def search() -> SearcherInterface:
-        return Bisect("q", 500, 2500, 100, lambda run: run["speed"] <= 1700)
-
-    machine = Machine(lambda p: float(p["q"]))
-    result = sweep(ledger, machine, {}, search=search, confirm=2)
-    assert dict(result.best or {}) == {"q": 1700}, "2000 is faster, but does not hold"
-    assert "2 of 2" in result.confirmed
-
-
-def test_a_search_that_finds_nothing_says_so(ledger: Ledger) -> None:
-    def search() -> SearcherInterface:
-        return Bisect("q", 500, 2500, 100, lambda run: False)
-
-    result = sweep(ledger, Machine(lambda p: float(p["q"])), {}, search=search)
-    assert result.best is None and "no feasible value" in result.confirmed
-
-
 def run_twice(ledger: Ledger, machine: Machine, **options: Any) -> SweepResult:
     sweep(ledger, machine, {"a": (1,)}, **options)
     return sweep(ledger, machine, {"a": (1,)})
@@ -381,23 +187,6 @@ def test_a_longer_time_limit_is_another_chance(ledger: Ledger) -> None:
     assert again.trials[0].cached
     longer = sweep(ledger, machine, {"a": (1,)}, run_timeout_s=9.0)
     assert not longer.trials[0].cached
-
-
-def test_the_base_config_may_be_the_best(ledger: Ledger) -> None:
-    machine = Machine(lambda p: 100.0 if p["a"] == 0 else 60.0)
-    result = sweep(ledger, machine, {"a": (1, 2)}, {"a": 0}, confirm=2)
-    assert dict(result.best or {}) == {"a": 0} and result.best_value == 100.0
-
-
-def test_what_fails_when_confirmed_is_no_answer(ledger: Ledger) -> None:
-    tries: dict[int, int] = {}
-
-    def speed(point: Mapping[str, Any]) -> float:
-        tries[point["a"]] = tries.get(point["a"], 0) + 1
-        return 5.0 if tries[point["a"]] == 1 else -1.0
-
-    result = sweep(ledger, Machine(speed), {"a": (1, 2)}, confirm=2)
-    assert result.best is None and "none of 2 finalists held" in result.confirmed
 
 
 def test_a_requirement_that_one_run_cannot_answer_fails_that_run(ledger: Ledger) -> None:
@@ -461,23 +250,11 @@ def test_the_last_run_of_a_budget_reaches_the_search(ledger: Ledger) -> None:
     assert dict(result.best or {}) == {"q": 1700}
 
 
-@pytest.mark.parametrize(
-    ("direction", "base", "best", "ratio"),
-    [("max", 4.0, 8.0, 2.0), ("max", -10.0, -5.0, 2.0), ("min", 8.0, 4.0, 2.0)],
-)
-def test_a_gain_is_above_one_whatever_the_sign(
-    ledger: Ledger, direction: Any, base: float, best: float, ratio: float
-) -> None:
-    def answer(point: Config, settings: Mapping[str, Any]) -> Outcome:
-        return Outcome(Status.OK, {"x": best if point["a"] else base}, seconds=0.1)
-
-    machine = Machine(lambda p: 1.0)
-    machine.bench = SimulatedBench(answer, lambda p: "")
-    objective = Objective("x", direction)
-    result = sweep(ledger, machine, {"a": (1,)}, {"a": 0}, objectives=(objective,), confirm=2)
-    assert result.gain is not None and result.gain.ratio == ratio
-
-
-def test_there_is_no_gain_over_nothing(ledger: Ledger) -> None:
-    result = sweep(ledger, Machine(lambda p: 0.0), {"a": (1,)}, {"a": 0}, confirm=2)
-    assert result.gain is None and result.best_value == 0.0
+def test_running_again_runs_nothing_again(ledger: Ledger) -> None:
+    machine = Machine(lambda p: float(p["a"]))
+    sweep(ledger, machine, {"a": (1, 2, 3)}, confirm=2)
+    made = len(machine.runs)
+    result = sweep(ledger, machine, {"a": (1, 2, 3)}, confirm=2)
+    assert len(machine.runs) == made
+    assert all(trial.cached for trial in result.trials)
+    assert dict(result.best or {}) == {"a": 3}

@@ -173,13 +173,10 @@ def _gain(best: Finalist, base: Finalist | None, direction: Direction) -> Gain |
 
 
 def _ratio(ours: float, theirs: float, direction: Direction) -> float:
-    """Values are kept so that less is better: those that should be large have their sign turned."""
-    large = (ours < 0) == (direction == "max")
-    return (
-        (ours / theirs if direction == "max" else theirs / ours)
-        if large
-        else (theirs / ours if direction == "max" else ours / theirs)
-    )
+    """How many times as good; values that should be large are kept with their sign turned."""
+    positive = (ours < 0) == (direction == "max")
+    ratio = ours / theirs
+    return ratio if positive == (direction == "max") else 1 / ratio
 
 
 def _nothing_held(tried: Sequence[Finalist]) -> str:

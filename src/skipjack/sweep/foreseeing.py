@@ -21,6 +21,7 @@ from skipjack.sweep.confirming import FINALISTS
 from skipjack.sweep.files.sweep_file import ALL
 from skipjack.sweep.history import History
 from skipjack.sweep.load_goal import load_search
+from skipjack.sweep.measuring import Measuring
 from skipjack.sweep.options import SweepOptions
 from skipjack.sweep.ordering import build_part, count_builds, count_rebuilds
 from skipjack.sweep.plan import Plan
@@ -144,8 +145,6 @@ def _plan_of(points: list[Config], setup: SweepSetup) -> Plan:
 
 def _retrace(search: SearcherInterface, setup: SweepSetup, history: History | None) -> list[Config]:
     """The first point, and those that follow as long as their results are known."""
-    from skipjack.sweep.measuring import Measuring
-
     searcher = ScriptedSearcher(search)
     points: list[Config] = []
     bench = SimulatedBench(_never, lambda point: point.key)
