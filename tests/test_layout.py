@@ -40,15 +40,19 @@ BELOW: dict[str, set[str]] = {
         *("core", "errors", "native", "search", "execute", "ledger", "interop"),
         *("storage", "settings"),
     },
+    "fleet": {
+        *("core", "errors", "native", "operations", "solvers", "search", "execute", "ledger"),
+        *("bank", "storage", "settings", "plugins", "trace", "interrupt", "tuning", "interop"),
+    },
     "report": {
         *("core", "errors", "native", "operations", "solvers", "search"),
-        *("execute", "ledger", "bank", "storage", "settings", "tuning", "sweep"),
+        *("execute", "ledger", "bank", "storage", "settings", "tuning", "sweep", "fleet"),
     },
     "__main__": {"cli"},
     "cli": {
         *("", "core", "errors", "native", "operations", "solvers", "search"),
         *("ledger", "bank", "storage", "settings", "plugins", "tuning", "report", "interop"),
-        *("sweep", "interrupt"),
+        *("sweep", "interrupt", "fleet"),
     },
     "testing": {"core", "errors", "search", "operations", "native", "solvers", "execute"},
     "": {"tuning"},

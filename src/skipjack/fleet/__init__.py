@@ -1,0 +1,1 @@
+"""The fleet: problems become jobs, are built anywhere and measured where the device is."""

@@ -1,0 +1,147 @@
+"""What the store holds, as plain records. How it is stored is for `fleet.store` to know."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from skipjack.fleet.states import Event, Stage, Standing
+
+LONGEST_LOG = 64 << 10
+"""Characters that are kept of one stage's log of one round; the end of it counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a job is to find out; it never changes."""
+
+    problem: str
+    """Its key."""
+    device: str
+    """As ``znver4/1``."""
+    solver: str = "auto"
+    """``auto``: those that promise something race, as in a tuning."""
+    searcher: str = "auto"
+    seed: int = 0
+    budget: int = 32
+    """Trials in all."""
+    round: int = 32
+    """Trials that are asked for at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A study as fleet work."""
+
+    id: int
+    label: str
+    plan: Plan
+    standing: Standing
+    priority: int = 0
+    attempt: int = 0
+    """How often it was claimed."""
+    trials: int = 0
+    """Told so far, in this epoch."""
+    failed_trials: int = 0
+    best_ns: float | None = None
+    result: Mapping[str, Any] | None = None
+    """What its verdict says: outcome, solver, config, time and gains; once it is evaluated."""
+    build_machine: str = ""
+    eval_machine: str = ""
+    gpu: str = ""
+    """The slot of the evaluating machine."""
+    created: str = ""
+    updated: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A batch of jobs."""
+
+    name: str
+    owner: str
+    toolchain: str = ""
+    versions: str = ""
+    image: str = ""
+    ticket: str = ""
+    created: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A host that runs jobs."""
+
+    id: int
+    name: str
+    engine: str = "local"
+    cores: int = 0
+    memory_bytes: int = 0
+    devices: tuple[str, ...] = ()
+    """Names of what can be measured there."""
+    aborted: bool = False
+    """Somebody told it to stop until it is resumed."""
+    set_aside: str = ""
+    """Why it gets no jobs any more, if it kept failing."""
+    failures: int = 0
+    """In a row."""
+    seen: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StoryLine:
+    """One thing that happened to a job. Lines are added, never changed."""
+
+    number: int
+    at: str
+    event: str
+    """The name of the event in lower case: claimed, built, told, failed, ..."""
+    before: str
+    after: str
+    epoch: int
+    round: int
+    attempt: int
+    machine: str
+    gpu: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """A worker that could take jobs."""
+
+    machine: int
+    slot: str
+    devices: tuple[str, ...] = ()
+    """Those it measures on; builders build for all."""
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A job in the hands of an owner. Who has lost it in the meantime cannot settle it."""
+
+    job: int
+    attempt: int
+    stage: Stage
+    machine: int
+    slot: str
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """What came of a claim: written in one transaction, or not at all if the claim is lost."""
+
+    claim: Claim
+    event: Event
+    facts: str = ""
+    """The round's new rows of the ledger, as `Facts` text; there if it was built or told."""
+    digests: tuple[str, ...] = ()
+    """Artifacts that the next evaluation of this job will need."""
+    artifacts: Mapping[str, bytes] = field(default_factory=dict)
+    trials: int = 0
+    """Told in this round."""
+    failed_trials: int = 0
+    best_ns: float | None = None
+    result: Mapping[str, Any] | None = None
+    log: str = ""

@@ -1,0 +1,252 @@
+"""The tables of the store, the same on PostgreSQL, MariaDB and SQLite.
+
+Times are seconds since 1970 by the database's own clock, so that machines need not agree on theirs.
+Texts that identify something are at most 255 characters; a problem's key is identified by a digest.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    false,
+    text,
+)
+from sqlalchemy.dialects.mysql import LONGBLOB, LONGTEXT
+
+from skipjack.fleet.states import Stage, State
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+# MariaDB compares text without regard to case unless told otherwise: f16 and F16 are different.
+_BINARY = "utf8mb4_bin"
+
+
+def _name(length: int = 255) -> String:
+    return String(length).with_variant(String(length, collation=_BINARY), "mysql", "mariadb")
+
+
+_TEXT = Text().with_variant(LONGTEXT(collation=_BINARY), "mysql", "mariadb")
+_BYTES = LargeBinary().with_variant(LONGBLOB(), "mysql", "mariadb")
+# SQLite numbers rows by itself only if their key is a plain INTEGER.
+_ID = BigInteger().with_variant(Integer(), "sqlite")
+
+
+def _one_of(column: str, values: type[State] | type[Stage]) -> str:
+    return f"{column} IN ({', '.join(repr(str(value)) for value in values)})"
+
+
+problems = Table(
+    "problems",
+    metadata,
+    Column("id", _ID, primary_key=True, autoincrement=True),
+    Column("digest", _name(64), nullable=False, unique=True),  # SHA-256 of the key
+    Column("key", _TEXT, nullable=False),
+    Column("operation", _name(64), nullable=False),
+    Column("direction", _name(8), nullable=False, server_default=""),
+    Column("dtype", _name(16), nullable=False, server_default=""),
+    Column("retired", Boolean, nullable=False, server_default=false()),
+    Column("created", Double, nullable=False),
+    Index(None, "operation"),
+)
+
+problem_tags = Table(
+    "problem_tags",
+    metadata,
+    Column("problem", _ID, ForeignKey("problems.id"), primary_key=True),
+    Column("tag", _name(), primary_key=True),
+    Column("recurrent", Boolean, nullable=False, server_default=false()),
+    Column("source", _name(), nullable=False, server_default=""),  # where it came from
+    Column("model", _name(), nullable=False, server_default=""),
+    Column("created", Double, nullable=False),
+    Index(None, "tag"),
+)
+
+labels = Table(
+    "labels",
+    metadata,
+    Column("id", _ID, primary_key=True, autoincrement=True),
+    Column("name", _name(), nullable=False, unique=True),
+    Column("owner", _name(), nullable=False),
+    Column("toolchain", _name(), nullable=False, server_default=""),
+    Column("versions", _name(), nullable=False, server_default=""),
+    Column("image", _name(), nullable=False, server_default=""),
+    Column("ticket", _name(), nullable=False, server_default=""),
+    Column("aborted", Boolean, nullable=False, server_default=false()),
+    Column("created", Double, nullable=False),
+    CheckConstraint("name <> ''", name="has_a_name"),
+)
+
+devices = Table(
+    "devices",
+    metadata,
+    Column("name", _name(), primary_key=True),  # as znver4/1
+    Column("record", _TEXT),  # JSON of a real one, once one was seen
+    Column("aborted", Boolean, nullable=False, server_default=false()),
+    Column("created", Double, nullable=False),
+)
+
+machines = Table(
+    "machines",
+    metadata,
+    Column("id", _ID, primary_key=True, autoincrement=True),
+    Column("name", _name(), nullable=False, unique=True),
+    Column("engine", _name(32), nullable=False),
+    Column("cores", Integer, nullable=False, server_default=text("0")),
+    Column("memory_bytes", BigInteger, nullable=False, server_default=text("0")),
+    Column("devices", _TEXT, nullable=False),  # JSON list of names
+    Column("aborted", Boolean, nullable=False, server_default=false()),
+    Column("set_aside", _TEXT, nullable=False),  # why, or empty
+    Column("failures", Integer, nullable=False, server_default=text("0")),
+    Column("seen", Double, nullable=False),
+    CheckConstraint("failures >= 0", name="failures_count_up"),
+)
+
+owners = Table(
+    "owners",
+    metadata,
+    Column("id", _name(32), primary_key=True),  # random
+    Column("host", _name(), nullable=False),
+    Column("pid", Integer, nullable=False),
+    Column("lease_s", Double, nullable=False),
+    Column("expires", Double, nullable=False),
+    Column("created", Double, nullable=False),
+)
+"""Coordinators that are alive. One lease covers all that an owner holds."""
+
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("id", _ID, primary_key=True, autoincrement=True),
+    Column("label", _ID, ForeignKey("labels.id"), nullable=False),
+    Column("problem", _ID, ForeignKey("problems.id"), nullable=False),
+    Column("device", _name(), ForeignKey("devices.name"), nullable=False),
+    Column("solver", _name(), nullable=False),
+    Column("searcher", _name(), nullable=False),
+    Column("seed", Integer, nullable=False, server_default=text("0")),
+    Column("budget", Integer, nullable=False),
+    Column("round_size", Integer, nullable=False),
+    Column("priority", Integer, nullable=False, server_default=text("0")),
+    Column("state", _name(16), nullable=False, server_default=str(State.NEW)),
+    Column("epoch", Integer, nullable=False, server_default=text("0")),
+    Column("round", Integer, nullable=False, server_default=text("0")),
+    Column("failures", Integer, nullable=False, server_default=text("0")),
+    Column("losses", Integer, nullable=False, server_default=text("0")),
+    Column("stage", _name(16)),  # of an error
+    Column("reason", _TEXT, nullable=False),
+    Column("resume", _name(16)),  # where an aborted job goes on
+    Column("owner", _name(32), ForeignKey("owners.id")),
+    Column("attempt", Integer, nullable=False, server_default=text("0")),  # counts claims: a fence
+    Column("device_record", _TEXT),  # JSON, fixed when its first round is built
+    Column("build_machine", _ID, ForeignKey("machines.id")),
+    Column("eval_machine", _ID, ForeignKey("machines.id")),
+    Column("gpu", _name(64), nullable=False, server_default=""),
+    Column("trials", Integer, nullable=False, server_default=text("0")),
+    Column("failed_trials", Integer, nullable=False, server_default=text("0")),
+    Column("best_ns", Double),
+    Column("result", _TEXT),  # JSON, once it is evaluated
+    Column("toolchain", _name(), nullable=False, server_default=""),  # that evaluated it
+    Column("created", Double, nullable=False),
+    Column("updated", Double, nullable=False),
+    UniqueConstraint("label", "problem", "device", "solver"),
+    Index("ix_jobs_waiting", "state", "label", "device", "priority", "id"),
+    Index(None, "owner"),
+    Index(None, "problem"),
+    CheckConstraint(_one_of("state", State), name="state_is_known"),
+    CheckConstraint(
+        "(owner IS NOT NULL) = (state IN ('building', 'evaluating'))", name="claimed_has_an_owner"
+    ),
+    CheckConstraint("(stage IS NOT NULL) = (state = 'error')", name="error_has_a_stage"),
+    CheckConstraint("state <> 'error' OR reason <> ''", name="error_has_a_reason"),
+    CheckConstraint("(resume IS NOT NULL) = (state = 'aborted')", name="aborted_can_resume"),
+    CheckConstraint("(result IS NOT NULL) OR (state <> 'evaluated')", name="evaluated_has_result"),
+    CheckConstraint("budget > 0 AND round_size > 0", name="budget_is_positive"),
+    CheckConstraint(
+        "epoch >= 0 AND round >= 0 AND failures >= 0 AND losses >= 0 AND attempt >= 0",
+        name="counters_count_up",
+    ),
+)
+
+rounds = Table(
+    "rounds",
+    metadata,
+    Column("job", _ID, ForeignKey("jobs.id"), primary_key=True),
+    Column("epoch", Integer, primary_key=True),
+    Column("round", Integer, primary_key=True),
+    Column("stage", _name(16), primary_key=True),
+    Column("facts", _TEXT, nullable=False),  # rows of the ledger, as JSON
+    Column("digests", _TEXT, nullable=False),  # JSON list
+    Column("trials", Integer, nullable=False),
+    Column("failed_trials", Integer, nullable=False),
+    Column("best_ns", Double),
+    Column("attempt", Integer, nullable=False),
+    Column("machine", _ID, ForeignKey("machines.id")),
+    Column("created", Double, nullable=False),
+    CheckConstraint(_one_of("stage", Stage), name="stage_is_known"),
+)
+"""What came of each stage, exactly once: its key refuses a second result."""
+
+artifacts = Table(
+    "artifacts",
+    metadata,
+    Column("digest", _name(64), primary_key=True),  # SHA-256 of the data
+    Column("size", BigInteger, nullable=False),
+    Column("seal", _name(64), nullable=False),  # HMAC-SHA256 of the digest with the fleet's key
+    Column("data", _BYTES, nullable=False),
+    Column("created", Double, nullable=False),
+)
+
+story = Table(
+    "story",
+    metadata,
+    Column("id", _ID, primary_key=True, autoincrement=True),
+    Column("job", _ID, ForeignKey("jobs.id"), nullable=False),
+    Column("at", Double, nullable=False),
+    Column("event", _name(16), nullable=False),
+    Column("before", _name(16), nullable=False),
+    Column("after", _name(16), nullable=False),
+    Column("epoch", Integer, nullable=False),
+    Column("round", Integer, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("machine", _ID, ForeignKey("machines.id")),
+    Column("gpu", _name(64), nullable=False, server_default=""),
+    Column("reason", _TEXT, nullable=False),
+    Index(None, "job", "id"),
+)
+"""What happened to every job, in order. Rows are added, never changed."""
+
+logs = Table(
+    "logs",
+    metadata,
+    Column("id", _ID, primary_key=True, autoincrement=True),
+    Column("job", _ID, ForeignKey("jobs.id"), nullable=False),
+    Column("stage", _name(16), nullable=False),
+    Column("epoch", Integer, nullable=False),
+    Column("round", Integer, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("machine", _ID, ForeignKey("machines.id")),
+    Column("text", _TEXT, nullable=False),
+    Column("created", Double, nullable=False),
+    Index(None, "job", "id"),
+)
+"""What workers said about a job; the newest of each job are kept."""

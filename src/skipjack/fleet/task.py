@@ -1,0 +1,137 @@
+"""What travels: a round of a job to a worker, and what came of it back, as JSON and bytes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from skipjack.core.device import Device
+from skipjack.errors import StorageError
+from skipjack.execute.wire import Message
+from skipjack.fleet.records import Plan
+from skipjack.fleet.states import Stage
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A round of a job: everything that a worker needs that knows nothing else."""
+
+    job: int
+    stage: Stage
+    plan: Plan
+    device: Device
+    """What it is built for: the record of a real one if any was ever seen."""
+    epoch: int = 0
+    round: int = 0
+    facts: tuple[str, ...] = ()
+    """Of this epoch's earlier stages, in order."""
+    artifacts: Mapping[str, bytes] = field(default_factory=dict)
+    """Machine code by digest, for an evaluation."""
+
+    def message(self) -> Message:
+        """As a frame for a pipe, a file or Ray."""
+        body = {
+            "format": FORMAT,
+            "job": self.job,
+            "stage": str(self.stage),
+            "plan": asdict(self.plan),
+            "device": asdict(self.device),
+            "epoch": self.epoch,
+            "round": self.round,
+            "facts": list(self.facts),
+            "digests": list(self.artifacts),
+        }
+        return Message(body, tuple(self.artifacts.values()))
+
+    @classmethod
+    def of(cls, message: Message) -> Task:
+        """What `message` made; machine code that does not match its digest is refused."""
+        body = message.body
+        _check_format(body)
+        return cls(
+            int(body["job"]),
+            Stage(body["stage"]),
+            Plan(**body["plan"]),
+            Device.from_record(body["device"]),
+            int(body["epoch"]),
+            int(body["round"]),
+            tuple(body["facts"]),
+            _matched(body["digests"], message.blobs),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a task."""
+
+    job: int
+    stage: Stage
+    finished: bool = False
+    """An evaluation spent the budget, and its verdict is in the facts and in `result`."""
+    inapplicable: str = ""
+    """Why no solver can do this, if none can."""
+    failed: str = ""
+    """Why the worker could not do its work; the other fields then mean nothing but the log."""
+    artifact_lost: str = ""
+    """Which machine code is missing, if any is: the round must be built again."""
+    facts: str = ""
+    digests: tuple[str, ...] = ()
+    """What the next evaluation needs: all that was built, or the leaders of what was evaluated."""
+    artifacts: Mapping[str, bytes] = field(default_factory=dict)
+    """New ones, of a build."""
+    trials: int = 0
+    failed_trials: int = 0
+    best_ns: float | None = None
+    result: Mapping[str, Any] | None = None
+    log: str = ""
+
+    def message(self) -> Message:
+        """As a frame for a pipe, a file or Ray."""
+        body = {
+            "format": FORMAT,
+            "job": self.job,
+            "stage": str(self.stage),
+            "finished": self.finished,
+            "inapplicable": self.inapplicable,
+            "failed": self.failed,
+            "artifact_lost": self.artifact_lost,
+            "facts": self.facts,
+            "digests": list(self.digests),
+            "new": list(self.artifacts),
+            "trials": self.trials,
+            "failed_trials": self.failed_trials,
+            "best_ns": self.best_ns,
+            "result": self.result,
+            "log": self.log,
+        }
+        return Message(body, tuple(self.artifacts.values()))
+
+    @classmethod
+    def of(cls, message: Message) -> Outcome:
+        """What `message` made; machine code that does not match its digest is refused."""
+        body = dict(message.body)
+        _check_format(body)
+        del body["format"]
+        artifacts = _matched(body.pop("new"), message.blobs)
+        body["stage"] = Stage(body["stage"])
+        body["digests"] = tuple(body["digests"])
+        return cls(**body, artifacts=artifacts)
+
+
+def _check_format(body: Mapping[str, Any]) -> None:
+    if body.get("format") != FORMAT:
+        raise StorageError(
+            f"a task or its outcome has format {body.get('format')}, this Skipjack knows {FORMAT}; "
+            "use the same version on all machines"
+        )
+
+
+def _matched(digests: list[str], blobs: tuple[bytes, ...]) -> dict[str, bytes]:
+    for digest, blob in zip(digests, blobs, strict=True):
+        if hashlib.sha256(blob).hexdigest() != digest:
+            raise StorageError(f"an artifact does not match its digest {digest}")
+    return dict(zip(digests, blobs, strict=True))
