@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 TORCH := $(VENV)/.torch
 LOADGEN := $(VENV)/.loadgen
+FLEET := $(VENV)/.fleet
 
 .PHONY: demo demo-loadgen test test-long autotune lint clean
 .PHONY: bench-cpu bench-small bench-matmul bench-vector bench-conv bench-sweep
@@ -20,11 +21,11 @@ demo-loadgen: $(STAMP) $(LOADGEN)
 
 # Convolutions are checked against PyTorch's, too.
 # Tests of the LoadGen example are left out where its packages cannot be installed.
-test: $(STAMP) $(TORCH) lint
+test: $(STAMP) $(TORCH) $(FLEET) lint
 	-$(MAKE) --no-print-directory $(LOADGEN)
 	$(BIN)/pytest -m "not long"
 
-test-long: $(STAMP) $(TORCH) lint
+test-long: $(STAMP) $(TORCH) $(FLEET) lint
 	-$(MAKE) --no-print-directory $(LOADGEN)
 	$(BIN)/pytest
 
@@ -73,6 +74,14 @@ $(TORCH): $(STAMP)
 
 $(LOADGEN): $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[loadgen]'
+	touch $@
+
+# Drivers, Ray, and the servers that tests start; Debian packages where root can install them.
+$(FLEET): $(STAMP) tools/install-servers
+	tools/install-servers & \
+	    $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
+	        -e '.[postgresql,mariadb,ray]' || echo "tests that need Ray or a driver will be skipped" >&2; \
+	    wait
 	touch $@
 
 $(STAMP): pyproject.toml constraints.txt

@@ -20,7 +20,8 @@ def workers_of(parent: int) -> set[int]:
             words = (entry / "cmdline").read_bytes()
         except OSError:
             continue
-        if int(fields[1]) == parent and fields[0] != "Z" and b"skipjack.execute.worker" in words:
+        ours = b"skipjack.execute.worker" in words or b"skipjack.fleet.worker" in words
+        if int(fields[1]) == parent and fields[0] != "Z" and ours:
             found.add(int(entry.name))
     return found
 

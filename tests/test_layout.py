@@ -41,7 +41,7 @@ BELOW: dict[str, set[str]] = {
         *("storage", "settings"),
     },
     "fleet": {
-        *("core", "errors", "native", "operations", "solvers", "search", "execute", "ledger"),
+        *("", "core", "errors", "native", "operations", "solvers", "search", "execute", "ledger"),
         *("bank", "storage", "settings", "plugins", "trace", "interrupt", "tuning", "interop"),
     },
     "report": {

@@ -1,6 +1,7 @@
 """Settings: arguments, then environment, then file, checked in one place."""
 
 import os
+import sys
 from pathlib import Path
 
 import platformdirs
@@ -33,6 +34,18 @@ def test_the_user_directory_is_the_platforms_without_a_variable(
     monkeypatch.delenv("SKIPJACK_USER_DB_PATH")
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     assert load_settings().user_dir == platformdirs.user_data_path("skipjack")
+
+
+def test_without_platformdirs_the_user_directory_is_where_linux_has_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("SKIPJACK_USER_DB_PATH")
+    monkeypatch.setitem(sys.modules, "platformdirs", None)
+    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert load_settings().user_dir == tmp_path / ".local" / "share" / "skipjack"
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    assert load_settings().user_dir == tmp_path / "data" / "skipjack"
 
 
 def test_an_argument_beats_the_environment_which_beats_the_file(

@@ -19,15 +19,18 @@ class Interrupt:
         self.requested = False
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        if self.requested:
+        # Slurm's SIGTERM comes twice, from Slurm and from the script; that is not impatience.
+        if self.requested and number == signal.SIGINT:
             raise KeyboardInterrupt
+        if self.requested:
+            return
         self.requested = True
         log.warning("interrupted: finishing with what is known; Ctrl-C again stops at once")
 
 
 @contextlib.contextmanager
-def watch_for_interrupt() -> Iterator[Interrupt]:
-    """Hold Ctrl-C back while inside.
+def watch_for_interrupt(*, terminate: bool = False) -> Iterator[Interrupt]:
+    """Hold Ctrl-C back while inside; and SIGTERM, which batch systems send before they kill.
 
     An exception in the middle of a worker's answer would leave half of it in the pipe. Python lets
     the main thread alone handle signals; in others Ctrl-C does not arrive anyway.
@@ -36,8 +39,10 @@ def watch_for_interrupt() -> Iterator[Interrupt]:
     if threading.current_thread() is not threading.main_thread():
         yield interrupt
         return
-    before = signal.signal(signal.SIGINT, interrupt._handle)
+    numbers = (signal.SIGINT, signal.SIGTERM) if terminate else (signal.SIGINT,)
+    before = [(number, signal.signal(number, interrupt._handle)) for number in numbers]
     try:
         yield interrupt
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before:
+            signal.signal(number, handler)

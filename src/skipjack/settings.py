@@ -22,8 +22,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-import platformdirs
-
 from skipjack.errors import StorageError, UsageError
 
 CONFIG_FILE = "config.toml"
@@ -107,11 +105,21 @@ class _Sources:
 def _user_dir(argument: Path | str | None) -> Path:
     given = argument or os.environ.get("SKIPJACK_USER_DB_PATH")
     if not given:
-        return platformdirs.user_data_path("skipjack")
+        return _platforms_directory()
     try:
         return Path(given).expanduser().absolute()
     except RuntimeError as error:
         raise UsageError(f"SKIPJACK_USER_DB_PATH is {str(given)!r}; {error}") from None
+
+
+def _platforms_directory() -> Path:
+    try:
+        import platformdirs
+    except ModuleNotFoundError:
+        # A machine that only evaluates bundles has NumPy and the device's packages, no more.
+        data = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
+        return data.absolute() / "skipjack"
+    return platformdirs.user_data_path("skipjack")
 
 
 def _read_file(path: Path) -> Mapping[str, object]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from skipjack.errors import StorageError
-from skipjack.storage import atomic_write
+from skipjack.storage import atomic_replacement, atomic_write
 
 
 def test_new_content_replaces_old(tmp_path: Path) -> None:
@@ -52,3 +52,17 @@ def test_an_interrupt_leaves_no_temporary_file(
 def test_a_missing_folder_is_a_storage_error(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="cannot write"):
         atomic_write(tmp_path / "nowhere" / "file", b"")
+
+
+def test_what_others_write_replaces_the_old_file_when_it_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    with pytest.raises(RuntimeError), atomic_replacement(path) as temporary:
+        temporary.write_bytes(b"half")
+        raise RuntimeError
+    assert path.read_bytes() == b"old"
+    with atomic_replacement(path) as temporary:
+        temporary.write_bytes(b"new")
+        assert path.read_bytes() == b"old"
+    assert path.read_bytes() == b"new"
+    assert list(tmp_path.iterdir()) == [path]

@@ -59,7 +59,7 @@ class Bank:
 
     def put(self, entry: BankEntry) -> None:
         """Add an entry; an older one of the same key gives way, a newer one stays."""
-        self._add([entry])
+        self.add([entry])
 
     def merge(self, path: Path) -> int:
         """Add the entries of another bank file, which is only read; return how many were news."""
@@ -73,7 +73,7 @@ class Bank:
             raise CorruptFileError(
                 f"{path} is not a bank: {error}; it was left as it is and nothing was merged"
             ) from error
-        return self._add(added.values())
+        return self.add(added.values())
 
     def rebuild(self, ledger: Ledger) -> int:
         """Replace the file by what the ledger's verdicts say; return how many entries.
@@ -105,7 +105,8 @@ class Bank:
             kept = set_aside(self.path, mark="replaced")
             log.warning("the old bank knew more than the ledger; it was kept as %s", kept.name)
 
-    def _add(self, added: Iterable[BankEntry]) -> int:
+    def add(self, added: Iterable[BankEntry]) -> int:
+        """Add many entries at once, by the rule of `put`; return how many were news."""
         with self._lock():
             before = self._read()
             after = merge_entries([*before.values(), *added])

@@ -15,6 +15,7 @@ app = typer.Typer(
         "skipjack bank list",
         "skipjack bank show matmul:192x192x192",
         "skipjack bank merge colleague/bank.jsonl",
+        "skipjack bank build -l resnet_2026_11",
     ),
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -78,6 +79,35 @@ def rebuild(json: JsonOption = False) -> None:
         count = Bank.open(directory).rebuild(ledger)
     typer.echo(
         dumps({"format": 1, "entries": count}) if json else f"{count} entries from the ledger"
+    )
+
+
+@app.command("build", epilog=examples("skipjack bank build -l resnet_2026_11"))
+def build(
+    label: Annotated[str, typer.Option("--label", "-l", help="The label of the jobs.")],
+    json: JsonOption = False,
+) -> None:
+    """Take in what a label's finished jobs found: into the ledger, and the best into the bank."""
+    from dataclasses import asdict
+    from json import dumps
+
+    from skipjack.bank import Bank
+    from skipjack.fleet.projecting import project
+    from skipjack.fleet.store.opening import open_store
+    from skipjack.ledger import Ledger
+    from skipjack.settings import load_settings
+    from skipjack.storage import user_directory
+
+    settings = load_settings()
+    directory = user_directory(settings)
+    with open_store(settings=settings) as store, Ledger.open(directory) as ledger:
+        done = project(store, label, ledger, Bank.open(directory))
+    if json:
+        typer.echo(dumps({"format": 1, **asdict(done)}))
+        return
+    typer.echo(
+        f"{done.jobs} finished jobs of {label}: {done.rows} new rows in the ledger, "
+        f"{done.changed} of {done.entries} entries of the bank changed"
     )
 
 

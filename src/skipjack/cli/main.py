@@ -11,6 +11,16 @@ import typer
 
 import skipjack
 from skipjack.cli import bank, device, doctor, find, grid, ledger, sweep, tune
+from skipjack.cli.fleet import (
+    bundles,
+    importing,
+    jobs,
+    loading,
+    running,
+    status,
+    stopping,
+    stores,
+)
 from skipjack.cli.options import examples
 from skipjack.errors import SkipjackError
 from skipjack.settings import LOG_LEVELS, load_settings
@@ -39,6 +49,16 @@ app.command("sweep", epilog=sweep.EXAMPLES)(sweep.sweep)
 app.command("grid", epilog=grid.EXAMPLES)(grid.grid)
 app.command("device", epilog=device.EXAMPLES)(device.device)
 app.command("doctor", epilog=doctor.EXAMPLES)(doctor.doctor)
+app.command("import", epilog=importing.EXAMPLES)(importing.import_problems)
+app.command("load", epilog=loading.EXAMPLES)(loading.load)
+app.command("run", epilog=running.EXAMPLES)(running.run)
+app.command("status", epilog=status.EXAMPLES)(status.status)
+app.command("reset", epilog=jobs.RESET_EXAMPLES)(jobs.reset)
+app.command("abort", epilog=stopping.ABORT_EXAMPLES)(stopping.abort)
+app.command("resume", epilog=stopping.RESUME_EXAMPLES)(stopping.resume)
+app.add_typer(jobs.app, name="job")
+app.add_typer(bundles.app, name="bundle")
+app.add_typer(stores.app, name="store")
 app.add_typer(bank.app, name="bank")
 app.add_typer(ledger.app, name="ledger")
 

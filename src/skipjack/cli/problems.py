@@ -8,19 +8,16 @@ from pathlib import Path
 
 import typer
 
-from skipjack.core.operation import Directed
-from skipjack.core.problem import Problem, split_key
+from skipjack.core.problem import Problem
 from skipjack.errors import UsageError
 from skipjack.interop import (
     ALL,
     Defaults,
     Entry,
     NotApplicable,
-    is_driver_line,
-    parse_driver,
+    read_text,
     without_comment,
 )
-from skipjack.operations import get, parse
 
 __all__ = ["Defaults", "Entry", "NotApplicable", "applicable", "make_defaults", "read_problems"]
 
@@ -42,7 +39,7 @@ def read_problems(keys: list[str], file: Path | None, defaults: Defaults) -> lis
     An argument with a blank in it is a command of MIOpenDriver, which may stand for several
     problems. Anything that is wrong stops everything.
     """
-    entries = [entry for key in keys for entry in read_line(key, defaults)]
+    entries = [entry for key in keys for entry in read_text(key, defaults)]
     if file is not None:
         entries += _read_file(file, defaults)
     if not entries:
@@ -63,28 +60,6 @@ def applicable(entries: list[Entry], json: bool) -> list[Problem]:
     return [entry for entry in entries if isinstance(entry, Problem)]
 
 
-def read_line(text: str, defaults: Defaults) -> tuple[Entry, ...]:
-    """What one argument or line stands for."""
-    if is_driver_line(text):
-        return parse_driver(text, defaults)
-    if defaults.direction == ALL:
-        return tuple(_every_direction(text, defaults))
-    return (parse(text, defaults.dtype, layout=defaults.layout, direction=defaults.direction),)
-
-
-def _every_direction(text: str, defaults: Defaults) -> list[Problem]:
-    """The key in all directions, unless it names one or its operation has none."""
-    parts = split_key(text)
-    operation = get(parts.operation)
-    directions: tuple[str | None, ...] = (None,)
-    if isinstance(operation, Directed) and not set(parts.suffixes) & set(operation.directions):
-        directions = tuple(operation.directions)
-    return [
-        parse(text, defaults.dtype, layout=defaults.layout, direction=direction)
-        for direction in directions
-    ]
-
-
 def _refuse_vain(entries: list[Entry], defaults: Defaults) -> None:
     """A flag that no problem listens to is a mistake."""
     problems = [entry for entry in entries if isinstance(entry, Problem)]
@@ -102,7 +77,7 @@ def _read_file(path: Path, defaults: Defaults) -> list[Entry]:
         if not text:
             continue
         try:
-            entries += read_line(text, defaults)
+            entries += read_text(text, defaults)
         except UsageError as error:
             raise UsageError(f"{_name(path)}, line {number}: {error}") from None
     return entries

@@ -1,10 +1,18 @@
-"""One lock for each device of a host: two processes never time on it at once."""
+"""Locks on the devices of a host: two processes never time on the same one at once.
+
+A *kind* of device (``cpu``) has one lock that covers all of it. Who needs the whole host quiet, as
+a tuning does, holds it alone. Who keeps to some units, as an evaluator does to its cores, shares it
+with others of that sort and holds a lock of its own on each unit.
+
+Sharers that come and go could keep out somebody who waits to be alone. So everybody passes through
+a turnstile, one at a time: who waits for the lock stands in it, and those who come later wait.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from skipjack.core.device import Device
@@ -13,13 +21,38 @@ from skipjack.storage import FileLock
 VARIABLE = "SKIPJACK_LOCK_DIR"
 """Another folder for the locks, the same for all who share the devices."""
 
+OnWait = Callable[[str], None]
+
 
 @contextlib.contextmanager
-def device_lock(device: Device, on_wait: Callable[[str], None] | None = None) -> Iterator[None]:
-    """Hold the device; says through `on_wait` if somebody else has it, then waits."""
-    # All users of a host share its devices, so the lock lies where all of them can reach it,
-    # whatever their TMPDIR is.
-    folder = Path(os.environ.get(VARIABLE, "/tmp"))
-    path = folder / f"skipjack-{device.kind}.lock"
-    with FileLock(path, on_wait, shared=True):
+def device_lock(device: Device, on_wait: OnWait | None = None) -> Iterator[None]:
+    """Hold all devices of this kind; says through `on_wait` if somebody has one, then waits."""
+    with _whole(device.kind, on_wait, shared=False):
         yield
+
+
+@contextlib.contextmanager
+def slot_lock(
+    kind: str, units: Sequence[int | str], on_wait: OnWait | None = None
+) -> Iterator[None]:
+    """Hold some units of a kind, such as cores, beside others who hold other units."""
+    with contextlib.ExitStack() as held:
+        # In the same order for everybody: two who need the same units never wait for each other.
+        for unit in sorted(set(map(str, units))):
+            held.enter_context(FileLock(_path(f"{kind}-{unit}"), on_wait, public=True))
+        held.enter_context(_whole(kind, on_wait, shared=True))
+        yield
+
+
+@contextlib.contextmanager
+def _whole(kind: str, on_wait: OnWait | None, *, shared: bool) -> Iterator[None]:
+    with contextlib.ExitStack() as held:
+        with FileLock(_path(f"{kind}-turnstile"), on_wait, public=True):
+            held.enter_context(FileLock(_path(kind), on_wait, shared=shared, public=True))
+        yield
+
+
+def _path(name: str) -> Path:
+    # All users of a host share its devices, so the locks lie where all of them can reach them,
+    # whatever their TMPDIR is.
+    return Path(os.environ.get(VARIABLE, "/tmp")) / f"skipjack-{name}.lock"

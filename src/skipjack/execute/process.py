@@ -11,7 +11,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from skipjack.errors import WorkerError
@@ -22,6 +23,9 @@ log = logging.getLogger(__name__)
 START_TIMEOUT_S = 60.0
 """A worker that has not said that it is ready by then never will."""
 _STDERR_TAIL = 600
+_MOST_OVERHEARD = 1 << 16
+_PIPE = 1 << 16
+"""Bytes that a pipe holds."""
 _LOOK_EVERY_S = 0.25
 _FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -29,9 +33,11 @@ _FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 class WorkerDiedError(WorkerError):
     """The process ended; the message says how."""
 
-    def __init__(self, message: str, return_code: int | None = None) -> None:
+    def __init__(self, message: str, return_code: int | None = None, words: str = "") -> None:
         super().__init__(message)
         self.return_code = return_code
+        self.words = words
+        """The last line of its error output."""
 
     @property
     def from_outside(self) -> bool:
@@ -56,8 +62,11 @@ class WorkerProcess:
         arguments: Sequence[str] = (),
         cores: Sequence[int] = (),
         share: Sequence[int] = (),
+        *,
+        module: str = "skipjack.execute.worker",
+        settings: Mapping[str, str] | None = None,
     ) -> None:
-        """`share` lists descriptors that the child inherits."""
+        """`share` lists descriptors that the child inherits, `settings` variables it is given."""
         self.role = role
         # A worker's words go to a file that has no name: nothing is left whoever dies.
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the worker)
@@ -75,7 +84,8 @@ class WorkerProcess:
         # system at each call made some convolutions look three times as slow.
         if role == "run":
             environment |= {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40)}
-        command = [sys.executable, "-m", "skipjack.execute.worker", role, str(os.getpid())]
+        environment |= settings or {}
+        command = [sys.executable, "-m", module, role, str(os.getpid())]
         if cores:
             command += ["--cores", ",".join(map(str, cores))]
         self._process = subprocess.Popen(
@@ -93,6 +103,10 @@ class WorkerProcess:
         self._in, self._out = self._process.stdin, self._process.stdout
         # A stopped worker reads nothing: a write must not wait for it without limit.
         os.set_blocking(self._in.fileno(), False)
+        self._unsent = bytearray()
+        self._decoder = wire.Decoder()
+        self._passed_on = 0
+        _LIVE.add(self)
 
     @property
     def pid(self) -> int:
@@ -110,19 +124,54 @@ class WorkerProcess:
 
         A child that is gone raises `WorkerDiedError`; what it had answered can still be received.
         """
-        left = memoryview(wire.encode(dict(body), blobs))
+        self.post(body, blobs)
         deadline = time.monotonic() + timeout_s
         try:
-            while left:
+            while self.pump():
                 if not self._writable(deadline - time.monotonic()):
                     raise WorkerHungError(f"took no request within {timeout_s:g} s")
-                with contextlib.suppress(BlockingIOError):
-                    left = left[os.write(self._in.fileno(), left) :]
-        except (BrokenPipeError, ValueError):  # ValueError: it was killed before
-            raise WorkerDiedError("takes no requests any more") from None
+        except WorkerDiedError:
+            raise
         except BaseException:
             self.kill()
             raise
+
+    def post(self, body: Mapping[str, Any], blobs: Sequence[bytes] = ()) -> None:
+        """Queue a request; `pump` sends it."""
+        self._unsent += wire.encode(dict(body), blobs)
+
+    def pump(self) -> bool:
+        """Send as much of what was posted as the child takes now; whether something is left.
+
+        A child that is gone raises `WorkerDiedError`; what it had answered can still be collected.
+        """
+        try:
+            while self._unsent:
+                del self._unsent[: os.write(self._in.fileno(), self._unsent[:_PIPE])]
+        except BlockingIOError:
+            return True
+        except (BrokenPipeError, ValueError):  # ValueError: it was killed before
+            raise WorkerDiedError("takes no requests any more") from None
+        return False
+
+    @property
+    def unsent(self) -> bool:
+        """Whether the child has not yet taken all that was posted."""
+        return bool(self._unsent)
+
+    def collect(self) -> list[wire.Message]:
+        """The answers that are complete, once `select` said that there is something to read.
+
+        For who serves several children and cannot wait for one; not to be mixed with `receive`.
+        """
+        try:
+            data = os.read(self._out.fileno(), _PIPE)
+            messages = self._decoder.feed(data)
+        except (ValueError, KeyError, TypeError):
+            data, messages = b"", []  # it was killed before, or what came is no frame
+        if not data:
+            raise self._died()
+        return messages
 
     def receive(
         self, timeout_s: float, progress: Callable[[], object] = lambda: None
@@ -166,12 +215,13 @@ class WorkerProcess:
         """Wait for a process that is on its way out and say how it ended."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(5)
-        words = self._last_words()
+        words = self.last_words()
         self.kill()
         code = self._process.returncode
-        return WorkerDiedError(describe_exit(code, words), code)
+        return WorkerDiedError(describe_exit(code, words), code, words)
 
-    def _last_words(self) -> str:
+    def last_words(self) -> str:
+        """The last line of the error output of a process that has ended."""
         with contextlib.suppress(OSError, ValueError):
             size = self._stderr.seek(0, os.SEEK_END)
             self._stderr.seek(max(0, size - _STDERR_TAIL))
@@ -186,14 +236,52 @@ class WorkerProcess:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
+        self._pass_on(_HEARERS)
+        _LIVE.discard(self)
         for stream in (self._in, self._out, self._stderr):
             with contextlib.suppress(OSError):
                 stream.close()
+
+    def _pass_on(self, hearers: Sequence[Hear]) -> None:
+        """Tell them what the child wrote to its error output since the last time."""
+        with contextlib.suppress(OSError, ValueError):
+            descriptor = self._stderr.fileno()
+            size = os.fstat(descriptor).st_size
+            if size > self._passed_on and hearers:
+                start = max(self._passed_on, size - _MOST_OVERHEARD)
+                # Not by seeking: the child writes at the same position of the same open file.
+                text = os.pread(descriptor, size - start, start).decode(errors="replace")
+                for hear in hearers:
+                    hear(f"{self.role} worker", text)
+            self._passed_on = size
 
     @property
     def alive(self) -> bool:
         """Whether the process still runs."""
         return self._process.poll() is None
+
+
+Hear = Callable[[str, str], None]
+"""Takes who wrote something, and what."""
+_LIVE: weakref.WeakSet[WorkerProcess] = weakref.WeakSet()
+_HEARERS: list[Hear] = []
+
+
+@contextlib.contextmanager
+def overhearing(hear: Hear) -> Iterator[None]:
+    """Pass on what this process's workers write to their error output meanwhile.
+
+    It is told when a worker ends and at the end of the block, not while it is written.
+    """
+    for worker in list(_LIVE):
+        worker._pass_on(())
+    _HEARERS.append(hear)
+    try:
+        yield
+    finally:
+        _HEARERS.remove(hear)
+        for worker in list(_LIVE):
+            worker._pass_on([hear])
 
 
 class _Watch:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
@@ -41,22 +41,50 @@ def send(stream: BinaryIO, body: dict[str, Any], blobs: Sequence[bytes] = ()) ->
 
 def receive(read: Read) -> Message | None:
     """Read one frame; None at the end of the stream, also in the middle of a frame."""
-    head = _exactly(read, _LENGTH.size)
-    if head is None:
-        return None
-    (length,) = _LENGTH.unpack(head)
+    frame = _frame()
+    need = next(frame)
+    while (part := _exactly(read, need)) is not None:
+        try:
+            need = frame.send(part)
+        except StopIteration as end:
+            message: Message = end.value
+            return message
+    return None
+
+
+class Decoder:
+    """Frames out of bytes that arrive in pieces, for who cannot wait for the rest of a frame."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+        self._frame = _frame()
+        self._need = next(self._frame)
+
+    def feed(self, data: bytes) -> list[Message]:
+        """The frames that these bytes complete."""
+        self._buffer += data
+        found = []
+        while len(self._buffer) >= self._need:
+            part = bytes(self._buffer[: self._need])
+            del self._buffer[: self._need]
+            try:
+                self._need = self._frame.send(part)
+            except StopIteration as end:
+                found.append(end.value)
+                self._frame = _frame()
+                self._need = next(self._frame)
+        return found
+
+
+def _frame() -> Generator[int, bytes, Message]:
+    """Says how many bytes it needs next, is sent them, and returns the message."""
+    (length,) = _LENGTH.unpack((yield _LENGTH.size))
     if length > _MOST:
         raise ValueError("a frame is longer than any message of ours")
-    text = _exactly(read, length)
-    if text is None:
-        return None
-    frame = json.loads(text)
+    frame = json.loads((yield length))
     blobs = []
     for size in frame["blobs"]:
-        blob = _exactly(read, int(size))
-        if blob is None:
-            return None
-        blobs.append(blob)
+        blobs.append((yield int(size)))
     return Message(frame["body"], tuple(blobs))
 
 

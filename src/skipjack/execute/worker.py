@@ -19,13 +19,11 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("role", choices=["build", "run"])
     parser.add_argument("parent", type=int)
-    parser.add_argument("--cores", type=_cores, default=[])
+    parser.add_argument("--cores", type=core_list, default=[])
     parser.add_argument("--announce", type=int, help="descriptor of the page")
     parser.add_argument("--ledger")
     options = parser.parse_args(arguments)
-    _die_with(options.parent)
-    _limit()
-    requests, answers = _take_pipes()
+    requests, answers = settle_in(options.parent)
     if options.cores:
         os.sched_setaffinity(0, options.cores)
     if options.role == "build":
@@ -38,7 +36,15 @@ def main(arguments: list[str] | None = None) -> None:
         serve_runs(requests, answers, options.announce)
 
 
-def _cores(text: str) -> list[int]:
+def settle_in(parent: int) -> tuple[BinaryIO, BinaryIO]:
+    """What every worker does first: die with its parent, have limits; gives the two pipes."""
+    _die_with(parent)
+    _limit()
+    return _take_pipes()
+
+
+def core_list(text: str) -> list[int]:
+    """``2,3`` as numbers."""
     return [int(part) for part in text.split(",")]
 
 

@@ -115,6 +115,8 @@ class Want:
     devices: tuple[str, ...] = ()
     """Those it measures on; builders build for all."""
     count: int = 1
+    gpu: str = ""
+    """Which one of its machine, for people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +128,8 @@ class Claim:
     stage: Stage
     machine: int
     slot: str
+    gpu: str = ""
+    """Which one of its machine, for people; the slot's name if nothing is said."""
 
 
 @dataclass(frozen=True, slots=True)

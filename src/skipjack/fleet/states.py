@@ -2,21 +2,19 @@
 
 ::
 
-                      ┌────────────── told, budget left: the next round ──────────────┐
-                      ▼                                                               │
-    load ──▶ new ──claimed──▶ building ──built──▶ built ──claimed──▶ evaluating ──────┤
-              ▲                │  │                ▲ │                │  │            │
-              │  failed, lost, │  │ inapplicable   │ │ artifact       │  │  told,     ▼
-              ├── released ────┘  ▼                │ │ lost           │  │  finished: evaluated
-              │            not_applicable          │ ▼                │  │
-              │                                    │ new              │  │
-              │                                    └─ failed, lost, ──┘  │
-              │                                       released           │
-              └──────────────────── artifact lost ───────────────────────┘
+  load ─▶ new ─claimed─▶ building ─built─▶ built ─claimed─▶ evaluating ─finished─▶ evaluated
+          ▲ ▲               │                ▲                 │  │
+          │ └─── failed, ───┘                └──── failed, ────┘  │
+          │      lost,      │                      lost,          │
+          │      released   │                      released       │
+          │                 └─ inapplicable ─▶ not_applicable     │
+          │                                                       │
+          └── told, budget left: the next round ──────────────────┤
+          └── artifact lost: the same round ──────────────────────┘
 
-    building, evaluating ──failed for the 3rd or lost for the 10th time in a row──▶ error
-    new, building, built, evaluating ──aborted──▶ aborted ──resumed──▶ new or built
-    error, evaluated, not_applicable, aborted, built ──reset──▶ new; error ──reset──▶ built
+  building, evaluating ─ failed for the 3rd, lost for the 10th time in a row ─▶ error
+  new, building, built, evaluating ─ aborted ─▶ aborted ─ resumed ─▶ new or built
+  anything but building, evaluating ─ reset ─▶ new;  error of an evaluation ─ reset ─▶ built
 
 A job is a study in rounds: a batch of configs is asked for and built, then evaluated and told. What
 failed is what the machinery did: a config that crashes, hangs or lies is a trial like any other,
@@ -111,6 +109,9 @@ class IllegalStepError(SkipjackError):
 @dataclass(frozen=True, slots=True)
 class Claimed:
     """A coordinator took it for a worker."""
+
+    reason: str = ""
+    """How else it came to that: a bundle brought its result."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from skipjack.core.device import Device
@@ -38,8 +38,8 @@ class Task:
             "format": FORMAT,
             "job": self.job,
             "stage": str(self.stage),
-            "plan": asdict(self.plan),
-            "device": asdict(self.device),
+            "plan": _fields(self.plan),
+            "device": _fields(self.device),
             "epoch": self.epoch,
             "round": self.round,
             "facts": list(self.facts),
@@ -120,6 +120,11 @@ class Outcome:
         body["stage"] = Stage(body["stage"])
         body["digests"] = tuple(body["digests"])
         return cls(**body, artifacts=artifacts)
+
+
+def _fields(record: Plan | Device) -> dict[str, Any]:
+    """As `asdict` for records that hold no others, at a tenth of its cost."""
+    return {one.name: getattr(record, one.name) for one in fields(record)}
 
 
 def _check_format(body: Mapping[str, Any]) -> None:

@@ -1,9 +1,11 @@
-"""Foreign formats: commands of MIOpenDriver as problems, and problems as commands."""
+"""Foreign formats: commands of MIOpenDriver and keys of its find-db as problems, and back."""
 
 from skipjack.interop.defaults import ALL, Defaults
 from skipjack.interop.driver import parse_driver
 from skipjack.interop.driver_words import is_driver_line, without_comment
 from skipjack.interop.driver_writer import driver_line
+from skipjack.interop.find_db_key import is_find_db_line, parse_find_db
+from skipjack.interop.log_line import problem_text, read_text, unsaid
 from skipjack.interop.not_applicable import Entry, NotApplicable
 
 __all__ = [
@@ -13,6 +15,11 @@ __all__ = [
     "NotApplicable",
     "driver_line",
     "is_driver_line",
+    "is_find_db_line",
     "parse_driver",
+    "parse_find_db",
+    "problem_text",
+    "read_text",
+    "unsaid",
     "without_comment",
 ]

@@ -43,7 +43,7 @@ FLAG_OF_LETTER = {
 DIRECTION_BITS = {"fwd": 1, "bwd": 2, "wrw": 4}
 """In the value of ``forw``; 0 is all of them."""
 LAYOUT_FLAGS = ("in_layout", "fil_layout", "out_layout")
-_LAYOUTS = ("NCHW", "NHWC", "CHWN", "NCDHW", "NDHWC")
+LAYOUTS = ("NCHW", "NHWC", "CHWN", "NCDHW", "NDHWC")
 _AXES = {2: ("hyup", "wxvq"), 3: ("dzto", "hyup", "wxvq")}
 """Letters of size, filter, stride and pad along each axis."""
 
@@ -144,8 +144,8 @@ def _layout(values: Values, operation: Convolution, asked: str | None) -> str:
 
 
 def _check_layout(name: str, layout: str, operation: Convolution, where: str) -> None:
-    if layout not in _LAYOUTS:
-        known = ", ".join(_LAYOUTS)
+    if layout not in LAYOUTS:
+        known = ", ".join(LAYOUTS)
         raise ProblemError(
             f"command {where!r}: {name} is one of {known}, {shown(layout)!r} is none"
         )

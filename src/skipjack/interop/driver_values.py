@@ -78,12 +78,12 @@ class Values:
 def read_values(words: Sequence[str], table: Sequence[Flag], where: str) -> Values:
     """Pair flags with their values. A flag that is given twice counts as the driver counts it:
     the last one wins, and the long name and the letter are the same flag."""
-    spellings = _spellings(table)
+    known = _spellings(table)
     given: dict[str, _Given] = {}
     at = 0
     while at < len(words):
-        flag = _find(words[at], spellings, where)
-        if at + 1 == len(words) or words[at + 1] in spellings:
+        flag = _find(words[at], known, where)
+        if at + 1 == len(words) or words[at + 1] in known:
             raise ProblemError(
                 f"command {where!r}: flag {words[at]} has no value; write one after it"
             )
@@ -92,7 +92,18 @@ def read_values(words: Sequence[str], table: Sequence[Flag], where: str) -> Valu
     return Values({flag.name: flag for flag in table}, given, where)
 
 
+_known: dict[int, tuple[Sequence[Flag], dict[str, Flag]]] = {}
+"""By the identity of a table, which is kept alive: there are few, and hashing one takes long."""
+
+
 def _spellings(table: Sequence[Flag]) -> dict[str, Flag]:
+    if id(table) not in _known:
+        _known[id(table)] = table, spellings(table)
+    return _known[id(table)][1]
+
+
+def spellings(table: Sequence[Flag]) -> dict[str, Flag]:
+    """Every way to write a flag of the table."""
     letters = {f"-{flag.letter}": flag for flag in table}
     names = {f"--{name}": flag for flag in table for name in (flag.name, *flag.aliases)}
     return letters | names

@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from skipjack.core.problem import shown
 from skipjack.errors import ProblemError
 
-_DRIVER = re.compile(r"\S*MIOpenDriver(?=[\s\"'`]|$)")
+DRIVER_WORD = re.compile(r"MIOpenDriver(?=[\s\"'`]|$)")
+"""The word after which a command begins."""
 _COMMENT = re.compile(r"(?<![-\\])#.*")
-_QUOTES = "\"'`"
+QUOTES = "\"'`"
 _FLAGS_ALONE = "conv"
 
 
@@ -37,7 +38,7 @@ class Command:
 def is_driver_line(text: str) -> bool:
     """Whether a text is meant as a command and not as a problem's key, which has no blanks."""
     words = text.split()
-    return len(words) > 1 or bool(_DRIVER.search(text))
+    return len(words) > 1 or bool(DRIVER_WORD.search(text))
 
 
 def without_comment(line: str) -> str:
@@ -48,7 +49,7 @@ def without_comment(line: str) -> str:
 def find_command(line: str) -> Command:
     """The command of a line, or `ProblemError` if there is none in it."""
     text = without_comment(line)
-    driver = _DRIVER.search(text)
+    driver = DRIVER_WORD.search(text)
     if driver:
         words = _words(_unquoted(text, driver))
         if not words or words[0].startswith("-"):
@@ -68,10 +69,10 @@ def find_command(line: str) -> Command:
 def _unquoted(text: str, driver: re.Match[str]) -> str:
     """What follows the driver's name, up to the end of the quotation that it stands in."""
     before, after = text[: driver.end()], text[driver.end() :]
-    if after[:1] and after[0] in _QUOTES:
+    if after[:1] and after[0] in QUOTES:
         closes = before.count(after[0]) % 2 == 1  # the path alone is in quotes
         return after[1:] if closes else after
-    for quote in _QUOTES:
+    for quote in QUOTES:
         if before.count(quote) % 2 == 1:
             after = after.split(quote)[0]
     return after
@@ -79,4 +80,4 @@ def _unquoted(text: str, driver: re.Match[str]) -> str:
 
 def _words(text: str) -> list[str]:
     """Words without the quotes and backslashes that a shell would take away."""
-    return [word.strip(_QUOTES).replace("\\", "") for word in text.split()]
+    return [word.strip(QUOTES).replace("\\", "") for word in text.split()]

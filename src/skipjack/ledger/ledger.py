@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 from skipjack.core.config import Config
 from skipjack.core.device import Device
 from skipjack.core.trial import Trial
-from skipjack.ledger import rows, studies
-from skipjack.ledger.connection import FILE_NAME, open_connection, retire_damaged
+from skipjack.ledger import facts, rows, studies
+from skipjack.ledger.connection import FILE_NAME, connect, open_connection, retire_damaged
 from skipjack.ledger.merge import merge_file
+from skipjack.ledger.migrations import migrate
 from skipjack.ledger.records import (
     BuildRecord,
     CandidateKey,
@@ -51,6 +52,13 @@ class Ledger:
     def open(cls, directory: Path, *, clock: Clock = utc_now) -> Ledger:
         """Open the ledger in `directory`, creating either if need be."""
         return cls(open_connection(directory), directory / FILE_NAME, clock)
+
+    @classmethod
+    def in_memory(cls, *, clock: Clock = utc_now) -> Ledger:
+        """An empty ledger without a file, for work whose facts go elsewhere."""
+        connection = connect(Path(":memory:"))
+        migrate(connection)
+        return cls(connection, Path(":memory:"), clock)
 
     def close(self) -> None:
         """Let go of the file; further calls fail."""
@@ -242,6 +250,23 @@ class Ledger:
         """
         with self._translating():
             return merge_file(self._connection, other, self.path.parent)
+
+    def snapshot(self) -> facts.Snapshot:
+        """What is here now, to tell later what came to it."""
+        with self._translating():
+            return facts.snapshot(self._connection)
+
+    def facts_beyond(
+        self, known: facts.Snapshot, only: Collection[str] = facts.UNION_TABLES
+    ) -> str:
+        """The rows that were added since the snapshot, as text that `add_facts` takes."""
+        with self._translating():
+            return facts.facts_beyond(self._connection, known, only)
+
+    def add_facts(self, text: str) -> int:
+        """Take in rows of another ledger; return how many changed something, 0 if none."""
+        with self._translating():
+            return facts.add_facts(self._connection, text)
 
     def _studies(self, where: str, *values: str) -> list[StudyRecord]:
         found = self._select(studies.STUDIES.format(where=where), values)

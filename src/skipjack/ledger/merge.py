@@ -23,7 +23,7 @@ _LAST = "DO UPDATE SET created = excluded.created WHERE excluded.created > {tabl
 _SAME = "DO NOTHING"
 
 # Parents stand before the rows that refer to them.
-_UNIONS = (
+UNIONS = (
     ("devices", "id", _FIRST),
     ("protocols", "id", _FIRST),
     ("studies", "id", _FIRST),
@@ -55,7 +55,7 @@ def merge_file(connection: sqlite3.Connection, other: Path, workspace: Path) -> 
 def _union(connection: sqlite3.Connection) -> int:
     before = connection.total_changes
     with transaction(connection):
-        for table, key, on_conflict in _UNIONS:
+        for table, key, on_conflict in UNIONS:
             names = connection.execute("SELECT name FROM pragma_table_info(?, 'main')", (table,))
             columns = ", ".join(name for (name,) in names)
             # `WHERE true` keeps SQLite from reading ON as the start of a join.
@@ -88,7 +88,7 @@ def _copy_and_migrate(other: Path, copy: Path) -> None:
 
 
 def _require_tables(connection: sqlite3.Connection, other: Path) -> None:
-    for table, *_ in _UNIONS:
+    for table, *_ in UNIONS:
         found = connection.execute(
             "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?", (table,)
         )

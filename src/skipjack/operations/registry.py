@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
+from typing import TypeGuard
 
 import numpy as np
 
@@ -78,10 +79,10 @@ def parse(
     operation = get(parts.operation)
     where = shown(text)
     asked = {"dtype": dtype}
-    if isinstance(operation, Directed):
+    if _is_directed(operation):
         asked |= {"layout": layout.upper() if layout else None, "direction": direction}
     chosen = _suffixes(parts.suffixes, operation, asked, where)
-    if isinstance(operation, LetteredShape):
+    if _is_lettered(operation):
         shape, shape_text = operation.parse_shape(parts.shape, where)
     else:
         shape, shape_text = parse_shape(parts.shape, where), ""
@@ -102,7 +103,7 @@ def _suffixes(
             f"problem {where!r}: {operation.name} takes {what} after the shape and nothing else"
         )
     known = {"dtype": tuple(DTYPES)}
-    if isinstance(operation, Directed):
+    if _is_directed(operation):
         known |= {"layout": tuple(operation.layouts), "direction": tuple(operation.directions)}
     found: dict[str, str] = {}
     for text in texts:
@@ -136,6 +137,29 @@ def _suffixes(
     return found
 
 
+# Asking a protocol takes longer than all else in parsing a key, and its answer is the type's.
+_conforms: dict[tuple[type, type], bool] = {}
+
+
+def _is_a(operation: Operation, protocol: type) -> bool:
+    kind = type(operation), protocol
+    if kind not in _conforms:
+        _conforms[kind] = isinstance(operation, protocol)
+    return _conforms[kind]
+
+
+def _is_directed(operation: Operation) -> TypeGuard[Directed]:
+    return _is_a(operation, Directed)
+
+
+def _is_lettered(operation: Operation) -> TypeGuard[LetteredShape]:
+    return _is_a(operation, LetteredShape)
+
+
+def _has_several(operation: Operation) -> TypeGuard[SeveralOutputs]:
+    return _is_a(operation, SeveralOutputs)
+
+
 def check_dtype(dtype: str, operation: Operation) -> str:
     """The dtype, if the operation can be computed in it."""
     if dtype not in DTYPES or dtype not in operation.dtypes:
@@ -150,7 +174,7 @@ def check_dtype(dtype: str, operation: Operation) -> str:
 def outputs(problem: Problem) -> tuple[Tensor, ...]:
     """All that is written, the main output first."""
     operation = get(problem.operation)
-    if isinstance(operation, SeveralOutputs):
+    if _has_several(operation):
         return operation.outputs(problem)
     return (operation.output(problem),)
 

@@ -1,7 +1,7 @@
 """Files that survive crashes, full disks and many processes: what ledger and bank stand on."""
 
 from skipjack.storage.artifacts import ARTIFACTS, ArtifactStore
-from skipjack.storage.atomic import atomic_write
+from skipjack.storage.atomic import atomic_replacement, atomic_write
 from skipjack.storage.clock import Clock, timestamp, utc_now
 from skipjack.storage.damage import set_aside
 from skipjack.storage.directory import ensure_directory, user_directory
@@ -13,6 +13,7 @@ __all__ = [
     "ArtifactStore",
     "Clock",
     "FileLock",
+    "atomic_replacement",
     "atomic_write",
     "ensure_directory",
     "is_network_file_system",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+from collections.abc import Iterator
 from pathlib import Path
 
 from skipjack.errors import StorageError
@@ -18,11 +19,21 @@ def atomic_write(path: Path, data: bytes, *, durable: bool = True) -> None:
     again and is checked when read. On any failure the old file is as it was and the temporary one
     is gone; the operating system's errors become `StorageError`.
     """
+    with atomic_replacement(path, durable=durable) as temporary:
+        _write(temporary, data, durable)
+
+
+@contextlib.contextmanager
+def atomic_replacement(path: Path, *, durable: bool = True) -> Iterator[Path]:
+    """A name beside `path` to make a file at, which then takes the place of `path`.
+
+    The content must be on disk at the end of the block. Failures are as for `atomic_write`.
+    """
     if path.exists() and not path.is_file():
         raise StorageError(f"{path} is not a plain file; choose another name")
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
     try:
-        _write(temporary, data, durable)
+        yield temporary
         temporary.replace(path)
         if durable:
             _sync_directory(path.parent)

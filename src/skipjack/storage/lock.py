@@ -27,8 +27,9 @@ class FileLock:
 
     If another process holds it, `on_wait` is called once with a sentence that names the holder, and
     the wait lasts until the lock is free, `timeout_s` is over (`StorageError`), or Ctrl-C. The lock
-    is not re-entrant: a second `FileLock` on one path waits, in the same process too. A `shared`
-    lock can be held by any user of the host, whoever made its file.
+    is not re-entrant: a second `FileLock` on one path waits, in the same process too. Any number of
+    processes hold it at once if all of them take it `shared`. A `public` lock can be held by any
+    user of the host, whoever made its file.
     """
 
     def __init__(
@@ -36,10 +37,13 @@ class FileLock:
         path: Path,
         on_wait: Callable[[str], None] | None = None,
         timeout_s: float | None = None,
+        *,
         shared: bool = False,
+        public: bool = False,
     ) -> None:
         self._path = path
-        self._mode = 0o666 if shared else 0o600
+        self._how = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+        self._mode = 0o666 if public else 0o600
         self._on_wait = on_wait
         self._timeout_s = timeout_s
         self._descriptor: int | None = None
@@ -50,9 +54,9 @@ class FileLock:
         except OSError as error:
             raise write_failure(self._path, error) from error
         try:
-            if not _try_lock(descriptor):
+            if not _try_lock(descriptor, self._how):
                 self._wait(descriptor)
-            _sign(descriptor)
+            _sign(descriptor, shared=self._how == fcntl.LOCK_SH)
         except OSError as error:
             os.close(descriptor)
             raise StorageError(f"cannot lock {self._path}: {error.strerror}") from error
@@ -83,7 +87,7 @@ class FileLock:
             self._on_wait(f"waiting for {self._path}, which {holder} holds")
         deadline = None if self._timeout_s is None else time.monotonic() + self._timeout_s
         pause = _FIRST_PAUSE_S
-        while not _try_lock(descriptor):
+        while not _try_lock(descriptor, self._how):
             if deadline is not None and time.monotonic() >= deadline:
                 raise StorageError(
                     f"{self._path} was still held by {_holder(descriptor)} after "
@@ -127,18 +131,18 @@ def _open(path: Path, mode: int) -> int:
     return descriptor
 
 
-def _try_lock(descriptor: int) -> bool:
+def _try_lock(descriptor: int, how: int) -> bool:
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, how | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True
 
 
-def _sign(descriptor: int) -> None:
+def _sign(descriptor: int, *, shared: bool) -> None:
     """Write who holds the lock. A courtesy: a full disk must not prevent locking."""
     command = " ".join(shlex.join(sys.orig_argv).split())[:_LONGEST_COMMAND]
-    text = json.dumps({"pid": os.getpid(), "command": command}).encode()
+    text = json.dumps({"pid": os.getpid(), "command": command, "shared": shared}).encode()
     try:
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, text, 0)
@@ -149,7 +153,9 @@ def _sign(descriptor: int) -> None:
 def _holder(descriptor: int) -> str:
     try:
         content = json.loads(os.pread(descriptor, 4096, 0))
-        return f"process {int(content['pid'])} ({content['command']})"
+        # Of several holders the last to come has signed, and may have left.
+        others = " or another beside it" if content.get("shared") else ""
+        return f"process {int(content['pid'])} ({content['command']}){others}"
     except (OSError, ValueError, KeyError, TypeError):
         # The holder has the lock and has not yet signed.
         return "another process"

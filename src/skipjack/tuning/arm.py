@@ -97,10 +97,11 @@ class Arm:
         return configs
 
     def tell(self, trials: Sequence[Trial]) -> None:
-        """What came of configs that were asked."""
-        assert self._searcher is not None, "start it first"
+        """What came of configs that were asked, by its searcher or by one of another machine."""
         self.trials += trials
         self.note(trials)
+        if self._searcher is None:
+            return
         with self._blaming():
             for trial in trials:
                 self._searcher.tell(trial)

@@ -11,7 +11,7 @@ from skipjack.core.device import Device
 from skipjack.core.space import Space, Staged
 from skipjack.core.trial import Candidate
 from skipjack.errors import StorageError, blaming
-from skipjack.execute.build_pool import Build, BuildPool
+from skipjack.execute.build_pool import Build
 from skipjack.ledger import BuildRecord, CandidateKey, Ledger
 from skipjack.solvers.solver import BuildingSolver, Slot
 from skipjack.storage import ArtifactStore
@@ -22,13 +22,62 @@ _Part = tuple[str, str]
 """A solver, and what of a config decides its build."""
 
 
+class Builders(Protocol):
+    """Who builds what is ordered: a `BuildPool` as a rule."""
+
+    @property
+    def pending(self) -> int:
+        """Builds that were submitted and have not come back."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """How many builds run at once."""
+        ...
+
+    def warm_up(self) -> None:
+        """Wait until all of them have started."""
+        ...
+
+    def submit(self, candidate: Candidate) -> None:
+        """Queue a build."""
+        ...
+
+    def poll(self, timeout_s: float) -> list[Build]:
+        """Builds that are done, waiting up to this long for the first."""
+        ...
+
+    def withdraw(self) -> list[Candidate]:
+        """Take back what no worker was given yet; gives that."""
+        ...
+
+    def cancel(self) -> None:
+        """Forget everything that was submitted."""
+        ...
+
+
 class BuildShop(Protocol):
     """What building needs: builders, and where builds of earlier sittings are found."""
 
-    device: Device
-    pool: BuildPool
-    ledger: Ledger
-    artifacts: ArtifactStore
+    @property
+    def device(self) -> Device:
+        """What is built for."""
+        ...
+
+    @property
+    def pool(self) -> Builders:
+        """Who builds."""
+        ...
+
+    @property
+    def artifacts(self) -> ArtifactStore:
+        """Machine code."""
+        ...
+
+    @property
+    def ledger(self) -> Ledger:
+        """What was built before."""
+        ...
 
 
 def build_record(shop: BuildShop, build: Build, digest: str) -> BuildRecord:
@@ -121,6 +170,12 @@ class BuildDesk:
         return replace(build, candidate=candidate, slots=slots, cached=True, seconds=0.0)
 
     def _known(self, candidate: Candidate) -> Build | None:
+        """A build that this compiler made in an earlier sitting."""
+        solver, _ = self._offers[candidate.solver]
+        known = self.recall(candidate)
+        return known if known and known.compiler == solver.compiler() else None
+
+    def recall(self, candidate: Candidate) -> Build | None:
         """A build of an earlier sitting, if its machine code is still there."""
         solver, _ = self._offers[candidate.solver]
         key = CandidateKey.of(candidate, solver.version)
@@ -129,8 +184,6 @@ class BuildDesk:
             key.problem, key.solver, key.solver_version, key.config, compat
         )
         if record is None or record.status.failed or not record.artifact_digest:
-            return None
-        if record.compiler != solver.compiler():
             return None
         try:
             data = self._shop.artifacts.get(record.artifact_digest)

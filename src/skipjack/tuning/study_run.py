@@ -110,6 +110,11 @@ class StudyRun:
                 self._forgiving(partial(setattr, arm, "broken")),
             ):
                 arm.start(shop, self.options)
+        self.open_contest()
+
+    def open_contest(self) -> None:
+        """Make arrays and reference."""
+        shop = self.shop
         if (needed := arrays_bytes(self.problem)) > _MUCH_BYTES:
             shop.say(f"preparing {self.problem.key}: {needed / 2**30:.0f} GiB to fill and check")
         self.contest = Contest(
@@ -152,7 +157,13 @@ class StudyRun:
         self.journal.flush()
 
     def _retime_known(self) -> None:
-        """Times of another day do not compare: what led before runs again, first."""
+        for candidate in self.leaders():
+            self.desk.order(candidate)
+        while self.desk.pending and not self.limit.interrupted:
+            self.enter_again(self.desk.collect(1.0, self.batch() if self.rules.hurried else _BATCH))
+
+    def leaders(self) -> list[Candidate]:
+        """What led before: times of another day do not compare, so it runs again, first."""
         known = [(arm, trial) for arm in self.arms for trial in arm.known]
         old = {arm.candidate(trial.config) for arm, trial in known}
         again = [self._default] if self._default and self._default in old else []
@@ -163,12 +174,12 @@ class StudyRun:
                 solver = solver_for(self.problem, self.shop.device, self.incumbent.solver)
                 self.desk.offer(solver, solver.space(self.problem, self.shop.device))
                 self._versions[solver.name] = solver.version
-        for candidate in dict.fromkeys(again):
-            self.desk.order(candidate)
-        while self.desk.pending and not self.limit.interrupted:
-            builds = self.desk.collect(1.0, self._batch() if self.rules.hurried else _BATCH)
-            for arm, trials in self._by_arm(builds, self.contest.enter(builds, self._versions)):
-                arm.note(trials)
+        return list(dict.fromkeys(again))
+
+    def enter_again(self, builds: list[Build]) -> None:
+        """Take in builds that no searcher waits for."""
+        for arm, trials in self._by_arm(builds, self.contest.enter(builds, self._versions)):
+            arm.note(trials)
 
     def _by_arm(
         self, builds: list[Build], trials: list[Trial]
@@ -189,15 +200,15 @@ class StudyRun:
                 self._order_more()
             if over or not self.desk.pending:
                 break
-            builds = self.desk.collect(0.05, self._batch())
+            builds = self.desk.collect(0.05, self.batch())
             if builds:
-                self._run(builds)
+                self.take(builds)
 
     def _late(self) -> bool:
         late = self.limit.late(self.rules.final_s(self.contest))
         return late and self.rules.enough(self.arms, self.limit)
 
-    def _batch(self) -> int:
+    def batch(self) -> int:
         """How many are timed side by side; of slow ones few, so that the clock is looked at."""
         pace = self.contest.pace_ns
         if pace == float("inf"):
@@ -230,7 +241,8 @@ class StudyRun:
                 return len(configs)
         return 0
 
-    def _run(self, builds: list[Build]) -> None:
+    def take(self, builds: list[Build]) -> None:
+        """Take in builds that were asked for, and tell who asked."""
         trials = self.contest.enter(builds, self._versions)
         with self.shop.tracer.span("tell", "search"):
             for arm, own in self._by_arm(builds, trials):

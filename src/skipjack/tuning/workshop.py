@@ -24,12 +24,19 @@ from skipjack.solvers import find_solver
 from skipjack.solvers.solver import slack_of
 from skipjack.storage import ARTIFACTS, ArtifactStore, user_directory
 from skipjack.trace import Tracer
+from skipjack.tuning.build_desk import Builders
 
 log = logging.getLogger(__name__)
 
 
 class Workshop:
     """Opens files and starts workers once for many problems; holds the device while it is open."""
+
+    ledger: Ledger
+    bank: Bank
+    artifacts: ArtifactStore
+    pool: Builders
+    session: RunSession
 
     def __init__(
         self,
@@ -56,9 +63,8 @@ class Workshop:
             self.artifacts = ArtifactStore(directory / ARTIFACTS)
             self.ledger.add_device(self.device)
             exits.enter_context(device_lock(self.device, self.say))
-            self.pool = exits.enter_context(
-                BuildPool(self.settings.build_workers, self.device, directory)
-            )
+            pool = BuildPool(self.settings.build_workers, self.device, directory)
+            self.pool = exits.enter_context(pool)
             self.session = exits.enter_context(RunSession(self.protocol, cores))
             self._exits = exits.pop_all()
         return self

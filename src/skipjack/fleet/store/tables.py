@@ -169,7 +169,17 @@ jobs = Table(
     Column("created", Double, nullable=False),
     Column("updated", Double, nullable=False),
     UniqueConstraint("label", "problem", "device", "solver"),
-    Index("ix_jobs_waiting", "state", "label", "device", "priority", "id"),
+    # The order of claims, so that they read what they take and not all that waits.
+    Index(
+        "ix_jobs_waiting",
+        "state",
+        "label",
+        text("priority DESC"),
+        "failures",
+        "losses",
+        "id",
+        "device",
+    ),
     Index(None, "owner"),
     Index(None, "problem"),
     CheckConstraint(_one_of("state", State), name="state_is_known"),

@@ -1,0 +1,1 @@
+"""Commands of the fleet, a file for each group."""

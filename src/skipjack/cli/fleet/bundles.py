@@ -1,0 +1,131 @@
+"""``skipjack bundle``: jobs to machines without network or database, and results back."""
+
+from __future__ import annotations
+
+from json import dumps
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from skipjack.cli.fleet.options import (
+    ArchOption,
+    DeviceOption,
+    RequiredLabel,
+    UnitsOption,
+    device_of,
+    the_store,
+)
+from skipjack.cli.options import JsonOption, examples
+from skipjack.errors import SkipjackError
+
+app = typer.Typer(
+    help="Jobs and results in files, for machines without network or database.",
+    epilog=examples(
+        "skipjack bundle export -l L -o jobs.skj --slice 1/4",
+        "skipjack bundle evaluate jobs.skj -o results.skj --max-seconds 600",
+        "skipjack bundle import results.skj",
+    ),
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+OutputOption = Annotated[Path, typer.Option("-o", "--output", help="The file to write.")]
+
+
+@app.command("export", epilog=examples("skipjack bundle export -l L -o jobs.skj --slice 1/4"))
+def export(
+    label: RequiredLabel,
+    output: OutputOption,
+    part: Annotated[
+        str, typer.Option("--slice", help="One of several parts, as 1/4; together they are all.")
+    ] = "1/1",
+    device: DeviceOption = None,
+    arch: ArchOption = None,
+    units: UnitsOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Write a label's built jobs and their machine code to a file."""
+    from skipjack.fleet.bundle.exporting import export_bundle
+    from skipjack.fleet.bundle.manifest import Slice
+    from skipjack.fleet.store.bundling import Wanted
+
+    wanted = Wanted(label, device_of(device, arch, units), Slice.parse(part))
+    with the_store() as store:
+        done = export_bundle(store, wanted, output)
+    if json:
+        typer.echo(dumps(done.to_json()))
+        return
+    typer.echo(f"{done.jobs} jobs with {done.artifacts} kernels in {output}")
+    if done.lost or done.failed:
+        typer.echo(
+            f"skipjack: left out: {done.lost} jobs whose machine code is gone and will be built "
+            f"again, {done.failed} whose device is not known",
+            err=True,
+        )
+
+
+@app.command(
+    "evaluate",
+    epilog=examples("skipjack bundle evaluate jobs.skj -o results.skj --max-seconds 600"),
+)
+def evaluate(
+    jobs: Annotated[Path, typer.Argument(help="A bundle of jobs.")],
+    output: OutputOption,
+    max_seconds: Annotated[
+        float | None, typer.Option(min=0.0, help="Begin no job that would end after that.")
+    ] = None,
+    key: Annotated[
+        Path | None, typer.Option(help="The fleet's key, if it is not in the user directory.")
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Do the jobs that this machine has the device for; running again continues."""
+    from skipjack import plugins
+    from skipjack.fleet.bundle.evaluating import Evaluation, evaluate_bundle
+    from skipjack.fleet.bundle.keys import existing_key
+    from skipjack.report.fleet.bundle import evaluation_bar
+    from skipjack.settings import load_settings
+
+    settings = load_settings()
+    plugins.load(settings.plugins)
+    secret = existing_key(settings, key)
+    with evaluation_bar(enabled=not json) as observe:
+        how = Evaluation(max_seconds, on_progress=observe)
+        done = evaluate_bundle(jobs, output, secret, how)
+    if json:
+        typer.echo(dumps(done.to_json()))
+    else:
+        before = f", {done.before} were there before" if done.before else ""
+        left = f", {done.left} left for the next time" if done.left else ""
+        typer.echo(f"{done.done} of {done.tasks} jobs done{before}{left}; results in {output}")
+    if done.elsewhere and not json:
+        listed = ", ".join(f"{count} for {name}" for name, count in done.elsewhere.items())
+        typer.echo(f"skipjack: not for this machine: {listed}", err=True)
+    if done.stopped == "interrupt":
+        raise KeyboardInterrupt
+    if done.stopped == "failures":
+        raise SkipjackError("stopped after too many failures in a row; running again continues")
+
+
+@app.command("import", epilog=examples("skipjack bundle import results.skj"))
+def import_results(
+    results: Annotated[Path, typer.Argument(help="A bundle of results.")], json: JsonOption = False
+) -> None:
+    """Take results in; doing so twice changes nothing."""
+    from skipjack.fleet.bundle.importing import import_bundle
+
+    with the_store() as store:
+        done = import_bundle(store, results)
+    if json:
+        typer.echo(dumps(done.to_json()))
+    else:
+        typer.echo(
+            f"{done.accepted} of {done.results} results taken in, {done.finished} jobs evaluated; "
+            f"{done.duplicates} were known, {done.refused} refused"
+        )
+    if done.refused and not json:
+        for reason, count in done.reasons.items():
+            typer.echo(f"skipjack: refused, {count} results: {reason}", err=True)
+    if done.refused and not (done.accepted or done.duplicates):
+        raise SkipjackError(f"no result in {results} could be taken in")

@@ -1,0 +1,78 @@
+"""``skipjack import``: problems from lists, logs and databases of others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from skipjack.cli.fleet.options import the_store
+from skipjack.cli.options import DtypeOption, JsonOption, LayoutOption, examples
+from skipjack.errors import SkipjackError
+
+EXAMPLES = examples(
+    "skipjack import -f all.txt -t resnet -b 32,64,128",
+    "skipjack import -f all.txt -t resnet --tag-only",
+    'skipjack import -f c.txt -t x --recurrent --source "customer A" --model resnet50',
+    "grep MIOpenDriver app.log | skipjack import -f - -t app --direction fwd",
+)
+
+
+def import_problems(
+    file: Annotated[
+        Path, typer.Option("-f", "--file", help="Commands, keys, find-db lines; - for stdin.")
+    ],
+    tag: Annotated[str, typer.Option("-t", "--tag", help="What to find them by later.")],
+    batch: Annotated[
+        str | None,
+        typer.Option("-b", "--batch", help="Take every problem with these batch sizes: 32,64."),
+    ] = None,
+    tag_only: Annotated[
+        bool, typer.Option("--tag-only", help="Tag problems that are known and add none.")
+    ] = False,
+    recurrent: Annotated[
+        bool, typer.Option("--recurrent", help="Tune them again whenever the tools change.")
+    ] = False,
+    source: Annotated[str, typer.Option(help="Where they come from, as 'customer A'.")] = "",
+    model: Annotated[str, typer.Option(help="Of which network they are.")] = "",
+    direction: Annotated[
+        str | None,
+        typer.Option(help="What it means that a line names none: fwd, bwd, wrw or all."),
+    ] = None,
+    dtype: DtypeOption = None,
+    layout: LayoutOption = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Write all bad lines to this file, as JSON lines.")
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Take problems in; bad lines are listed with number and reason, good ones are kept."""
+    from json import dumps
+
+    from skipjack import plugins
+    from skipjack.fleet.importing import ImportOptions, import_file, parse_batches
+    from skipjack.report.fleet.importing import import_bar, print_import
+    from skipjack.settings import load_settings
+
+    plugins.load(load_settings().plugins)
+    options = ImportOptions(
+        tag=tag,
+        batches=parse_batches(batch) if batch else (),
+        tag_only=tag_only,
+        recurrent=recurrent,
+        source=source,
+        model=model,
+        direction=direction.lower() if direction else None,
+        dtype=dtype,
+        layout=layout.upper() if layout else None,
+        report=report,
+    )
+    with the_store() as store, import_bar(enabled=not json) as observe:
+        done = import_file(store, file, options, progress=observe)
+    if json:
+        typer.echo(dumps(done.to_json()))
+    else:
+        print_import(done)
+    if not done.understood and done.lines > done.blank:
+        raise SkipjackError(f"no line of {file} is a problem; skipjack import --help says more")

@@ -1,0 +1,85 @@
+"""``skipjack job`` and ``skipjack reset``: one job looked at, many repaired."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from skipjack.cli.fleet.options import (
+    ArchOption,
+    DeviceOption,
+    RequiredLabel,
+    UnitsOption,
+    device_of,
+    state_of,
+    the_store,
+)
+from skipjack.cli.options import JsonOption, examples
+from skipjack.errors import SkipjackError, UsageError
+
+JobArgument = Annotated[int, typer.Argument(help="A job's number, as status --jobs lists them.")]
+RESET_EXAMPLES = examples(
+    "skipjack reset -l resnet_2026_11 --state error --to new",
+    "skipjack reset -l resnet_2026_11 --state error --to built -a gfx900 -n 56",
+)
+
+app = typer.Typer(
+    help="One job: what it is, what happened to it, what its workers said.",
+    epilog=examples("skipjack job show 17", "skipjack job log 17"),
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@app.command("show", epilog=examples("skipjack job show 17 --json"))
+def show(job: JobArgument, json: JsonOption = False) -> None:
+    """Show a job and everything that happened to it."""
+    with the_store() as store:
+        from skipjack.report.fleet.job import print_job
+
+        print_job(store.job(job), store.story(job), json)
+
+
+@app.command("log", epilog=examples("skipjack job log 17"))
+def show_log(
+    job: JobArgument,
+    stage: Annotated[str | None, typer.Option(help="Only build or evaluate.")] = None,
+    json: JsonOption = False,
+) -> None:
+    """Show what builders and evaluators said about this job alone."""
+    if stage not in (None, "build", "evaluate"):
+        raise UsageError(f"unknown stage {stage!r}: choose build or evaluate")
+    with the_store() as store:
+        from skipjack.report.fleet.job import print_log
+
+        store.job(job)
+        print_log([text for text in store.log(job) if stage in (None, str(text.stage))], json)
+
+
+def reset(
+    label: RequiredLabel,
+    state: Annotated[str, typer.Option(help="Jobs in this state, as error.")],
+    to: Annotated[str, typer.Option(help="new: build the round again; built: evaluate it again.")],
+    device: DeviceOption = None,
+    arch: ArchOption = None,
+    units: UnitsOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Let jobs of a label be done again; those that are evaluated start over with --to new."""
+    from json import dumps
+
+    from skipjack.fleet.states import State
+
+    target = state_of(to)
+    if target not in (State.NEW, State.BUILT):
+        raise UsageError(f"jobs are reset to new or built, not to {to}")
+    with the_store() as store:
+        done = store.reset(label, state_of(state), target, device=device_of(device, arch, units))
+    if json:
+        record = {"format": 1, "reset": done.reset, "refused": done.refused}
+        typer.echo(dumps({**record, "reasons": list(done.reasons)}))
+    else:
+        typer.echo(f"{done.reset} jobs reset to {to}")
+    if done.refused:
+        raise SkipjackError(f"{done.refused} jobs were left as they are: {done.reasons[0]}")

@@ -1,0 +1,141 @@
+"""``skipjack load``: jobs out of problems."""
+
+from __future__ import annotations
+
+import getpass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from skipjack.cli.fleet.options import (
+    ArchOption,
+    DeviceOption,
+    RequiredLabel,
+    UnitsOption,
+    device_of,
+    the_store,
+)
+from skipjack.cli.options import JsonOption, examples
+from skipjack.errors import UsageError
+
+if TYPE_CHECKING:
+    from skipjack.fleet.store.store import Store
+
+EXAMPLES = examples(
+    "skipjack load -t resnet -l resnet_2026_11 --device emeraldrapids/1 --direction all "
+    "--solver all --budget 32",
+    "skipjack load --all --operation conv2d --devices gfx900/56,gfx906/60 -l L",
+    "skipjack load --from-label A -l B",
+    "skipjack load --recurrent --stale -l nightly",
+)
+
+
+def load(
+    label: RequiredLabel,
+    tag: Annotated[str | None, typer.Option("-t", "--tag", help="Problems with this tag.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All problems.")] = False,
+    from_label: Annotated[
+        str | None, typer.Option("--from-label", help="The jobs of another label once more.")
+    ] = None,
+    recurrent: Annotated[
+        bool, typer.Option("--recurrent", help="Problems that were imported with --recurrent.")
+    ] = False,
+    stale: Annotated[
+        bool, typer.Option("--stale", help="Only where no result of today's tools is known.")
+    ] = False,
+    operation: Annotated[str | None, typer.Option(help="Only this one, as conv2d.")] = None,
+    direction: Annotated[
+        str | None, typer.Option(help="Only these: fwd, bwd, wrw with commas between, or all.")
+    ] = None,
+    dtype: Annotated[str | None, typer.Option(help="Only this one, as f32.")] = None,
+    device: DeviceOption = None,
+    devices: Annotated[
+        str | None, typer.Option("--devices", help="Several, as gfx900/56,gfx906/60.")
+    ] = None,
+    arch: ArchOption = None,
+    units: UnitsOption = None,
+    solver: Annotated[
+        str | None,
+        typer.Option(help="auto: the promising ones race; all: a job for each; or names."),
+    ] = None,
+    searcher: Annotated[str | None, typer.Option(help="How to search; auto chooses.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Makes a search repeatable.")] = None,
+    budget: Annotated[int | None, typer.Option(min=1, help="Trials of each job (32).")] = None,
+    round_size: Annotated[
+        int | None, typer.Option("--round", min=1, help="Trials that are asked for at once (32).")
+    ] = None,
+    priority: Annotated[int, typer.Option(help="Higher ones are claimed first.")] = 0,
+    owner: Annotated[str | None, typer.Option(help="Whose label it is; you.")] = None,
+    toolchain: Annotated[str, typer.Option(help="A note on the label.")] = "",
+    versions: Annotated[str, typer.Option(help="A note on the label.")] = "",
+    image: Annotated[str, typer.Option(help="A note on the label.")] = "",
+    ticket: Annotated[str, typer.Option(help="A note on the label.")] = "",
+    json: JsonOption = False,
+) -> None:
+    """Make jobs; what the label has already is not made twice."""
+    from json import dumps
+
+    from skipjack import plugins
+    from skipjack.fleet.loading import Selection, Terms, plan_jobs
+    from skipjack.fleet.records import Label
+    from skipjack.settings import load_settings
+
+    plugins.load(load_settings().plugins)
+    named = [device_of(device, arch, units), *(devices.split(",") if devices else ())]
+    selection = Selection(
+        tag, everything, from_label, recurrent, stale, operation, _directions(direction), dtype
+    )
+    with the_store() as store:
+        targets = tuple(name.strip() for name in named if name)
+        if not targets and not from_label:
+            targets = (_this_cpu(),)
+        terms = Terms(targets, solver, searcher, seed, budget, round_size)
+        planned = plan_jobs(store, selection, terms)
+        wanted = Label(label, owner or getpass.getuser(), toolchain, versions, image, ticket)
+        added = store.add_jobs(wanted, planned.plans, priority=priority)
+        unseen = _unseen(store, {plan.device for plan in planned.plans})
+    if json:
+        record = {"jobs": added.added, "known": added.known, "problems": planned.problems}
+        more = {"not_applicable": planned.not_applicable, "fresh": planned.fresh}
+        typer.echo(dumps({"format": 1, "label": label, **record, **more, "unseen": unseen}))
+        return
+    typer.echo(_sentence(label, added.added, added.known, planned.not_applicable, planned.fresh))
+    for name in unseen:
+        typer.echo(f"skipjack: no machine with {name} was seen yet; its jobs will wait", err=True)
+
+
+def _directions(text: str | None) -> tuple[str, ...]:
+    from skipjack.fleet.loading import DIRECTIONS
+
+    if text is None or text.lower() == "all":
+        return ()
+    wanted = tuple(part.strip().lower() for part in text.split(","))
+    for part in wanted:
+        if part not in DIRECTIONS:
+            raise UsageError(f"unknown direction {part!r}: choose {', '.join(DIRECTIONS)} or all")
+    return wanted
+
+
+def _this_cpu() -> str:
+    from skipjack.native import cpu
+
+    return cpu.detect().name
+
+
+def _unseen(store: Store, wanted: set[str]) -> list[str]:
+    """Devices that no machine has, as far as anybody knows."""
+    from skipjack.fleet.host import detect_host
+
+    seen = {name for machine in store.machines() for name in machine.devices}
+    seen |= {device.name for device in detect_host().devices}
+    return sorted(wanted - seen)
+
+
+def _sentence(label: str, added: int, known: int, not_applicable: int, fresh: int) -> str:
+    more = [
+        f"{known} were there already" if known else "",
+        f"{not_applicable} solvers cannot do their problem" if not_applicable else "",
+        f"{fresh} are known well enough" if fresh else "",
+    ]
+    listed = "; ".join(part for part in more if part)
+    return f"{added} jobs in {label}" + (f"; {listed}" if listed else "")

@@ -1,0 +1,58 @@
+"""Options that commands of the fleet share, and opening its store."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from skipjack.errors import UsageError
+
+if TYPE_CHECKING:
+    from skipjack.fleet.states import State
+    from skipjack.fleet.store.store import Store
+
+LabelOption = Annotated[str | None, typer.Option("-l", "--label", help="Name of a batch of jobs.")]
+RequiredLabel = Annotated[str, typer.Option("-l", "--label", help="Name of a batch of jobs.")]
+DeviceOption = Annotated[
+    str | None, typer.Option("--device", help="What jobs are for, as znver4/1 or gfx900/56.")
+]
+ArchOption = Annotated[
+    str | None, typer.Option("-a", "--arch", help="With -n the same as --device ARCH/UNITS.")
+]
+UnitsOption = Annotated[
+    int | None, typer.Option("-n", "--units", min=1, help="Compute units, or threads of a CPU.")
+]
+
+
+def device_of(device: str | None, arch: str | None, units: int | None) -> str | None:
+    """The device that was named in one way or the other, spelled as it should be."""
+    from skipjack.core.device import parse_device_name
+
+    if (arch is None) != (units is None):
+        raise UsageError("-a and -n go together: -a gfx900 -n 56 is --device gfx900/56")
+    if arch is not None:
+        if device is not None:
+            raise UsageError("--device and -a/-n say the same; give one of them")
+        device = f"{arch}/{units}"
+    if device is not None:
+        parse_device_name(device)
+    return device
+
+
+def state_of(text: str) -> State:
+    """The state of this name."""
+    from skipjack.fleet.states import State
+
+    try:
+        return State(text)
+    except ValueError:
+        known = ", ".join(State)
+        raise UsageError(f"unknown state {text!r}: choose one of {known}") from None
+
+
+def the_store() -> Store:
+    """The store of SKIPJACK_DB, or the file in the user directory."""
+    from skipjack.fleet.store.opening import open_store
+
+    return open_store()

@@ -1,0 +1,197 @@
+"""``skipjack run``: builds and evaluates the jobs of a label, here or on a cluster."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from skipjack.cli.fleet.options import RequiredLabel, the_store
+from skipjack.cli.options import JsonOption, examples
+from skipjack.errors import SkipjackError, UsageError
+
+if TYPE_CHECKING:
+    from skipjack.fleet.coordinator import RunRequest, RunSummary
+    from skipjack.fleet.engine import Engine
+    from skipjack.settings import Settings
+
+EXAMPLES = examples(
+    "skipjack run -l resnet_2026_11",
+    "skipjack run -l resnet_2026_11 --build",
+    "skipjack run -l resnet_2026_11 --evaluate --evaluators 2",
+    "skipjack run -l resnet_2026_11 --engine ray --address ray://head:10001",
+    "skipjack run -l resnet_2026_11 --engine slurm -N 4 --gpus-per-node 8 --time 1:00:00",
+)
+
+
+class EngineName(StrEnum):
+    """Where workers are."""
+
+    LOCAL = "local"
+    RAY = "ray"
+    SLURM = "slurm"
+
+
+def run(
+    label: RequiredLabel,
+    build: Annotated[bool, typer.Option("--build", help="Builders only.")] = False,
+    evaluate: Annotated[
+        bool, typer.Option("--evaluate", help="Evaluators only: takes what is built.")
+    ] = False,
+    engine: Annotated[EngineName, typer.Option(help="Where workers are.")] = EngineName.LOCAL,
+    address: Annotated[
+        str | None, typer.Option(help="Of a Ray cluster, as ray://head:10001 or auto.")
+    ] = None,
+    builders: Annotated[
+        int | None, typer.Option(min=0, help="Builders; as many as cores but one.")
+    ] = None,
+    evaluators: Annotated[
+        int | None, typer.Option(min=0, help="Evaluators; one for each device, or one CPU.")
+    ] = None,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Stay until every job of the label is over.")
+    ] = False,
+    lease: Annotated[
+        float,
+        typer.Option(min=2.0, help="Seconds after which jobs of a coordinator that died are free."),
+    ] = 60.0,
+    nodes: Annotated[int, typer.Option("-N", "--nodes", min=1, help="Slurm: nodes.")] = 1,
+    gpus_per_node: Annotated[int, typer.Option(min=0, help="Slurm: GPUs of each node.")] = 0,
+    time: Annotated[str, typer.Option(help="Slurm: time limit.")] = "1:00:00",
+    partition: Annotated[str, typer.Option(help="Slurm: partition.")] = "",
+    account: Annotated[str, typer.Option(help="Slurm: account.")] = "",
+    qos: Annotated[str, typer.Option(help="Slurm: quality of service.")] = "",
+    sbatch: Annotated[
+        list[str] | None, typer.Option(help="Slurm: a further option, as --constraint=a100.")
+    ] = None,
+    until_done: Annotated[
+        bool, typer.Option("--until-done", help="Slurm: queue again while jobs are left.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Slurm: print the script and submit nothing.")
+    ] = False,
+    json: JsonOption = False,
+) -> None:
+    """Work through the jobs of a label; running again continues, several may run at once."""
+    from skipjack.fleet.coordinator import RunRequest
+    from skipjack.fleet.states import Stage
+
+    if engine is not EngineName.RAY and address:
+        raise UsageError("--address is for --engine ray")
+    both = build == evaluate
+    chosen = {Stage.BUILD: both or build, Stage.EVALUATE: both or evaluate}
+    stages = tuple(stage for stage, wanted in chosen.items() if wanted)
+    if engine is EngineName.SLURM:
+        window = [] if both else ["--build"] if build else ["--evaluate"]
+        counts = [("--builders", builders), ("--evaluators", evaluators)]
+        more = [word for name, n in counts if n is not None for word in (name, str(n))]
+        _submit(
+            label,
+            dry_run=dry_run,
+            json=json,
+            nodes=nodes,
+            gpus_per_node=gpus_per_node,
+            time=time,
+            partition=partition,
+            account=account,
+            qos=qos,
+            extra=tuple(sbatch or ()),
+            until_done=until_done,
+            run_arguments=(*window, *more, "--lease", f"{lease:g}"),
+        )
+        return
+    request = RunRequest(label, stages, wait, lease)
+    _coordinate(request, engine, address, builders, evaluators, json)
+
+
+def _submit(label: str, *, dry_run: bool, json: bool, **fields: object) -> None:
+    from json import dumps
+
+    from skipjack.fleet.slurm import SlurmRequest, batch_script, submit
+
+    request = SlurmRequest(label, **fields)  # type: ignore[arg-type]
+    with the_store() as store:
+        store.label(label)  # a wrong name should fail now, not in the queue
+    if dry_run:
+        typer.echo(batch_script(request), nl=False)
+        return
+    submitted = submit(request)
+    if json:
+        typer.echo(dumps({"format": 1, "slurm_job": submitted.job, "cluster": submitted.cluster}))
+    else:
+        typer.echo(f"submitted as Slurm job {submitted.job}; squeue shows it")
+
+
+def _coordinate(
+    request: RunRequest,
+    name: EngineName,
+    address: str | None,
+    builders: int | None,
+    evaluators: int | None,
+    json: bool,
+) -> None:
+    from dataclasses import replace
+
+    from skipjack import plugins
+    from skipjack.fleet.coordinator import Coordinator
+    from skipjack.interrupt import watch_for_interrupt
+    from skipjack.report.fleet.progress import run_bars
+    from skipjack.settings import load_settings
+
+    settings = load_settings()
+    plugins.load(settings.plugins)
+    with the_store() as store, watch_for_interrupt(terminate=True) as interrupt:
+        store.label(request.label or "")  # before workers start: a wrong name fails at once
+        engine = _engine(name, request, settings, address, builders, evaluators)
+        try:
+            with run_bars(enabled=not json) as observe:
+                watched = replace(request, observer=observe)
+                summary = Coordinator(store, engine, watched).run(interrupt)
+        finally:
+            engine.close()
+    _report(summary, request, json)
+
+
+def _engine(
+    name: EngineName,
+    request: RunRequest,
+    settings: Settings,
+    address: str | None,
+    builders: int | None,
+    evaluators: int | None,
+) -> Engine:
+    """The engine, with workers for the stages that are wanted alone."""
+    from skipjack.fleet.states import Stage
+
+    if Stage.BUILD not in request.stages:
+        builders = 0
+    if Stage.EVALUATE not in request.stages:
+        evaluators = 0
+    if name is EngineName.RAY:
+        from skipjack.fleet.engines.ray_engine import RayEngine
+
+        return RayEngine(address, settings, builders=builders, evaluators=evaluators)
+    from skipjack.fleet.engines.local import LocalEngine
+
+    return LocalEngine(
+        settings,
+        settings.build_workers if builders is None else builders,
+        1 if evaluators is None else evaluators,
+    )
+
+
+def _report(summary: RunSummary, request: RunRequest, json: bool) -> None:
+    from json import dumps
+
+    from skipjack.report.fleet.summary import leftovers, print_summary, summary_json
+
+    if json:
+        typer.echo(dumps(summary_json(summary)))
+    else:
+        print_summary(summary)
+    if summary.interrupted:
+        raise KeyboardInterrupt
+    complaint = leftovers(summary, request)
+    if complaint:
+        raise SkipjackError(complaint)

@@ -1,0 +1,97 @@
+"""``skipjack abort`` and ``skipjack resume``: by label, device or machine."""
+
+from __future__ import annotations
+
+import getpass
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from skipjack.cli.fleet.options import (
+    ArchOption,
+    DeviceOption,
+    LabelOption,
+    UnitsOption,
+    device_of,
+    the_store,
+)
+from skipjack.cli.options import JsonOption, examples
+from skipjack.errors import UsageError
+
+if TYPE_CHECKING:
+    from skipjack.fleet.store.store import Store
+
+ABORT_EXAMPLES = examples(
+    "skipjack abort -l resnet_2026_11",
+    "skipjack abort --machine gpu7",
+    "skipjack abort --device gfx900/56 --yes",
+)
+RESUME_EXAMPLES = examples("skipjack resume -l resnet_2026_11", "skipjack resume --machine gpu7")
+
+MachineOption = Annotated[str | None, typer.Option("--machine", help="A machine by its name.")]
+YesOption = Annotated[
+    bool, typer.Option("--yes", help="Do not ask, also for labels of other people.")
+]
+
+
+def abort(
+    label: LabelOption = None,
+    machine: MachineOption = None,
+    device: DeviceOption = None,
+    arch: ArchOption = None,
+    units: UnitsOption = None,
+    reason: Annotated[str, typer.Option(help="Why; the jobs' stories will say so.")] = "",
+    yes: YesOption = False,
+    json: JsonOption = False,
+) -> None:
+    """Stop jobs within seconds, until they are resumed; nothing that was found is lost."""
+    named = device_of(device, arch, units)
+    _exactly_one(label, machine, named)
+    with the_store() as store:
+        if not yes:
+            _ask_before_touching_others(store, label, machine, named)
+        by = f"by {getpass.getuser()}" + (f": {reason}" if reason else "")
+        count = store.abort(label=label, device=named, machine=machine, reason=f"aborted {by}")
+    _say("aborted", count, json)
+
+
+def resume(
+    label: LabelOption = None,
+    machine: MachineOption = None,
+    device: DeviceOption = None,
+    arch: ArchOption = None,
+    units: UnitsOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Let go on what was aborted; a machine that was set aside gets jobs again."""
+    named = device_of(device, arch, units)
+    _exactly_one(label, machine, named)
+    with the_store() as store:
+        count = store.resume(label=label, device=named, machine=machine)
+    _say("resumed", count, json)
+
+
+def _exactly_one(label: str | None, machine: str | None, device: str | None) -> None:
+    if sum(one is not None for one in (label, machine, device)) != 1:
+        raise UsageError("say which: one of -l LABEL, --machine NAME or --device ARCH/UNITS")
+
+
+def _ask_before_touching_others(
+    store: Store, label: str | None, machine: str | None, device: str | None
+) -> None:
+    me = getpass.getuser()
+    touched = store.touched(label=label, device=device, machine=machine)
+    others = [f"{name} of {owner}" for name, owner in touched if owner != me]
+    if not others:
+        return
+    listed = ", ".join(others)
+    if not sys.stdin.isatty():
+        raise UsageError(f"this would stop labels of others: {listed}; add --yes if that is meant")
+    typer.confirm(f"This stops labels of others: {listed}. Go on?", abort=True, err=True)
+
+
+def _say(what: str, count: int, json: bool) -> None:
+    from json import dumps
+
+    typer.echo(dumps({"format": 1, what: count}) if json else f"{count} jobs {what}")

@@ -1,0 +1,96 @@
+"""``skipjack store``: the fleet's database itself."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from skipjack.cli.fleet.options import the_store
+from skipjack.cli.options import JsonOption, examples
+
+app = typer.Typer(
+    help="The fleet's database: SKIPJACK_DB, or a file in the user directory.",
+    epilog=examples(
+        "skipjack store info",
+        "skipjack store tags",
+        "skipjack store machines --json",
+        "skipjack store upgrade",
+    ),
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@app.command("info", epilog=examples("skipjack store info"))
+def info(json: JsonOption = False) -> None:
+    """Say where the store is and what is in it."""
+    from json import dumps
+
+    with the_store() as store:
+        counts = {str(state): count for state, count in store.live().items() if count}
+        facts = {"store": store.url_for_people, "labels": len(store.labels()), "jobs": counts}
+    if json:
+        typer.echo(dumps({"format": 1, **facts}))
+        return
+    for name, value in facts.items():
+        listed = ", ".join(f"{n} {state}" for state, n in counts.items()) or "none"
+        typer.echo(f"{name:>7}  {listed if name == 'jobs' else value}")
+
+
+@app.command("upgrade", epilog=examples("skipjack store upgrade"))
+def upgrade() -> None:
+    """Bring a team's database up to this version; a local file is upgraded by itself."""
+    from skipjack.fleet.store.opening import upgrade as upgrade_tables
+
+    changed = upgrade_tables()
+    typer.echo("the tables are up to date now" if changed else "the tables were up to date")
+
+
+@app.command("tags", epilog=examples("skipjack store tags"))
+def tags(json: JsonOption = False) -> None:
+    """List the tags and how many problems have each."""
+    from json import dumps
+
+    with the_store() as store:
+        found = store.tags()
+    for tag, count in found:
+        line = dumps({"format": 1, "tag": tag, "problems": count})
+        typer.echo(line if json else f"{count:>8}  {tag}")
+
+
+@app.command("machines", epilog=examples("skipjack store machines"))
+def machines(json: JsonOption = False) -> None:
+    """List the machines that were seen, and those that get no jobs."""
+    from json import dumps
+
+    with the_store() as store:
+        found = store.machines()
+    for machine in found:
+        idle = machine.set_aside or ("aborted" if machine.aborted else "")
+        if json:
+            record = {"name": machine.name, "engine": machine.engine, "cores": machine.cores}
+            more = {"devices": list(machine.devices), "idle": idle, "seen": machine.seen}
+            typer.echo(dumps({"format": 1, **record, **more}))
+        else:
+            devices = ", ".join(machine.devices)
+            note = f"  gets no jobs: {idle}" if idle else ""
+            typer.echo(f"{machine.name}  {machine.engine}  {devices}{note}")
+
+
+@app.command("retire", epilog=examples("skipjack store retire matmul:192x192x192"))
+def retire(
+    problems: Annotated[list[str], typer.Argument(help="Problem keys.")],
+    undo: Annotated[bool, typer.Option("--undo", help="Load them again from now on.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Leave problems out of everything that is loaded from now on."""
+    from json import dumps
+
+    from skipjack.operations import parse
+
+    keys = [parse(problem).key for problem in problems]
+    with the_store() as store:
+        count = store.retire(keys, not undo)
+    verb = "back" if undo else "retired"
+    typer.echo(dumps({"format": 1, verb: count}) if json else f"{count} problems {verb}")

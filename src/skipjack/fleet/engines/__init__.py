@@ -1,0 +1,1 @@
+"""Engines: where a coordinator's workers are. Each is imported when it is asked for."""

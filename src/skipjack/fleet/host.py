@@ -1,0 +1,53 @@
+"""This machine, as the fleet knows it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+from pathlib import Path
+
+from skipjack.errors import UsageError
+from skipjack.fleet.engine import Host
+from skipjack.native import cpu
+
+VARIABLE = "SKIPJACK_MACHINE"
+"""Another name for this machine than its host name."""
+LEAST_FREE_BYTES = 200 << 20
+"""With less room than this in the user directory no work is begun."""
+_LONGEST_NAME = 64
+
+
+def machine_name(name: str | None = None) -> str:
+    """What this machine is called: as given, as `SKIPJACK_MACHINE` says, or its host name."""
+    chosen = name or os.environ.get(VARIABLE) or socket.gethostname()
+    if len(chosen) > _LONGEST_NAME or not chosen.isprintable() or not chosen.strip():
+        raise UsageError(
+            f"a machine cannot be called {chosen!r}; set {VARIABLE} to a name of at most "
+            f"{_LONGEST_NAME} printable characters"
+        )
+    return chosen
+
+
+def detect_host(name: str | None = None) -> Host:
+    """This machine and its devices: its CPU with each number of threads that it can run."""
+    cores = len(cpu.usable_cores())
+    devices = tuple(cpu.detect(threads) for threads in range(1, cores + 1))
+    return Host(machine_name(name), cores, devices[0].memory_bytes, devices)
+
+
+def disk_shortage(directory: Path, least_bytes: int = LEAST_FREE_BYTES) -> str:
+    """Why no work can be begun that writes to `directory`; empty if there is room."""
+    place = directory
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    try:
+        free = shutil.disk_usage(place).free
+    except OSError as error:
+        return f"the user directory {directory} cannot be used: {error.strerror}"
+    if free >= least_bytes:
+        return ""
+    return (
+        f"disk nearly full: {free >> 20} MB are free in {directory}, {least_bytes >> 20} MB are "
+        "needed; free some space or set SKIPJACK_USER_DB_PATH to another disk"
+    )

@@ -1,0 +1,19 @@
+"""Import problems from logs, lists and databases of others into the store, whatever else is there.
+
+A good line is kept and a bad one is counted, listed with its number and its reason, and left out.
+"""
+
+from skipjack.fleet.importing.importer import ProblemStore, import_file, import_lines
+from skipjack.fleet.importing.options import ImportOptions, parse_batches
+from skipjack.fleet.importing.report import BadLine, ImportProgress, ImportReport
+
+__all__ = [
+    "BadLine",
+    "ImportOptions",
+    "ImportProgress",
+    "ImportReport",
+    "ProblemStore",
+    "import_file",
+    "import_lines",
+    "parse_batches",
+]

@@ -1,0 +1,88 @@
+"""The fleet's key, and the seal that it puts on machine code in a shared store.
+
+A digest says that bytes are whole; the seal says that somebody with the key has put them there.
+Nothing without it is ever loaded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import secrets
+from pathlib import Path
+
+from skipjack.errors import StorageError
+from skipjack.settings import Settings
+from skipjack.storage import ensure_directory
+from skipjack.storage.failure import write_failure
+
+FILE_NAME = "fleet.key"
+VARIABLE = "SKIPJACK_FLEET_KEY"
+_KEY_BYTES = 32
+
+
+def fleet_key(settings: Settings) -> bytes:
+    """The key of this fleet: from the file that SKIPJACK_FLEET_KEY names, which must be there.
+
+    Without the variable it is ``fleet.key`` in the user directory, made at first use, readable by
+    its owner alone. Machines that share a store need the same key: copy the file.
+    """
+    given = os.environ.get(VARIABLE)
+    if given:
+        return read_key(Path(given).expanduser())
+    path = ensure_directory(settings.user_dir) / FILE_NAME
+    if not path.exists():
+        _make(path)
+    return read_key(path)
+
+
+def seal(key: bytes, digest: str) -> str:
+    """What proves that a holder of the key vouches for the artifact with this digest."""
+    return hmac.new(key, digest.encode(), hashlib.sha256).hexdigest()
+
+
+def sealed(key: bytes, digest: str, text: str) -> bool:
+    """Whether `text` is the seal of this digest."""
+    return hmac.compare_digest(seal(key, digest).encode(), text.encode())
+
+
+def _make(path: Path) -> None:
+    """Write a new key; whoever comes second keeps the first one's."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    try:
+        file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(file, "w", encoding="ascii") as stream:
+            stream.write(secrets.token_bytes(_KEY_BYTES).hex() + "\n")
+            stream.flush()
+            os.fsync(stream.fileno())
+        # A link, not a rename: it appears whole, and never replaces a key that is in use.
+        os.link(temporary, path)
+    except FileExistsError:
+        pass
+    except OSError as error:
+        raise write_failure(path, error) from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def read_key(path: Path) -> bytes:
+    """The key in a file; `StorageError` if there is none."""
+    try:
+        text = path.read_text(encoding="ascii").strip()
+    except OSError as error:
+        raise StorageError(
+            f"cannot read the fleet's key from {path}: {error.strerror}; copy it from a machine "
+            f"of the fleet, or unset {VARIABLE} for a key of your own"
+        ) from error
+    except UnicodeDecodeError:
+        text = ""
+    try:
+        key = bytes.fromhex(text)
+    except ValueError:
+        key = b""
+    if len(key) != _KEY_BYTES:
+        raise StorageError(
+            f"{path} is not a fleet key ({2 * _KEY_BYTES} hexadecimal digits); copy it again"
+        )
+    return key

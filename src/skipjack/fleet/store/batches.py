@@ -1,0 +1,104 @@
+"""Rows of one transaction, written and found in a single statement each.
+
+PostgreSQL gets the rows as one JSON text: the statement is the same for any number of them, so that
+it is parsed and planned once. Arrays would do too, but psycopg spells texts in them character by
+character: a job cost four times as much. The others take rows of parameters.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Connection,
+    Dialect,
+    Table,
+    bindparam,
+    func,
+    insert,
+    update,
+)
+from sqlalchemy.dialects import postgresql
+
+Rows = Sequence[Mapping[str, Any]]
+
+
+def insert_rows(connection: Connection, table: Table, rows: Rows) -> None:
+    """Insert rows that have the same columns; a key that is there is an error."""
+    if not rows:
+        return
+    if connection.dialect.name == "postgresql":
+        statement = _insert_from_json(table, tuple(rows[0]))
+        connection.exec_driver_sql(statement, (_json(rows),))
+    else:
+        connection.execute(insert(table), [dict(row) for row in rows])
+
+
+def insert_long_rows(connection: Connection, table: Table, rows: Rows) -> None:
+    """Likewise, for rows with long texts: each travels as it is."""
+    if rows:
+        connection.execute(insert(table), [dict(row) for row in rows])
+
+
+def update_rows(connection: Connection, table: Table, rows: Rows) -> None:
+    """Change the other columns of the rows with these ids; all rows have the same columns."""
+    if not rows:
+        return
+    names = tuple(rows[0])
+    if connection.dialect.name == "postgresql":
+        connection.exec_driver_sql(_update_from_json(table, names), (_json(rows),))
+    else:
+        renamed = [{f"new_{name}": value for name, value in row.items()} for row in rows]
+        connection.execute(_update_one(table, names), renamed)
+
+
+def among(
+    connection: Connection, column: Column[Any], values: Iterable[Any]
+) -> ColumnElement[bool]:
+    """Whether the column is one of the values."""
+    listed = list(values)
+    if connection.dialect.name != "postgresql":
+        return column.in_(listed)
+    array = bindparam(None, listed, type_=postgresql.ARRAY(column.type), unique=True)
+    return column == func.any(array)
+
+
+def _json(rows: Rows) -> str:
+    return json.dumps(rows, allow_nan=False)
+
+
+@cache
+def _insert_from_json(table: Table, names: tuple[str, ...]) -> str:
+    listed = ", ".join(map(_quoted, names))
+    return f"INSERT INTO {table.name} ({listed}) SELECT * FROM {_records(table, names)}"
+
+
+@cache
+def _update_from_json(table: Table, names: tuple[str, ...]) -> str:
+    changes = ", ".join(f"{_quoted(name)} = v.{_quoted(name)}" for name in names if name != "id")
+    return (
+        f"UPDATE {table.name} SET {changes} FROM {_records(table, names)} "
+        f"WHERE {table.name}.id = v.id"
+    )
+
+
+def _records(table: Table, names: tuple[str, ...]) -> str:
+    dialect: Dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
+    types = [table.c[name].type.compile(dialect) for name in names]
+    columns = ", ".join(f"{_quoted(name)} {type}" for name, type in zip(names, types, strict=True))
+    return f"json_to_recordset(%s::json) AS v ({columns})"
+
+
+def _quoted(name: str) -> str:
+    return f'"{name}"'
+
+
+@cache
+def _update_one(table: Table, names: tuple[str, ...]) -> Any:
+    changes: dict[str, Any] = {name: bindparam(f"new_{name}") for name in names if name != "id"}
+    return update(table).where(table.c.id == bindparam("new_id")).values(changes)

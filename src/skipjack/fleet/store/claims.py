@@ -1,0 +1,201 @@
+"""Claims: many jobs at once into the hands of one owner, with all that their workers need.
+
+Coordinators that claim at the same time pass over what another one is about to take. The owner and
+the machines are locked against being swept or aborted in between; jobs are never waited for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Any
+
+from sqlalchemy import Connection, Select, bindparam, func, select
+
+from skipjack.fleet.records import Claim, Want
+from skipjack.fleet.states import ArtifactLost, Claimed, Failed, Inapplicable, Stage
+from skipjack.fleet.store import labels, tables, transitions
+from skipjack.fleet.store.batches import among
+from skipjack.fleet.store.devices import record_of
+from skipjack.fleet.store.statements import found, listed
+from skipjack.fleet.store.supplies import Fault, supply
+from skipjack.fleet.store.transitions import LONGEST_GPU, JobRow, Step
+from skipjack.fleet.task import Task
+
+
+def claim(
+    connection: Connection,
+    owner: str,
+    stage: Stage,
+    wants: Sequence[Want],
+    label: str | None = None,
+    *,
+    key: bytes,
+) -> list[tuple[Claim, Task]]:
+    """Jobs for these workers, the most urgent first; fewer than wanted if fewer wait.
+
+    Nothing for an owner whose lease was swept, nor for a machine that is aborted or set aside. A
+    job that turns out not to be doable is settled here, and is not among the answers.
+    """
+    label_id, able = _admitted(connection, owner, wants, label)
+    taken: list[tuple[JobRow, Want]] = []
+    for devices, group in _groups(able).items():
+        most = sum(want.count for want in group)
+        rows = _waiting(connection, stage, label_id, devices, [row.id for row, _ in taken], most)
+        taken += zip(rows, _dealt(group), strict=False)
+    if not taken:
+        return []
+    tasks = supply(connection, stage, [row for row, _ in taken], key)
+    return _hand_over(connection, owner, stage, taken, tasks)
+
+
+def _admitted(
+    connection: Connection, owner: str, wants: Sequence[Want], label: str | None
+) -> tuple[int | None, list[Want]]:
+    """The label's id, and the wants of machines that may work."""
+    values = {"owner": owner, "machines": sorted({want.machine for want in wants})}
+    if label is not None:
+        values["label"] = label
+    rows = found(connection, _gate(connection.dialect.name, label is not None), **values)
+    if label is None or not rows:
+        label_id = None
+    else:
+        label_id = labels.id_of(connection, label) if rows[0][1] is None else int(rows[0][1])
+        if rows[0][2]:
+            return label_id, []
+    able = {row[0] for row in rows}
+    return label_id, [want for want in wants if want.machine in able and want.count > 0]
+
+
+@cache
+def _gate(dialect: str, labelled: bool) -> Select[Any]:
+    """Machines that may work, if the owner is there, and the label's id and whether it is stopped.
+
+    Owner and machines are locked, so that nobody sweeps or stops them before the claim is written.
+    """
+    machine, batch = tables.machines.c, tables.labels.c
+    gate = (
+        select(machine.id)
+        .join(tables.owners, tables.owners.c.id == bindparam("owner"))
+        .where(listed(dialect, machine.id, "machines"))
+        .where(machine.aborted.is_(False), machine.set_aside == "")
+        .order_by(machine.id)
+    )
+    if labelled:
+        named = batch.name == bindparam("label")
+        gate = gate.add_columns(
+            select(batch.id).where(named).scalar_subquery(),
+            select(batch.aborted).where(named).scalar_subquery(),
+        )
+    return gate.with_for_update(read=True)
+
+
+def _groups(wants: Sequence[Want]) -> dict[tuple[str, ...], list[Want]]:
+    """Wants by what they can work on: each group is one query."""
+    groups: dict[tuple[str, ...], list[Want]] = {}
+    for want in wants:
+        groups.setdefault(tuple(sorted(set(want.devices))), []).append(want)
+    return groups
+
+
+def _waiting(
+    connection: Connection,
+    stage: Stage,
+    label: int | None,
+    devices: tuple[str, ...],
+    taken: Sequence[int],
+    most: int,
+) -> Sequence[JobRow]:
+    """Jobs that wait for the stage, locked, but none of those that were taken before."""
+    values = {"most": most, "label": label, "devices": list(devices), "taken": list(taken)}
+    given = tuple(name for name, value in values.items() if value)
+    statement = _next(connection.dialect.name, stage, given)
+    return found(connection, statement, **{name: values[name] for name in given})
+
+
+@cache
+def _next(dialect: str, stage: Stage, given: tuple[str, ...]) -> Select[Any]:
+    """Who is next, in the order of the index; `given` are the parameters."""
+    job, device = tables.jobs.c, tables.devices.c
+    stopped = select(device.name).where(device.aborted.is_(True))
+    problem = select(tables.problems.c.key).where(tables.problems.c.id == job.problem)
+    seen = select(device.record).where(device.name == job.device)
+    query = (
+        transitions.reading()
+        .add_columns(
+            problem.scalar_subquery().label("key"),
+            func.coalesce(job.device_record, seen.scalar_subquery()).label("record"),
+            job.device_record.is_(None).label("undescribed"),
+        )
+        .where(job.state == str(stage.waiting), job.device.not_in(stopped))
+        .order_by(job.priority.desc(), job.failures, job.losses, job.id)
+    )
+    if "label" in given:
+        query = query.where(job.label == bindparam("label"))
+        # Sorting instead would lock all that waits, and others would find nothing.
+        for name in ("mysql", "mariadb"):
+            query = query.with_hint(tables.jobs, "FORCE INDEX (ix_jobs_waiting)", name)
+    else:
+        halted = select(tables.labels.c.id).where(tables.labels.c.aborted.is_(True))
+        query = query.where(job.label.not_in(halted))
+    if "devices" in given:
+        query = query.where(listed(dialect, job.device, "devices"))
+    if "taken" in given:
+        query = query.where(~listed(dialect, job.id, "taken"))
+    return query.limit(bindparam("most")).with_for_update(skip_locked=True)
+
+
+def _dealt(group: Sequence[Want]) -> Iterator[Want]:
+    """Each want as often as it has room, in turns: few jobs are spread over all workers."""
+    for turn in range(max(want.count for want in group)):
+        yield from (want for want in group if want.count > turn)
+
+
+def _hand_over(
+    connection: Connection,
+    owner: str,
+    stage: Stage,
+    taken: Sequence[tuple[JobRow, Want]],
+    tasks: Sequence[Task | Fault],
+) -> list[tuple[Claim, Task]]:
+    """Write who has which job from now on; what cannot be done is settled at once."""
+    pairs = [(*pair, task) for pair, task in zip(taken, tasks, strict=True)]
+    transitions.take(connection, _steps(owner, stage, pairs))
+    faults = {row.id: task for row, _, task in pairs if isinstance(task, Inapplicable | Failed)}
+    if faults:
+        rows = transitions.locked(connection, among(connection, tables.jobs.c.id, faults))
+        transitions.take(connection, [Step(row, faults[row.id]) for row in rows])
+    return [
+        (Claim(row.id, row.attempt + 1, stage, want.machine, want.slot, want.gpu), task)
+        for row, want, task in pairs
+        if isinstance(task, Task)
+    ]
+
+
+def _steps(
+    owner: str, stage: Stage, pairs: Sequence[tuple[JobRow, Want, Task | Fault]]
+) -> list[Step]:
+    # Once any of them is seen for the first time, all get their device's record: one statement.
+    describing = stage is Stage.BUILD and any(row.undescribed for row, _, _ in pairs)
+    steps = []
+    for row, want, task in pairs:
+        if isinstance(task, ArtifactLost):  # noticed before anybody had it
+            steps.append(Step(row, task))
+            continue
+        gpu = "" if stage is Stage.BUILD else (want.gpu or want.slot)[:LONGEST_GPU]
+        changes: dict[str, Any] = {"attempt": row.attempt + 1}
+        if stage is Stage.BUILD:
+            changes["build_machine"] = want.machine
+        else:
+            changes |= {"eval_machine": want.machine, "gpu": gpu}
+        if describing:
+            changes["device_record"] = _record(row, task)
+        steps.append(Step(row, Claimed(), want.machine, gpu, owner, changes))
+    return steps
+
+
+def _record(row: JobRow, task: Task | Fault) -> str | None:
+    if row.record is None and isinstance(task, Task):
+        return record_of(task.device)
+    record: str | None = row.record
+    return record

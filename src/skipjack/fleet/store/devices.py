@@ -1,0 +1,29 @@
+"""Devices as the store holds them: records of real ones as JSON, others by their name alone."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from functools import lru_cache
+
+from skipjack.core.device import Device
+
+
+def record_of(device: Device) -> str:
+    """The device as JSON."""
+    return json.dumps(asdict(device), sort_keys=True)
+
+
+@lru_cache(maxsize=1024)
+def of_record(record: str) -> Device:
+    """The device that `record_of` wrote."""
+    return Device.from_record(json.loads(record))
+
+
+@lru_cache(maxsize=1024)
+def by_name(name: str) -> Device:
+    """A device that nobody has seen, as its name describes it; `UsageError` if that is unknown."""
+    # Asks LLVM, which a coordinator that meets real devices only never needs.
+    from skipjack.native.named_cpu import describe
+
+    return describe(name)

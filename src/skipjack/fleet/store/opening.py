@@ -1,0 +1,124 @@
+"""Opening the store: find the database, create or check its schema, and complain at once."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import TypeVar
+
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import SQLAlchemyError
+
+from skipjack.errors import StorageError
+from skipjack.fleet.seal import fleet_key
+from skipjack.fleet.store import schema
+from skipjack.fleet.store.connecting import engine_for
+from skipjack.fleet.store.migrations import REVISIONS
+from skipjack.fleet.store.retrying import PATIENCE_S, Patience
+from skipjack.fleet.store.store import Store
+from skipjack.fleet.store.urls import database_url, for_people, sentence
+from skipjack.settings import Settings, load_settings
+from skipjack.storage import ensure_directory, is_network_file_system
+
+_PATIENCE_AT_START_S = 30.0
+"""For others who create the same schema; a database that is down is not waited for at all."""
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+
+def open_store(
+    url: str | None = None,
+    *,
+    settings: Settings | None = None,
+    patience_s: float = PATIENCE_S,
+    on_wait: Callable[[str], None] = log.warning,
+) -> Store:
+    """The store at `url`, otherwise at SKIPJACK_DB, otherwise in a file of the user directory.
+
+    An empty database gets its tables. One of an older Skipjack is upgraded if it is a file, and
+    refused if it is a server's, which others use: see `upgrade`. One of a newer Skipjack is
+    refused. A database that is down is an error here; once open, it is waited for `patience_s`
+    seconds, and `on_wait` is told once each time.
+    """
+    settings = settings or load_settings()
+    engine = _engine(url, settings)
+    try:
+        _prepare(engine)
+    except BaseException:
+        engine.dispose()
+        raise
+    return Store(engine, lambda: fleet_key(settings), Patience(patience_s, on_wait))
+
+
+def upgrade(url: str | None = None, *, settings: Settings | None = None) -> bool:
+    """Bring a database up to date while nobody uses it; whether there was anything to do."""
+    engine = _engine(url, settings or load_settings())
+    try:
+        found = _ask(engine, _version)
+        if found in (None, schema.UNFINISHED, REVISIONS[-1]):
+            return False
+        _ask(engine, schema.upgrade)
+        return True
+    finally:
+        engine.dispose()
+
+
+def _engine(url: str | None, settings: Settings) -> Engine:
+    parsed = database_url(url, settings)
+    if parsed.get_backend_name() == "sqlite":
+        ensure_directory(Path(str(parsed.database)).parent)
+    return engine_for(parsed)
+
+
+def _prepare(engine: Engine) -> None:
+    is_file = engine.dialect.name == "sqlite"
+    if is_file:
+        _set_journal_mode(engine)
+    found = _ask(engine, _version, reading=True)
+    if found in (None, schema.UNFINISHED):
+        _ask(engine, schema.create)
+    elif found != REVISIONS[-1] and is_file:
+        _ask(engine, schema.upgrade)
+    elif found != REVISIONS[-1]:
+        raise StorageError(
+            f"{for_people(engine.url)} has a schema of revision {found}, this Skipjack needs "
+            f"{REVISIONS[-1]}; let all coordinators end, then call "
+            "skipjack.fleet.store.opening.upgrade()"
+        )
+
+
+def _version(connection: Connection) -> str | None:
+    found = schema.version(connection)
+    if found is not None:
+        schema.check(connection, found)
+    return found
+
+
+def _set_journal_mode(engine: Engine) -> None:
+    """Readers and the writer do not wait for each other, where the file system can do that."""
+    network = is_network_file_system(Path(str(engine.url.database)))
+    wanted = "delete" if network else "wal"
+    if network:
+        log.warning(
+            "%s is on a network file system (%s), where SQLite is unsafe from several hosts; "
+            "set SKIPJACK_DB to a database server",
+            engine.url.database,
+            network,
+        )
+    try:
+        # Below SQLAlchemy, which would begin a transaction.
+        with closing(engine.raw_connection()) as connection:
+            connection.cursor().execute(f"PRAGMA journal_mode = {wanted}")
+    except (SQLAlchemyError, sqlite3.Error) as error:
+        raise sentence(engine.url, error) from None
+
+
+def _ask(engine: Engine, work: Callable[[Connection], T], *, reading: bool = False) -> T:
+    """Do it in a transaction; others may be in the way for a moment, a database must be there."""
+    patience = Patience(_PATIENCE_AT_START_S, when_away=False)
+    return patience.transact(engine, work, reading=reading)

@@ -1,0 +1,377 @@
+"""The store: every verb of the fleet on its database, each in a transaction of its own.
+
+What a verb does is written in the module beside this one that has its name; here is only that it
+happens whole, once, and also when the database goes away for a while (`retrying`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from types import TracebackType
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, Self, TypeVar
+
+from sqlalchemy import Connection, Engine, select
+from sqlalchemy.exc import SQLAlchemyError
+
+from skipjack.core.device import Device
+from skipjack.fleet.bundle.contents import BundledOutcome
+from skipjack.fleet.engine import Host
+from skipjack.fleet.records import Claim, Job, Label, Machine, Plan, Settlement, StoryLine, Want
+from skipjack.fleet.states import Stage, State
+from skipjack.fleet.store import (
+    aborting,
+    bulk,
+    claims,
+    counting,
+    jobs,
+    labels,
+    leases,
+    machines,
+    neighbours,
+    problems,
+    settling,
+    tables,
+)
+from skipjack.fleet.store.aborting import ResetCount
+from skipjack.fleet.store.connecting import streaming_options
+from skipjack.fleet.store.jobs import AddedJobs, JobResult, LogText
+from skipjack.fleet.store.labels import LabelSummary
+from skipjack.fleet.store.problems import Added, NewProblem, ProblemRow, add_problems
+from skipjack.fleet.store.retrying import Patience
+from skipjack.fleet.store.urls import for_people, sentence
+from skipjack.fleet.task import Task
+
+if TYPE_CHECKING:
+    from skipjack.fleet.store.bundling import Page, Received, Wanted
+
+_IMPORTED_AT_ONCE = 50_000
+"""Problems in a transaction: an import of millions does not keep others waiting."""
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Store:
+    """The fleet's record. Made by `open_store`; used from one thread; a context manager.
+
+    Every verb is committed when it returns. A database that is away is waited for, as `patience`
+    says; what it refuses for good is a `StorageError` without the password. Names that nobody has
+    heard of are `UsageError`.
+    """
+
+    def __init__(
+        self, engine: Engine, key: Callable[[], bytes], patience: Patience | None = None
+    ) -> None:
+        self._engine = engine
+        self._make_key = key
+        self._patience = patience or Patience()
+
+    @cached_property
+    def _key(self) -> bytes:
+        """The fleet's; who only looks needs none."""
+        return self._make_key()
+
+    @property
+    def url_for_people(self) -> str:
+        """Where it is, without the password."""
+        return for_people(self._engine.url)
+
+    def close(self) -> None:
+        """Let go of all connections."""
+        self._engine.dispose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # ---- problems
+
+    def add_problems(
+        self,
+        problems: Iterable[NewProblem],
+        tag: str,
+        *,
+        recurrent: bool = False,
+        source: str = "",
+        model: str = "",
+        tag_only: bool = False,
+    ) -> Added:
+        """Import problems and tag them; with `tag_only`, tag those that are known."""
+        done = Added()
+        for chunk in bulk.chunks(problems, _IMPORTED_AT_ONCE):
+            more = self._transaction(
+                add_problems,
+                chunk,
+                tag,
+                recurrent=recurrent,
+                source=source,
+                model=model,
+                tag_only=tag_only,
+            )
+            done = Added(
+                done.imported + more.imported, done.known + more.known, done.tagged + more.tagged
+            )
+        return done
+
+    def problems(
+        self,
+        *,
+        tag: str | None = None,
+        operation: str | None = None,
+        recurrent: bool = False,
+        directions: Sequence[str] = (),
+        dtype: str | None = None,
+    ) -> Iterator[ProblemRow]:
+        """Those that match and are not retired, by id."""
+        return self._streaming(
+            problems.problems,
+            tag=tag,
+            operation=operation,
+            recurrent=recurrent,
+            directions=directions,
+            dtype=dtype,
+        )
+
+    def tags(self) -> list[tuple[str, int]]:
+        """Every tag and how many problems have it."""
+        return self._reading(problems.tags)
+
+    def retire(self, keys: Iterable[str], retired: bool = True) -> int:
+        """Leave problems out of all that is loaded from now on; gives how many changed."""
+        return self._transaction(problems.retire, list(keys), retired)
+
+    # ---- labels and jobs
+
+    def add_jobs(self, label: Label, plans: Iterable[Plan], *, priority: int = 0) -> AddedJobs:
+        """Add the jobs that the label does not have yet; the label is made if need be."""
+        return self._transaction(jobs.add_jobs, label, list(plans), priority=priority)
+
+    def label(self, name: str) -> Label:
+        """The label of this name."""
+        return self._reading(labels.label, name)
+
+    def labels(self) -> list[LabelSummary]:
+        """All labels, and how far their jobs are."""
+        return self._reading(labels.labels)
+
+    def plans_of(self, label: str) -> list[Plan]:
+        """What the label's jobs are to find out, for another label to do likewise."""
+        return self._reading(jobs.plans_of, label)
+
+    def stale(self, device: str, toolchain: str, problem_ids: Iterable[int]) -> set[int]:
+        """Those that were never evaluated on the device, or only by another toolchain."""
+        return self._reading(jobs.stale, device, toolchain, list(problem_ids))
+
+    def known_device(self, name: str) -> Device | None:
+        """What is known of a real device of this name; None if none was seen yet."""
+        return self._reading(jobs.known_device, name)
+
+    def counts(
+        self,
+        *,
+        label: str | None = None,
+        by: Sequence[str] = ("state",),
+        state: State | None = None,
+        device: str | None = None,
+    ) -> list[tuple[tuple[str, ...], int]]:
+        """The number of jobs for each combination of values that occurs."""
+        return self._reading(counting.counts, label=label, by=by, state=state, device=device)
+
+    def live(self, label: str | None = None) -> dict[State, int]:
+        """The number of jobs in each state, cheaply."""
+        return self._reading(counting.live, label)
+
+    def job(self, id: int) -> Job:
+        """The job of this number."""
+        return self._reading(jobs.job, id)
+
+    def jobs(
+        self,
+        *,
+        label: str | None = None,
+        state: State | None = None,
+        device: str | None = None,
+        limit: int | None = None,
+    ) -> list[Job]:
+        """Those that match, by number."""
+        return self._reading(jobs.jobs, label=label, state=state, device=device, limit=limit)
+
+    def story(self, id: int) -> list[StoryLine]:
+        """What happened to a job, in order."""
+        return self._reading(jobs.story, id)
+
+    def log(self, id: int) -> list[LogText]:
+        """What workers said about a job, in order."""
+        return self._reading(jobs.log, id)
+
+    def results(self, label: str) -> Iterator[JobResult]:
+        """The label's evaluated jobs with all that was found out."""
+        return self._streaming(jobs.results, label)
+
+    # ---- stopping and repairing
+
+    def reset(
+        self, label: str, state: State, to: State, *, device: str | None = None
+    ) -> ResetCount:
+        """Start the label's jobs of a state over, or repeat their evaluation."""
+        return self._transaction(aborting.reset, label, state, to, device=device)
+
+    def abort(
+        self,
+        *,
+        label: str | None = None,
+        device: str | None = None,
+        machine: str | None = None,
+        reason: str = "",
+    ) -> int:
+        """Stop a label, a device or a machine until it is resumed; how many jobs were touched."""
+        return self._transaction(
+            aborting.abort, label=label, device=device, machine=machine, reason=reason
+        )
+
+    def resume(
+        self, *, label: str | None = None, device: str | None = None, machine: str | None = None
+    ) -> int:
+        """Let a label, a device or a machine go on; how many jobs were touched."""
+        return self._transaction(aborting.resume, label=label, device=device, machine=machine)
+
+    # ---- coordinators
+
+    def sign_in(self, host: str, pid: int, lease_s: float) -> str:
+        """Become an owner of jobs for as long as the lease is renewed; gives the owner's id."""
+        return self._transaction(leases.sign_in, host, pid, lease_s)
+
+    def renew(self, owner: str) -> frozenset[int] | None:
+        """Prolong the lease; the jobs that are still ours, or None if the lease was lost."""
+        return self._transaction(leases.renew, owner)
+
+    def sign_out(self, owner: str, reason: str) -> int:
+        """Give all jobs back and be no owner any more; how many there were."""
+        return self._transaction(leases.sign_out, owner, reason)
+
+    def release(self, owner: str, jobs: Iterable[int], reason: str) -> int:
+        """Give back jobs that nobody works on; how many there were."""
+        return self._transaction(leases.release, owner, list(jobs), reason)
+
+    def others(self, owner: str) -> int:
+        """How many coordinators besides this one are alive."""
+        return self._reading(neighbours.others, owner)
+
+    def touched(
+        self, *, label: str | None = None, device: str | None = None, machine: str | None = None
+    ) -> list[tuple[str, str]]:
+        """Labels with jobs under way that an abort would touch, and their owners."""
+        return self._reading(neighbours.touched, label=label, device=device, machine=machine)
+
+    def sweep(self) -> int:
+        """Take the jobs of owners whose lease has expired away from them; how many."""
+        return self._transaction(leases.sweep)
+
+    def register(self, host: Host, engine: str) -> Machine:
+        """Note a machine as an engine found it, and its devices."""
+        return self._transaction(machines.register, host, engine)
+
+    def machines(self) -> list[Machine]:
+        """All machines that were ever seen."""
+        return self._reading(machines.machines)
+
+    def claim(
+        self, owner: str, stage: Stage, wants: Sequence[Want], *, label: str | None = None
+    ) -> list[tuple[Claim, Task]]:
+        """Take waiting jobs for workers: those of higher priority and fewer failures first."""
+        return self._patience.transact(
+            self._engine,
+            lambda connection: claims.claim(
+                connection, owner, stage, wants, label=label, key=self._key
+            ),
+            committed=lambda connection, taken: _holds(connection, owner, taken),
+        )
+
+    def settle(self, owner: str, settlements: Sequence[Settlement]) -> list[Claim]:
+        """Write down what came of claims, all but those that were lost, which it returns."""
+        return self._transaction(settling.settle, owner, settlements, key=self._key)
+
+    # ---- bundles
+
+    @property
+    def key(self) -> bytes:
+        """What machine code and bundles of this fleet are sealed with."""
+        return self._key
+
+    def origin(self, label: str) -> str:
+        """What tells this label of this store from all others."""
+        from skipjack.fleet.store import bundling
+
+        return self._reading(bundling.origin, label)
+
+    def built(self, wanted: Wanted, after: int) -> Page:
+        """Built jobs as tasks for a bundle, those after an id; they stay built."""
+        from skipjack.fleet.store import bundling
+
+        return self._transaction(bundling.built, wanted, after, key=self._key)
+
+    def accept(
+        self, label: str, results: Sequence[BundledOutcome], machines: Mapping[str, int]
+    ) -> list[Received]:
+        """Take in what a bundle brings, each result once; machines' ids are by their names."""
+        from skipjack.fleet.store import bundling
+
+        return self._transaction(bundling.accept, label, results, machines, key=self._key)
+
+    # ---- how
+
+    def _transaction(
+        self,
+        verb: Callable[Concatenate[Connection, P], T],
+        *arguments: P.args,
+        **options: P.kwargs,
+    ) -> T:
+        return self._patience.transact(
+            self._engine, lambda connection: verb(connection, *arguments, **options)
+        )
+
+    def _reading(
+        self,
+        verb: Callable[Concatenate[Connection, P], T],
+        *arguments: P.args,
+        **options: P.kwargs,
+    ) -> T:
+        return self._patience.transact(
+            self._engine, lambda connection: verb(connection, *arguments, **options), reading=True
+        )
+
+    def _streaming(
+        self,
+        verb: Callable[Concatenate[Connection, P], Iterator[T]],
+        *arguments: P.args,
+        **options: P.kwargs,
+    ) -> Iterator[T]:
+        """Rows as they are read, page by page; no transaction is held while they are used."""
+        self._reading(_nothing)  # waits for a database that is away
+        try:
+            with self._engine.connect() as bare:
+                connection = bare.execution_options(**streaming_options(self._engine))
+                yield from verb(connection, *arguments, **options)
+        except SQLAlchemyError as error:
+            raise sentence(self._engine.url, error) from None
+
+
+def _nothing(connection: Connection) -> None:
+    connection.execute(select(1))
+
+
+def _holds(connection: Connection, owner: str, taken: Sequence[tuple[Claim, Task]]) -> bool:
+    """Whether a claim whose commit was not acknowledged is in the database."""
+    held = select(tables.jobs.c.id, tables.jobs.c.attempt).where(
+        tables.jobs.c.owner == owner, tables.jobs.c.id.in_([claim.job for claim, _ in taken])
+    )
+    found = {(row.id, row.attempt) for row in connection.execute(held)}
+    return any((claim.job, claim.attempt) in found for claim, _ in taken)

@@ -1,0 +1,121 @@
+"""What a worker needs to go on with a job: the device, the facts so far, and machine code."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from sqlalchemy import Connection, Select, select
+
+from skipjack.core.device import Device
+from skipjack.errors import SkipjackError, UsageError
+from skipjack.fleet.records import Plan
+from skipjack.fleet.states import ArtifactLost, Failed, Inapplicable, Stage
+from skipjack.fleet.store import artifacts, devices, tables
+from skipjack.fleet.store.statements import found, listed
+from skipjack.fleet.store.transitions import JobRow
+from skipjack.fleet.task import Task
+
+Fault = Inapplicable | Failed | ArtifactLost
+"""Why a job cannot be done, as what happens to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Past:
+    """What came of one stage of one round."""
+
+    round: int
+    stage: str
+    facts: str
+    digests: tuple[str, ...]
+
+
+def supply(
+    connection: Connection, stage: Stage, rows: Sequence[JobRow], key: bytes
+) -> list[Task | Fault]:
+    """A task for each job, or why there is none. Rows also have ``key`` and ``record``."""
+    pasts = _pasts(connection, [row.id for row in rows if row.attempt > 0])
+    needed = {
+        row.id: _needed(row.round, pasts.get(row.id, ())) if stage is Stage.EVALUATE else ()
+        for row in rows
+    }
+    wanted = {digest for digests in needed.values() for digest in digests or ()}
+    fetched = artifacts.fetch(connection, key, wanted)
+    return [_task(stage, row, pasts.get(row.id, ()), needed[row.id], fetched) for row in rows]
+
+
+def _pasts(connection: Connection, ids: Sequence[int]) -> dict[int, list[_Past]]:
+    """What came of the stages of each job in its present epoch, in order."""
+    if not ids:
+        return {}
+    pasts: dict[int, list[_Past]] = {}
+    rows = found(connection, _rounds_of(connection.dialect.name), ids=list(ids))
+    for id, round, stage, facts, digests in rows:
+        past = _Past(round, stage, facts, tuple(json.loads(digests)))
+        pasts.setdefault(id, []).append(past)
+    for list_ in pasts.values():
+        list_.sort(key=lambda past: (past.round, past.stage))  # "build" is before "evaluate"
+    return pasts
+
+
+@cache
+def _rounds_of(dialect: str) -> Select[Any]:
+    of, job = tables.rounds.c, tables.jobs.c
+    columns = (of.job, of.round, of.stage, of.facts, of.digests)
+    same = (of.job == job.id) & (of.epoch == job.epoch)
+    return select(*columns).join(tables.jobs, same).where(listed(dialect, job.id, "ids"))
+
+
+def _needed(round: int, pasts: Sequence[_Past]) -> tuple[str, ...] | None:
+    """Digests of what this round built and of the leaders before it; None if it was not built."""
+    built = [past for past in pasts if past.round == round and past.stage == Stage.BUILD]
+    if not built:
+        return None
+    leading = [past for past in pasts if past.round == round - 1 and past.stage == Stage.EVALUATE]
+    return tuple(dict.fromkeys(digest for past in built + leading for digest in past.digests))
+
+
+def _task(
+    stage: Stage,
+    row: JobRow,
+    pasts: Sequence[_Past],
+    digests: tuple[str, ...] | None,
+    fetched: artifacts.Fetched,
+) -> Task | Fault:
+    if digests is None:
+        return ArtifactLost(f"what round {row.round} built is not in the store")
+    for digest in digests:
+        if digest in fetched.lost:
+            return ArtifactLost(f"artifact {digest} {fetched.lost[digest]}")
+    device = _device(stage, row)
+    if not isinstance(device, Device):
+        return device
+    return Task(
+        row.id,
+        stage,
+        _plan(row),
+        device,
+        row.epoch,
+        row.round,
+        tuple(past.facts for past in pasts),
+        {digest: fetched.whole[digest] for digest in digests},
+    )
+
+
+def _device(stage: Stage, row: JobRow) -> Device | Fault:
+    if row.record is not None:
+        return devices.of_record(row.record)
+    try:
+        return devices.by_name(row.device)
+    except UsageError as error:
+        # Only a build can find out that nothing is to be built.
+        return (Inapplicable if stage is Stage.BUILD else Failed)(str(error))
+    except SkipjackError as error:
+        return Failed(str(error))
+
+
+def _plan(row: Any) -> Plan:
+    return Plan(row.key, row.device, row.solver, row.searcher, row.seed, row.budget, row.round_size)

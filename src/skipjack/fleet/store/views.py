@@ -1,0 +1,203 @@
+"""Views for people who query by hand. They hold no data, and every upgrade makes them anew.
+
+================  ================================================================================
+view              one row for
+================  ================================================================================
+`job_list`        each job: label and its owner, problem, device, state, solver, retries (failures
+                  and losses of its present stage), reason, machines, trials, best time
+`state_counts`    each label, device and state that occurs, with the number of jobs
+`results`         each evaluated job: outcome, winning solver and config, its time, its speedup
+                  over the solver's default, the best vendor's time
+`trials`          each config that a searcher was told about: status, value (what is minimised, in
+                  nanoseconds for a time), spread, reason
+`measurements`    each block of timings: candidate, session, samples in nanoseconds, verdict
+`job_story`       each thing that happened to a job
+`job_studies`     each study of a job: `trials.study` is its id
+`job_candidates`  each candidate of a job: `measurements.candidate` is its id
+================  ================================================================================
+
+Times are timestamps here, in UTC where the database has no time zones.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, text
+
+from skipjack.fleet.store.sql_json import Column, Spelling, spelling
+
+NAMES = (
+    "job_list",
+    "state_counts",
+    "results",
+    "job_studies",
+    "job_candidates",
+    "trials",
+    "measurements",
+    "job_story",
+)
+
+# Where the ledger's tables have the columns that are shown; facts list columns in table order.
+_STUDIES = (
+    Column("study", 0),
+    Column("problem", 1),
+    Column("solver", 2),
+    Column("device", 3),
+    Column("searcher", 4),
+    Column("seed", 5),
+    Column("objective", 7),
+)
+_CANDIDATES = (
+    Column("candidate", 0),
+    Column("problem", 1),
+    Column("solver", 2),
+    Column("solver_version", 3, "integer"),
+    Column("config", 4),
+)
+_STUDY_LOG = (
+    Column("study", 1),
+    Column("seq", 4, "integer"),
+    Column("kind", 5),
+    Column("config", 6),
+    Column("status", 7),
+    Column("value", 8, "number"),
+    Column("spread", 9, "number"),
+    Column("reason", 10),
+    Column("metrics", 11),
+    Column("created", 12),
+)
+_MEASUREMENTS = (
+    Column("candidate", 1),
+    Column("source_digest", 2),
+    Column("device_instance", 3),
+    Column("device_class", 4),
+    Column("session", 6),
+    Column("block", 7, "integer"),
+    Column("samples_ns", 8),
+    Column("sentinel_ns", 9, "number"),
+    Column("disturbed", 10, "integer"),
+    Column("metrics", 11),
+    Column("verdict", 12),
+    Column("created", 13),
+)
+
+
+def create(connection: Connection) -> None:
+    """Make all views that are not there."""
+    drop(connection)
+    # As they are: a colon in a JSON path is no parameter.
+    for name, query in definitions(connection.dialect.name).items():
+        connection.exec_driver_sql(f"CREATE VIEW {name} AS {query}")
+
+
+def drop(connection: Connection) -> None:
+    """Remove the views, those that stand on others first."""
+    for name in reversed(NAMES):
+        connection.execute(text(f"DROP VIEW IF EXISTS {name}"))
+
+
+def definitions(dialect: str) -> dict[str, str]:
+    """What each view selects, in the order of creation."""
+    sql = spelling(dialect)
+    return {
+        "job_list": _job_list(sql),
+        "state_counts": _STATE_COUNTS,
+        "results": _results(sql),
+        "job_studies": _unnested(sql, "studies", _STUDIES),
+        "job_candidates": _unnested(sql, "candidates", _CANDIDATES),
+        "trials": _trials(sql),
+        "measurements": _measurements(sql),
+        "job_story": _job_story(sql),
+    }
+
+
+def _job_list(sql: Spelling) -> str:
+    return f"""
+    SELECT j.id AS job, l.name AS label, l.owner AS label_owner, p.key AS problem, p.operation,
+        p.direction, p.dtype, j.device, {sql.before_slash("j.device")} AS arch,
+        {sql.integer(sql.after_slash("j.device"))} AS units, j.state, j.stage, j.solver, j.searcher,
+        j.budget, j.priority, j.epoch, j.round, j.attempt, j.failures + j.losses AS retries,
+        j.reason, b.name AS build_machine, e.name AS eval_machine, j.gpu, j.trials,
+        j.failed_trials, j.best_ns, j.toolchain, o.host AS coordinator,
+        {sql.time("j.created")} AS created, {sql.time("j.updated")} AS updated
+    FROM jobs j
+    JOIN labels l ON l.id = j.label
+    JOIN problems p ON p.id = j.problem
+    LEFT JOIN machines b ON b.id = j.build_machine
+    LEFT JOIN machines e ON e.id = j.eval_machine
+    LEFT JOIN owners o ON o.id = j.owner"""
+
+
+_STATE_COUNTS = """
+    SELECT l.name AS label, j.device, j.state, count(*) AS jobs
+    FROM jobs j JOIN labels l ON l.id = j.label
+    GROUP BY l.name, j.device, j.state"""
+
+
+def _results(sql: Spelling) -> str:
+    return f"""
+    SELECT j.id AS job, l.name AS label, p.key AS problem, p.operation, p.direction, p.dtype,
+        j.device, {sql.member("j.result", "status")} AS outcome,
+        {sql.member("j.result", "solver")} AS solver, {sql.member("j.result", "config")} AS config,
+        {sql.number(sql.member("j.result", "time_ns"))} AS time_ns,
+        {sql.number(sql.member("j.result", "speedup"))} AS speedup,
+        {sql.member("j.result", "vendor")} AS vendor,
+        {sql.number(sql.member("j.result", "vendor_ns"))} AS vendor_ns,
+        j.trials, j.failed_trials, j.toolchain, j.result AS record, e.name AS eval_machine, j.gpu,
+        {sql.time("j.updated")} AS evaluated
+    FROM jobs j
+    JOIN labels l ON l.id = j.label
+    JOIN problems p ON p.id = j.problem
+    LEFT JOIN machines e ON e.id = j.eval_machine
+    WHERE j.state = 'evaluated'"""
+
+
+def _unnested(sql: Spelling, table: str, columns: tuple[Column, ...]) -> str:
+    shown = ", ".join(f"{sql.cell(column)} AS {column.name}" for column in columns)
+    # A stage that was done twice, in two epochs, says the same twice.
+    return f"""
+    SELECT DISTINCT r.job, {shown}
+    FROM rounds r {sql.each_row("r.facts", table, columns)}"""
+
+
+def _trials(sql: Spelling) -> str:
+    cell = {column.name: sql.cell(column) for column in _STUDY_LOG}
+    return f"""
+    SELECT r.job, l.name AS label, p.key AS problem, j.device, r.epoch, r.round,
+        {cell["seq"]} AS seq, {cell["study"]} AS study,
+        s.solver, {cell["config"]} AS config, {cell["status"]} AS status,
+        {cell["value"]} AS value, {cell["spread"]} AS spread, {cell["reason"]} AS reason,
+        {cell["metrics"]} AS metrics, m.name AS machine, {cell["created"]} AS created
+    FROM rounds r
+    JOIN jobs j ON j.id = r.job
+    JOIN labels l ON l.id = j.label
+    JOIN problems p ON p.id = j.problem
+    LEFT JOIN machines m ON m.id = r.machine
+    {sql.each_row("r.facts", "study_log", _STUDY_LOG)}
+    LEFT JOIN job_studies s ON s.job = r.job AND s.study = {cell["study"]}
+    WHERE {cell["kind"]} = 'tell'"""
+
+
+def _measurements(sql: Spelling) -> str:
+    shown = ", ".join(f"{sql.cell(column)} AS {column.name}" for column in _MEASUREMENTS)
+    return f"""
+    SELECT r.job, l.name AS label, p.key AS problem, j.device, r.epoch, r.round, c.solver, c.config,
+        {shown}, m.name AS machine
+    FROM rounds r
+    JOIN jobs j ON j.id = r.job
+    JOIN labels l ON l.id = j.label
+    JOIN problems p ON p.id = j.problem
+    LEFT JOIN machines m ON m.id = r.machine
+    {sql.each_row("r.facts", "measurements", _MEASUREMENTS)}
+    LEFT JOIN job_candidates c ON c.job = r.job AND c.candidate = {sql.cell(_MEASUREMENTS[0])}"""
+
+
+def _job_story(sql: Spelling) -> str:
+    return f"""
+    SELECT s.id AS line, s.job, l.name AS label, p.key AS problem, j.device,
+        {sql.time("s.at")} AS happened, s.event, s.before AS state_before, s.after AS state_after,
+        s.epoch, s.round, s.attempt, m.name AS machine, s.gpu, s.reason
+    FROM story s
+    JOIN jobs j ON j.id = s.job
+    JOIN labels l ON l.id = j.label
+    JOIN problems p ON p.id = j.problem
+    LEFT JOIN machines m ON m.id = s.machine"""

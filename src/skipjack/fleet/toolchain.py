@@ -1,0 +1,33 @@
+"""What decides whether a result still holds: one short text that is compared, never parsed."""
+
+from __future__ import annotations
+
+import hashlib
+from importlib.metadata import PackageNotFoundError, version
+
+from skipjack.solvers import find_solver, names
+from skipjack.solvers.solver import BuildingSolver
+
+_LONGEST = 255
+"""What a column of the store holds."""
+
+
+def toolchain() -> str:
+    """Skipjack's version, a digest of the solvers' versions, and what compiles.
+
+    It does not depend on the order in which plugins registered their solvers.
+    """
+    building = [
+        solver for name in names() if isinstance(solver := find_solver(name), BuildingSolver)
+    ]
+    versions = "\n".join(f"{solver.name} {solver.version}" for solver in building)
+    digest = hashlib.sha256(versions.encode()).hexdigest()[:12]
+    compilers = "; ".join(sorted({solver.compiler() for solver in building}))
+    return f"skipjack {_skipjack()}, solvers {digest}, {compilers}"[:_LONGEST]
+
+
+def _skipjack() -> str:
+    try:
+        return version("skipjack")
+    except PackageNotFoundError:  # it runs from its sources, without having been installed
+        return "unknown"

@@ -1,0 +1,99 @@
+"""Asks for a round's configs and builds them, for any device."""
+
+from __future__ import annotations
+
+import logging
+
+from skipjack.core.device import Device
+from skipjack.core.problem import Problem
+from skipjack.errors import UsageError
+from skipjack.execute.build_pool import BuildPool
+from skipjack.fleet.states import Stage
+from skipjack.fleet.task import Outcome, Task
+from skipjack.fleet.work.shop import TaskShop, options_of
+from skipjack.fleet.work.telling import line_of_trial, performing
+from skipjack.ledger import Ledger
+from skipjack.operations import parse
+from skipjack.settings import Settings
+from skipjack.solvers import solvers_for
+from skipjack.storage import ARTIFACTS, ArtifactStore, user_directory
+from skipjack.tuning.rounds import BuiltRound, build_round
+
+log = logging.getLogger(__name__)
+
+
+class Builder:
+    """Keeps a compiler warm. What it builds is also kept on its machine, for the next time."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._pool: BuildPool | None = None
+        self._device: Device | None = None
+        directory = user_directory(settings)
+        self._ledger = Ledger.open(directory)
+        self._artifacts = ArtifactStore(directory / ARTIFACTS)
+
+    def perform(self, task: Task) -> Outcome:
+        """Build a round."""
+        return performing(task, lambda: self._build(task))
+
+    def _build(self, task: Task) -> Outcome:
+        problem = parse(task.plan.problem)
+        reason = _inapplicable(problem, task)
+        if reason:
+            return Outcome(task.job, Stage.BUILD, inapplicable=reason)
+        pool = self._pool_for(task.device)
+        shop = TaskShop(self._settings, task, pool=pool)
+        try:
+            built = build_round(shop, problem, options_of(task), task.plan.round, task.epoch)
+            self._keep(shop)
+            _say(built)
+            return Outcome(
+                task.job,
+                Stage.BUILD,
+                facts=shop.facts(),
+                digests=built.digests,
+                artifacts=shop.new_artifacts.new,
+                trials=len(built.failed),
+                failed_trials=len(built.failed),
+            )
+        finally:
+            shop.close()
+
+    def _pool_for(self, device: Device) -> BuildPool:
+        if self._pool is None or self._device != device:
+            self._dismiss()
+            self._pool = BuildPool(1, device, user_directory(self._settings))
+            self._device = device
+        return self._pool
+
+    def _keep(self, shop: TaskShop) -> None:
+        """Other problems lower to the same code: their builds are found on this machine."""
+        for data in shop.new_artifacts.new.values():
+            self._artifacts.put(data)
+        self._ledger.add_facts(shop.facts_of_builds())
+
+    def _dismiss(self) -> None:
+        if self._pool:
+            self._pool.close()
+            self._pool = None
+
+    def close(self) -> None:
+        """End the compiler."""
+        self._dismiss()
+        self._ledger.close()
+
+
+def _inapplicable(problem: Problem, task: Task) -> str:
+    """Why no solver takes part, if none does."""
+    try:
+        solvers_for(problem, task.device, options_of(task).solver)
+    except UsageError as error:
+        return str(error)
+    return ""
+
+
+def _say(built: BuiltRound) -> None:
+    log.info("%d configs asked, %d built", built.asked, built.asked - len(built.failed))
+    for candidate, trial in built.failed:
+        log.info("%s", line_of_trial(candidate.solver, trial))

@@ -1,0 +1,115 @@
+"""Times a round's builds where the device is, and speaks the verdict when the budget is spent."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from skipjack.core.device import Device
+from skipjack.core.protocol import TimingProtocol
+from skipjack.errors import UsageError
+from skipjack.execute.device_lock import slot_lock
+from skipjack.execute.session import RunSession
+from skipjack.fleet.host import detect_host
+from skipjack.fleet.states import Stage
+from skipjack.fleet.task import Outcome, Task
+from skipjack.fleet.toolchain import toolchain
+from skipjack.fleet.work.shop import TaskShop, options_of
+from skipjack.fleet.work.telling import line_of_trial, performing
+from skipjack.interrupt import Interrupt
+from skipjack.native import cpu
+from skipjack.operations import parse
+from skipjack.settings import Settings
+from skipjack.tuning.result import Outcome as Verdict
+from skipjack.tuning.rounds import ToldRound, evaluate_round
+from skipjack.tuning.workshop import timing_cores
+
+log = logging.getLogger(__name__)
+
+
+class Evaluator:
+    """Keeps a run session warm on cores of its own, and holds them while it times."""
+
+    def __init__(self, settings: Settings, cores: Sequence[int] = ()) -> None:
+        self._settings = settings
+        self._cores = tuple(cores) or tuple(cpu.usable_cores())
+        self._session: RunSession | None = None
+        self._timed_on: tuple[int, ...] = ()
+
+    def perform(self, task: Task) -> Outcome:
+        """Evaluate a round."""
+        return performing(task, lambda: self._evaluate(task))
+
+    def _evaluate(self, task: Task) -> Outcome:
+        device = task.device
+        _require(device)
+        cores = self._cores_for(device.units)
+        with slot_lock(device.kind, cores, log.info):
+            shop = TaskShop(self._settings, task, session=self._session_on(cores))
+            try:
+                problem = parse(task.plan.problem)
+                told = evaluate_round(
+                    shop, problem, options_of(task), Interrupt(), epoch=task.epoch
+                )
+                return _outcome(task, shop, told)
+            finally:
+                shop.close()
+
+    def _cores_for(self, units: int) -> tuple[int, ...]:
+        if units > len(self._cores):
+            raise UsageError(
+                f"{units} threads are asked for, this evaluator has {len(self._cores)} cores"
+            )
+        if len(self._cores) == len(cpu.usable_cores()):
+            return tuple(timing_cores(self._settings, units))
+        return self._cores[-units:]
+
+    def _session_on(self, cores: tuple[int, ...]) -> RunSession:
+        if self._session is None or self._timed_on != cores:
+            self.close()
+            self._session = RunSession(TimingProtocol(threads=len(cores)), cores)
+            self._timed_on = cores
+        return self._session
+
+    def close(self) -> None:
+        """End the session."""
+        if self._session:
+            self._session.close()
+            self._session = None
+
+
+def _require(device: Device) -> None:
+    """Refuse code that cannot run here: the processor would end the process at its first step."""
+    here = {one.name: one for one in detect_host().devices}.get(device.name)
+    if here is None:
+        raise UsageError(f"this machine has no {device.name}")
+    lacking = set(device.features) - set(here.features)
+    if lacking:
+        raise UsageError(
+            f"this {device.name} lacks what the code was built for: {', '.join(sorted(lacking))}"
+        )
+
+
+def _outcome(task: Task, shop: TaskShop, told: ToldRound) -> Outcome:
+    failed = sum(trial.status.failed for _, trial in told.trials)
+    for solver, trial in told.trials:
+        log.info("%s", line_of_trial(solver, trial))
+    result = told.result
+    if result is None:
+        verdict = None
+    else:
+        verdict = {**result.to_json(), "toolchain": toolchain()}
+        log.info("verdict: %s %s", result.status, result.reason or result.best)
+        if result.status is Verdict.FAILED:
+            log.warning("no config ran: %s", result.reason)
+    return Outcome(
+        task.job,
+        Stage.EVALUATE,
+        finished=result is not None,
+        facts=shop.facts(),
+        digests=told.digests,
+        trials=len(told.trials),
+        failed_trials=failed,
+        best_ns=told.best_ns,
+        result=verdict,
+    )

@@ -1,0 +1,131 @@
+"""A workshop for one task: its ledger is in memory, and its facts go back with the outcome."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+
+from skipjack.bank import Bank, BankEntry
+from skipjack.core.study import Budget
+from skipjack.core.trial import Candidate
+from skipjack.errors import StorageError
+from skipjack.execute.build_pool import Build
+from skipjack.execute.session import RunSession
+from skipjack.fleet.task import Task
+from skipjack.ledger import Ledger
+from skipjack.ledger.facts import BUILD_TABLES
+from skipjack.settings import Settings
+from skipjack.storage import ArtifactStore
+from skipjack.tuning.build_desk import Builders
+from skipjack.tuning.options import TuneOptions
+from skipjack.tuning.workshop import Workshop
+
+
+class TaskArtifacts(ArtifactStore):
+    """Machine code that came with a task, and what is built now."""
+
+    def __init__(self, known: Mapping[str, bytes]) -> None:
+        super().__init__(Path("nowhere"))
+        self._known = dict(known)
+        self.new: dict[str, bytes] = {}
+
+    def put(self, data: bytes) -> str:
+        """Keep `data`; return its digest."""
+        digest = hashlib.sha256(data).hexdigest()
+        if digest not in self._known:
+            self.new[digest] = self._known[digest] = data
+        return digest
+
+    def get(self, digest: str) -> bytes:
+        """The bytes with this digest; who made the task has checked that they match."""
+        if digest not in self._known:
+            raise StorageError(f"artifact {digest} did not come with the task")
+        return self._known[digest]
+
+    def __contains__(self, digest: str) -> bool:
+        return digest in self._known
+
+
+class _NoBank(Bank):
+    """Knows nothing and keeps nothing: what a job found is banked from the store."""
+
+    def lookup(self, problem_key: str, device_class: str, kind: str = "") -> BankEntry | None:
+        """Nothing."""
+        return None
+
+    def put(self, entry: BankEntry) -> None:
+        """Verdicts are among the facts."""
+
+
+class NoBuilders:
+    """Where nothing is built; everything that is timed came with the task."""
+
+    pending = 0
+    size = 0
+
+    def warm_up(self) -> None:
+        """There is nobody."""
+
+    def submit(self, candidate: Candidate) -> None:
+        """Refuse: the one who asked would wait for ever."""
+        raise StorageError(f"{candidate.key} did not come with the task")
+
+    def poll(self, timeout_s: float) -> list[Build]:
+        """Nothing is ever done."""
+        return []
+
+    def withdraw(self) -> list[Candidate]:
+        """Nothing was given."""
+        return []
+
+    def cancel(self) -> None:
+        """Nothing is under way."""
+
+
+class TaskShop(Workshop):
+    """Everything that a round needs; workers are lent by who does many tasks."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        task: Task,
+        *,
+        pool: Builders | None = None,
+        session: RunSession | None = None,
+    ) -> None:
+        super().__init__(settings, task.device)
+        self.ledger = Ledger.in_memory()
+        self.bank = _NoBank(Path("nowhere"))
+        self.new_artifacts = TaskArtifacts(task.artifacts)
+        self.artifacts = self.new_artifacts
+        self.pool = pool or NoBuilders()
+        if session:
+            self.session = session
+        for text in task.facts:
+            self.ledger.add_facts(text)
+        self._before = self.ledger.snapshot()
+        self.ledger.add_device(task.device)
+
+    def facts(self) -> str:
+        """What this task found out."""
+        return self.ledger.facts_beyond(self._before)
+
+    def facts_of_builds(self) -> str:
+        """What was built, without who asked for it."""
+        return self.ledger.facts_beyond(self._before, BUILD_TABLES)
+
+    def close(self) -> None:
+        """Let the ledger go; workers stay with who lent them."""
+        self.ledger.close()
+
+
+def options_of(task: Task) -> TuneOptions:
+    """A job's plan as the options of a tuning."""
+    plan = task.plan
+    return TuneOptions(
+        budget=Budget(trials=plan.budget),
+        searcher=plan.searcher,
+        seed=plan.seed,
+        solver=None if plan.solver == "auto" else plan.solver,
+    )

@@ -1,0 +1,167 @@
+"""What workers say: a file for each worker, and an excerpt for each task that travels with it."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import logging.handlers
+import os
+import re
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from skipjack.execute.process import overhearing
+from skipjack.fleet.records import LONGEST_LOG
+from skipjack.storage import ensure_directory
+
+FOLDER = "logs"
+FILE_BYTES = 1 << 20
+FILES = 3
+"""Of each worker, with the one that is being written."""
+HEAD = 4 << 10
+"""Characters that are kept of the beginning of a task's log, however long it is."""
+_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+_MOST_OWN_BYTES = 1 << 16
+
+
+class Excerpt:
+    """The beginning and the end of a text that may be longer than anybody wants to keep."""
+
+    def __init__(self, longest: int = LONGEST_LOG, head: int = HEAD) -> None:
+        self._most_head = head
+        self._most_tail = longest - head - len(_gap(1 << 62))
+        self._head = self._tail = ""
+        self._left_out = 0
+
+    def add(self, text: str) -> None:
+        """Append a text."""
+        room = self._most_head - len(self._head)
+        self._head += text[:room]
+        self._tail += text[room:]
+        # Twice as much as is kept, so that not every line costs a copy of it all.
+        if len(self._tail) > 2 * self._most_tail:
+            self._cut()
+
+    def _cut(self) -> None:
+        excess = len(self._tail) - self._most_tail
+        if excess > 0:
+            self._tail = self._tail[excess:]
+            self._left_out += excess
+
+    @property
+    def text(self) -> str:
+        """What is kept; says how much is not."""
+        self._cut()
+        return self._head + (_gap(self._left_out) if self._left_out else "") + self._tail
+
+
+def _gap(characters: int) -> str:
+    return f"\n[... {characters} characters left out ...]\n"
+
+
+@contextlib.contextmanager
+def captured_log(longest: int = LONGEST_LOG) -> Iterator[Excerpt]:
+    """Collect what is logged meanwhile, and what this process and its workers write to stderr.
+
+    What was written to stderr stands after what was logged, unless its worker ended before.
+    """
+    log = Excerpt(longest)
+    before = _own_stderr_bytes()
+    try:
+        with _listening(_Capture(log)), overhearing(lambda *said: log.add(_quoted(*said))):
+            yield log
+    finally:
+        log.add(_quoted("stderr", _own_stderr(before)))
+
+
+@contextlib.contextmanager
+def _listening(handler: logging.Handler) -> Iterator[None]:
+    """Give a handler all that is said from `INFO` on, and the others what they got before."""
+    root = logging.getLogger()
+    level = root.level
+    others = [(other, other.level) for other in root.handlers]
+    for other, least in others:
+        other.setLevel(max(least, level))
+    root.setLevel(min(level, logging.INFO))
+    root.addHandler(handler)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+        root.setLevel(level)
+        for other, least in others:
+            other.setLevel(least)
+
+
+class _Capture(logging.Handler):
+    def __init__(self, log: Excerpt) -> None:
+        super().__init__()
+        self._log = log
+        self.setFormatter(logging.Formatter(_FORMAT))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self._log.add(self.format(record) + "\n")
+        except Exception:
+            self.handleError(record)
+
+
+def _quoted(who: str, text: str) -> str:
+    return "".join(f"{who}: {line}\n" for line in text.splitlines())
+
+
+def _own_stderr_bytes() -> int | None:
+    """How much was written to our stderr if it is a file, as a worker's is."""
+    with contextlib.suppress(OSError):
+        status = os.fstat(2)
+        if stat.S_ISREG(status.st_mode):
+            return status.st_size
+    return None
+
+
+def _own_stderr(start: int | None) -> str:
+    end = _own_stderr_bytes()
+    if start is None or end is None or end <= start:
+        return ""
+    start = max(start, end - _MOST_OWN_BYTES)
+    with contextlib.suppress(OSError):  # a file that was opened for writing alone
+        return os.pread(2, end - start, start).decode(errors="replace")
+    return ""
+
+
+def log_path(user_dir: Path, slot: str) -> Path:
+    """Where the worker of a slot writes."""
+    return user_dir / FOLDER / (re.sub(r"[^A-Za-z0-9_.-]", "_", slot) + ".log")
+
+
+def open_worker_log(user_dir: Path, slot: str, level: str = "info") -> Path:
+    """Send what this process logs to the file of its slot; for processes that are workers."""
+    path = log_path(user_dir, slot)
+    ensure_directory(path.parent)
+    handler = _RotatingFile(path, maxBytes=FILE_BYTES, backupCount=FILES - 1, encoding="utf-8")
+    handler.setFormatter(logging.Formatter(f"%(process)d {_FORMAT}"))
+    root = logging.getLogger()
+    root.addHandler(handler)
+    root.setLevel(level.upper())
+    return path
+
+
+class _RotatingFile(logging.handlers.RotatingFileHandler):
+    """Rotates beside another process that writes to the same file: two windows on one host."""
+
+    def shouldRollover(self, record: logging.LogRecord) -> bool:
+        """Whether a new file is due; one that the other process began is taken up here."""
+        if self.stream is not None and self._moved(self.stream.fileno()):
+            self.stream.close()
+            self.stream = self._open()
+        return bool(super().shouldRollover(record))
+
+    def _moved(self, descriptor: int) -> bool:
+        try:
+            return not os.path.samestat(os.fstat(descriptor), Path(self.baseFilename).stat())
+        except OSError:
+            return True
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        """A full disk must not fill stderr too."""

@@ -1,0 +1,143 @@
+"""A problem inside a line of a log, a list or a database, freed of all that stands around it.
+
+A line holds one of these, or nothing:
+
+- a command of MIOpenDriver behind any prefix: ``12:01 MIOpen(HIP): ./bin/MIOpenDriver conv -n 8``;
+- flags of a convolution alone;
+- a key, perhaps in quotes, perhaps with the comma of a list behind it;
+- a line of a find-db (`skipjack.interop.find_db_key`).
+
+A ``#`` begins a comment, and so does ``//`` at the start of a line or behind a blank.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from skipjack.core.operation import Directed
+from skipjack.core.problem import DTYPES, Problem, split_key
+from skipjack.interop.defaults import ALL, Defaults
+from skipjack.interop.driver import parse_driver
+from skipjack.interop.driver_dtypes import CONV_DTYPES, POOL_DTYPES
+from skipjack.interop.driver_words import (
+    DRIVER_WORD,
+    QUOTES,
+    Command,
+    find_command,
+    is_driver_line,
+    without_comment,
+)
+from skipjack.interop.find_db_key import is_find_db_line, parse_find_db
+from skipjack.interop.not_applicable import Entry
+from skipjack.operations import get, parse
+
+_SLASHES = re.compile(r"\s//.*", re.DOTALL)
+_AROUND_A_KEY = "\"'`,; \t"
+_OPEN = ("", "0", "7")
+"""Values of ``forw`` that leave the direction open."""
+_LAYOUT_FLAGS = frozenset(
+    {"--in_layout", "--fil_layout", "--out_layout", "--layout", "-I", "-O", "-f", "-L"}
+)
+
+
+def problem_text(line: str) -> str:
+    """What a line has to say without its comment; empty if that is nothing.
+
+    Of a command's prefix only a quotation that begins in it stays, so that equal commands of a log
+    are equal texts.
+    """
+    text = line.replace("\0", " ").strip().removeprefix("\ufeff")
+    if text.startswith(("#", "//")):
+        return ""
+    driver = DRIVER_WORD.search(text)
+    if driver is None:
+        return without_comment(_SLASHES.sub("", text, count=1))
+    prefix, command = text[: driver.start()], text[driver.start() :]
+    before, mark, _ = prefix.partition("#")
+    if mark and _is_whole(before):
+        return without_comment(before)
+    kept = "".join(character for character in prefix if character in QUOTES)
+    return without_comment(kept + _SLASHES.sub("", command, count=1))
+
+
+def _is_whole(text: str) -> bool:
+    """Whether what stands before a ``#`` is a problem by itself and not the prefix of a log."""
+    words = text.split()
+    if not words:
+        return True
+    if len(words) > 1:
+        return words[0].startswith("-")
+    return bool(re.match(r"[\"'`]?[a-z][a-z0-9_]*:[a-z0-9]", words[0]))
+
+
+def read_text(text: str, defaults: Defaults) -> tuple[Entry, ...]:
+    """All that one argument or one `problem_text` stands for; `defaults` fill in the rest."""
+    if is_find_db_line(text):
+        return (parse_find_db(text),)
+    if is_driver_line(text):
+        return parse_driver(text, defaults)
+    key = text.strip(_AROUND_A_KEY)
+    if defaults.direction == ALL:
+        return _every_direction(key, defaults)
+    return (parse(key, defaults.dtype, layout=defaults.layout, direction=defaults.direction),)
+
+
+def _every_direction(key: str, defaults: Defaults) -> tuple[Problem, ...]:
+    """The key in all directions, unless it names one or its operation has none."""
+    parts = split_key(key)
+    operation = get(parts.operation)
+    directions: tuple[str | None, ...] = (None,)
+    if isinstance(operation, Directed) and not set(parts.suffixes) & set(operation.directions):
+        directions = tuple(operation.directions)
+    return tuple(
+        parse(key, defaults.dtype, layout=defaults.layout, direction=direction)
+        for direction in directions
+    )
+
+
+def unsaid(text: str, defaults: Defaults) -> tuple[Defaults, bool]:
+    """The defaults without what a text says itself, and whether it leaves its direction open.
+
+    With these, a list in which some lines say something and others do not is read as a whole.
+    """
+    if is_find_db_line(text):
+        return defaults, False
+    if is_driver_line(text):
+        return _unsaid_by_command(find_command(text), defaults)
+    return _unsaid_by_key(text.strip(_AROUND_A_KEY), defaults)
+
+
+def _unsaid_by_command(command: Command, defaults: Defaults) -> tuple[Defaults, bool]:
+    """A command always says its dtype: the base does."""
+    directed = command.base in CONV_DTYPES or command.base in POOL_DTYPES
+    masks = [
+        value
+        for flag, value in zip(command.words[::2], command.words[1::2], strict=False)
+        if flag in ("-F", "--forw")
+    ]
+    open_direction = directed and (not masks or masks[-1].lstrip("+0") in _OPEN)
+    says_layout = not _LAYOUT_FLAGS.isdisjoint(command.words[::2])
+    left = replace(
+        defaults,
+        dtype=None,
+        layout=None if says_layout else defaults.layout,
+        direction=defaults.direction if open_direction else None,
+    )
+    return left, open_direction
+
+
+def _unsaid_by_key(key: str, defaults: Defaults) -> tuple[Defaults, bool]:
+    parts = split_key(key)
+    operation = get(parts.operation)
+    dtype = None if set(parts.suffixes) & set(DTYPES) else defaults.dtype
+    if not isinstance(operation, Directed):
+        return Defaults(dtype), False
+    said = {suffix.upper() for suffix in parts.suffixes}
+    open_direction = not set(parts.suffixes) & set(operation.directions)
+    left = Defaults(
+        dtype,
+        None if said & set(operation.layouts) else defaults.layout,
+        defaults.direction if open_direction else None,
+    )
+    return left, open_direction

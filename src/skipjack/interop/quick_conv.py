@@ -1,0 +1,217 @@
+"""The convolutions that lists are made of, read in a few microseconds.
+
+Lists have millions of lines and few forms: the same flags in the same order, two dimensions, no
+padding mode. Such a line is read here by the place of its words. For everything else, for whatever
+may be wrong and for whatever leaves room for doubt, the answer is None, and the parsers decide.
+Where there is an answer, it is theirs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from operator import itemgetter
+from typing import NamedTuple
+
+from skipjack.interop.driver_conv import DIRECTION_BITS, FLAG_OF_LETTER, LAYOUT_FLAGS
+from skipjack.interop.driver_dtypes import CONV_DTYPES
+from skipjack.interop.driver_flags import CONV
+from skipjack.interop.driver_values import spellings
+from skipjack.operations.convolution import Convolution
+
+_CONV2D = Convolution()
+_LETTERS = _CONV2D.letters
+_FLAGS = spellings(CONV)
+_DEFAULTS = {flag.name: flag.default for flag in CONV}
+_DEFAULT_WORDS = [_DEFAULTS[FLAG_OF_LETTER[letter]] for letter in _LETTERS]
+_ONLY = {"mode": "conv", "pad_mode": "default", "spatial_dim": "2"}
+"""Flags that may be there with this value."""
+_ODD = re.compile(r"[-\"'`#\\/\0]")
+"""In a value, these may mean something that takes a closer look."""
+_DIRECTIONS = {
+    str(mask): tuple(name for name, bit in DIRECTION_BITS.items() if mask & bit)
+    for mask in range(1, 7)
+}
+_LARGEST = 2**47
+"""Elements; half of what a problem may have."""
+_DIGITS = 9
+_PLANS = 1000
+
+_KEY = re.compile(
+    r"conv2d:n(\d+)c(\d+)h(\d+)w(\d+)k(\d+)y(\d+)x(\d+)"
+    r"(?:p(\d+))?(?:q(\d+))?(?:u(\d+))?(?:v(\d+))?(?:l(\d+))?(?:j(\d+))?(?:g(\d+))?"
+    r"(?::(f32|f64))?(?::(NCHW|NHWC))?(?::(fwd|bwd|wrw))?",
+    re.ASCII,
+)
+_OPTIONAL = _LETTERS[7:]
+_FIND_DB = re.compile(
+    r"(\d+)-(\d+)-(\d+)-(\d+)x(\d+)-(\d+)-(\d+)-(\d+)-(\d+)-(\d+)x(\d+)-(\d+)x(\d+)-(\d+)x(\d+)"
+    r"-0-(NCHW|NHWC-NHWC-NHWC)-FP32-([FBW])(?:_g(\d+))?(?==|$)",
+    re.ASCII,
+)
+
+Sizes = Sequence[int]
+
+
+class QuickConv(NamedTuple):
+    """A convolution of two dimensions that was found to be sound."""
+
+    sizes: Sizes
+    """In the order of the letters."""
+    dtype: str
+    """May be one that cannot be computed here."""
+    layout: str
+    directions: tuple[str, ...]
+    """Empty: the text leaves it open."""
+
+    def key(self, batch: int | None = None) -> str:
+        """The problem's key without its direction, and perhaps for another batch size."""
+        n, c, h, w, k, y, x, *rest = self.sizes
+        return (
+            f"conv2d:n{batch or n}c{c}h{h}w{w}k{k}y{y}x{x}{_rest(*rest)}:{self.dtype}:{self.layout}"
+        )
+
+    def fits(self, batch: int) -> bool:
+        """Whether it is surely not too large with this batch size."""
+        return _sound((batch, *self.sizes[1:]))
+
+
+class _Plan(NamedTuple):
+    """Where the words stand that a form of command has."""
+
+    sizes: Callable[[list[str]], tuple[str, ...]]
+    forw: int
+    """0: nowhere."""
+    layouts: tuple[int, ...]
+    fixed: tuple[tuple[int, str], ...]
+    """Places of words that must be these."""
+    ignored: tuple[int, ...]
+    """Places of numbers that mean nothing in two dimensions."""
+
+
+_plans: dict[tuple[str, ...], _Plan | None] = {}
+
+
+def quick_command(text: str, layout: str = "") -> QuickConv | None:
+    """What stands after ``MIOpenDriver``, if it is plain; `layout` is for what it does not say."""
+    words = text.split()
+    flags = tuple(words[1::2])
+    if flags not in _plans:
+        if len(_plans) > _PLANS:
+            _plans.clear()
+        _plans[flags] = _plan(flags)
+    plan = _plans[flags]
+    if plan is None or not len(words) % 2 or words[0] not in CONV_DTYPES:
+        return None
+    if _ODD.search("".join(words[2::2])) or not text.isascii():
+        return None
+    said = plan.sizes(words + _DEFAULT_WORDS)
+    if not "".join(said).isdigit() or any(words[at] != word for at, word in plan.fixed):
+        return None
+    if not all(words[at].isdigit() and len(words[at]) <= _DIGITS for at in plan.ignored):
+        return None
+    directions: tuple[str, ...] | None = ()
+    if plan.forw and words[plan.forw] != "0":
+        directions = _DIRECTIONS.get(words[plan.forw])
+    if plan.layouts:
+        layout = _one_layout([words[at] for at in plan.layouts])
+    elif layout not in _CONV2D.layouts:
+        layout = "" if layout else _CONV2D.layouts[0]
+    sizes = _integers(said)
+    if directions is None or not layout or not _sound(sizes):
+        return None
+    return QuickConv(sizes, CONV_DTYPES[words[0]], layout, directions)
+
+
+def _plan(flags: tuple[str, ...]) -> _Plan | None:
+    found = [_FLAGS.get(flag) for flag in flags]
+    places: dict[str, int] = {}
+    for number, flag in enumerate(found):
+        if flag is None or flag.use == "plain" or flag.name in places:
+            return None
+        places[flag.name] = 2 * number + 2
+    beyond = 2 * len(flags) + 1
+    sizes = [
+        places.get(FLAG_OF_LETTER[letter], beyond + number)
+        for number, letter in enumerate(_LETTERS)
+    ]
+    layouts = tuple(places[name] for name in LAYOUT_FLAGS if name in places)
+    if len(layouts) not in (0, len(LAYOUT_FLAGS)):
+        return None
+    read = {*(FLAG_OF_LETTER[letter] for letter in _LETTERS), *LAYOUT_FLAGS, *_ONLY, "forw"}
+    ignored = [
+        places[flag.name]
+        for flag in found
+        if flag and flag.use != "unread" and flag.name not in read
+    ]
+    fixed = tuple((places[name], word) for name, word in _ONLY.items() if name in places)
+    return _Plan(itemgetter(*sizes), places.get("forw", 0), layouts, fixed, tuple(ignored))
+
+
+def _one_layout(words: list[str]) -> str:
+    layouts = {word.upper() for word in words}
+    return layouts.pop() if len(layouts) == 1 and layouts <= set(_CONV2D.layouts) else ""
+
+
+def quick_key(text: str, dtype: str = "", layout: str = "") -> QuickConv | None:
+    """A key in the usual order; `dtype` and `layout` are for what it does not say."""
+    match = _KEY.fullmatch(text)
+    if match is None:
+        return None
+    *said, its_dtype, its_layout, direction = match.groups()
+    given = [
+        size if size is not None else _DEFAULT_WORDS[number] for number, size in enumerate(said)
+    ]
+    dtype, layout = its_dtype or dtype or "f32", its_layout or layout or _CONV2D.layouts[0]
+    sizes = _integers(given)
+    if dtype not in _CONV2D.dtypes or layout not in _CONV2D.layouts or not _sound(sizes):
+        return None
+    return QuickConv(sizes, dtype, layout, (direction,) if direction else ())
+
+
+def quick_find_db(text: str) -> QuickConv | None:
+    """A line of a find-db in f32."""
+    match = _FIND_DB.match(text)
+    if match is None:
+        return None
+    *said, layout, direction, groups = match.groups("1")
+    a, ah, aw, y, x, b, bh, bw, n, p, q, u, v, l, j = _integers(said)  # noqa: E741
+    c, h, w, k, oh, ow = (a, ah, aw, b, bh, bw) if direction == "F" else (b, bh, bw, a, ah, aw)
+    sizes = (n, c, h, w, k, y, x, p, q, u, v, l, j, *_integers([groups]))
+    if not _sound(sizes):
+        return None
+    if (h + 2 * p - (y - 1) * l - 1) // u + 1 != oh or (w + 2 * q - (x - 1) * j - 1) // v + 1 != ow:
+        return None
+    return QuickConv(sizes, "f32", layout[:4], (_FIND_DIRECTIONS[direction],))
+
+
+_FIND_DIRECTIONS = {"F": "fwd", "B": "bwd", "W": "wrw"}
+
+
+def _integers(words: Sequence[str]) -> tuple[int, ...]:
+    """A number with very many digits is as good as 0: not sound."""
+    if max(map(len, words)) > _DIGITS:
+        return (0,) * len(words)
+    return tuple(map(int, words))
+
+
+def _sound(sizes: Sizes) -> bool:
+    """Whether it is a convolution of a bearable size; what is not may still be one."""
+    n, c, h, w, k, y, x, p, q, u, v, l, j, g = sizes  # noqa: E741
+    if not n * c * h * w * k * y * x * u * v * l * j * g or c % g or k % g:
+        return False
+    high, wide = h + 2 * p, w + 2 * q
+    if high <= (y - 1) * l or wide <= (x - 1) * j:
+        return False
+    return n * (c + k) * high * wide < _LARGEST and k * c * y * x < _LARGEST
+
+
+@lru_cache(maxsize=10000)
+def _rest(*sizes: int) -> str:
+    """Pads, strides, dilations and groups, those at their defaults left out."""
+    return "".join(
+        f"{letter}{size}"
+        for letter, size in zip(_OPTIONAL, sizes, strict=True)
+        if size != _CONV2D.defaults[letter]
+    )

@@ -1,0 +1,45 @@
+"""How far the evaluation of a bundle is."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from skipjack.fleet.bundle.evaluating import Progress as Standing
+from skipjack.report import screen
+
+
+@contextlib.contextmanager
+def evaluation_bar(*, enabled: bool) -> Iterator[Callable[[Standing], None]]:
+    """An observer; where standard error is no terminal it says failures alone."""
+    console = screen.err()
+
+    def complain(standing: Standing) -> None:
+        if standing.failed and enabled:
+            console.print(
+                f"skipjack: job {standing.job} failed: {standing.failed}",
+                markup=False,
+                soft_wrap=True,
+            )
+
+    if not enabled or not console.is_terminal:
+        yield complain
+        return
+    bar = Progress(
+        TextColumn("evaluating"),
+        BarColumn(bar_width=40),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+    )
+    with bar:
+        task = bar.add_task("", total=None)
+
+        def observe(standing: Standing) -> None:
+            complain(standing)
+            bar.update(task, total=standing.total, completed=standing.done)
+
+        yield observe

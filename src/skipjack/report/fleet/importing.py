@@ -1,0 +1,66 @@
+"""What came of an import, and how far it is."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from skipjack.fleet.importing import ImportProgress, ImportReport
+from skipjack.report import screen
+
+
+@contextlib.contextmanager
+def import_bar(*, enabled: bool) -> Iterator[Callable[[ImportProgress], None]]:
+    """An observer for an import; it draws nothing where standard error is no terminal."""
+    console = screen.err()
+    if not enabled or not console.is_terminal:
+        yield lambda _: None
+        return
+    bar = Progress(
+        TextColumn("importing"),
+        BarColumn(bar_width=40),
+        TextColumn("{task.fields[lines]:,} lines"),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+    )
+    with bar:
+        task = bar.add_task("", total=None, lines=0)
+
+        def observe(progress: ImportProgress) -> None:
+            bar.update(
+                task,
+                total=progress.bytes_in_all,
+                completed=progress.bytes_read,
+                lines=progress.lines,
+            )
+
+        yield observe
+
+
+def print_import(report: ImportReport) -> None:
+    """The numbers on standard output, bad lines on standard error."""
+    known = f", {report.tagged} known ones tagged" if report.tagged else ""
+    unknown = f", {report.unknown} unknown ones left out" if report.unknown else ""
+    screen.out().print(
+        f"{report.lines} lines: {report.imported} problems imported{known}{unknown}, "
+        f"{report.duplicates} duplicates, {report.rejected} lines rejected, "
+        f"{report.not_applicable} not applicable",
+        soft_wrap=True,
+    )
+    if report.without_direction:
+        screen.out().print(
+            f"{report.without_direction} lines name no direction; --direction says what that means",
+            soft_wrap=True,
+        )
+    complain = screen.err()
+    for reason, count in report.not_applicable_reasons.items():
+        complain.print(f"not applicable, {count} lines: {reason}", markup=False, soft_wrap=True)
+    for line in report.bad:
+        complain.print(
+            f"line {line.number}: {line.reason}: {line.text}", markup=False, soft_wrap=True
+        )
+    if report.rejected > len(report.bad):
+        complain.print(f"... and {report.rejected - len(report.bad)} more; --report FILE has all")

@@ -1,0 +1,71 @@
+"""One job: what it is, its story, its logs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from json import dumps
+
+from rich.text import Text
+
+from skipjack.fleet.records import Job, StoryLine
+from skipjack.fleet.store.jobs import LogText
+from skipjack.report import screen
+from skipjack.report.fleet.status import job_json
+from skipjack.report.numbers import time_text
+
+
+def print_job(job: Job, story: Sequence[StoryLine], json: bool) -> None:
+    """The job and everything that happened to it."""
+    if json:
+        print(dumps({**job_json(job), "story": [asdict(line) for line in story]}))
+        return
+    for name, value in _facts(job):
+        _say(f"{name:>12}  {value}")
+    _say("")
+    for line in story:
+        place = f" on {line.machine} {line.gpu}".rstrip() if line.machine else ""
+        why = f": {line.reason}" if line.reason else ""
+        step = f"{line.before} -> {line.after}" if line.before else line.after
+        _say(f"{line.at[:23]}  round {line.round}  {line.event:<12}  {step}{place}{why}")
+
+
+def print_log(texts: Sequence[LogText], json: bool) -> None:
+    """What its workers said, stage by stage."""
+    if not texts and not json:
+        _say("no worker has said anything about this job yet")
+    for text in texts:
+        if json:
+            print(dumps({"format": 1, **asdict(text), "stage": str(text.stage)}))
+            continue
+        where = f" on {text.machine}" if text.machine else ""
+        _say(f"--- {text.at[:19]}  {text.stage} of round {text.round}{where}")
+        _say(text.text.rstrip())
+
+
+def _facts(job: Job) -> list[tuple[str, str]]:
+    plan, standing = job.plan, job.standing
+    facts = [
+        ("job", f"{job.id} of {job.label}"),
+        ("problem", plan.problem),
+        ("device", plan.device),
+        ("solver", plan.solver),
+        ("searcher", f"{plan.searcher}, seed {plan.seed}"),
+        ("state", str(standing.state) + (f" in {standing.stage}" if standing.stage else "")),
+        ("reason", standing.reason),
+        ("trials", f"{job.trials} of {plan.budget}, {job.failed_trials} failed"),
+        ("best", time_text(job.best_ns) if job.best_ns is not None else ""),
+        ("built on", job.build_machine),
+        ("timed on", f"{job.eval_machine} {job.gpu}".strip()),
+    ]
+    if job.result is not None:
+        facts += [
+            ("verdict", str(job.result.get("status", ""))),
+            ("winner", f"{job.result.get('solver')} {dumps(job.result.get('config'))}"),
+        ]
+    return [(name, value) for name, value in facts if value]
+
+
+def _say(line: str) -> None:
+    # Logs may hold anything; nothing in them is markup.
+    screen.out().print(Text(line), soft_wrap=True)

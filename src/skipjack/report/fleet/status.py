@@ -1,0 +1,143 @@
+"""Counts of jobs, lists of them, and what labels and machines there are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from json import dumps
+
+from rich import box
+from rich.table import Table
+
+from skipjack.fleet.records import Job, Machine
+from skipjack.fleet.states import State
+from skipjack.fleet.store.labels import LabelSummary
+from skipjack.report import screen
+from skipjack.report.numbers import time_text
+
+FORMAT = 1
+_LONGEST_REASON = 80
+
+Counts = Sequence[tuple[tuple[str, ...], int]]
+
+
+def counts(
+    label: str | None,
+    columns: Sequence[str],
+    found: Counts,
+    machines: Sequence[Machine],
+    json: bool,
+) -> None:
+    """One row for each combination; for machines an object of states if that is all there is."""
+    if json:
+        rows = [{**dict(zip(columns, values, strict=True)), "jobs": n} for values, n in found]
+        record: dict[str, object] = {"format": FORMAT, "label": label, "counts": rows}
+        record["total"] = _total(found)
+        if list(columns) == ["state"]:
+            record["states"] = {values[0]: count for values, count in found}
+        print(dumps(record))
+        return
+    table = _table(*columns)
+    table.add_column("jobs", justify="right")
+    for values, count in found:
+        table.add_row(*(value or "-" for value in values), str(count))
+    console = screen.out()
+    console.print(table if found else "no jobs match")
+    _name_idle(machines)
+
+
+def overview(
+    labels: Sequence[LabelSummary], machines: Sequence[Machine], url: str, json: bool
+) -> None:
+    """All labels, newest first, and the machines that get no jobs."""
+    if json:
+        for one in labels:
+            jobs = {str(state): n for state, n in one.jobs.items() if n}
+            record = {"label": one.label.name, "owner": one.label.owner, "aborted": one.aborted}
+            print(dumps({"format": FORMAT, **record, "states": jobs}))
+        return
+    console = screen.out()
+    console.print(f"store {url}", markup=False, soft_wrap=True)
+    table = _table("label", "owner", "created", "jobs")
+    for one in labels:
+        states = [f"{one.jobs[state]} {state}" for state in State if one.jobs.get(state)]
+        note = " (aborted)" if one.aborted else ""
+        table.add_row(
+            one.label.name + note, one.label.owner, one.label.created[:16], ", ".join(states)
+        )
+    console.print(table if labels else "no labels yet; skipjack load makes one")
+    _name_idle(machines)
+
+
+def job_list(found: Sequence[Job], json: bool) -> None:
+    """One row a job."""
+    if json:
+        for job in found:
+            print(dumps(job_json(job)))
+        return
+    table = _table("job", "label", "problem", "device", "solver", "state", "trials", "best", "why")
+    for job in found:
+        plan, standing = job.plan, job.standing
+        table.add_row(
+            *(str(job.id), job.label, plan.problem, plan.device, plan.solver, str(standing.state)),
+            f"{job.trials}/{plan.budget}",
+            time_text(job.best_ns) if job.best_ns is not None else "-",
+            standing.reason[:_LONGEST_REASON],
+        )
+    screen.out().print(table if found else "no jobs match")
+
+
+def job_json(job: Job) -> dict[str, object]:
+    """A job for machines."""
+    plan, standing = job.plan, job.standing
+    return {
+        "format": FORMAT,
+        "job": job.id,
+        "label": job.label,
+        "problem": plan.problem,
+        "device": plan.device,
+        "solver": plan.solver,
+        "searcher": plan.searcher,
+        "seed": plan.seed,
+        "budget": plan.budget,
+        "round_size": plan.round,
+        "state": str(standing.state),
+        "stage": str(standing.stage) if standing.stage else None,
+        "reason": standing.reason,
+        "epoch": standing.epoch,
+        "round": standing.round,
+        "failures": standing.failures,
+        "losses": standing.losses,
+        "attempts": job.attempt,
+        "priority": job.priority,
+        "trials": job.trials,
+        "failed_trials": job.failed_trials,
+        "best_ns": job.best_ns,
+        "build_machine": job.build_machine,
+        "eval_machine": job.eval_machine,
+        "gpu": job.gpu,
+        "created": job.created,
+        "updated": job.updated,
+        "result": dict(job.result) if job.result is not None else None,
+    }
+
+
+def _name_idle(machines: Sequence[Machine]) -> None:
+    for machine in machines:
+        if machine.set_aside or machine.aborted:
+            why = f"was set aside: {machine.set_aside}" if machine.set_aside else "is aborted"
+            screen.out().print(
+                f"machine {machine.name} {why}; skipjack resume --machine {machine.name}",
+                markup=False,
+                soft_wrap=True,
+            )
+
+
+def _total(found: Counts) -> int:
+    return sum(count for _, count in found)
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
+    for name in columns:
+        table.add_column(name, no_wrap=True)
+    return table

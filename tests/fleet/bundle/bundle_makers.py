@@ -1,0 +1,80 @@
+"""Bundles of made-up jobs, and a worker that does them without a device."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from skipjack.core.device import Device
+from skipjack.fleet.bundle.container import Bundle
+from skipjack.fleet.bundle.contents import BundledTask, artifact_entries
+from skipjack.fleet.bundle.manifest import Kind, Manifest, fingerprint
+from skipjack.fleet.engine import Host
+from skipjack.fleet.records import Plan
+from skipjack.fleet.states import Stage
+from skipjack.fleet.task import Outcome, Task
+
+KEY = bytes(range(32))
+OTHER_KEY = bytes(range(1, 33))
+DEVICE = Device("cpu", "znver4", 1)
+OTHER_DEVICE = Device("cuda", "sm_90", 132)
+HOST = Host("bench7", 8, 1 << 30, (DEVICE,))
+SHARED = b"a kernel that all jobs share"
+
+
+def digest_of(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def task_of(job: int, device: Device = DEVICE) -> Task:
+    """A round that was built; its facts are long enough to fill pages."""
+    own = f"the kernel of job {job}".encode() * 40
+    return Task(
+        job,
+        Stage.EVALUATE,
+        Plan(f"matmul:{job}x8x8:f32", device.name),
+        device,
+        facts=(f'{{"format": 1, "job": {job}}}' + " " * 500,),
+        artifacts={digest_of(data): data for data in (SHARED, own)},
+    )
+
+
+def jobs_bundle(path: Path, tasks: Sequence[Task], key: bytes = KEY) -> Path:
+    manifest = Manifest(Kind.JOBS, "nightly", "a store", fingerprint(key))
+    with Bundle.create(path, manifest, key) as bundle:
+        artifacts = {digest: data for task in tasks for digest, data in task.artifacts.items()}
+        bundle.append(artifact_entries(artifacts.items()))
+        bundle.append([BundledTask(task, 1).entry() for task in tasks])
+    return path
+
+
+class Sham:
+    """A worker that remembers what it did, and calls back before each job."""
+
+    def __init__(self, before: Callable[[int], None] = lambda job: None) -> None:
+        self.jobs: list[int] = []
+        self.closed = False
+        self.fails: set[int] = set()
+        self.finished = True
+        self._before = before
+
+    def perform(self, task: Task) -> Outcome:
+        self._before(task.job)
+        self.jobs.append(task.job)
+        if task.job in self.fails:
+            return Outcome(task.job, task.stage, failed="the device fell off the bus")
+        result = {"outcome": "kept", "solver": "nest"} if self.finished else None
+        facts = f'{{"format": 1, "told": {task.job}}}'
+        return Outcome(
+            task.job,
+            task.stage,
+            finished=self.finished,
+            facts=facts,
+            trials=4,
+            best_ns=9.5,
+            result=result,
+        )
+
+    def close(self) -> None:
+        self.closed = True

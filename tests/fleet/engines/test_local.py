@@ -1,0 +1,286 @@
+"""Worker processes of one machine: what is submitted comes back once, whoever dies."""
+
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from stand_in_worker import make_none, make_stand_in
+
+from processes import alive, gone
+from skipjack.errors import UsageError
+from skipjack.fleet.engine import Done
+from skipjack.fleet.engines import seat
+from skipjack.fleet.engines.local import LocalEngine
+from skipjack.fleet.engines.placement import evaluator_cores
+from skipjack.fleet.records import Plan
+from skipjack.fleet.states import Stage
+from skipjack.fleet.task import Task
+from skipjack.fleet.worker_log import log_path
+from skipjack.native import cpu
+from skipjack.settings import Settings, load_settings
+
+HERE = Path(__file__).parent
+BUILDER, EVALUATOR = "build-1", "evaluate-1"
+
+Start = Callable[..., LocalEngine]
+
+
+@pytest.fixture
+def start(user_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
+    """Engines of stand-ins, closed at the end of the test with nothing left of them."""
+    monkeypatch.setenv("PYTHONPATH", str(HERE))
+    with ExitStack() as opened:
+
+        def begin(builders: int = 1, evaluators: int = 0, **options: object) -> LocalEngine:
+            options = {"make_worker": make_stand_in, **options}
+            engine = LocalEngine(load_settings(), builders, evaluators, **options)  # type: ignore[arg-type]
+            return opened.enter_context(engine)
+
+        yield begin
+
+
+def task(job: int, problem: str = "nothing", **fields: object) -> Task:
+    device = cpu.detect()
+    return Task(job, Stage.BUILD, Plan(problem, device.name), device, **fields)  # type: ignore[arg-type]
+
+
+def collect(engine: LocalEngine, count: int, within_s: float = 20.0) -> list[Done]:
+    found: list[Done] = []
+    deadline = time.monotonic() + within_s
+    while len(found) < count and time.monotonic() < deadline:
+        found += engine.poll(0.1)
+    assert len(found) == count, found
+    return found
+
+
+def perform(engine: LocalEngine, problem: str, slot: str = BUILDER) -> str:
+    """Do one task; gives its facts."""
+    engine.submit(slot, [task(99, problem)])
+    (done,) = collect(engine, 1)
+    assert done.outcome, done.lost
+    return done.outcome.facts
+
+
+def test_tasks_come_back_in_order_with_their_artifacts(start: Start) -> None:
+    engine = start()
+    data = bytes(range(256)) * 4096
+    blob = {hashlib.sha256(data).hexdigest(): data}
+    engine.submit(BUILDER, [task(job, artifacts=blob if job == 7 else {}) for job in range(100)])
+    done = collect(engine, 100)
+    assert [one.job for one in done] == list(range(100))
+    outcomes = {one.job: one.outcome for one in done if one.outcome}
+    assert len(outcomes) == 100
+    assert outcomes[7].artifacts == blob
+    assert not outcomes[8].artifacts
+
+
+def test_what_a_task_raises_is_its_outcome(start: Start) -> None:
+    engine = start()
+    engine.submit(BUILDER, [task(1, "fail:out of luck"), task(2)])
+    first, second = collect(engine, 2)
+    assert first.outcome and first.outcome.failed == "RuntimeError: out of luck"
+    assert second.outcome and not second.outcome.failed
+
+
+@pytest.mark.parametrize(
+    ("problem", "reason"),
+    [
+        ("end:SIGKILL", "the worker ended by SIGKILL: farewell"),
+        ("end:SIGSEGV", "the worker ended by SIGSEGV: farewell"),
+        ("leave:no more", "the worker ended with exit code 1: no more"),
+    ],
+)
+def test_a_worker_that_dies_costs_its_task_only(start: Start, problem: str, reason: str) -> None:
+    engine = start()
+    engine.submit(BUILDER, [task(1), task(2, problem), task(3), task(4)])
+    done = collect(engine, 4)
+    assert [(one.job, one.lost) for one in done] == [(1, ""), (2, reason), (3, ""), (4, "")]
+
+
+def test_a_worker_that_is_killed_while_idle_costs_nothing(start: Start) -> None:
+    engine = start()
+    first = perform(engine, "where").split()[0]
+    os.kill(int(first), signal.SIGKILL)
+    assert gone({int(first)})
+    assert perform(engine, "where").split()[0] != first
+
+
+def test_a_worker_that_was_stopped_is_replaced(start: Start) -> None:
+    engine = start(stall_s=2.5)
+    pid = int(perform(engine, "where").split()[0])
+    engine.submit(BUILDER, [task(1, "sleep:60"), task(2)])
+    engine.poll(0.1)
+    os.kill(pid, signal.SIGSTOP)
+    first, second = collect(engine, 2)
+    assert first.lost == "the worker gave no sign of life for 2.5 s and was ended"
+    assert second.outcome and second.job == 2
+    assert not alive(pid)
+
+
+def test_a_long_task_is_no_silence_nor_is_a_busy_caller(start: Start) -> None:
+    engine = start(stall_s=2.5)
+    pid = int(perform(engine, "where").split()[0])
+    engine.submit(BUILDER, [task(1, "sleep:2.8"), task(2, "where")])
+    time.sleep(2.7)
+    first, second = collect(engine, 2)
+    assert first.outcome and first.seconds >= 2.8
+    assert second.outcome and int(second.outcome.facts.split()[0]) == pid
+
+
+def test_a_running_job_is_cancelled_and_the_next_goes_on(start: Start) -> None:
+    engine = start()
+    pid = int(perform(engine, "where").split()[0])
+    engine.submit(BUILDER, [task(1, "sleep:60"), task(2), task(3)])
+    engine.poll(0.1)
+    engine.cancel([1])
+    assert not alive(pid)
+    done = collect(engine, 2)
+    assert [(one.job, one.lost) for one in done] == [(2, ""), (3, "")]
+
+
+def test_cancelling_a_job_that_waits_leaves_the_running_one_alone(start: Start) -> None:
+    engine = start()
+    pid = perform(engine, "where").split()[0]
+    engine.submit(BUILDER, [task(1, "sleep:0.5"), *(task(job, "where") for job in range(2, 6))])
+    engine.cancel([3, 4, 5, 77])
+    first, second = collect(engine, 2)
+    assert first.outcome and second.outcome
+    assert second.outcome.facts.split()[0] == pid
+
+
+def test_a_cancelled_job_that_was_sent_ahead_does_not_run(start: Start) -> None:
+    engine = start()
+    perform(engine, "where")
+    engine.submit(BUILDER, [task(1, "sleep:0.3"), task(2, "sleep:60"), task(3)])
+    engine.cancel([2])
+    done = collect(engine, 2)
+    assert [(one.job, one.lost) for one in done] == [(1, ""), (3, "")]
+
+
+def test_a_job_that_was_cancelled_can_be_submitted_again(start: Start) -> None:
+    engine = start()
+    perform(engine, "nothing")
+    engine.submit(BUILDER, [task(1, "sleep:60")])
+    engine.cancel([1])
+    engine.submit(BUILDER, [task(1, "where")])
+    (done,) = collect(engine, 1)
+    assert done.outcome and done.outcome.facts
+    assert not engine.poll(0.1)
+
+
+def test_workers_that_do_not_start_give_their_tasks_back(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(seat, "PAUSE_S", 1.0)
+    engine = start(make_worker=make_none)
+    engine.submit(BUILDER, [task(1), task(2)])
+    done = collect(engine, 2)
+    reason = (
+        "workers of build-1 do not start: the last one ended with exit code 1: "
+        "RuntimeError: no accelerator here"
+    )
+    assert {one.lost for one in done} == {reason}
+    engine.submit(BUILDER, [task(3)])
+    assert not engine.poll(0.1) and not engine.pids
+    assert collect(engine, 1)[0].lost == reason
+
+
+def test_every_task_comes_back_once_whoever_is_killed(start: Start) -> None:
+    engine = start(builders=2)
+    problems = ["nothing", "nothing", "sleep:0.02", "fail:x", "end:SIGKILL", "nothing"]
+    for first in range(0, 48, 6):
+        tasks = [task(first + at, problem) for at, problem in enumerate(problems)]
+        engine.submit(f"build-{1 + first // 6 % 2}", tasks)
+    done = engine.poll(5.0)
+    for pid in engine.pids.values():
+        os.kill(pid, signal.SIGKILL)
+    done += collect(engine, 48 - len(done))
+    assert sorted(one.job for one in done) == list(range(48))
+    assert not engine.poll(0.1)
+
+
+def test_nothing_is_left_after_close(start: Start) -> None:
+    engine = start(builders=2)
+    child = int(perform(engine, "family"))
+    pids = {child, *engine.pids.values()}
+    assert len(pids) == 3 and all(map(alive, pids))
+    engine.submit(BUILDER, [task(1, "sleep:60")])
+    engine.close()
+    assert gone(pids)
+
+
+PARENT = """
+import sys
+from test_local import BUILDER, make_stand_in, perform
+from skipjack.fleet.engines.local import LocalEngine
+from skipjack.settings import load_settings
+engine = LocalEngine(load_settings(), 2, 0, make_worker=make_stand_in).__enter__()
+print(perform(engine, "family"), *engine.pids.values(), flush=True)
+sys.stdin.read()
+"""
+
+
+def test_nothing_is_left_when_the_parent_is_killed(start: Start) -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (HERE, HERE.parents[1])))}
+    with subprocess.Popen(
+        [sys.executable, "-c", PARENT],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
+    ) as parent:
+        assert parent.stdout
+        pids = set(map(int, parent.stdout.readline().split()))
+        assert len(pids) == 3 and all(map(alive, pids))
+        parent.kill()
+    assert gone(pids)
+
+
+def test_a_slot_says_what_it_is_and_its_worker_is_told(start: Start, user_dir: Path) -> None:
+    engine = start(builders=1, evaluators=1)
+    builder, evaluator = engine.slots()
+    (host,) = engine.hosts()
+    assert (builder.name, builder.stage, builder.devices) == (BUILDER, Stage.BUILD, ())
+    assert evaluator.devices == tuple(device.name for device in host.devices)
+    cores, nice = cpu.usable_cores(), os.nice(0)
+    assert evaluator.gpu == f"cpu{cores[0]}"
+    assert perform(engine, "where").split()[2:] == [str(min(19, nice + 10)), "build", "[]"]
+    assert perform(engine, "where", EVALUATOR).endswith(f" {nice} evaluate {cores} cpu{cores[0]}")
+    assert "did where" in log_path(user_dir, EVALUATOR).read_text()
+
+
+def test_an_unknown_slot_is_named(start: Start) -> None:
+    with pytest.raises(UsageError, match="no slot build-7; there are build-1"):
+        start().submit("build-7", [task(1)])
+
+
+class TestPlacement:
+    @pytest.fixture(autouse=True)
+    def eight_cores(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(cpu, "usable_cores", lambda: list(range(8)))
+
+    @pytest.mark.parametrize(
+        ("evaluators", "expected"),
+        [
+            (0, []),
+            (1, [tuple(range(8))]),
+            (2, [(0, 1, 2, 3), (4, 5, 6, 7)]),
+            (3, [(2, 3), (4, 5), (6, 7)]),
+            (8, [(core,) for core in range(8)]),
+        ],
+    )
+    def test_evaluators_share_no_core(
+        self, evaluators: int, expected: list[tuple[int, ...]], tmp_path: Path
+    ) -> None:
+        assert evaluator_cores(Settings(tmp_path), evaluators) == expected
+
+    def test_more_evaluators_than_cores_are_refused(self, tmp_path: Path) -> None:
+        with pytest.raises(UsageError, match="9 evaluators need 9 cores, this process may use 8"):
+            evaluator_cores(Settings(tmp_path), 9)

@@ -1,0 +1,129 @@
+"""Stop, go on, start over."""
+
+import pytest
+from crew import ZEN, crew, load, on_sqlite, only, rows, states
+
+from skipjack.errors import UsageError
+from skipjack.fleet.states import Built, Failed, Inapplicable, Stage, State
+from skipjack.fleet.store.store import Store
+
+
+@pytest.mark.parametrize("what", [{"label": "resnet"}, {"device": ZEN.name}])
+def test_a_stop_takes_all_jobs_from_their_owners_and_resume_gives_them_back(
+    store: Store, what: dict[str, str]
+) -> None:
+    load(store, 4)
+    load(store, 1, label="other", device="skylake/1")
+    us = crew(store)
+    us.build()
+    held = us.claims(Stage.BUILD, 1, label="resnet") + us.claims(Stage.EVALUATE, 1)
+    assert store.abort(**what, reason="they are needed elsewhere") == 4
+    assert states(store) == {State.ABORTED: 4, State.NEW: 1}
+    assert store.renew(us.owner) == frozenset()
+    assert us.settle(held[0][0], Built()) == [held[0][0]]
+    assert {job.standing.reason for job in store.jobs(state=State.ABORTED)} == {
+        "they are needed elsewhere"
+    }
+    assert store.resume(**what) == 4
+    assert states(store) == {State.NEW: 4, State.BUILT: 1}
+
+
+def test_a_machine_that_is_stopped_gives_its_jobs_back(store: Store) -> None:
+    load(store, 3)
+    us, they = crew(store, "us"), crew(store, "them")
+    us.build()
+    us.claims(Stage.EVALUATE)
+    us.claims(Stage.BUILD)
+    they.claims(Stage.BUILD)
+    assert store.abort(machine="us") == 2
+    assert states(store) == {State.NEW: 1, State.BUILT: 1, State.BUILDING: 1}
+    assert [machine.aborted for machine in store.machines()] == [False, True]
+    assert store.resume(machine="us") == 0
+    assert [machine.aborted for machine in store.machines()] == [False, False]
+
+
+@on_sqlite
+def test_a_job_that_was_stopped_twice_waits_for_both(store: Store) -> None:
+    load(store)
+    store.abort(label="resnet")
+    assert store.abort(device=ZEN.name) == 0
+    assert store.resume(label="resnet") == 0
+    assert states(store) == {State.ABORTED: 1}
+    assert store.resume(device=ZEN.name) == 1
+
+
+@on_sqlite
+def test_what_is_over_is_not_stopped(store: Store) -> None:
+    load(store)
+    us = crew(store)
+    us.settle(us.claim(Stage.BUILD)[0], Inapplicable("no solver"))
+    assert store.abort(label="resnet") == 0
+    assert states(store) == {State.NOT_APPLICABLE: 1}
+
+
+@on_sqlite
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        ({"label": "resnt"}, "did you mean resnet"),
+        ({"device": "znver5/1"}, "did you mean znver4/1"),
+        ({"machine": "hots"}, "did you mean host"),
+        ({}, "name one"),
+        ({"label": "resnet", "machine": "host"}, "name one"),
+    ],
+)
+def test_names_that_nobody_knows_are_refused(
+    store: Store, what: dict[str, str], message: str
+) -> None:
+    load(store)
+    crew(store)
+    for verb in (store.abort, store.resume):
+        with pytest.raises(UsageError, match=message):
+            verb(**what)
+
+
+def test_what_is_evaluated_starts_over_in_a_new_epoch(store: Store) -> None:
+    load(store)
+    us = crew(store)
+    us.build(facts="old")
+    us.tell(finished=True)
+    count = store.reset("resnet", State.EVALUATED, State.NEW)
+    assert (count.reset, count.refused) == (1, 0)
+    job = only(store)
+    assert (job.standing.state, job.standing.epoch, job.trials, job.best_ns, job.result) == (
+        State.NEW,
+        1,
+        0,
+        None,
+        None,
+    )
+    claim, task = us.claim(Stage.BUILD)
+    assert (task.epoch, task.round, task.facts) == (1, 0, ())
+    assert us.settle(claim, Built(), facts="new") == []
+    assert us.claim(Stage.EVALUATE)[1].facts == ("new",)
+    assert rows(store, "rounds") == 3
+
+
+def test_an_error_is_repeated_from_where_it_happened(store: Store) -> None:
+    load(store, 2)
+    us = crew(store)
+    us.build()
+    for _ in range(3):
+        us.settle(us.claim(Stage.EVALUATE)[0], Failed("no device"))
+        us.settle(us.claim(Stage.BUILD)[0], Failed("no compiler"))
+        store.resume(machine="host")  # which is set aside after five failures
+    assert states(store) == {State.ERROR: 2}
+    count = store.reset("resnet", State.ERROR, State.BUILT)
+    assert (count.reset, count.refused) == (1, 1)
+    assert "cannot be reset to built" in count.reasons[0]
+    assert store.reset("resnet", State.ERROR, State.NEW, device=ZEN.name).reset == 1
+    assert states(store) == {State.BUILT: 1, State.NEW: 1}
+
+
+@on_sqlite
+def test_what_somebody_works_on_is_not_reset(store: Store) -> None:
+    load(store)
+    crew(store).claim(Stage.BUILD)
+    count = store.reset("resnet", State.BUILDING, State.NEW)
+    assert (count.reset, count.refused) == (0, 1)
+    assert states(store) == {State.BUILDING: 1}

@@ -1,0 +1,211 @@
+"""Claims: who gets which job, with what, and that nobody gets what another has."""
+
+import threading
+from collections import Counter
+
+import pytest
+from crew import ZEN, Crew, artifacts_of, crew, load, on_sqlite, only, states
+
+from skipjack.errors import UsageError
+from skipjack.fleet.records import Label, Plan, Want
+from skipjack.fleet.states import ArtifactLost, Built, Failed, Stage, State
+from skipjack.fleet.store.opening import open_store
+from skipjack.fleet.store.problems import NewProblem
+from skipjack.fleet.store.store import Store
+
+
+def test_a_claim_takes_as_many_jobs_as_are_wanted_and_there(store: Store) -> None:
+    load(store, 5)
+    us = crew(store)
+    assert len(us.claims(Stage.BUILD, 3)) == 3
+    assert len(us.claims(Stage.BUILD, 3)) == 2
+    assert us.claims(Stage.BUILD, 3) == []
+    assert states(store) == {State.BUILDING: 5}
+
+
+@on_sqlite
+def test_few_jobs_are_spread_over_all_workers(store: Store) -> None:
+    load(store, 3)
+    us = crew(store)
+    wants = [us.want(3, slot=slot) for slot in "abc"]
+    claimed = store.claim(us.owner, Stage.BUILD, wants)
+    assert [claim.slot for claim, _ in claimed] == ["a", "b", "c"]
+
+
+def test_urgent_jobs_come_first_and_those_that_failed_last(store: Store) -> None:
+    usual = load(store, 2)
+    urgent = load(store, 1, label="urgent", priority=7)
+    us = crew(store)
+    (first, _), (second, _) = us.claims(Stage.BUILD, 2)
+    assert [first.job, second.job] == [*urgent, usual[0]]
+    us.settle(second, Failed("out of memory"))
+    assert [claim.job for claim, _ in us.claims(Stage.BUILD, 2)] == [usual[1], usual[0]]
+
+
+def test_a_claim_can_be_for_one_label(store: Store) -> None:
+    load(store, 2)
+    other = load(store, 1, label="other")
+    us = crew(store)
+    assert [claim.job for claim, _ in us.claims(Stage.BUILD, 9, label="other")] == other
+    with pytest.raises(UsageError, match="did you mean other"):
+        us.claims(Stage.BUILD, 9, label="othr")
+
+
+def test_an_evaluator_gets_jobs_of_its_devices_only(store: Store) -> None:
+    zen = load(store, 1)
+    skylake = load(store, 1, device="skylake/1")
+    us = crew(store)
+    for claim, _ in us.claims(Stage.BUILD, 2):
+        us.settle(claim, Built())
+    wants = [us.want(2, ("skylake/1",), "a"), us.want(2, (ZEN.name, "skylake/1"), "b")]
+    claimed = store.claim(us.owner, Stage.EVALUATE, wants)
+    assert [(claim.job, claim.slot) for claim, _ in claimed] == [(*skylake, "a"), (*zen, "b")]
+
+
+@on_sqlite
+def test_a_task_has_the_plan_and_the_record_of_a_real_device(store: Store) -> None:
+    (id,) = load(store)
+    _, task = crew(store).claim(Stage.BUILD)
+    assert task.plan == Plan("matmul:1x8x8", ZEN.name)
+    assert (task.job, task.stage, task.device, task.facts) == (id, Stage.BUILD, ZEN, ())
+
+
+@on_sqlite
+def test_a_device_stays_as_it_was_when_the_first_round_was_built(store: Store) -> None:
+    load(store, device="skylake/1")
+    us = crew(store)
+    claim, task = us.claim(Stage.BUILD)
+    assert task.device.arch == "skylake" and "avx2" in str(task.device.features)
+    us.settle(claim, Built())
+    assert us.claim(Stage.EVALUATE)[1].device == task.device
+
+
+@on_sqlite
+def test_a_device_that_nobody_knows_makes_its_jobs_not_applicable(store: Store) -> None:
+    load(store, device="abacus/1")
+    assert crew(store).claims(Stage.BUILD) == []
+    standing = only(store).standing
+    assert standing.state is State.NOT_APPLICABLE and "abacus" in standing.reason
+    assert [line.event for line in store.story(only(store).id)] == ["claimed", "inapplicable"]
+
+
+@on_sqlite
+def test_every_stage_gets_the_facts_of_all_before_it_in_order(store: Store) -> None:
+    load(store)
+    us = crew(store)
+    us.build(b"one", facts="b0")
+    us.tell(finished=False, facts="e0")
+    claim, task = us.claim(Stage.BUILD)
+    assert (task.round, task.facts) == (1, ("b0", "e0"))
+    us.settle(claim, Built(), facts="b1")
+    assert us.claim(Stage.EVALUATE)[1].facts == ("b0", "e0", "b1")
+
+
+@on_sqlite
+def test_an_evaluation_gets_what_its_round_built_and_the_leaders_before(store: Store) -> None:
+    load(store)
+    us = crew(store)
+    us.build(b"first", b"second")
+    assert set(us.claims(Stage.EVALUATE)[0][1].artifacts.values()) == {b"first", b"second"}
+    store.sign_out(us.owner, "done for today")
+    us = crew(store)
+    us.tell(finished=False, digests=tuple(artifacts_of([b"second"])))
+    us.build(b"third")
+    assert set(us.claim(Stage.EVALUATE)[1].artifacts.values()) == {b"second", b"third"}
+
+
+def test_a_round_whose_artifact_is_lost_is_built_again(store: Store) -> None:
+    load(store)
+    us = crew(store)
+    us.build(b"code", facts="asked for these")
+    claim, _ = us.claim(Stage.EVALUATE)
+    us.settle(claim, ArtifactLost("the file is gone"))
+    claim, task = us.claim(Stage.BUILD)
+    assert (task.round, task.facts) == (0, ("asked for these",))
+    us.settle(claim, Built(), facts="built them again")
+    assert us.claim(Stage.EVALUATE)[1].facts == ("built them again",)
+
+
+@on_sqlite
+def test_a_machine_that_was_told_to_stop_gets_nothing(store: Store) -> None:
+    load(store)
+    us = crew(store)
+    store.abort(machine="host")
+    assert us.claims(Stage.BUILD) == []
+    store.resume(machine="host")
+    assert len(us.claims(Stage.BUILD)) == 1
+
+
+@pytest.mark.parametrize("what", [{"label": "resnet"}, {"device": ZEN.name}])
+def test_jobs_that_are_loaded_while_theirs_is_stopped_wait(
+    store: Store, what: dict[str, str]
+) -> None:
+    load(store, 1)
+    store.abort(**what)
+    load(store, 2)
+    us = crew(store)
+    assert us.claims(Stage.BUILD) == us.claims(Stage.BUILD, label="resnet") == []
+    assert states(store) == {State.ABORTED: 1, State.NEW: 1}
+    store.resume(**what)
+    assert len(us.claims(Stage.BUILD, 9)) == 2
+
+
+@on_sqlite
+def test_an_owner_whose_lease_was_swept_gets_nothing(store: Store) -> None:
+    load(store)
+    us = crew(store)
+    store.sign_out(us.owner, "gone")
+    assert us.claims(Stage.BUILD) == []
+
+
+@on_sqlite
+def test_an_attempt_is_counted_for_every_claim(store: Store) -> None:
+    load(store)
+    us = crew(store)
+    first, _ = us.claim(Stage.BUILD)
+    us.settle(first, Failed("disk full"))
+    second, _ = us.claim(Stage.BUILD)
+    assert (first.attempt, second.attempt, only(store).attempt) == (1, 2, 2)
+
+
+def test_coordinators_that_claim_at_once_never_get_the_same_job(
+    store: Store, store_url: str
+) -> None:
+    ids = load(store, 60)
+    crews = [crew(store, f"host{number}") for number in range(4)]
+    taken: list[int] = []
+
+    def work(us: Crew) -> None:
+        with open_store(store_url) as own:
+            mine = Crew(own, us.owner, us.machine)
+            while claimed := mine.claims(Stage.BUILD, 4, label="resnet"):
+                taken.extend(claim.job for claim, _ in claimed)
+
+    threads = [threading.Thread(target=work, args=(us,)) for us in crews]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert max(Counter(taken).values()) == 1
+    # One that found the rest locked by others may have left too early.
+    taken += [claim.job for claim, _ in crews[0].claims(Stage.BUILD, 60)]
+    assert sorted(taken) == ids
+    assert all(job.attempt == 1 for job in store.jobs())
+
+
+@on_sqlite
+def test_no_want_no_job(store: Store) -> None:
+    load(store)
+    us = crew(store)
+    assert store.claim(us.owner, Stage.BUILD, []) == []
+    assert store.claim(us.owner, Stage.BUILD, [Want(us.machine, "0", (), 0)]) == []
+
+
+@on_sqlite
+def test_the_problem_of_a_task_is_its_own(store: Store) -> None:
+    store.add_problems([NewProblem("add:4", "add", "", "f32")], "t")
+    load(store, 3)
+    store.add_jobs(Label("adds", "me"), [Plan("add:4", ZEN.name)])
+    claimed = crew(store).claims(Stage.BUILD, 9)
+    problems = {job.id: job.plan.problem for job in store.jobs()}
+    assert {claim.job: task.plan.problem for claim, task in claimed} == problems

@@ -1,0 +1,61 @@
+"""Labels: made with their first jobs, completed later, never taken over."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from skipjack.errors import UsageError
+from skipjack.fleet.records import Label, Plan
+from skipjack.fleet.states import State
+from skipjack.fleet.store.labels import LabelSummary
+from skipjack.fleet.store.problems import NewProblem
+from skipjack.fleet.store.store import Store
+
+ON_SQLITE = pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
+"""Where all databases are asked the same."""
+
+PLAN = Plan("matmul:8x8x8:f32", "znver4/1")
+
+
+def loaded(store: Store, label: Label) -> Label:
+    store.add_problems([NewProblem(PLAN.problem, "matmul", "", "f32")], "t")
+    store.add_jobs(label, [PLAN])
+    return store.label(label.name)
+
+
+def test_a_label_keeps_its_owner_and_what_was_said_first(store: Store) -> None:
+    loaded(store, Label("L", "ann", ticket="T-1"))
+    label = loaded(store, Label("L", "bob", ticket="T-2", image="box:3"))
+    assert replace(label, created="") == Label("L", "ann", ticket="T-1", image="box:3")
+
+
+@ON_SQLITE
+def test_labels_are_listed_with_the_states_of_their_jobs(store: Store) -> None:
+    first, second = loaded(store, Label("L", "ann")), loaded(store, Label("l", "ann"))
+    jobs = {State.NEW: 1}
+    assert store.labels() == [
+        LabelSummary(first, False, jobs),
+        LabelSummary(second, False, jobs),
+    ]
+    store.abort(label="l")
+    assert store.labels()[1] == LabelSummary(second, True, {State.ABORTED: 1})
+
+
+@ON_SQLITE
+def test_an_unknown_label_is_refused_with_near_ones(store: Store) -> None:
+    with pytest.raises(UsageError, match="there is none yet; skipjack load"):
+        store.label("resnet")
+    loaded(store, Label("resnet_2026", "ann"))
+    for ask in (store.label, store.plans_of, store.live, lambda name: list(store.results(name))):
+        with pytest.raises(UsageError, match="'resnet_2025': did you mean resnet_2026"):
+            ask("resnet_2025")
+
+
+@ON_SQLITE
+@pytest.mark.parametrize("name", ["", "x" * 256])
+def test_names_that_no_column_holds_are_refused(store: Store, name: str) -> None:
+    with pytest.raises(UsageError, match="name"):
+        loaded(store, Label(name, "ann"))
+    assert store.labels() == []

@@ -1,0 +1,78 @@
+"""Leases: what an owner holds is its own until it signs out or is not heard of any more."""
+
+import time
+
+from crew import crew, load, on_sqlite, only, states
+
+from skipjack.fleet.states import Built, Stage, State
+from skipjack.fleet.store.store import Store
+
+
+def test_what_an_expired_owner_held_is_lost_and_claimed_again(store: Store) -> None:
+    load(store, 3)
+    us, they = crew(store, "us", 0.0), crew(store, "them")
+    us.claims(Stage.BUILD, 2)
+    (kept, _) = they.claim(Stage.BUILD)
+    time.sleep(0.01)
+    assert store.sweep() == 2
+    assert store.sweep() == 0
+    assert states(store) == {State.NEW: 2, State.BUILDING: 1}
+    assert store.renew(us.owner) is None
+    assert store.renew(they.owner) == {kept.job}
+    lost = [job.standing for job in store.jobs(state=State.NEW)]
+    assert all(one.losses == 1 and "on us was not heard of" in one.reason for one in lost)
+
+
+def test_a_lease_that_is_renewed_is_not_swept(store: Store) -> None:
+    load(store)
+    us = crew(store, "us", 0.3)
+    claim, _ = us.claim(Stage.BUILD)
+    for _ in range(4):
+        assert store.renew(us.owner) == {claim.job}
+        assert store.sweep() == 0
+        time.sleep(0.1)
+    time.sleep(0.3)
+    assert store.sweep() == 1
+
+
+@on_sqlite
+def test_a_lease_that_expired_but_was_not_swept_is_still_good(store: Store) -> None:
+    load(store)
+    us = crew(store, "us", 0.0)
+    claim, _ = us.claim(Stage.BUILD)
+    assert store.renew(us.owner) == {claim.job}
+    assert us.settle(claim, Built()) == []
+
+
+def test_who_signs_out_gives_back_what_is_left(store: Store) -> None:
+    ids = load(store, 2)
+    us = crew(store)
+    (claim, _), _ = us.claims(Stage.BUILD, 2)
+    us.settle(claim, Built())
+    assert store.sign_out(us.owner, "the time limit") == 1
+    assert states(store) == {State.NEW: 1, State.BUILT: 1}
+    line = store.story(ids[1])[-1]
+    assert (line.event, line.reason, line.machine) == ("released", "the time limit", "host")
+    assert store.renew(us.owner) is None
+
+
+@on_sqlite
+def test_only_own_jobs_can_be_released(store: Store) -> None:
+    load(store, 2)
+    us, they = crew(store, "us"), crew(store, "them")
+    ours, theirs = us.claim(Stage.BUILD)[0].job, they.claim(Stage.BUILD)[0].job
+    assert store.release(us.owner, [ours, theirs], "nobody works on it") == 1
+    assert store.job(ours).standing.state is State.NEW
+    assert store.job(theirs).standing.state is State.BUILDING
+    assert store.renew(us.owner) == frozenset()
+
+
+@on_sqlite
+def test_a_job_that_is_lost_again_and_again_is_in_error(store: Store) -> None:
+    load(store)
+    for _ in range(10):
+        crew(store, "us", 0.0).claim(Stage.BUILD)
+        time.sleep(0.002)
+        store.sweep()
+    standing = only(store).standing
+    assert (standing.state, standing.stage, standing.losses) == (State.ERROR, Stage.BUILD, 10)

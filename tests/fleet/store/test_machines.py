@@ -1,0 +1,69 @@
+"""Machines: as they were found, and set aside when they only fail."""
+
+from dataclasses import replace
+
+from crew import ZEN, Crew, crew, load, on_sqlite
+
+from skipjack.fleet.engine import Host
+from skipjack.fleet.states import Built, Event, Failed, Lost, Stage
+from skipjack.fleet.store.machines import MOST_FAILURES
+from skipjack.fleet.store.store import Store
+
+
+def failing(us: Crew, times: int, event: Event) -> None:
+    """So many jobs that come to nothing; of different ones, so that none is in error."""
+    claims = [claim for claim, _ in us.claims(Stage.BUILD, times)]
+    for claim in claims:
+        us.settle(claim, event)
+
+
+def test_a_machine_is_registered_once_and_is_as_it_was_last_found(store: Store) -> None:
+    first = store.register(Host("gpu7", 8, 1 << 30), "local")
+    again = store.register(Host("gpu7", 16, 1 << 40, (ZEN,)), "ray")
+    assert again.id == first.id and store.machines() == [again]
+    assert (again.engine, again.cores, again.memory_bytes) == ("ray", 16, 1 << 40)
+    assert again.devices == (ZEN.name,)
+
+
+def test_jobs_are_built_for_the_device_that_was_seen_last(store: Store) -> None:
+    load(store)
+    newer = replace(ZEN, model="a newer one")
+    us = crew(store)
+    store.register(Host("host", 8, 1, (newer,)), "local")
+    assert us.claim(Stage.BUILD)[1].device == newer
+
+
+def test_a_machine_that_keeps_failing_is_set_aside_until_it_is_resumed(store: Store) -> None:
+    load(store, 9)
+    us = crew(store)
+    failing(us, MOST_FAILURES - 1, Failed("no space"))
+    assert store.machines()[0].set_aside == ""
+    failing(us, 1, Lost("killed by the kernel"))
+    machine = store.machines()[0]
+    assert machine.failures == MOST_FAILURES
+    assert machine.set_aside == "5 failures in a row, the last: killed by the kernel"
+    assert us.claims(Stage.BUILD) == []
+    store.resume(machine="host")
+    machine = store.machines()[0]
+    assert (machine.set_aside, machine.failures) == ("", 0)
+    assert len(us.claims(Stage.BUILD)) == 1
+
+
+@on_sqlite
+def test_one_success_clears_the_failures(store: Store) -> None:
+    load(store, 9)
+    us, other = crew(store), crew(store, "other")
+    failing(us, MOST_FAILURES - 1, Failed("no space"))
+    failing(other, 1, Built())
+    assert [machine.failures for machine in store.machines()] == [4, 0]
+    failing(us, 1, Built())
+    assert [machine.failures for machine in store.machines()] == [0, 0]
+
+
+@on_sqlite
+def test_a_coordinator_that_dies_is_not_its_machines_fault(store: Store) -> None:
+    load(store, 9)
+    us = crew(store, lease_s=0.0)
+    us.claims(Stage.BUILD, MOST_FAILURES)
+    store.sweep()
+    assert store.machines()[0].failures == 0

@@ -1,0 +1,139 @@
+"""Problems in the store: added once, tagged, filtered, retired."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from skipjack.errors import UsageError
+from skipjack.fleet.store import bulk
+from skipjack.fleet.store.opening import open_store
+from skipjack.fleet.store.problems import Added, NewProblem
+from skipjack.fleet.store.store import Store
+
+ON_SQLITE = pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
+"""Where all databases are asked the same."""
+
+CONV = [
+    NewProblem(f"conv2d:n{n}c64h8w8k64y3x3:f32:NCHW:{way}", "conv2d", way, "f32")
+    for n in (1, 2)
+    for way in ("fwd", "bwd", "wrw")
+]
+MATMUL = [
+    NewProblem(f"matmul:{n}x8x8:{kind}", "matmul", "", kind)
+    for n in (8, 16)
+    for kind in ("f32", "f64")
+]
+
+
+def keys(store: Store, **wanted: object) -> set[str]:
+    return {row.key for row in store.problems(**wanted)}  # type: ignore[arg-type]
+
+
+def test_a_problem_is_imported_once_and_gets_every_tag(store: Store) -> None:
+    assert store.add_problems(CONV, "resnet") == Added(6, 0, 6)
+    assert store.add_problems([*CONV, *MATMUL], "resnet") == Added(4, 6, 4)
+    assert store.add_problems(MATMUL, "bert") == Added(0, 4, 4)
+    assert store.tags() == [("bert", 4), ("resnet", 10)]
+    assert keys(store, tag="bert") == {problem.key for problem in MATMUL}
+
+
+@ON_SQLITE
+def test_a_problem_that_is_given_twice_counts_once(store: Store) -> None:
+    assert store.add_problems([MATMUL[0], MATMUL[0]], "t") == Added(1, 0, 1)
+
+
+def test_keys_that_differ_in_case_or_are_very_long_are_different_problems(store: Store) -> None:
+    long = "matmul:" + "9" * 5000
+    given = [NewProblem(key, "matmul") for key in ("matmul:a", "matmul:A", long, long + "9")]
+    assert store.add_problems(given, "t").imported == 4
+    assert keys(store) == {problem.key for problem in given}
+
+
+@ON_SQLITE
+def test_tag_only_tags_what_is_known_and_imports_nothing(store: Store) -> None:
+    store.add_problems(CONV[:2], "old")
+    assert store.add_problems(CONV, "new", tag_only=True) == Added(0, 2, 2)
+    assert keys(store) == {problem.key for problem in CONV[:2]}
+
+
+def test_more_than_one_statement_holds_are_imported(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk.chunks, "__defaults__", (3,))
+    assert store.add_problems([*CONV, *MATMUL], "t") == Added(10, 0, 10)
+    assert keys(store, tag="t") == {problem.key for problem in (*CONV, *MATMUL)}
+
+
+def test_what_recurs_stays_so_and_empty_provenance_is_filled(store: Store) -> None:
+    store.add_problems(CONV[:1], "t", source="customer A")
+    store.add_problems(CONV[:2], "t", recurrent=True, source="customer B", model="resnet50")
+    store.add_problems(CONV[:2], "t")
+    assert keys(store, recurrent=True) == {problem.key for problem in CONV[:2]}
+    with store._engine.connect() as connection:
+        from sqlalchemy import select
+
+        from skipjack.fleet.store.tables import problem_tags as tags
+
+        said = connection.execute(select(tags.c.source, tags.c.model).order_by(tags.c.source))
+        assert [*said] == [("customer A", "resnet50"), ("customer B", "resnet50")]
+
+
+@ON_SQLITE
+def test_filters_leave_problems_without_a_direction_alone(store: Store) -> None:
+    store.add_problems([*CONV, *MATMUL], "t")
+    backward = {problem.key for problem in CONV if problem.direction == "bwd"}
+    matmuls = {problem.key for problem in MATMUL}
+    assert keys(store, directions=("bwd",)) == backward | matmuls
+    assert keys(store, directions=("bwd",), operation="conv2d") == backward
+    assert keys(store, dtype="f64") == {problem.key for problem in MATMUL if problem.dtype == "f64"}
+
+
+@ON_SQLITE
+def test_recurrent_asks_the_tag_that_is_named(store: Store) -> None:
+    store.add_problems(CONV[:1], "nightly", recurrent=True)
+    store.add_problems(CONV, "resnet")
+    assert keys(store, tag="resnet", recurrent=True) == set()
+    assert keys(store, tag="nightly", recurrent=True) == {CONV[0].key}
+
+
+@ON_SQLITE
+def test_retired_problems_are_left_out_until_they_are_wanted_again(store: Store) -> None:
+    store.add_problems(CONV, "t")
+    assert store.retire([CONV[0].key, "matmul:1x1x1:f32"]) == 1
+    assert store.retire([CONV[0].key]) == 0
+    assert keys(store, tag="t") == {problem.key for problem in CONV[1:]}
+    assert store.retire([CONV[0].key], retired=False) == 1
+    assert len(keys(store)) == 6
+
+
+@ON_SQLITE
+def test_an_unknown_tag_is_refused_with_near_ones(store: Store) -> None:
+    with pytest.raises(UsageError, match="there is none yet; skipjack import"):
+        list(store.problems(tag="resnet"))
+    store.add_problems(CONV, "resnet50")
+    with pytest.raises(UsageError, match="unknown tag 'resnet': did you mean resnet50"):
+        list(store.problems(tag="resnet"))
+
+
+def test_two_imports_at_once_add_every_problem_once(store: Store, store_url: str) -> None:
+    given = [NewProblem(f"matmul:{n}x8x8:f32", "matmul", "", "f32") for n in range(1, 1501)]
+    start = threading.Barrier(3)
+    counted: list[Added] = []
+
+    def add(problems: list[NewProblem]) -> None:
+        with open_store(store_url) as mine:
+            start.wait()
+            for chunk in bulk.chunks(problems, 300):
+                counted.append(mine.add_problems(chunk, "t"))
+
+    orders = (given, given[::-1], given[750:] + given[:750])
+    threads = [threading.Thread(target=add, args=(order,)) for order in orders]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    total = sum(counted, Added())
+    assert total == Added(1500, 3000, 1500)
+    assert len(keys(store, tag="t")) == 1500

@@ -1,0 +1,70 @@
+"""What each database is told, whatever its configuration says."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
+
+from skipjack.fleet.store import clock
+from skipjack.fleet.store.problems import NewProblem
+from skipjack.fleet.store.store import Store
+
+_TOLD = {
+    "sqlite": {
+        "PRAGMA journal_mode": "wal",
+        "PRAGMA synchronous": 2,
+        "PRAGMA foreign_keys": 1,
+    },
+    "postgresql": {
+        "SHOW transaction_isolation": "read committed",
+        "SHOW timezone": "UTC",
+        "SHOW lock_timeout": "30s",
+        "SHOW idle_in_transaction_session_timeout": "2min",
+    },
+    "mysql": {
+        "SELECT @@transaction_isolation": "READ-COMMITTED",
+        "SELECT @@time_zone": "+00:00",
+        "SELECT @@character_set_client": "utf8mb4",
+        "SELECT @@sql_mode": "STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION",
+        "SELECT @@innodb_lock_wait_timeout": 30,
+        "SELECT @@idle_transaction_timeout": 120,
+    },
+}
+
+
+def test_sessions_are_strict_durable_and_do_not_wait_for_ever(store: Store) -> None:
+    with store._engine.connect() as connection:
+        for question, answer in _TOLD[connection.dialect.name].items():
+            # Older MariaDBs have another name for it.
+            asked = question.replace("transaction_isolation", "tx_isolation")
+            mysql = connection.dialect.name == "mysql"
+            found = connection.execute(text(asked if mysql else question)).scalar()
+            assert found == answer, question
+
+
+def test_time_is_the_databases_in_seconds_since_1970(store: Store) -> None:
+    with store._engine.begin() as connection:
+        first = clock.read(connection)
+        # The tests' servers believe to be elsewhere: an hour would show.
+        assert abs(first - time.time()) < 1200
+        while clock.read(connection) <= first:
+            pass  # it runs on within a transaction
+
+
+def test_any_text_comes_back_as_it_went(store: Store) -> None:
+    keys = ["matmul:ü", "matmul:😀", "matmul:'\"\\%:x", "MATMUL:ü"]
+    store.add_problems([NewProblem(key, "matmul") for key in keys], "Tag 😀")
+    assert sorted(row.key for row in store.problems(tag="Tag 😀")) == sorted(keys)
+    assert store.tags() == [("Tag 😀", 4)]
+
+
+def test_a_text_that_is_too_long_is_refused_not_cut(store: Store) -> None:
+    if store._engine.dialect.name == "sqlite":
+        pytest.skip("SQLite does not limit texts")
+    with pytest.raises(DBAPIError, match=r"(?i)too long"), store._engine.begin() as connection:
+        connection.execute(
+            text("INSERT INTO devices (name, created) VALUES (:name, 0)"), {"name": "x" * 300}
+        )

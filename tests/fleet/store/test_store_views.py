@@ -1,0 +1,204 @@
+"""Views: what people ask by hand gets the same answer from every database."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import insert, text
+
+from skipjack.fleet.store import tables, views
+from skipjack.fleet.store.opening import open_store
+from skipjack.fleet.store.store import Store
+from skipjack.ledger.migrations import migrate
+from skipjack.settings import Settings
+
+BUILT = {
+    "studies": [
+        {
+            **{"id": "s1", "problem": "matmul:8x8x8", "solver": "loops", "device": "znver4/1"},
+            **{
+                "searcher": "random",
+                "seed": "7",
+                "space": "",
+                "objective": "time",
+                "protocol": "p",
+            },
+        }
+    ],
+    "candidates": [
+        {
+            **{"id": "c1", "problem": "matmul:8x8x8", "solver": "loops", "solver_version": 3},
+            "config": '{"tile":8}',
+        }
+    ],
+    "study_log": [{"id": "l1", "study": "s1", "seq": 1, "kind": "ask", "config": '{"tile":8}'}],
+}
+TOLD = {
+    "study_log": [
+        {
+            **{"id": "l2", "study": "s1", "seq": 2, "kind": "tell", "config": '{"tile":8}'},
+            **{"status": "ok", "value": 1234.5, "spread": 0.25, "reason": "", "metrics": "{}"},
+        },
+        {
+            **{"id": "l3", "study": "s1", "seq": 3, "kind": "tell", "config": '{"tile":16}'},
+            **{"status": "crash", "reason": 'it\'s 100 % broken: "ü😀"', "metrics": "{}"},
+        },
+    ],
+    "measurements": [
+        {
+            **{"id": "m1", "candidate": "c1", "session": "x", "block": 0, "disturbed": 1},
+            **{"samples_ns": "[1.0,2.0]", "verdict": "ok", "metrics": "{}", "sentinel_ns": 2.5},
+        }
+    ],
+}
+
+
+def facts(content: dict[str, list[dict[str, Any]]]) -> str:
+    """As a ledger writes them: columns in the order of its own tables."""
+    ledger = sqlite3.connect(":memory:", isolation_level=None)
+    migrate(ledger)
+    found = {}
+    for table, rows in content.items():
+        columns = [row[1] for row in ledger.execute(f"PRAGMA table_info({table})")]
+        assert all(set(row) <= set(columns) for row in rows)
+        found[table] = {
+            "columns": columns,
+            "rows": [[row.get(name) for name in columns] for row in rows],
+        }
+    return json.dumps({"format": 1, "tables": found})
+
+
+@pytest.fixture(scope="module", params=("sqlite", "postgresql", "mariadb"))
+def filled(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Store]:
+    """A store with one job that is evaluated, in two stages, and one that is new."""
+    place = tmp_path_factory.mktemp("views")
+    if request.param == "sqlite":
+        url = f"sqlite:///{place / 'fleet.sqlite'}"
+    else:
+        url = request.getfixturevalue(request.param).fresh()
+    with open_store(url, settings=Settings(place)) as store:
+        _fill(store)
+        yield store
+
+
+def _fill(store: Store) -> None:
+    result = {"status": "won", "solver": "loops", "config": {"tile": 8}, "time_ns": 1234.5}
+    job = {
+        **{"label": 1, "problem": 1, "device": "znver4/1", "searcher": "auto", "budget": 32},
+        **{"round_size": 8, "reason": "", "created": 86400.0, "updated": 86400.5},
+    }
+    done = {
+        **{"id": 1, "solver": "auto", "state": "evaluated", "result": json.dumps(result)},
+        **{"trials": 2, "failed_trials": 1, "best_ns": 1234.5, "failures": 0, "losses": 0},
+        **{"build_machine": 1, "eval_machine": 1, "gpu": "0"},
+    }
+    rounds = {
+        **{"job": 1, "epoch": 0, "round": 0, "digests": "[]", "trials": 2, "failed_trials": 1},
+        **{"attempt": 1, "machine": 1, "created": 0.0},
+    }
+    story = {
+        **{"job": 1, "at": 86400.25, "event": "built", "before": "building", "after": "built"},
+        **{"epoch": 0, "round": 0, "attempt": 1, "machine": 1, "reason": ""},
+    }
+    machine = {
+        "id": 1,
+        "name": "m1",
+        "engine": "local",
+        "devices": "[]",
+        "set_aside": "",
+        "seen": 0,
+    }
+    problem = {"id": 1, "digest": "d", "key": "matmul:8x8x8", "operation": "matmul", "created": 0}
+    with store._engine.begin() as connection:
+        connection.execute(insert(tables.problems).values(problem))
+        connection.execute(insert(tables.labels).values(id=1, name="L", owner="me", created=0))
+        connection.execute(insert(tables.devices).values(name="znver4/1", created=0))
+        connection.execute(insert(tables.machines).values(machine))
+        connection.execute(insert(tables.jobs).values(job | done))
+        waiting = {"id": 2, "solver": "mkl", "failures": 1, "losses": 2}
+        connection.execute(insert(tables.jobs).values(job | waiting))
+        for stage, content in (("build", BUILT), ("evaluate", TOLD)):
+            row = rounds | {"stage": stage, "facts": facts(content)}
+            connection.execute(insert(tables.rounds).values(row))
+        # A stage that found out nothing.
+        empty = rounds | {"round": 1, "stage": "build", "facts": ""}
+        connection.execute(insert(tables.rounds).values(empty))
+        connection.execute(insert(tables.story).values(story))
+
+
+def ask(store: Store, query: str) -> list[dict[str, Any]]:
+    with store._engine.connect() as connection:
+        return [dict(row) for row in connection.execute(text(query)).mappings()]
+
+
+def test_a_job_is_one_row_with_its_names(filled: Store) -> None:
+    done, waiting = ask(filled, "SELECT * FROM job_list ORDER BY job")
+    assert (done["label"], done["label_owner"], done["problem"]) == ("L", "me", "matmul:8x8x8")
+    assert (done["arch"], done["units"]) == ("znver4", 1)
+    assert (done["state"], done["best_ns"], done["trials"]) == ("evaluated", 1234.5, 2)
+    assert (done["build_machine"], done["eval_machine"], done["gpu"]) == ("m1", "m1", "0")
+    assert str(done["created"]).startswith("1970-01-02 00:00:00")
+    assert (waiting["retries"], waiting["eval_machine"], waiting["state"]) == (3, None, "new")
+
+
+def test_states_are_counted_by_label_and_device(filled: Store) -> None:
+    rows = ask(filled, "SELECT * FROM state_counts ORDER BY state")
+    assert [tuple(row.values()) for row in rows] == [
+        ("L", "znver4/1", "evaluated", 1),
+        ("L", "znver4/1", "new", 1),
+    ]
+
+
+def test_results_are_taken_out_of_their_record(filled: Store) -> None:
+    (row,) = ask(filled, "SELECT * FROM results")
+    assert (row["outcome"], row["solver"], row["time_ns"]) == ("won", "loops", 1234.5)
+    assert json.loads(row["config"]) == {"tile": 8}
+    assert (row["speedup"], row["vendor_ns"]) == (None, None)
+
+
+def test_trials_are_what_was_told_with_the_studys_solver(filled: Store) -> None:
+    ok, crashed = ask(filled, "SELECT * FROM trials ORDER BY seq")
+    assert (ok["job"], ok["label"], ok["problem"]) == (1, "L", "matmul:8x8x8")
+    assert (ok["solver"], ok["config"], ok["status"]) == ("loops", '{"tile":8}', "ok")
+    assert (ok["value"], ok["spread"], ok["machine"]) == (1234.5, 0.25, "m1")
+    assert (crashed["status"], crashed["value"]) == ("crash", None)
+    assert crashed["reason"] == 'it\'s 100 % broken: "ü😀"'
+
+
+def test_measurements_come_with_their_candidate(filled: Store) -> None:
+    (row,) = ask(filled, "SELECT * FROM measurements")
+    assert (row["solver"], row["config"]) == ("loops", '{"tile":8}')
+    assert (row["samples_ns"], row["sentinel_ns"]) == ("[1.0,2.0]", 2.5)
+    assert (row["block"], row["disturbed"], row["verdict"]) == (0, 1, "ok")
+
+
+def test_the_story_names_its_machine(filled: Store) -> None:
+    (row,) = ask(filled, "SELECT * FROM job_story")
+    assert (row["event"], row["state_before"], row["state_after"]) == ("built", "building", "built")
+    assert (row["machine"], row["problem"]) == ("m1", "matmul:8x8x8")
+
+
+def test_the_queries_of_the_documentation_run(filled: Store) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "fleet-store.md").read_text(encoding="utf-8")
+    queries = re.findall(r"```sql\n(.*?)```", page, re.DOTALL)
+    assert len(queries) >= 4
+    for query in queries:
+        assert ask(filled, query.strip().rstrip(";")), query
+
+
+def test_every_view_is_documented() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "fleet-store.md").read_text(encoding="utf-8")
+    assert [name for name in views.NAMES if f"| `{name}` |" not in page] == []
+
+
+def test_the_same_columns_everywhere() -> None:
+    names = [list(views.definitions(name)) for name in ("sqlite", "postgresql", "mysql")]
+    assert names == [list(views.NAMES)] * 3

@@ -1,0 +1,216 @@
+"""Coordinators on a real store (SQLite) with workers that are played by the test."""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from skipjack.core.device import Device
+from skipjack.fleet.coordinator import Coordinator, RunRequest, RunSummary
+from skipjack.fleet.engine import Done, Host, Slot
+from skipjack.fleet.records import Label, Plan
+from skipjack.fleet.states import MOST_FAILURES, Stage, State
+from skipjack.fleet.store.opening import open_store
+from skipjack.fleet.store.problems import NewProblem
+from skipjack.fleet.store.store import Store
+from skipjack.fleet.task import Outcome, Task
+from skipjack.interrupt import Interrupt
+
+DEVICE = Device("cpu", "znver4", 1)
+HOST = Host("here", 2, 1 << 30, (DEVICE,))
+FACTS = '{"format":1,"tables":{}}'
+
+Work = Callable[[Task], Outcome | str]
+
+
+def works(task: Task) -> Outcome:
+    """Builds, and evaluates the second round with a verdict."""
+    if task.stage is Stage.BUILD:
+        return Outcome(task.job, task.stage, facts=FACTS)
+    finished = task.round == 1
+    result = {"status": "banked"} if finished else None
+    return Outcome(task.job, task.stage, finished=finished, facts=FACTS, trials=2, result=result)
+
+
+class PlayedEngine:
+    """Two workers that do what a function says; a text is the reason why a worker is gone."""
+
+    name = "played"
+
+    def __init__(self, work: Work = works) -> None:
+        self.work = work
+        self.given: list[Task] = []
+        self.cancelled: list[int] = []
+        self.slow = False
+        self._waiting: list[tuple[str, Task]] = []
+
+    def hosts(self) -> Sequence[Host]:
+        return [HOST]
+
+    def slots(self) -> Sequence[Slot]:
+        return [
+            Slot("b", Stage.BUILD, "here"),
+            Slot("e", Stage.EVALUATE, "here", ("znver4/1",), "cpu1"),
+        ]
+
+    def submit(self, slot: str, tasks: Sequence[Task]) -> None:
+        self.given += tasks
+        self._waiting += [(slot, task) for task in tasks]
+
+    def poll(self, timeout_s: float) -> list[Done]:
+        if not self._waiting or self.slow:
+            time.sleep(timeout_s)
+            return []
+        done = [self._done(slot, self.work(task), task) for slot, task in self._waiting]
+        self._waiting.clear()
+        return done
+
+    def _done(self, slot: str, answer: Outcome | str, task: Task) -> Done:
+        if isinstance(answer, str):
+            return Done(slot, task.job, lost=answer)
+        return Done(slot, task.job, answer, seconds=0.001)
+
+    def cancel(self, jobs: Sequence[int]) -> None:
+        self.cancelled += jobs
+        self._waiting = [(slot, task) for slot, task in self._waiting if task.job not in jobs]
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def store(tmp_path: Path, user_dir: Path) -> Iterator[Store]:
+    with open_store(f"sqlite:///{tmp_path}/fleet.sqlite") as opened:
+        keys = [f"matmul:{n}x8x8:f32" for n in range(8, 13)]
+        opened.add_problems([NewProblem(key, "matmul", "", "f32") for key in keys], "t")
+        plans = [Plan(key, "znver4/1", budget=4, round=2) for key in keys]
+        opened.add_jobs(Label("l", "me"), plans)
+        yield opened
+
+
+REQUEST = RunRequest("l", lease_s=4.0, linger_s=0.1)
+
+
+def run(store: Store, engine: PlayedEngine, request: RunRequest = REQUEST) -> RunSummary:
+    return Coordinator(store, engine, request).run(Interrupt())
+
+
+def test_jobs_go_through_their_rounds_to_the_end(store: Store) -> None:
+    summary = run(store, PlayedEngine())
+    assert dict(summary.counts) == {State.EVALUATED: 5}
+    assert summary.settled == {"built": 10, "told": 5, "finished": 5}
+    story = [line.event for line in store.story(1)]
+    assert story == ["claimed", "built", "claimed", "told"] * 2
+    assert store.job(1).gpu == "cpu1"
+
+
+def test_a_builder_alone_leaves_what_it_built_for_others(store: Store) -> None:
+    summary = run(store, PlayedEngine(), replace(REQUEST, stages=(Stage.BUILD,)))
+    assert dict(summary.counts) == {State.BUILT: 5}
+    summary = run(store, PlayedEngine(), replace(REQUEST, stages=(Stage.EVALUATE,)))
+    assert dict(summary.counts) == {State.NEW: 5}
+
+
+def test_two_windows_that_run_at_once_wait_for_each_other(store: Store, tmp_path: Path) -> None:
+    with open_store(f"sqlite:///{tmp_path}/fleet.sqlite") as other:
+        request = replace(REQUEST, stages=(Stage.EVALUATE,), linger_s=30.0)
+        window = threading.Thread(target=run, args=(other, PlayedEngine(), request))
+        window.start()
+        run(store, PlayedEngine(), replace(REQUEST, stages=(Stage.BUILD,), wait=True))
+        window.join(30)
+    assert dict(store.live("l")) == {State.EVALUATED: 5}
+
+
+def test_workers_that_vanish_cost_a_retry_and_nothing_else(store: Store) -> None:
+    lost: Counter[int] = Counter()
+
+    def dies_once(task: Task) -> Outcome | str:
+        lost[task.job] += 1
+        return "killed" if lost[task.job] == 2 else works(task)
+
+    summary = run(store, PlayedEngine(dies_once))
+    assert dict(summary.counts) == {State.EVALUATED: 5}
+    assert summary.settled["lost"] == 5
+    reasons = [line.reason for line in store.story(1) if line.event == "lost"]
+    assert reasons == ["killed"]
+
+
+def test_a_worker_that_always_fails_ends_in_an_error_with_its_stage_and_reason(
+    store: Store,
+) -> None:
+    def fails(task: Task) -> Outcome:
+        if task.job == 3 and task.stage is Stage.EVALUATE:
+            return Outcome(task.job, task.stage, failed="the disk is full", log="no space")
+        return works(task)
+
+    summary = run(store, PlayedEngine(fails))
+    assert dict(summary.counts) == {State.EVALUATED: 4, State.ERROR: 1}
+    standing = store.job(3).standing
+    assert (standing.stage, standing.reason) == (Stage.EVALUATE, "the disk is full")
+    assert [text.text for text in store.log(3)][-1] == "no space"
+    assert sum(line.event == "failed" for line in store.story(3)) == MOST_FAILURES
+
+
+def test_a_machine_that_keeps_failing_is_set_aside_and_named(store: Store) -> None:
+    def fails(task: Task) -> Outcome:
+        return Outcome(task.job, task.stage, failed="no compiler")
+
+    summary = run(store, PlayedEngine(fails))
+    assert summary.idle_machines and "no compiler" in summary.idle_machines[0]
+    assert summary.counts.get(State.NEW) or summary.counts.get(State.ERROR)
+    (machine,) = store.machines()
+    assert machine.set_aside
+    store.resume(machine="here")
+    store.reset("l", State.ERROR, State.NEW)
+    assert dict(run(store, PlayedEngine()).counts) == {State.EVALUATED: 5}
+
+
+def test_an_abort_stops_what_runs_and_resume_goes_on(store: Store, tmp_path: Path) -> None:
+    engine = PlayedEngine()
+    engine.slow = True
+    interrupt = Interrupt()
+    with open_store(f"sqlite:///{tmp_path}/fleet.sqlite") as other:
+        thread = threading.Thread(target=Coordinator(other, engine, REQUEST).run, args=(interrupt,))
+        thread.start()
+        _until(lambda: bool(engine.given))
+        store.abort(label="l", reason="not now")
+        _until(lambda: set(engine.cancelled) >= {task.job for task in engine.given})
+        thread.join(30)
+    assert dict(store.live("l")) == {State.ABORTED: 5}
+    assert dict(run(store, PlayedEngine()).counts) == {State.ABORTED: 5}
+    store.resume(label="l")
+    assert dict(run(store, PlayedEngine()).counts) == {State.EVALUATED: 5}
+
+
+def test_ctrl_c_gives_everything_back_at_once(store: Store) -> None:
+    engine = PlayedEngine()
+    engine.slow = True
+    interrupt = Interrupt()
+    threading.Timer(0.5, lambda: setattr(interrupt, "requested", True)).start()
+    summary = Coordinator(store, engine, REQUEST).run(interrupt)
+    assert summary.interrupted
+    assert dict(store.live("l")) == {State.NEW: 5}
+    assert store.job(1).standing.failures == store.job(1).standing.losses == 0
+
+
+def test_what_a_dead_coordinator_held_is_done_by_another(store: Store) -> None:
+    machine = store.register(HOST, "played")
+    dead = store.sign_in("gone", 1, 0.3)
+    from skipjack.fleet.records import Want
+
+    assert store.claim(dead, Stage.BUILD, [Want(machine.id, "b", count=5)], label="l")
+    time.sleep(0.5)
+    summary = run(store, PlayedEngine())
+    assert dict(summary.counts) == {State.EVALUATED: 5}
+    assert sum(line.event == "lost" for line in store.story(1)) == 1
+
+
+def _until(true: Callable[[], bool], within_s: float = 20.0) -> None:
+    deadline = time.monotonic() + within_s
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)

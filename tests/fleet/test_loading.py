@@ -1,0 +1,164 @@
+"""From problems to plans: devices, solvers, what is left out, what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import pytest
+
+from skipjack.core.device import Device
+from skipjack.errors import UsageError
+from skipjack.fleet.loading import Planned, Selection, Terms, plan_jobs
+from skipjack.fleet.records import Plan
+from skipjack.fleet.store.problems import ProblemRow
+from skipjack.fleet.toolchain import toolchain
+from skipjack.operations import parse
+
+CONV, MATMUL = parse("conv2d:n1c8h8w8k8y3x3").key, parse("matmul:8x8x8").key
+HERE = "haswell/1"
+REAL = Device("cpu", "haswell", 1, "a real one", ("avx2", "fma"), vector_bytes=32)
+EVERYTHING = Selection(everything=True)
+
+
+@dataclass
+class Known:
+    """A store of two problems."""
+
+    plans: list[Plan] = field(default_factory=list)
+    fresh: set[int] = field(default_factory=set)
+    devices: dict[str, Device] = field(default_factory=lambda: {HERE: REAL})
+    asked: dict[str, object] = field(default_factory=dict)
+
+    def problems(
+        self,
+        *,
+        tag: str | None = None,
+        operation: str | None = None,
+        recurrent: bool = False,
+        directions: Sequence[str] = (),
+        dtype: str | None = None,
+    ) -> Iterator[ProblemRow]:
+        self.asked = {"tag": tag, "recurrent": recurrent, "directions": directions}
+        yield ProblemRow(1, CONV, "conv2d", "fwd", "f32", False)
+        yield ProblemRow(2, MATMUL, "matmul", "", "f32", False)
+
+    def plans_of(self, label: str) -> list[Plan]:
+        return self.plans
+
+    def stale(self, device: str, toolchain: str, problem_ids: Iterable[int]) -> set[int]:
+        self.asked["toolchain"] = toolchain
+        return set(problem_ids) - self.fresh
+
+    def known_device(self, name: str) -> Device | None:
+        return self.devices.get(name)
+
+
+def test_by_default_a_job_is_a_problem_on_a_device() -> None:
+    planned = plan_jobs(Known(), EVERYTHING, Terms((HERE, "gfx900/56"), budget=8))
+    assert planned == Planned(
+        [
+            Plan(problem, device, budget=8, round=8)
+            for device in (HERE, "gfx900/56")
+            for problem in (CONV, MATMUL)
+        ],
+        problems=2,
+    )
+
+
+def test_all_makes_a_job_for_every_solver_that_can_do_it() -> None:
+    planned = plan_jobs(Known(), EVERYTHING, Terms((HERE,), "all"))
+    solvers = {(plan.problem, plan.solver) for plan in planned.plans}
+    assert {(CONV, "direct"), (CONV, "winograd2"), (MATMUL, "packed")} <= solvers
+    assert (MATMUL, "direct") not in solvers
+    assert len(solvers) == len(planned.plans)
+    assert planned.not_applicable > 0
+
+
+def test_named_solvers_get_jobs_where_they_apply() -> None:
+    planned = plan_jobs(Known(), EVERYTHING, Terms((HERE,), "direct, packed"))
+    assert [(plan.problem, plan.solver) for plan in planned.plans] == [
+        (CONV, "direct"),
+        (MATMUL, "packed"),
+    ]
+    assert planned.not_applicable == 2
+
+
+@pytest.mark.parametrize(
+    ("solver", "says"),
+    [
+        ("pakced", "did you mean packed"),
+        ("numpy", "nothing to tune"),
+        ("all,packed", "stands alone"),
+        ("", "unknown solver"),
+    ],
+)
+def test_unknown_solvers_are_refused(solver: str, says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        plan_jobs(Known(), EVERYTHING, Terms((HERE,), solver or "packed,"))
+
+
+@pytest.mark.parametrize("solver", ["all", "packed"])
+def test_solvers_are_not_asked_for_gpus(solver: str) -> None:
+    with pytest.raises(UsageError, match="gfx900/56 is a GPU"):
+        plan_jobs(Known(), EVERYTHING, Terms((HERE, "gfx900/56"), solver))
+
+
+@pytest.mark.parametrize(
+    ("device", "says"), [("znver", "arch/units"), ("znver44/1", "LLVM knows no CPU")]
+)
+def test_a_device_that_nobody_has_is_refused(device: str, says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        plan_jobs(Known(), EVERYTHING, Terms((device,)))
+
+
+def test_only_stale_ones_are_planned() -> None:
+    store = Known(fresh={1})
+    planned = plan_jobs(store, Selection(recurrent=True, stale=True), Terms((HERE,)))
+    assert [plan.problem for plan in planned.plans] == [MATMUL]
+    assert (planned.problems, planned.fresh) == (2, 1)
+    assert store.asked["toolchain"] == toolchain()
+    assert store.asked["recurrent"] is True
+
+
+def test_a_label_is_copied_as_it_is_or_to_other_devices() -> None:
+    old = [Plan(CONV, "gfx900/56", seed=5, budget=100, round=10), Plan(MATMUL, HERE, "packed")]
+    store = Known([*old, Plan("relu:4:f32", HERE)])
+    copy = Selection(from_label="A")
+    assert plan_jobs(store, copy, Terms()).plans == old, "and relu is retired"
+    moved = plan_jobs(store, copy, Terms((HERE,), budget=4)).plans
+    assert moved == [
+        Plan(CONV, HERE, seed=5, budget=4, round=4),
+        Plan(MATMUL, HERE, "packed", budget=4, round=4),
+    ]
+    assert [plan.solver for plan in plan_jobs(store, copy, Terms(solver="auto")).plans] == [
+        "auto",
+        "auto",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("selection", "terms", "says"),
+    [
+        (Selection(), Terms((HERE,)), "which problems"),
+        (Selection(tag="t", everything=True), Terms((HERE,)), "not both"),
+        (Selection(tag="t", operation="matmull"), Terms((HERE,)), "did you mean matmul"),
+        (Selection(tag="t", dtype="f8"), Terms((HERE,)), "unknown dtype"),
+        (Selection(tag="t", directions=("up",)), Terms((HERE,)), "unknown direction"),
+        (Selection(tag="t"), Terms(), "name one"),
+        (Selection(tag="t"), Terms((HERE,), budget=0), "at least one trial"),
+    ],
+)
+def test_requests_that_make_no_sense_are_refused(
+    selection: Selection, terms: Terms, says: str
+) -> None:
+    with pytest.raises(UsageError, match=says):
+        plan_jobs(Known(), selection, terms)
+
+
+def test_the_toolchain_is_one_short_text_that_names_what_matters() -> None:
+    text = toolchain()
+    assert text == toolchain()
+    assert text.startswith("skipjack ")
+    assert "llvm" in text
+    assert len(text) <= 255

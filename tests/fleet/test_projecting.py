@@ -1,0 +1,180 @@
+"""Finished jobs reach the ledger and the bank: the best of a label, whichever came last."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+
+from skipjack.bank import Bank, BankEntry
+from skipjack.core.config import Config
+from skipjack.core.objective import Objective
+from skipjack.core.protocol import TimingProtocol
+from skipjack.core.study import Study
+from skipjack.errors import UsageError
+from skipjack.fleet.projecting import best_of, gain, project
+from skipjack.fleet.records import Job, Label, Plan
+from skipjack.fleet.states import Standing, State
+from skipjack.fleet.store.jobs import JobResult
+from skipjack.fleet.store.opening import open_store
+from skipjack.fleet.store.problems import NewProblem
+from skipjack.ledger import Ledger, VerdictRecord
+from skipjack.operations import parse
+
+PROBLEM = parse("matmul:8x8x8")
+CLASS = "cpu:znver4/1:0123"
+
+
+def entry(
+    solver: str, time_ns: float, minute: int, vendor: str = "", ratio: float = 1.0
+) -> BankEntry:
+    speedup = {"default": {"ratio": 2.0, "low": 1.9, "high": 2.1}}
+    if vendor:
+        speedup["vendor"] = {"ratio": ratio, "low": ratio, "high": ratio}
+    return BankEntry(
+        problem=PROBLEM.key,
+        device=CLASS,
+        device_name="znver4/1",
+        solver=solver,
+        solver_version=1,
+        config={"tile": 8},
+        time_ns=time_ns,
+        default_ns=2 * time_ns,
+        vendor_ns=time_ns * ratio if vendor else None,
+        vendor=vendor,
+        speedup=speedup,
+        evidence={"artifact": "a" * 64},
+        created=f"2026-11-15T10:{minute:02}:00.000000Z",
+    )
+
+
+FAST_BUT_NOISY = entry("nest", 90.0, 1, "mkl", 1.1)
+BEST = entry("packed", 100.0, 2, "mkl", 1.5)
+LATE = entry("rows", 100.0, 3, "mkl", 0.9)
+
+
+def facts_of(entry: BankEntry) -> str:
+    """What an evaluator writes down for this entry."""
+    with Ledger.in_memory() as ledger:
+        study = Study(
+            PROBLEM, entry.solver, CLASS, "random", 0, "space", Objective(), TimingProtocol()
+        )
+        before = ledger.snapshot()
+        ledger.start_study(study, 1)
+        ledger.add_verdict(
+            VerdictRecord(
+                study.id,
+                entry.problem,
+                entry.device,
+                entry.solver,
+                Config(dict(entry.config)),
+                "banked",
+                entry.record(),
+                entry.created,
+            )
+        )
+        return ledger.facts_beyond(before)
+
+
+@dataclass
+class Finished:
+    """A store whose label has these results."""
+
+    entries: tuple[BankEntry, ...]
+
+    def results(self, label: str) -> Iterator[JobResult]:
+        for number, one in enumerate(self.entries):
+            plan = Plan(PROBLEM.key, "znver4/1", one.solver)
+            yield JobResult(Job(number, label, plan, Standing(State.EVALUATED)), [facts_of(one)])
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    with Ledger.open(tmp_path) as opened:
+        yield opened
+
+
+@pytest.fixture
+def bank(tmp_path: Path) -> Bank:
+    return Bank.open(tmp_path)
+
+
+@pytest.mark.parametrize("order", [*itertools.permutations((FAST_BUT_NOISY, BEST, LATE))])
+def test_the_largest_gain_over_the_same_library_is_banked(
+    order: tuple[BankEntry, ...], ledger: Ledger, bank: Bank
+) -> None:
+    done = project(Finished(order), "L", ledger, bank)
+    assert (done.jobs, done.entries, done.changed) == (3, 1, 1)
+    (kept,) = bank.entries()
+    assert kept.solver == "packed"
+    bank.rebuild(ledger)
+    assert bank.entries() == [kept], "also when the bank is made anew"
+
+
+def test_projecting_again_changes_nothing(ledger: Ledger, bank: Bank) -> None:
+    store = Finished((BEST, LATE))
+    assert project(store, "L", ledger, bank).rows > 0
+    before = bank.path.read_bytes(), ledger.summary()
+    again = project(store, "L", ledger, bank)
+    assert (again.rows, again.changed) == (0, 0)
+    assert (bank.path.read_bytes(), ledger.summary()) == before
+
+
+def test_a_better_job_that_ends_earlier_wins_when_it_is_seen_later(
+    ledger: Ledger, bank: Bank
+) -> None:
+    project(Finished((LATE,)), "L", ledger, bank)
+    assert bank.entries() == [LATE]
+    project(Finished((LATE, BEST)), "L", ledger, bank)
+    assert [kept.solver for kept in bank.entries()] == ["packed"]
+
+
+def test_the_only_job_is_banked_as_it_is(ledger: Ledger, bank: Bank) -> None:
+    project(Finished((BEST,)), "L", ledger, bank)
+    assert bank.entries() == [BEST]
+    assert [verdict.created for verdict in ledger.verdicts()] == [BEST.created]
+
+
+def test_a_newer_entry_of_the_bank_stays(ledger: Ledger, bank: Bank) -> None:
+    own = entry("nest", 50.0, 59)
+    bank.put(own)
+    assert project(Finished((BEST, LATE)), "L", ledger, bank).changed == 0
+    assert bank.entries() == [own]
+
+
+def test_without_a_library_in_common_times_decide() -> None:
+    plain, other = entry("nest", 95.0, 1), entry("rows", 97.0, 1, "openblas", 9.0)
+    assert best_of([plain, BEST, other]) is plain
+    assert best_of([BEST, other]) is other
+    assert best_of([FAST_BUT_NOISY, BEST, other]) is other
+
+
+def test_a_library_that_won_gains_nothing_over_itself() -> None:
+    won = replace(
+        entry("mkl", 80.0, 1, "mkl", 0.7), config={}, vendor_ns=80.0, evidence={"artifact": ""}
+    )
+    assert gain(won) == 1.0
+    assert best_of([won, LATE]) is won
+    assert best_of([won, BEST]) is BEST
+
+
+def test_a_label_without_finished_jobs_says_so(ledger: Ledger, bank: Bank) -> None:
+    with pytest.raises(UsageError, match="label L has no finished job yet; skipjack status -l L"):
+        project(Finished(()), "L", ledger, bank)
+
+
+def test_the_command_speaks_of_unknown_and_unfinished_labels(
+    skipjack: Callable[..., CompletedProcess[str]], user_dir: Path
+) -> None:
+    with open_store(f"sqlite:///{user_dir / 'fleet.sqlite'}") as store:
+        store.add_problems([NewProblem(PROBLEM.key, "matmul")], "t")
+        store.add_jobs(Label("resnet", "ann"), [Plan(PROBLEM.key, "znver4/1")])
+    unknown = skipjack("bank", "build", "-l", "resnett")
+    assert (unknown.returncode, "did you mean resnet?" in unknown.stderr) == (2, True)
+    early = skipjack("bank", "build", "-l", "resnet", "--json")
+    assert (early.returncode, "no finished job yet" in early.stderr) == (2, True)
+    assert early.stdout == ""

@@ -1,0 +1,127 @@
+"""A round is built by one worker and evaluated by another, which share nothing but the task."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from skipjack.core.device import Device
+from skipjack.fleet.records import Plan
+from skipjack.fleet.states import Stage
+from skipjack.fleet.task import Outcome, Task
+from skipjack.fleet.work import Worker, make_worker
+from skipjack.ledger import Ledger
+from skipjack.ledger.facts import read_facts
+from skipjack.native import cpu
+
+HERE = cpu.detect()
+
+
+@pytest.fixture
+def workers(user_dir: Path) -> Iterator[dict[Stage, Worker]]:
+    made = {stage: make_worker(stage) for stage in Stage}
+    yield made
+    for worker in made.values():
+        worker.close()
+
+
+def plan(problem: str, **options: object) -> Plan:
+    return replace(Plan(problem, HERE.name, budget=6, round=4), **options)  # type: ignore[arg-type]
+
+
+def through(workers: dict[Stage, Worker], plan: Plan, epoch: int = 0) -> list[Outcome]:
+    """What a coordinator does with a job, up to its verdict."""
+    outcomes: list[Outcome] = []
+    code: dict[str, bytes] = {}
+    for number in range(8):
+        for stage in Stage:
+            facts = tuple(outcome.facts for outcome in outcomes)
+            needed = [digest for outcome in outcomes[-2:] for digest in outcome.digests]
+            artifacts = (
+                {digest: code[digest] for digest in needed} if stage is stage.EVALUATE else {}
+            )
+            task = Task(1, stage, plan, HERE, epoch, number, facts, artifacts)
+            outcome = Outcome.of(workers[stage].perform(Task.of(task.message())).message())
+            assert not outcome.failed, outcome.failed
+            outcomes.append(outcome)
+            code |= outcome.artifacts
+        if outcome.finished:
+            return outcomes
+    raise AssertionError("no verdict after 8 rounds")
+
+
+def tells(outcomes: list[Outcome]) -> list[dict[str, object]]:
+    rows = [row for outcome in outcomes for row in read_facts(outcome.facts).get("study_log", [])]
+    return [row for row in rows if row["kind"] == "tell"]
+
+
+@pytest.mark.parametrize("searcher", ["auto", "genetic"])
+def test_a_dynamic_search_goes_on_from_round_to_round(
+    workers: dict[Stage, Worker], searcher: str
+) -> None:
+    outcomes = through(workers, plan("softmax:16x64", searcher=searcher))
+    assert [outcome.trials for outcome in outcomes] == [0, 4, 0, 2]
+    told = [row["config"] for row in tells(outcomes)]
+    assert len(told) == len(set(map(str, told))) == 6
+    result = outcomes[-1].result
+    assert result is not None and result["time_ns"] > 0 and result["toolchain"]
+
+
+def test_the_facts_of_all_rounds_make_a_ledger_with_one_verdict(
+    workers: dict[Stage, Worker], tmp_path: Path
+) -> None:
+    outcomes = through(workers, plan("matmul:16x16x16", budget=3, round=3))
+    with Ledger.open(tmp_path / "ledger") as ledger:
+        for outcome in [*outcomes, *outcomes]:
+            ledger.add_facts(outcome.facts)
+        assert ledger.summary().verdicts == 1
+        assert ledger.summary().tells == 3
+        (verdict,) = ledger.verdicts()
+        assert verdict.status == "banked"
+
+
+def test_kernels_that_crash_hang_and_lie_are_trials(
+    rogue_everywhere: Path, workers: dict[Stage, Worker]
+) -> None:
+    everything = {"solver": "rogue", "searcher": "exhaustive", "budget": 6, "round": 6}
+    outcomes = through(workers, plan("rogue:60", **everything))
+    statuses = {str(row["status"]) for row in tells(outcomes)}
+    assert {"ok", "crash", "timeout", "wrong"} <= statuses
+    assert sum(outcome.failed_trials for outcome in outcomes) >= 4
+    assert "SIGSEGV" in outcomes[-1].log
+
+
+def test_missing_machine_code_is_said_and_the_round_built_again(
+    workers: dict[Stage, Worker],
+) -> None:
+    wanted = plan("matmul:16x16x16", budget=3, round=3)
+    built = workers[Stage.BUILD].perform(Task(1, Stage.BUILD, wanted, HERE))
+    lost = workers[Stage.EVALUATE].perform(
+        Task(1, Stage.EVALUATE, wanted, HERE, facts=(built.facts,))
+    )
+    assert "missing" in lost.artifact_lost and not lost.failed
+    again = workers[Stage.BUILD].perform(Task(1, Stage.BUILD, wanted, HERE, facts=(built.facts,)))
+    assert again.digests == built.digests and set(again.artifacts) == set(built.artifacts)
+
+
+def test_a_problem_that_no_solver_can_do_is_not_applicable(workers: dict[Stage, Worker]) -> None:
+    gpu = Device("gpu", "gfx900", 56)
+    task = Task(1, Stage.BUILD, plan("matmul:16x16x16", solver="depthwise"), HERE)
+    assert "depthwise" in workers[Stage.BUILD].perform(task).inapplicable
+    far = Task(1, Stage.BUILD, plan("matmul:16x16x16", device="gfx900/56"), gpu)
+    assert "gfx900/56" in workers[Stage.BUILD].perform(far).inapplicable
+
+
+def test_code_for_another_processor_is_not_run(workers: dict[Stage, Worker]) -> None:
+    newer = replace(HERE, features=(*HERE.features, "from-the-future"))
+    outcome = workers[Stage.EVALUATE].perform(
+        Task(1, Stage.EVALUATE, plan("matmul:16x16x16"), newer)
+    )
+    assert "from-the-future" in outcome.failed
+
+
+def test_starting_over_is_another_epoch_of_the_study(workers: dict[Stage, Worker]) -> None:
+    outcomes = through(workers, plan("matmul:16x16x16", budget=2, round=2), epoch=1)
+    rows = [row for outcome in outcomes for row in read_facts(outcome.facts).get("study_log", [])]
+    assert {row["epoch"] for row in rows} == {1}
