@@ -63,7 +63,7 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 
-@dataclass
+@dataclass(eq=False)
 class CommitLostError(Exception, Generic[T]):
     """The connection broke during COMMIT: the result may be stored, or not."""
 

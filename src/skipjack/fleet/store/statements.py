@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, Connection, Dialect, Row, Select, bindparam, func
+from sqlalchemy import Column, ColumnElement, Connection, Dialect, Select, bindparam, func
 from sqlalchemy.dialects import postgresql
 
 
@@ -20,7 +20,7 @@ def listed(dialect: str, column: Column[Any], name: str) -> ColumnElement[bool]:
     return column == func.any(bindparam(name, type_=postgresql.ARRAY(column.type)))
 
 
-def found(connection: Connection, statement: Select[Any], **values: Any) -> Sequence[Row[Any]]:
+def found(connection: Connection, statement: Select[Any], **values: Any) -> Sequence[Any]:
     """The rows that a statement finds which is kept for good."""
     if connection.dialect.name != "postgresql":
         return connection.execute(statement, values).all()
