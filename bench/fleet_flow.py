@@ -1,58 +1,100 @@
-"""Jobs through a real coordinator and store, timed from the first claim to the last result."""
+"""Jobs with an empty kernel through a real coordinator and store, timed by the jobs' own story."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 
-from skipjack.fleet.coordinator import Coordinator, JobStore, RunRequest
-from skipjack.fleet.engine import Engine, Host
-from skipjack.fleet.records import Claim, Label, Machine, Plan, Settlement, Want
+from sqlalchemy import func, select
+
+from fleet_stand_in import empty_outcome
+from skipjack.core.device import Device
+from skipjack.fleet.coordinator import Coordinator, RunRequest
+from skipjack.fleet.engine import Done, Engine, Host
+from skipjack.fleet.records import Label, Plan, Want
 from skipjack.fleet.settlements import settlement_of
-from skipjack.fleet.engine import Done
 from skipjack.fleet.states import Stage, State
+from skipjack.fleet.store import tables
+from skipjack.fleet.store.connecting import engine_for
+from skipjack.fleet.store.opening import open_store
 from skipjack.fleet.store.problems import NewProblem
 from skipjack.fleet.store.store import Store
-from skipjack.fleet.task import Task
+from skipjack.fleet.store.urls import database_url
 from skipjack.interrupt import Interrupt
-from fleet_stand_in import empty_outcome
+from skipjack.native import cpu
+from skipjack.settings import Settings
+
+_CLAIMED_AT_ONCE = 500
+_labels = count()
 
 
-@dataclass
-class TimedStore:
-    """A store that notes when its first job was asked for and its last result was committed."""
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """What a run of some jobs took, from the first claim to the last result."""
 
-    store: JobStore
-    began: float = 0.0
-    ended: float = 0.0
-    claims: int = 0
-    settles: int = 0
+    jobs: int
+    seconds: float
+    claims: int
+    """Transactions that claimed."""
+    results: int
+    """Transactions that wrote results."""
 
-    def sign_in(self, host: str, pid: int, lease_s: float) -> str:
-        """As the store does."""
-        return self.store.sign_in(host, pid, lease_s)
+    @property
+    def jobs_per_s(self) -> float:
+        """Through claim, run and result."""
+        return self.jobs / self.seconds
 
-    def renew(self, owner: str) -> frozenset[int] | None:
-        """As the store does."""
-        return self.store.renew(owner)
 
-    def sign_out(self, owner: str, reason: str) -> int:
-        """As the store does."""
-        return self.store.sign_out(owner, reason)
+class Fleet:
+    """A store, and an engine whose workers are ready."""
 
-    def others(self, owner: str) -> int:
-        """As the store does."""
-        return self.store.others(owner)
+    def __init__(self, url: str, engine: Engine, settings: Settings) -> None:
+        self.store = open_store(url, settings=settings)
+        self._engine = engine
+        self._reader = engine_for(database_url(url, settings))
+        self._settings = settings
 
-    def register(self, host: Host, engine: str) -> Machine:
-        """As the store does."""
-        return self.store.register(host, engine)
+    def flow(self, jobs: int, batch: int) -> Flow:
+        """Evaluate so many built jobs, claimed and settled up to `batch` at a time."""
+        label = built_jobs(self.store, jobs, cpu.detect(1))
+        request = RunRequest(label, (Stage.EVALUATE,), most_ahead=batch)
+        summary = Coordinator(self.store, self._engine, request).run(Interrupt())
+        if summary.counts != {State.EVALUATED: jobs}:
+            raise RuntimeError(f"not all jobs of {label} are evaluated: {dict(summary.counts)}")
+        return self._told(label)
 
-    def sweep(self) -> int:
-        """As the store does."""
-        return self.store.sweep()
+    def _told(self, label: str) -> Flow:
+        line, job, batch = tables.story.c, tables.jobs.c, tables.labels.c
+        lines = (
+            select(line.event, func.count(), func.min(line.at), func.max(line.at))
+            .add_columns(func.count(line.at.distinct()))
+            .join(tables.jobs, job.id == line.job)
+            .join(tables.labels, batch.id == job.label)
+            .where(batch.name == label, line.before.in_([State.BUILT, State.EVALUATING]))
+            .group_by(line.event)
+        )
+        with self._reader.connect() as connection:
+            events = {row[0]: row for row in connection.execute(lines)}
+        claimed, told = events["claimed"], events["told"]
+        return Flow(told[1], told[3] - claimed[2], claimed[4], told[4])
 
-    def live(self, label: str | None = None) -> Mapping[State, int]:
-        """As the store does."""
-        return self.store.live(label)
+    def close(self) -> None:
+        """Let go of the store; the engine is another's."""
+        self._reader.dispose()
+        self.store.close()
+
+
+def built_jobs(store: Store, jobs: int, device: Device) -> str:
+    """A new label with so many jobs whose build is done; its name."""
+    label = f"bench_{next(_labels)}"
+    keys = [f"matmul:{size}x8x8" for size in range(1, jobs + 1)]
+    store.add_problems([NewProblem(key, "matmul", "", "f32") for key in keys], "bench")
+    store.add_jobs(Label(label, "bench"), [Plan(key, device.name) for key in keys])
+    machine = store.register(Host("builder", 1, 1 << 30, (device,)), "none")
+    owner = store.sign_in("builder", 1, 60.0)
+    want = Want(machine.id, "build", count=_CLAIMED_AT_ONCE)
+    while claimed := store.claim(owner, Stage.BUILD, [want], label=label):
+        done = [(claim, Done("build", task.job, empty_outcome(task))) for claim, task in claimed]
+        store.settle(owner, [settlement_of(claim, one) for claim, one in done])
+    store.sign_out(owner, "all is built")
+    return label

@@ -166,13 +166,13 @@ class SlurmCluster:
             raise RuntimeError(f"Slurm does not come up: no {what}\n{logs}")
 
 
-def until(condition: Callable[[], bool], within_s: float) -> bool:
-    """Whether a condition becomes true in time."""
+def until(condition: Callable[[], bool], within_s: float, pause_s: float = 0.1) -> bool:
+    """Whether a condition becomes true in time; a costly one is asked less often."""
     deadline = time.monotonic() + within_s
     while not condition():
         if time.monotonic() > deadline:
             return False
-        time.sleep(0.1)
+        time.sleep(pause_s)
     return True
 
 

@@ -6,6 +6,7 @@ Rows are facts with content ids, so taking facts in is the same union as merging
 from __future__ import annotations
 
 import json
+import math
 import sqlite3
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -44,10 +45,19 @@ def facts_beyond(
         cursor = connection.execute(f"SELECT * FROM {table}")
         columns = [name for name, *_ in cursor.description]
         places = [columns.index(name) for name in key]
-        rows = [list(row) for row in cursor if tuple(row[at] for at in places) not in known[table]]
+        rows = [
+            [_finite(value) for value in row]
+            for row in cursor
+            if tuple(row[at] for at in places) not in known[table]
+        ]
         if rows:
             tables[table] = {"columns": columns, "rows": rows}
     return json.dumps({"format": FORMAT, "tables": tables}, separators=(",", ":"))
+
+
+def _finite(value: object) -> object:
+    """JSON has no infinities, and databases that read it refuse them."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def read_facts(text: str) -> dict[str, list[dict[str, Any]]]:

@@ -9,9 +9,10 @@ from pathlib import Path
 from skipjack.core.device import Device
 from skipjack.fleet.bundle.container import Bundle
 from skipjack.fleet.bundle.contents import BundledTask, artifact_entries
-from skipjack.fleet.bundle.manifest import Kind, Manifest, fingerprint
+from skipjack.fleet.bundle.manifest import Kind, Manifest
 from skipjack.fleet.engine import Host
 from skipjack.fleet.records import Plan
+from skipjack.fleet.seal import fingerprint
 from skipjack.fleet.states import Stage
 from skipjack.fleet.task import Outcome, Task
 

@@ -136,7 +136,7 @@ def test_another_key_is_named_as_such(jobs: Path) -> None:
 
 
 def test_who_pretends_to_have_the_key_is_found_out(tmp_path: Path) -> None:
-    from skipjack.fleet.bundle.manifest import fingerprint
+    from skipjack.fleet.seal import fingerprint
 
     forged = jobs_bundle(tmp_path / "forged.skj", [task_of(1)], OTHER_KEY)
     changed(

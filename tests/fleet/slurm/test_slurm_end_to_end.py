@@ -45,6 +45,10 @@ def submit(ask: Callable[..., dict[str, object]], *more: str) -> int:
     return int(str(answer["slurm_job"]))
 
 
+def output(job: int) -> str:
+    return Path(f"skipjack-{job}.out").read_text()
+
+
 def counts(ask: Callable[..., dict[str, object]]) -> dict[str, int]:
     return ask("status", "-l", "a label")["states"]  # type: ignore[return-value]
 
@@ -54,7 +58,7 @@ def test_all_jobs_of_a_label_are_evaluated(
 ) -> None:
     load_jobs(ask, 4, budget=4)
     job = submit(ask)
-    assert slurm.finish(job, 300) == "COMPLETED", Path(f"skipjack-{job}.out").read_text()
+    assert slurm.finish(job, 300) == "COMPLETED", output(job)
     assert counts(ask) == {"evaluated": 4}
 
 
@@ -63,11 +67,11 @@ def test_what_the_time_limit_interrupts_is_finished_by_the_next_job(
 ) -> None:
     load_jobs(ask, 12, budget=16)
     job = submit(ask)
-    assert until(lambda: counts(ask).get("evaluated", 0) > 0, 200)
+    assert until(lambda: counts(ask).get("evaluated", 0) > 0, 300, pause_s=3), output(job)
     slurm.ask("scancel", "--batch", "--signal=USR1", str(job))
     slurm.finish(job, 120)
     left = counts(ask)
     assert left["evaluated"] < 12 and not {"building", "evaluating"} & set(left), left
     again = submit(ask)
-    assert slurm.finish(again, 300) == "COMPLETED", Path(f"skipjack-{again}.out").read_text()
+    assert slurm.finish(again, 300) == "COMPLETED", output(again)
     assert counts(ask) == {"evaluated": 12}

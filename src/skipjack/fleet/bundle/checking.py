@@ -13,10 +13,9 @@ from skipjack.fleet.bundle.manifest import (
     Manifest,
     chained,
     entry_text,
-    fingerprint,
     manifest_text,
 )
-from skipjack.fleet.seal import sealed
+from skipjack.fleet.seal import fingerprint, sealed
 
 APPLICATION = 0x534B4A42
 """What SQLite's header says whose file it is: ``SKJB``."""

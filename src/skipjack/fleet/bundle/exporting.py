@@ -10,7 +10,8 @@ from typing import Any
 from skipjack.errors import StorageError, UsageError
 from skipjack.fleet.bundle.container import Bundle
 from skipjack.fleet.bundle.contents import artifact_entries
-from skipjack.fleet.bundle.manifest import FORMAT, Kind, Manifest, fingerprint
+from skipjack.fleet.bundle.manifest import FORMAT, Kind, Manifest
+from skipjack.fleet.seal import fingerprint
 from skipjack.fleet.states import State
 from skipjack.fleet.store.bundling import Page, Wanted
 from skipjack.fleet.store.store import Store

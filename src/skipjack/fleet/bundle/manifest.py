@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 
 from skipjack.errors import UsageError
-from skipjack.fleet.seal import seal
 from skipjack.storage import timestamp, utc_now
 
 FORMAT = 1
@@ -72,11 +71,6 @@ class Manifest:
         """What `text` made. `ValueError`, `TypeError` or `KeyError` if it was not that."""
         record = json.loads(text)
         return cls(**{**record, "kind": Kind(record["kind"])})
-
-
-def fingerprint(key: bytes) -> str:
-    """Tells keys apart without telling what they are."""
-    return seal(key, "fingerprint of a fleet's key")[:12]
 
 
 def entry_text(bundle: str, position: int, kind: str, name: str, body: bytes) -> str:

@@ -131,8 +131,7 @@ def _sentence(error: BaseException) -> str:
     if not lines:
         return type(error).__name__
     # A traceback ends with what matters, a message begins with it.
-    said = lines[-1] if any(line.startswith("Traceback") for line in lines) else lines[0]
-    return said
+    return lines[-1] if any(line.startswith("Traceback") for line in lines) else lines[0]
 
 
 def nodes() -> list[Node]:

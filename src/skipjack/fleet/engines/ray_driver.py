@@ -137,11 +137,12 @@ class Driver:
     def _guard(self) -> None:
         """Without a head, calls to Ray may wait for a minute, and then end the process."""
         looked = time.monotonic()
-        while (now := time.monotonic()) - self._heard_head < HEAD_SILENT_S:
+        while looked - self._heard_head < HEAD_SILENT_S:
+            time.sleep(LOOK_EVERY_S)
+            now = time.monotonic()
             if now - looked > _LONG_PAUSE_S:
                 self._heard_head += now - looked
             looked = now
-            time.sleep(LOOK_EVERY_S)
         silent = f"the head of the Ray cluster was silent for {HEAD_SILENT_S:g} s"
         self._tell("failed", reason=silent, usage=False)
         os._exit(1)
@@ -169,8 +170,11 @@ class Driver:
             self._known.setdefault(node.id, _Known(node, asked=-DESCRIBE_AGAIN_S))
         for gone in [known for known in self._known.values() if known.node.id not in alive]:
             del self._known[gone.node.id]
+            left = "the node left the cluster"
             for life in list(gone.lives.values()):
-                self._fall(life, "the node left the cluster", back=False)
+                self._fall(life, left, back=False)
+            for name in gone.due:  # fell before, and nobody comes any more
+                self._tell("fell", slot=name, reason=left, back=False, guilty=False)
         for known in self._known.values():
             if known.report is None and time.monotonic() - known.asked > DESCRIBE_AGAIN_S:
                 self._describe(known)

@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, func, insert, select, update
+from sqlalchemy import Connection, Row, delete, insert, select, update
 
 from skipjack.fleet.states import Event, Lost, Released
 from skipjack.fleet.store import clock, tables, transitions
@@ -55,12 +55,6 @@ def sign_out(connection: Connection, owner: str, reason: str) -> int:
     released = _leave(connection, Released(reason), tables.jobs.c.owner == owner)
     connection.execute(delete(tables.owners).where(tables.owners.c.id == owner))
     return released
-
-
-def others(connection: Connection, owner: str) -> int:
-    """How many other owners are alive."""
-    alive = (tables.owners.c.id != owner) & (tables.owners.c.expires >= clock.now())
-    return int(connection.execute(select(func.count()).where(alive)).scalar_one())
 
 
 def sweep(connection: Connection) -> int:

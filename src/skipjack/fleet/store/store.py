@@ -21,6 +21,7 @@ from skipjack.fleet.records import Claim, Job, Label, Machine, Plan, Settlement,
 from skipjack.fleet.states import Stage, State
 from skipjack.fleet.store import (
     aborting,
+    agreements,
     bulk,
     claims,
     counting,
@@ -247,6 +248,7 @@ class Store:
 
     def sign_in(self, host: str, pid: int, lease_s: float) -> str:
         """Become an owner of jobs for as long as the lease is renewed; gives the owner's id."""
+        self._transaction(agreements.agree_on_key, self._key)
         return self._transaction(leases.sign_in, host, pid, lease_s)
 
     def renew(self, owner: str) -> frozenset[int] | None:

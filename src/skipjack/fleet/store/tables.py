@@ -134,6 +134,14 @@ owners = Table(
 )
 """Coordinators that are alive. One lease covers all that an owner holds."""
 
+agreements = Table(
+    "agreements",
+    metadata,
+    Column("name", _name(64), primary_key=True),
+    Column("value", _name(), nullable=False),
+)
+"""What all machines of a fleet must have in common: ``key`` is the fingerprint of its key."""
+
 jobs = Table(
     "jobs",
     metadata,

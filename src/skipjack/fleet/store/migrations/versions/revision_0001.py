@@ -154,6 +154,7 @@ def _machines_and_owners() -> None:
         _time(),
         _key("owners", "id"),
     )
+    op.create_table("agreements", _word("name", 64), _word("value"), _key("agreements", "name"))
 
 
 def _jobs() -> None:

@@ -1,0 +1,127 @@
+"""A disk that is full ends a run with one clear sentence; it goes on where it was afterwards."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from coordinators import Coordinators
+from fleet_under_fire import LABEL, load, plans
+from store_audit import complaints
+
+from skipjack.fleet.states import State
+from skipjack.fleet.store.opening import open_store
+
+pytestmark = pytest.mark.usefixtures("user_dir", "rogue_everywhere")
+
+
+class Disk:
+    """A real file system that has as much room as the test wants."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+
+    def _sized(self, size: str) -> None:
+        command = ["mount", "-o", f"remount,size={size}", str(self.place)]
+        subprocess.run(command, check=True)
+
+    def fill(self) -> None:
+        """No room from now on, but for what is there."""
+        used = os.statvfs(self.place)
+        self._sized(str(max(1, used.f_blocks - used.f_bfree) * used.f_frsize))
+
+    def make_space(self) -> None:
+        self._sized("64m")
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Disk]:
+    if os.geteuid() != 0:
+        pytest.skip("mounting a small disk needs root")
+    place = tmp_path / "disk"
+    place.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(place)]
+    mounted = subprocess.run(command, capture_output=True, text=True, check=False)
+    if mounted.returncode:
+        pytest.skip(f"cannot mount a small disk: {mounted.stderr.strip()}")
+    yield Disk(place)
+    subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+def until_something_is(state: State, url: str, within_s: float = 90.0) -> None:
+    deadline = time.monotonic() + within_s
+    while time.monotonic() < deadline:
+        with open_store(url) as store:
+            if store.live(LABEL).get(state, 0):
+                return
+        time.sleep(0.1)
+    pytest.fail(f"no job is {state} after {within_s:g} s")
+
+
+def finish(url: str, crew: Coordinators) -> None:
+    """Run again, to the end; all is as if nothing had happened."""
+    crew.tend()
+    assert not crew.wait(120.0)
+    with open_store(url) as store:
+        while store.others(""):
+            time.sleep(0.2)
+        assert store.sweep() == 0
+    assert not complaints(url)
+
+
+def test_a_store_without_room_ends_the_run_and_loses_nothing(
+    disk: Disk, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    url = f"sqlite:///{disk.place / 'fleet.sqlite'}"
+    monkeypatch.setenv("SKIPJACK_DB", url)
+    with open_store(url) as store:
+        load(store, plans(12, hanging=0))
+    with Coordinators(LABEL, tmp_path, count=1, lease_s=2.0) as crew:
+        until_something_is(State.EVALUATED, url)
+        disk.fill()
+        assert not crew.wait(60.0)
+        (ending,) = crew.endings
+        assert "disk full" in ending and str(disk.place) in ending
+        disk.make_space()
+        with open_store(url) as store:
+            assert store.live(LABEL).get(State.EVALUATED, 0) < 12
+        finish(url, crew)
+        assert not crew.tracebacks
+
+
+def test_a_user_directory_without_room_is_named_before_any_work(
+    disk: Disk, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    url = f"sqlite:///{tmp_path / 'elsewhere.sqlite'}"
+    monkeypatch.setenv("SKIPJACK_DB", url)
+    monkeypatch.setenv("SKIPJACK_USER_DB_PATH", str(disk.place / "user"))
+    with open_store(url) as store:
+        load(store, plans(1))
+    disk.fill()
+    with Coordinators(LABEL, tmp_path, count=1, lease_s=2.0) as crew:
+        assert not crew.wait(60.0)
+        (ending,) = crew.endings
+        assert "disk full" in ending and str(disk.place) in ending
+        disk.make_space()
+        finish(url, crew)
+        assert not crew.tracebacks
+
+
+def test_a_user_directory_that_fills_up_does_not_end_a_run(
+    disk: Disk, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    url = f"sqlite:///{tmp_path / 'elsewhere.sqlite'}"
+    monkeypatch.setenv("SKIPJACK_DB", url)
+    monkeypatch.setenv("SKIPJACK_USER_DB_PATH", str(disk.place / "user"))
+    with open_store(url) as store:
+        load(store, plans(4, hanging=0))
+    with Coordinators(LABEL, tmp_path, count=1, lease_s=2.0) as crew:
+        until_something_is(State.BUILT, url)
+        disk.fill()
+        assert not crew.wait(90.0)
+        assert set(crew.endings) == {"0: "}, crew.endings
+    assert not complaints(url)
