@@ -34,10 +34,6 @@ class Flow:
 
     jobs: int
     seconds: float
-    claims: int
-    """Transactions that claimed."""
-    results: int
-    """Transactions that wrote results."""
 
     @property
     def jobs_per_s(self) -> float:
@@ -67,7 +63,6 @@ class Fleet:
         line, job, batch = tables.story.c, tables.jobs.c, tables.labels.c
         lines = (
             select(line.event, func.count(), func.min(line.at), func.max(line.at))
-            .add_columns(func.count(line.at.distinct()))
             .join(tables.jobs, job.id == line.job)
             .join(tables.labels, batch.id == job.label)
             .where(batch.name == label, line.before.in_([State.BUILT, State.EVALUATING]))
@@ -76,7 +71,7 @@ class Fleet:
         with self._reader.connect() as connection:
             events = {row[0]: row for row in connection.execute(lines)}
         claimed, told = events["claimed"], events["told"]
-        return Flow(told[1], told[3] - claimed[2], claimed[4], told[4])
+        return Flow(told[1], told[3] - claimed[2])
 
     def close(self) -> None:
         """Let go of the store; the engine is another's."""

@@ -180,6 +180,7 @@ class Coordinator:
         self._sweep = _Clock(request.lease_s / 2)
         self._hosts = _Clock(_HOSTS_EVERY_S)
         self._idle_since: float | None = None
+        self._counts: Mapping[State, int] = {}
         self._asked = {stage: _Clock(_ASK_AGAIN_S) for stage in Stage}
         self._fruitless: set[Stage] = set()
         """Stages of which nothing was found since something was last settled."""
@@ -321,6 +322,9 @@ class Coordinator:
         counts = self._store.live(self._request.label)
         elsewhere = counts.get(State.BUILDING, 0) + counts.get(State.EVALUATING, 0)
         unfinished = any(count for state, count in counts.items() if not state.over)
+        moved, self._counts = counts != self._counts, counts
+        if moved:  # claims end some jobs by themselves: those that nobody can build
+            self._idle_since = None
         if self._request.wait or elsewhere:
             self._idle_since = None
             return self._request.wait and not unfinished and not elsewhere and bool(counts)

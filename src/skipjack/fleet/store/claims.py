@@ -22,6 +22,9 @@ from skipjack.fleet.store.supplies import Fault, supply
 from skipjack.fleet.store.transitions import LONGEST_GPU, JobRow, Step
 from skipjack.fleet.task import Task
 
+_TIMES_AT_ONCE = 32
+"""How often a claim looks further when all that it found came to an end at once."""
+
 
 def claim(
     connection: Connection,
@@ -38,15 +41,27 @@ def claim(
     job that turns out not to be doable is settled here, and is not among the answers.
     """
     label_id, able = _admitted(connection, owner, wants, label)
+    for _ in range(_TIMES_AT_ONCE):
+        taken = _taken(connection, stage, able, label_id)
+        if not taken:
+            return []
+        tasks = supply(connection, stage, [row for row, _ in taken], key)
+        if claimed := _hand_over(connection, owner, stage, taken, tasks):
+            return claimed
+        # All of them came to an end here: nobody can build for their device, or code was lost.
+    return []
+
+
+def _taken(
+    connection: Connection, stage: Stage, able: Sequence[Want], label: int | None
+) -> list[tuple[JobRow, Want]]:
+    """Jobs for the wants, locked."""
     taken: list[tuple[JobRow, Want]] = []
     for devices, group in _groups(able).items():
         most = sum(want.count for want in group)
-        rows = _waiting(connection, stage, label_id, devices, [row.id for row, _ in taken], most)
+        rows = _waiting(connection, stage, label, devices, [row.id for row, _ in taken], most)
         taken += zip(rows, _dealt(group), strict=False)
-    if not taken:
-        return []
-    tasks = supply(connection, stage, [row for row, _ in taken], key)
-    return _hand_over(connection, owner, stage, taken, tasks)
+    return taken
 
 
 def _admitted(

@@ -139,5 +139,5 @@ def _total(found: Counts) -> int:
 def _table(*columns: str) -> Table:
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
     for name in columns:
-        table.add_column(name, no_wrap=True)
+        table.add_column(name, no_wrap=name != "why")  # where room is short, reasons are folded
     return table

@@ -55,6 +55,9 @@ def leftovers(summary: RunSummary, request: RunRequest) -> str:
             f"{built} jobs of {label} are for devices that are not here: "
             f"skipjack status -l {label} --by device,state"
         )
-    if new:
-        return f"{new} jobs of {label} were not taken: its device is aborted perhaps"
+    if new and Stage.BUILD in request.stages:
+        return (
+            f"{new} jobs of {label} were not taken; if their device was aborted, "
+            "skipjack resume --device lets them go on"
+        )
     return ""
