@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from fleet_flow import Flow
+from peers.celery_tables import PREFIX, Row, keep, load, open_database
 from skipjack.errors import SkipjackError
 from skipjack.testing.servers import free_port
 
@@ -29,8 +30,6 @@ _PEERS = Path(__file__).resolve().parent / "peers"
 _PATIENCE_S = 60.0
 _NAP_S = 0.002
 """Between two looks at Redis that found nothing. Tuna sleeps for a second after each."""
-
-Row = dict[str, Any]
 
 
 def missing() -> str:
@@ -60,7 +59,6 @@ class CeleryFlow:
     def __init__(self, url: str, way: Way) -> None:
         self._url, self._way = url, way
         self._opened = contextlib.ExitStack()
-        self._sent = 0
 
     def __enter__(self) -> CeleryFlow:
         try:
@@ -77,15 +75,15 @@ class CeleryFlow:
         folder = Path(self._opened.enter_context(tempfile.TemporaryDirectory(prefix="celery-")))
         port = free_port()
         where = f"redis://127.0.0.1:{port}"
-        os.environ["BENCH_REDIS"] = where
-        sys.path.insert(0, str(_PEERS))  # one application, for all who import it
-        self._opened.callback(sys.path.remove, str(_PEERS))
+        self._variables = {"BENCH_REDIS": where, "PYTHONPATH": str(_PEERS)}
         no_files = ("--save", "", "--appendonly", "no", "--dir", str(folder))
         redis_server = ("redis-server", "--port", str(port), "--bind", "127.0.0.1", *no_files)
         self._start(redis_server, folder / "redis.log")
+        import celery
         import redis
 
         self._redis: Any = redis.Redis(port=port, db=15)
+        self._celery: Any = celery.Celery("collector", broker=f"{where}/0", backend=f"{where}/15")
         _until(self._redis.ping, "Redis")
         pool = ("--pool", self._way.pool, "--concurrency", "1")
         quiet = ("--without-gossip", "--without-mingle", "--without-heartbeat", "-l", "warning")
@@ -94,9 +92,7 @@ class CeleryFlow:
         enqueuer = (sys.executable, str(_PEERS / "celery_enqueue.py"), self._url)
         self._enqueuer = self._start(enqueuer, folder / "enqueuer.log")
         self._answer()
-        from celery_tables import open_database  # type: ignore[import-not-found]
-
-        self._engine: Any = open_database(self._url)
+        self._engine = open_database(self._url)
         self._opened.callback(self._engine.dispose)
         self.flow(20, 1)
 
@@ -108,7 +104,7 @@ class CeleryFlow:
             stdout=subprocess.PIPE if "enqueue" in log.name else said,
             stderr=said,
             text=True,
-            env=os.environ | {"PYTHONPATH": str(_PEERS)},
+            env=os.environ | self._variables,
         )
         self._opened.callback(_end, process)
         return process
@@ -127,8 +123,6 @@ class CeleryFlow:
 
     def flow(self, jobs: int, batch: int, ahead: int = 0) -> Flow:
         """Evaluate so many jobs; at most `ahead` under way at once, 0: any number."""
-        from celery_tables import keep, load
-
         with self._engine.begin() as connection:
             label = load(connection, jobs)
         first = int(label.rpartition("_")[2])
@@ -146,8 +140,6 @@ class CeleryFlow:
 
     def _scanned(self) -> Iterator[Row | None]:
         """Results as they are found in Redis; None where there are no more for now."""
-        from celery_app import PREFIX  # type: ignore[import-not-found]
-
         prefix = f"celery-task-meta-{PREFIX}*"
         while True:
             for key in self._redis.scan_iter(match=prefix, count=1000):
@@ -158,10 +150,8 @@ class CeleryFlow:
 
     def _waited(self, ids: Iterable[int]) -> Iterator[Row | None]:
         """Results in the order of their jobs, each waited for."""
-        from celery_app import PREFIX, evaluate
-
         for id in ids:
-            result = evaluate.AsyncResult(f"{PREFIX}{id}")
+            result = self._celery.AsyncResult(f"{PREFIX}{id}")
             if not result.ready():
                 yield None
             yield result.get(timeout=_PATIENCE_S)
@@ -174,7 +164,7 @@ def _batches(found: Iterator[Row | None], most: int, jobs: int) -> Iterator[list
     done = 0
     deadline = time.monotonic() + _PATIENCE_S
     while done < jobs:
-        one = next(found)
+        one = next(found, None)
         if one is not None:
             some.append(one)
         elif not some:

@@ -12,7 +12,6 @@ from typing import Any
 from celery import Celery
 
 QUEUE = "eval_q_tuna_sess_1"
-PREFIX = "d_tuna_sess_1_eval-"
 
 _REDIS = os.environ["BENCH_REDIS"]
 

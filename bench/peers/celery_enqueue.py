@@ -10,8 +10,8 @@ from __future__ import annotations
 import sys
 import time
 
-from celery_app import PREFIX, evaluate
-from celery_tables import Row, claim, open_database
+from celery_app import evaluate
+from celery_tables import PREFIX, Row, claim, open_database
 from sqlalchemy import Engine
 
 

@@ -25,6 +25,9 @@ from sqlalchemy import (
 
 Row = dict[str, Any]
 
+PREFIX = "d_tuna_sess_1_eval-"
+"""Of a task's id, as Tuna names them; the job's number follows."""
+
 _DIMENSIONS = (
     *("in_channels", "in_h", "in_w", "out_channels", "fil_h", "fil_w", "pad_h", "pad_w"),
     *("conv_stride_h", "conv_stride_w", "dilation_h", "dilation_w", "batchsize", "group_count"),

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from skipjack.errors import StorageError
 from skipjack.fleet.engine import Done, Engine, Host, Slot
 from skipjack.fleet.records import Claim, Machine, Settlement, Want
 from skipjack.fleet.settlements import settlement_of
@@ -197,10 +198,14 @@ class Coordinator:
                 self._settle(self._engine.poll(0.02 if busy else 0.1))
             if interrupt.requested:
                 reason = "interrupted"
+        except StorageError:
+            self._owner = ""  # the store is not there to sign out from: the lease ends by itself
+            raise
         finally:
-            # What runs is given back: another coordinator need not wait for the lease.
             self._engine.cancel(list(self._held))
-            self._store.sign_out(self._owner, reason)
+            if self._owner:
+                # What runs is given back: another coordinator need not wait for the lease.
+                self._store.sign_out(self._owner, reason)
         self._register()
         counts = self._store.live(self._request.label)
         return RunSummary(

@@ -119,7 +119,7 @@ def make_arm(
 ) -> Arm:
     """A solver's space and study."""
     with blaming(f"solver {solver.name} asked for the space of {problem.key}"):
-        space = solver.space(problem, shop.device)
+        space = solver.space(problem, shop.target)
         space.default()
     name = options.searcher
     if name == "auto":
@@ -127,7 +127,7 @@ def make_arm(
     study = Study(
         problem,
         solver.name,
-        shop.device.class_key,
+        shop.target.class_key,
         name,
         options.seed,
         f"{solver.version}:{_space_digest(space)}",

@@ -60,7 +60,7 @@ class BuildShop(Protocol):
     """What building needs: builders, and where builds of earlier sittings are found."""
 
     @property
-    def device(self) -> Device:
+    def target(self) -> Device:
         """What is built for."""
         ...
 
@@ -82,7 +82,7 @@ class BuildShop(Protocol):
 
 def build_record(shop: BuildShop, build: Build, digest: str) -> BuildRecord:
     """What the ledger keeps of a build whose machine code has this digest."""
-    compat = shop.device.compat_key
+    compat = shop.target.compat_key
     known = shop.ledger.find_source(build.source_digest, compat) if build.cached else None
     return known or BuildRecord(
         build.source_digest,
@@ -163,7 +163,7 @@ class BuildDesk:
     def _slots(self, candidate: Candidate) -> tuple[Slot, ...]:
         solver, _ = self._offers[candidate.solver]
         with blaming(f"solver {solver.name} asked for the slots of {candidate.config}"):
-            return tuple(solver.slots(candidate.problem, self._shop.device, candidate.config))
+            return tuple(solver.slots(candidate.problem, self._shop.target, candidate.config))
 
     def _shared(self, build: Build, candidate: Candidate) -> Build:
         slots = self._slots(candidate)
@@ -179,7 +179,7 @@ class BuildDesk:
         """A build of an earlier sitting, if its machine code is still there."""
         solver, _ = self._offers[candidate.solver]
         key = CandidateKey.of(candidate, solver.version)
-        compat = self._shop.device.compat_key
+        compat = self._shop.target.compat_key
         record = self._shop.ledger.find_build(
             key.problem, key.solver, key.solver_version, key.config, compat
         )

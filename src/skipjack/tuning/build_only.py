@@ -61,7 +61,7 @@ class Builder:
     def __init__(self, device: Device | None = None, settings: Settings | None = None) -> None:
         self.settings = settings or load_settings()
         plugins.load(self.settings.plugins)
-        self.device = device or cpu.detect()
+        self.device = self.target = device or cpu.detect()
         self._exits = contextlib.ExitStack()
 
     def __enter__(self) -> Builder:

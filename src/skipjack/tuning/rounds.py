@@ -121,7 +121,7 @@ def evaluate_round(
 
 def _open_arms(shop: Workshop, problem: Problem, options: TuneOptions, epoch: int) -> list[Arm]:
     """The solvers that race, their searchers where the tells so far put them."""
-    solvers = TuneRules(options.solver).solvers(problem, shop.device)
+    solvers = TuneRules(options.solver).solvers(problem, shop.target)
     arms: list[Arm] = []
     for solver in solvers:
         arms.append(make_arm(shop, problem, solver, options, leads=not arms))

@@ -72,7 +72,7 @@ class StudyRun:
         self.limit = TimeLimit(options.budget.seconds, interrupt)
         check_memory(problem, shop.device.memory_bytes)
         with blaming(f"a solver asked about {problem.key}"):
-            solvers = rules.solvers(problem, shop.device)
+            solvers = rules.solvers(problem, shop.target)
         self.unusable: dict[str, str] = {}
         """Solvers that could not even take part, and why."""
         self.arms: list[Arm] = []
@@ -171,8 +171,8 @@ class StudyRun:
         if self.incumbent is not None:
             again.append(self.incumbent)
             if self.incumbent.solver not in self._by_solver:
-                solver = solver_for(self.problem, self.shop.device, self.incumbent.solver)
-                self.desk.offer(solver, solver.space(self.problem, self.shop.device))
+                solver = solver_for(self.problem, self.shop.target, self.incumbent.solver)
+                self.desk.offer(solver, solver.space(self.problem, self.shop.target))
                 self._versions[solver.name] = solver.version
         return list(dict.fromkeys(again))
 

@@ -47,6 +47,8 @@ class Workshop:
     ) -> None:
         self.settings = settings
         self.device = device or cpu.detect()
+        self.target = self.device
+        """What kernels are built for: the device, or as much of it as who built them knew."""
         self.protocol = protocol or TimingProtocol(threads=self.device.units)
         self.tracer = Tracer()
         self.id = uuid.uuid4().hex[:12]

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import os
+import signal
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from chaos import Chaos, Strike, outage
 from coordinators import Coordinators
-from fleet_under_fire import LABEL, Battle, Report, plans, strikes_at_processes
+from fleet_under_fire import LABEL, Battle, Report, load, plans, strikes_at_processes
 from servers import Server
+from store_audit import complaints, events
+
+from skipjack.fleet.states import State
+from skipjack.fleet.store.opening import open_store
+from skipjack.fleet.store.store import Store
 
 pytestmark = pytest.mark.usefixtures("user_dir", "rogue_everywhere")
 
@@ -105,3 +112,38 @@ def test_hundreds_of_jobs_survive_kills_on_a_server(
     report = Battle(url, tmp_path, jobs, crew, chaos, LONGEST_S, DATABASE).fight()
     say(report)
     assert not report.complaints
+
+
+def test_what_a_coordinator_found_after_it_was_given_up_is_refused(
+    file: str, tmp_path: Path
+) -> None:
+    with open_store(file) as store:
+        load(store, plans(4, hanging=0))
+        with Coordinators(LABEL, tmp_path, count=1, lease_s=2.0) as stopped:
+            (slow,) = stopped.alone()
+            until(lambda: State.EVALUATING in _states(store))
+            slow.send(signal.SIGSTOP)
+            (tmp_path / "other").mkdir()
+            other = {"SKIPJACK_MACHINE": "another"}
+            with Coordinators(LABEL, tmp_path / "other", 1, lease_s=2.0, environment=other) as crew:
+                until(lambda: _states(store) == {State.EVALUATED})
+                assert not crew.wait(60.0)
+                assert crew.settled["finished"] >= 1
+            slow.send(signal.SIGCONT)
+            assert not stopped.wait(60.0)
+            assert stopped.endings == {"0: ": 1}
+            assert stopped.settled["refused"] + stopped.settled["taken_away"] >= 1
+            assert not stopped.tracebacks
+    assert events(file)["lost"] >= 1
+    assert not complaints(file)
+
+
+def _states(store: Store) -> set[State]:
+    return {state for state, count in store.live(LABEL).items() if count}
+
+
+def until(condition: Callable[[], bool], within_s: float = 120.0) -> None:
+    deadline = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)

@@ -125,3 +125,17 @@ def test_starting_over_is_another_epoch_of_the_study(workers: dict[Stage, Worker
     outcomes = through(workers, plan("matmul:16x16x16", budget=2, round=2), epoch=1)
     rows = [row for outcome in outcomes for row in read_facts(outcome.facts).get("study_log", [])]
     assert {row["epoch"] for row in rows} == {1}
+
+
+def test_the_verdict_is_on_the_device_that_is_here_whatever_the_builder_knew_of_it(
+    workers: dict[Stage, Worker],
+) -> None:
+    by_name = replace(HERE, model="by its name", caches=(("L1", 32 << 10),), memory_bytes=0)
+    wanted = plan("matmul:16x16x16", budget=2, round=2)
+    built = workers[Stage.BUILD].perform(Task(1, Stage.BUILD, wanted, by_name))
+    told = workers[Stage.EVALUATE].perform(
+        Task(1, Stage.EVALUATE, wanted, by_name, facts=(built.facts,), artifacts=built.artifacts)
+    )
+    assert told.finished, told.failed
+    (verdict,) = read_facts(told.facts)["verdicts"]
+    assert verdict["device"] == HERE.class_key != by_name.class_key

@@ -88,7 +88,12 @@ def _mariadb(url: URL) -> Engine:
         "write_timeout": _SILENT_S,
     }
     given = {name: value for name, value in options.items() if name not in url.query}
-    # Repeatable reads would lock the gaps between jobs, and claims would wait for each other.
+    # Repeatable reads would lock the gaps between jobs, and claims would wait for each other. All
+    # transactions are ended here: ending them once more would only find, and log, dead servers.
     return create_engine(
-        url, hide_parameters=True, isolation_level="READ COMMITTED", connect_args=given
+        url,
+        hide_parameters=True,
+        isolation_level="READ COMMITTED",
+        connect_args=given,
+        pool_reset_on_return=None,
     )

@@ -42,10 +42,11 @@ class Evaluator:
 
     def _evaluate(self, task: Task) -> Outcome:
         device = task.device
-        _require(device)
+        here = _this_one(device)
         cores = self._cores_for(device.units)
         with slot_lock(device.kind, cores, log.info):
-            shop = TaskShop(self._settings, task, session=self._session_on(cores))
+            session = self._session_on(cores)
+            shop = TaskShop(self._settings, task, device=here, session=session)
             try:
                 problem = parse(task.plan.problem)
                 told = evaluate_round(
@@ -78,8 +79,8 @@ class Evaluator:
             self._session = None
 
 
-def _require(device: Device) -> None:
-    """Refuse code that cannot run here: the processor would end the process at its first step."""
+def _this_one(device: Device) -> Device:
+    """The device as it is here; code that cannot run on it is refused."""
     here = {one.name: one for one in detect_host().devices}.get(device.name)
     if here is None:
         raise UsageError(f"this machine has no {device.name}")
@@ -88,6 +89,7 @@ def _require(device: Device) -> None:
         raise UsageError(
             f"this {device.name} lacks what the code was built for: {', '.join(sorted(lacking))}"
         )
+    return here
 
 
 def _outcome(task: Task, shop: TaskShop, told: ToldRound) -> Outcome:

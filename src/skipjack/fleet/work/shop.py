@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from skipjack.bank import Bank, BankEntry
+from skipjack.core.device import Device
 from skipjack.core.study import Budget
 from skipjack.core.trial import Candidate
 from skipjack.errors import StorageError
@@ -91,10 +92,12 @@ class TaskShop(Workshop):
         settings: Settings,
         task: Task,
         *,
+        device: Device | None = None,
         pool: Builders | None = None,
         session: RunSession | None = None,
     ) -> None:
-        super().__init__(settings, task.device)
+        super().__init__(settings, device or task.device)
+        self.target = task.device
         self.ledger = Ledger.in_memory()
         self.bank = _NoBank(Path("nowhere"))
         self.new_artifacts = TaskArtifacts(task.artifacts)
@@ -105,7 +108,7 @@ class TaskShop(Workshop):
         for text in task.facts:
             self.ledger.add_facts(text)
         self._before = self.ledger.snapshot()
-        self.ledger.add_device(task.device)
+        self.ledger.add_device(self.device)
 
     def facts(self) -> str:
         """What this task found out."""
