@@ -6,8 +6,10 @@ STAMP := $(VENV)/.ready
 TORCH := $(VENV)/.torch
 LOADGEN := $(VENV)/.loadgen
 FLEET := $(VENV)/.fleet
+EVERYTHING := $(VENV)/.everything
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo demo-loadgen test test-long autotune lint clean
+.PHONY: demo demo-loadgen test test-long tests-quick tests-all autotune lint clean
 .PHONY: bench-cpu bench-small bench-matmul bench-vector bench-conv bench-sweep
 
 demo: $(STAMP)
@@ -19,15 +21,19 @@ demo: $(STAMP)
 demo-loadgen: $(STAMP) $(LOADGEN)
 	$(BIN)/python examples/loadgen/run_demo.py
 
-# Convolutions are checked against PyTorch's, too.
-# Tests of the LoadGen example are left out where its packages cannot be installed.
-test: $(STAMP) $(TORCH) $(FLEET) lint
-	-$(MAKE) --no-print-directory $(LOADGEN)
-	$(BIN)/pytest -m "not long"
+# Lint and types are checked beside the tests: one core's work while servers start.
+# PYTEST_ARGS="-n 0" runs one test after the other.
+test: $(EVERYTHING)
+	$(MAKE) --no-print-directory -j2 lint tests-quick
 
-test-long: $(STAMP) $(TORCH) $(FLEET) lint
-	-$(MAKE) --no-print-directory $(LOADGEN)
-	$(BIN)/pytest
+test-long: $(EVERYTHING)
+	$(MAKE) --no-print-directory -j2 lint tests-all
+
+tests-quick: $(EVERYTHING)
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not long" $(PYTEST_ARGS)
+
+tests-all: $(EVERYTHING)
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 # NVIDIA's grid.py by its own words: make autotune RUN_ARGS="rnnt Server config.py --dry_run"
 autotune: $(STAMP)
@@ -68,28 +74,40 @@ bench-sweep: $(STAMP) $(LOADGEN)
 # it the rest is measured.
 # TORCH_PIP_ARGS may name an index of builds without GPU libraries, which are much smaller.
 $(TORCH): $(STAMP)
-	-$(BIN)/python -m pip install --quiet --disable-pip-version-check $(TORCH_PIP_ARGS) \
-	    -c constraints.txt -e '.[torch]'
+	-$(PIP) $(TORCH_PIP_ARGS) -e '.[torch]'
 	touch $@
 
 $(LOADGEN): $(STAMP)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[loadgen]'
+	$(PIP) -e '.[loadgen]'
 	touch $@
 
 # Drivers, Ray, and the servers that tests start; Debian packages where root can install them.
 $(FLEET): $(STAMP) tools/install-servers
 	tools/install-servers & \
-	    $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
-	        -e '.[postgresql,mariadb,ray]' || echo "tests that need Ray or a driver will be skipped" >&2; \
+	    $(PIP) -e '.[postgresql,mariadb,ray]' || echo "tests that need Ray or a driver will be skipped" >&2; \
 	    wait
 	touch $@
 
-$(STAMP): pyproject.toml constraints.txt
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Skipjack needs Python 3.11 or later; set PYTHON=")'
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,plots]'
-	-$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[mkl]'
+# What tests use, by a single call of pip: it resolves once, and files are compiled when they are first
+# imported. Where that fails, part by part: PyTorch, LoadGen, Ray and drivers may be missing.
+$(EVERYTHING): pyproject.toml constraints.txt tools/install-servers | $(BIN)/python
+	tools/install-servers & \
+	    $(PIP) --no-compile $(TORCH_PIP_ARGS) \
+	        -e '.[test,plots,mkl,torch,loadgen,postgresql,mariadb,ray]' \
+	        && touch $(STAMP) $(TORCH) $(LOADGEN) $(FLEET); \
+	    wait
+	$(MAKE) --no-print-directory $(STAMP) $(TORCH) $(FLEET)
+	-$(MAKE) --no-print-directory $(LOADGEN)
 	touch $@
+
+$(STAMP): pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) -e '.[test,plots]'
+	-$(PIP) -e '.[mkl]'
+	touch $@
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Skipjack needs Python 3.11 or later; set PYTHON=")'
+	$(PYTHON) -m venv $(VENV)
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

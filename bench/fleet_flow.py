@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 
 from sqlalchemy import func, select
@@ -20,11 +20,11 @@ from skipjack.fleet.store.opening import open_store
 from skipjack.fleet.store.problems import NewProblem
 from skipjack.fleet.store.store import Store
 from skipjack.fleet.store.urls import database_url
+from skipjack.fleet.task import Outcome
 from skipjack.interrupt import Interrupt
 from skipjack.native import cpu
 from skipjack.settings import Settings
 
-_CLAIMED_AT_ONCE = 500
 _labels = count()
 
 
@@ -79,17 +79,23 @@ class Fleet:
         self.store.close()
 
 
-def built_jobs(store: Store, jobs: int, device: Device) -> str:
-    """A new label with so many jobs whose build is done; its name."""
+def built_jobs(
+    store: Store, jobs: int, device: Device, built: Outcome | None = None, at_once: int = 500
+) -> str:
+    """A new label with so many jobs, of each of which the same came as of `built`; its name."""
     label = f"bench_{next(_labels)}"
     keys = [f"matmul:{size}x8x8" for size in range(1, jobs + 1)]
     store.add_problems([NewProblem(key, "matmul", "", "f32") for key in keys], "bench")
     store.add_jobs(Label(label, "bench"), [Plan(key, device.name) for key in keys])
     machine = store.register(Host("builder", 1, 1 << 30, (device,)), "none")
-    owner = store.sign_in("builder", 1, 60.0)
-    want = Want(machine.id, "build", count=_CLAIMED_AT_ONCE)
+    owner = store.sign_in("builder", 1, 600.0)
+    want = Want(machine.id, "build", count=at_once)
     while claimed := store.claim(owner, Stage.BUILD, [want], label=label):
-        done = [(claim, Done("build", task.job, empty_outcome(task))) for claim, task in claimed]
-        store.settle(owner, [settlement_of(claim, one) for claim, one in done])
+        outcomes = [replace(built, job=task.job) if built else empty_outcome(task) for _, task in claimed]
+        settlements = [
+            settlement_of(claim, Done(claim.slot, claim.job, outcome))
+            for (claim, _), outcome in zip(claimed, outcomes, strict=True)
+        ]
+        store.settle(owner, settlements)
     store.sign_out(owner, "all is built")
     return label

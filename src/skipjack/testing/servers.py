@@ -88,6 +88,12 @@ class Server(ABC):
         """Whether the process lives."""
         return self._process is not None and self._process.poll() is None
 
+    def processor_s(self) -> float:
+        """Seconds that its processes have spent on processors, those that ended among them."""
+        if self._process is None:
+            return 0.0
+        return sum(map(_processor_s, [self._process.pid, *_children(self._process.pid)]))
+
     def start(self) -> None:
         """Start it unless it runs, and wait until it answers."""
         deadline = time.monotonic() + _PATIENCE_S
@@ -292,6 +298,19 @@ class MariaDB(Server):
     def url(self, database: str, password: str | None = PASSWORD) -> str:
         user = USER if password is None else f"{USER}:{password}"
         return f"mysql+pymysql://{user}@127.0.0.1:{self.port}/{database}"
+
+
+def _children(pid: int) -> list[int]:
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def _processor_s(pid: int) -> float:
+    """Of a process and of its children that ended; 0 if it is gone."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 def _there(program: Path | None, name: str) -> Path:

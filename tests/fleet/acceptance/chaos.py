@@ -85,8 +85,8 @@ class Chaos:
         return self._done >= self.most and not self._undo
 
     def away(self, name: str) -> bool:
-        """Whether this outage lasts at the moment."""
-        return name in self._undo
+        """Whether an outage whose name begins so lasts at the moment."""
+        return any(lasting.startswith(name) for lasting in self._undo)
 
     def step(self) -> None:
         """Do what is due."""

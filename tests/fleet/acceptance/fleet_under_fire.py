@@ -10,6 +10,7 @@ from pathlib import Path
 
 from chaos import Chaos, Strike, kill, stop
 from coordinators import Coordinators
+from database_outages import DATABASE
 from process_tree import Process, survivors
 from store_audit import complaints, events
 
@@ -83,8 +84,6 @@ class Battle:
     coordinators: Coordinators
     chaos: Chaos
     deadline_s: float
-    database: str = ""
-    """The outage during which the store is not asked anything."""
 
     def fight(self) -> Report:
         """Load the jobs, let them be done, and look at what is in the store then."""
@@ -124,7 +123,7 @@ class Battle:
             self.chaos.step()
             self.coordinators.tend()
             now = time.monotonic()
-            if now > look and not self.chaos.away(self.database):
+            if now > look and not self.chaos.away(DATABASE):
                 look = now + 1.0
                 if self._done():
                     return

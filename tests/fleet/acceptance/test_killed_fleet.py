@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
-import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from chaos import Chaos, Strike, outage
+from chaos import Chaos
 from coordinators import Coordinators
+from database_outages import locked_file, stopped_server
 from fleet_under_fire import LABEL, Battle, Report, load, plans, strikes_at_processes
 from servers import Server
 from store_audit import complaints, events
@@ -26,20 +26,8 @@ SEED = int(os.environ.get("SKIPJACK_TEST_SEED", "1"))
 JOBS = int(os.environ.get("SKIPJACK_TEST_JOBS", "500"))
 """Of the long form."""
 LONGEST_S = 900.0
-DATABASE = "the database"
 
 Say = Callable[[Report], None]
-
-
-@pytest.fixture
-def say(capsys: pytest.CaptureFixture[str]) -> Say:
-    """Prints a report also if all is well: the seed and what was survived."""
-
-    def tell(report: Report) -> None:
-        with capsys.disabled():
-            print(f"\n{report}")
-
-    return tell
 
 
 @pytest.fixture
@@ -49,42 +37,10 @@ def file(user_dir: Path) -> Iterator[str]:
     yield f"sqlite:///{user_dir / 'fleet.sqlite'}"
 
 
-def locked(url: str) -> Strike:
-    """Somebody else has the file for a while: what an outage is to a file."""
-
-    def begin() -> Callable[[], object]:
-        other = sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None, timeout=60)
-        other.execute("BEGIN IMMEDIATE")
-
-        def end() -> None:
-            other.rollback()
-            other.close()
-
-        return end
-
-    return outage(DATABASE, 1.0, begin, (0.5, 4.0))
-
-
-def outages(server: Server) -> list[Strike]:
-    """The server is stopped in good order, or killed, and started again."""
-
-    def away(how: Callable[[], None]) -> Callable[[], Callable[[], object]]:
-        def begin() -> Callable[[], object]:
-            how()
-            return server.start
-
-        return begin
-
-    return [
-        outage(DATABASE, 0.7, away(server.stop), (0.5, 6.0)),
-        outage(DATABASE, 0.7, away(server.kill), (0.5, 6.0)),
-    ]
-
-
 def test_ten_jobs_survive_kills_on_a_file(file: str, tmp_path: Path, say: Say) -> None:
     crew = Coordinators(LABEL, tmp_path, count=2)
-    chaos = Chaos([*strikes_at_processes(crew), locked(file)], SEED, most=8)
-    report = Battle(file, tmp_path, plans(10), crew, chaos, 240.0, DATABASE).fight()
+    chaos = Chaos([*strikes_at_processes(crew), locked_file(file)], SEED, most=8)
+    report = Battle(file, tmp_path, plans(10), crew, chaos, 240.0).fight()
     say(report)
     assert not report.complaints
     assert sum(report.struck.values())
@@ -93,9 +49,9 @@ def test_ten_jobs_survive_kills_on_a_file(file: str, tmp_path: Path, say: Say) -
 @pytest.mark.long
 def test_hundreds_of_jobs_survive_kills_on_a_file(file: str, tmp_path: Path, say: Say) -> None:
     crew = Coordinators(LABEL, tmp_path, count=3)
-    chaos = Chaos([*strikes_at_processes(crew), locked(file)], SEED, most=JOBS)
+    chaos = Chaos([*strikes_at_processes(crew), locked_file(file)], SEED, most=JOBS)
     jobs = plans(JOBS, hanging=1 + JOBS // 100)
-    report = Battle(file, tmp_path, jobs, crew, chaos, LONGEST_S, DATABASE).fight()
+    report = Battle(file, tmp_path, jobs, crew, chaos, LONGEST_S).fight()
     say(report)
     assert not report.complaints
 
@@ -107,9 +63,9 @@ def test_hundreds_of_jobs_survive_kills_on_a_server(
     url = server.fresh()
     monkeypatch.setenv("SKIPJACK_DB", url)
     crew = Coordinators(LABEL, tmp_path, count=3)
-    chaos = Chaos([*strikes_at_processes(crew), *outages(server)], SEED, most=JOBS)
+    chaos = Chaos([*strikes_at_processes(crew), *stopped_server(server)], SEED, most=JOBS)
     jobs = plans(JOBS, hanging=1 + JOBS // 100)
-    report = Battle(url, tmp_path, jobs, crew, chaos, LONGEST_S, DATABASE).fight()
+    report = Battle(url, tmp_path, jobs, crew, chaos, LONGEST_S).fight()
     say(report)
     assert not report.complaints
 

@@ -42,4 +42,4 @@ def touched(
         query = query.where(
             jobs.owner.is_not(None), or_(jobs.build_machine == here, jobs.eval_machine == here)
         )
-    return [(name, owner) for name, owner in connection.execute(query).tuples()]
+    return [(str(row.name), str(row.owner)) for row in connection.execute(query)]

@@ -1,0 +1,167 @@
+"""The fleet's commands, in the test's own process; some go the whole way with real workers."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from skipjack.cli.main import app
+from skipjack.errors import SkipjackError, UsageError
+from skipjack.native import cpu
+
+Command = Callable[..., str]
+HERE = cpu.detect().name
+
+
+@pytest.fixture
+def fleet(user_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
+    """Runs a command with arguments and gives what it printed; errors are raised."""
+    (tmp_path / "problems.txt").write_text(
+        "# two\nmatmul:16x16x16\nsoftmax:8x32\nthis is no problem\n"
+    )
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words: str, typed: str | None = None) -> str:
+        done = CliRunner().invoke(app, list(words), input=typed)
+        if done.exception and not isinstance(done.exception, SystemExit):
+            raise done.exception
+        assert done.exit_code == 0, done.output
+        return done.stdout
+
+    return run
+
+
+@pytest.fixture
+def loaded(fleet: Command) -> Command:
+    """Two jobs in label L."""
+    fleet("import", "-f", "problems.txt", "-t", "two")
+    fleet("load", "-t", "two", "-l", "L", "--budget", "2")
+    return fleet
+
+
+def record(text: str) -> dict[str, Any]:
+    found = json.loads(text)
+    assert found["format"] == 1
+    return dict(found)
+
+
+def test_the_way_from_a_list_to_the_bank(loaded: Command) -> None:
+    done = record(loaded("run", "-l", "L", "--json"))
+    assert done["states"] == {"evaluated": 2} and done["refused"] == 0
+    assert record(loaded("status", "-l", "L", "--json"))["states"] == {"evaluated": 2}
+    shown = record(loaded("job", "show", "1", "--json"))
+    assert [line["event"] for line in shown["story"]] == ["claimed", "built", "claimed", "told"]
+    assert shown["result"]["time_ns"] > 0 and shown["gpu"].startswith("cpu")
+    log = loaded("job", "log", "1")
+    assert "job 1: build" in log and "verdict" in log and "job 2" not in log
+    assert "2 finished jobs" in loaded("bank", "build", "-l", "L")
+    assert len(loaded("bank", "list", "--json").splitlines()) == 2
+    # What was evaluated starts over only if somebody says so.
+    assert record(loaded("run", "-l", "L", "--json"))["settled"] == {}
+    assert record(loaded("reset", "-l", "L", "--state", "evaluated", "--to", "new", "--json")) == {
+        "format": 1,
+        "reset": 2,
+        "refused": 0,
+        "reasons": [],
+    }
+    assert record(loaded("status", "-l", "L", "--json"))["states"] == {"new": 2}
+
+
+def test_an_import_says_how_many_lines_were_what(fleet: Command) -> None:
+    done = record(fleet("import", "-f", "problems.txt", "-t", "two", "--json"))
+    assert (done["lines"], done["imported"], done["duplicates"], done["rejected"]) == (4, 2, 0, 1)
+    assert done["bad"][0]["line"] == 4
+    again = record(fleet("import", "-f", "problems.txt", "-t", "two", "--json"))
+    assert (again["imported"], again["duplicates"]) == (0, 2)
+    assert "2  two" in fleet("store", "tags")
+
+
+def test_loading_twice_makes_no_job_twice(loaded: Command) -> None:
+    again = record(loaded("load", "-t", "two", "-l", "L", "--json"))
+    assert (again["jobs"], again["known"]) == (0, 2)
+    other = record(loaded("load", "--from-label", "L", "-l", "M", "--json"))
+    assert other["jobs"] == 2
+    assert record(loaded("load", "-t", "two", "-l", "N", "--solver", "all", "--json"))["jobs"] > 2
+
+
+def test_counts_by_anything(loaded: Command) -> None:
+    found = record(loaded("status", "-l", "L", "--by", "device,operation,state", "--json"))
+    assert {"device": HERE, "operation": "matmul", "state": "new", "jobs": 1} in found["counts"]
+    assert found["total"] == 2
+    assert "2 new" in loaded("status")
+
+
+def test_aborted_until_resumed(loaded: Command) -> None:
+    assert record(loaded("abort", "-l", "L", "--json")) == {"format": 1, "aborted": 2}
+    with pytest.raises(SkipjackError, match="resume -l L"):
+        loaded("run", "-l", "L", "--build", "--builders", "1")
+    loaded("load", "-t", "two", "-l", "L", "--solver", "nest")
+    assert record(loaded("resume", "-l", "L", "--json"))["resumed"] == 2
+
+
+def test_it_asks_before_it_stops_what_belongs_to_others(loaded: Command) -> None:
+    loaded("load", "-t", "two", "-l", "theirs", "--owner", "somebody")
+    with pytest.raises(UsageError, match="theirs of somebody; add --yes"):
+        loaded("abort", "-l", "theirs")
+    with pytest.raises(UsageError, match="theirs of somebody"):
+        loaded("abort", "--device", HERE)
+    assert record(loaded("abort", "-l", "theirs", "--yes", "--json"))["aborted"] == 2
+
+
+WRONG = [
+    (("run", "-l", "LL"), "unknown label 'LL'"),
+    (("status", "-l", "nothing"), "unknown label"),
+    (("status", "--by", "colour"), "choose from label, device"),
+    (("status", "--state", "bored"), "unknown state 'bored'"),
+    (("load", "-t", "twoo", "-l", "x"), "unknown tag 'twoo'"),
+    (("load", "-t", "two", "-l", "x", "--device", "abacus"), "arch/units"),
+    (("load", "-t", "two", "-l", "x", "--solver", "nst"), "nest"),
+    (("load", "-t", "two", "-l", "x", "--direction", "up"), "direction"),
+    (("job", "show", "99"), "99"),
+    (("reset", "-l", "L", "--state", "new", "--to", "error"), "new or built"),
+    (("abort",), "say which"),
+    (("abort", "--machine", "nobody"), "nobody"),
+    (("abort", "--device", "gfx900/56"), "gfx900/56"),
+    (("abort", "-a", "gfx900"), "-a and -n go together"),
+    (("import", "-f", "none.txt", "-t", "x"), "none.txt"),
+    (("import", "-f", "problems.txt", "-t", "x", "-b", "0"), "batch"),
+    (("bundle", "export", "-l", "L", "-o", "b.skj"), "--build"),
+    (("bundle", "import", "none.skj"), "none.skj"),
+    (("bank", "build", "-l", "L"), "L"),
+    (("run", "-l", "L", "--address", "auto"), "--engine ray"),
+]
+
+
+def test_what_is_wrong_is_said_in_a_sentence_and_changes_nothing(loaded: Command) -> None:
+    for words, sentence in WRONG:
+        with pytest.raises(SkipjackError) as raised:
+            loaded(*words)
+        assert sentence in str(raised.value) and "\n" not in str(raised.value), words
+    assert record(loaded("status", "-l", "L", "--json"))["states"] == {"new": 2}
+    assert loaded("status").count(" new") == 1
+
+
+def test_a_password_is_never_shown(fleet: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SKIPJACK_DB", "mysql+pymysql://me:hunter2@127.0.0.1:1/x")
+    with pytest.raises(SkipjackError) as raised:
+        fleet("status")
+    assert "hunter2" not in str(raised.value)
+
+
+def test_a_bundle_goes_there_and_back(loaded: Command, tmp_path: Path) -> None:
+    loaded("run", "-l", "L", "--build", "--json")
+    assert record(loaded("bundle", "export", "-l", "L", "-o", "jobs.skj", "--json"))["jobs"] == 2
+    done = record(loaded("bundle", "evaluate", "jobs.skj", "-o", "results.skj", "--json"))
+    assert (done["done"], done["left"]) == (2, 0)
+    assert record(loaded("bundle", "import", "results.skj", "--json"))["finished"] == 2
+    again = record(loaded("bundle", "import", "results.skj", "--json"))
+    assert (again["accepted"], again["duplicates"]) == (0, 2)
+
+
+def test_the_script_for_slurm_can_be_looked_at(loaded: Command) -> None:
+    words = ("-N", "4", "--gpus-per-node", "8", "--time", "1:00:00", "--dry-run")
+    script = loaded("run", "-l", "L", "--engine", "slurm", *words)
+    assert script.startswith("#!") and "--nodes=4" in script and "--gpus-per-node=8" in script
