@@ -1,13 +1,14 @@
 """The peer of `bench/fleet.py`: the same flow on Celery with Redis, as Tuna has it.
 
-An enqueuer claims jobs from the database and sends a Celery task for each; a worker runs it and leaves
-its result in Redis; a collector finds results there and commits them to the database. Enqueuer,
-worker, collector, Redis and the database are processes of their own.
+An enqueuer claims jobs from the database and sends a Celery task for each; a worker runs it and
+leaves its result in Redis; a collector finds results there and commits them to the database.
+Enqueuer, worker, collector, Redis and the database are processes of their own.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib
 import importlib.util
 import json
 import os
@@ -79,11 +80,10 @@ class CeleryFlow:
         no_files = ("--save", "", "--appendonly", "no", "--dir", str(folder))
         redis_server = ("redis-server", "--port", str(port), "--bind", "127.0.0.1", *no_files)
         self._start(redis_server, folder / "redis.log")
-        import celery
-        import redis
-
-        self._redis: Any = redis.Redis(port=port, db=15)
-        self._celery: Any = celery.Celery("collector", broker=f"{where}/0", backend=f"{where}/15")
+        celery: Any = importlib.import_module("celery")
+        redis: Any = importlib.import_module("redis")
+        self._redis = redis.Redis(port=port, db=15)
+        self._celery = celery.Celery("collector", broker=f"{where}/0", backend=f"{where}/15")
         _until(self._redis.ping, "Redis")
         pool = ("--pool", self._way.pool, "--concurrency", "1")
         quiet = ("--without-gossip", "--without-mingle", "--without-heartbeat", "-l", "warning")

@@ -1,9 +1,9 @@
 """How long jobs of 100 trials take, from recorded tuning spaces in the T4 format.
 
-``fleet_durations.py FOLDER`` reads every ``*_T4.json.gz`` there. A trial takes what its runs and the
-framework took, without compilation, which is a builder's; a job is 100 configs of one space, drawn
-without replacement. Of these sums only quantiles are kept, in ``results/fleet_durations.json``, divided
-by one number for all spaces, so that the median job takes 2 s.
+``fleet_durations.py FOLDER`` reads every ``*_T4.json.gz`` there. A trial takes what its runs and
+the framework took, without compilation, which is a builder's; a job is 100 configs of one space,
+drawn without replacement. Of these sums only quantiles are kept, in
+``results/fleet_durations.json``, divided by one number for all spaces, so that the median is 2 s.
 """
 
 from __future__ import annotations

@@ -47,8 +47,7 @@ class Fleet:
     def __init__(self, url: str, engine: Engine, settings: Settings) -> None:
         self.store = open_store(url, settings=settings)
         self._engine = engine
-        self._reader = engine_for(database_url(url, settings))
-        self._settings = settings
+        self._url, self._settings = url, settings
 
     def flow(self, jobs: int, batch: int) -> Flow:
         """Evaluate so many built jobs, claimed and settled up to `batch` at a time."""
@@ -57,26 +56,31 @@ class Fleet:
         summary = Coordinator(self.store, self._engine, request).run(Interrupt())
         if summary.counts != {State.EVALUATED: jobs}:
             raise RuntimeError(f"not all jobs of {label} are evaluated: {dict(summary.counts)}")
-        return self._told(label)
-
-    def _told(self, label: str) -> Flow:
-        line, job, batch = tables.story.c, tables.jobs.c, tables.labels.c
-        lines = (
-            select(line.event, func.count(), func.min(line.at), func.max(line.at))
-            .join(tables.jobs, job.id == line.job)
-            .join(tables.labels, batch.id == job.label)
-            .where(batch.name == label, line.before.in_([State.BUILT, State.EVALUATING]))
-            .group_by(line.event)
-        )
-        with self._reader.connect() as connection:
-            events = {row[0]: row for row in connection.execute(lines)}
-        claimed, told = events["claimed"], events["told"]
-        return Flow(told[1], told[3] - claimed[2])
+        return told_in(self._url, label, self._settings)
 
     def close(self) -> None:
         """Let go of the store; the engine is another's."""
-        self._reader.dispose()
         self.store.close()
+
+
+def told_in(url: str, label: str, settings: Settings) -> Flow:
+    """How long the label's evaluations took together, as the story of its jobs says."""
+    line, job, batch = tables.story.c, tables.jobs.c, tables.labels.c
+    lines = (
+        select(line.event, func.count(), func.min(line.at), func.max(line.at))
+        .join(tables.jobs, job.id == line.job)
+        .join(tables.labels, batch.id == job.label)
+        .where(batch.name == label, line.before.in_([State.BUILT, State.EVALUATING]))
+        .group_by(line.event)
+    )
+    reader = engine_for(database_url(url, settings))
+    try:
+        with reader.connect() as connection:
+            events = {row[0]: row for row in connection.execute(lines)}
+    finally:
+        reader.dispose()
+    claimed, told = events["claimed"], events["told"]
+    return Flow(told[1], told[3] - claimed[2])
 
 
 def built_jobs(
@@ -91,7 +95,9 @@ def built_jobs(
     owner = store.sign_in("builder", 1, 600.0)
     want = Want(machine.id, "build", count=at_once)
     while claimed := store.claim(owner, Stage.BUILD, [want], label=label):
-        outcomes = [replace(built, job=task.job) if built else empty_outcome(task) for _, task in claimed]
+        outcomes = [
+            replace(built, job=task.job) if built else empty_outcome(task) for _, task in claimed
+        ]
         settlements = [
             settlement_of(claim, Done(claim.slot, claim.job, outcome))
             for (claim, _), outcome in zip(claimed, outcomes, strict=True)

@@ -1,9 +1,10 @@
 """A thousand virtual devices on a real PostgreSQL: which share of the time are they busy?
 
 Coordinators and the store are the real ones; devices only wait, as long as recorded jobs of 100
-trials took (`fleet_durations`). Every job's facts and log are those of a real job (`fleet_template`):
-its build is in the store before, its evaluation is written. Machine code is left out. Writes
-``bench/results/fleet_simulation_<arch>.json``. Part of ``make bench-fleet``.
+trials took (`fleet_durations`). Every job's facts and log are those of a real job
+(`fleet_template`): its build is in the store before, its evaluation is written. Machine code is
+left out, and so are builders. Writes ``bench/results/fleet_simulation_<arch>.json``. Part of ``make
+bench-fleet``.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from skipjack.interrupt import Interrupt
 from skipjack.native import cpu
 from skipjack.testing.servers import PostgreSQL
 
-_WARM_UP_S = 15.0
+_WARM_UP_S = 9.0
 _BUILT_AT_ONCE = 100
 GOAL = 0.95
 
@@ -90,7 +91,7 @@ class Simulation:
         url = self._server.fresh()
         watched_s = _WARM_UP_S + seconds
         mean_s = float(np.mean(fleet_durations.load()))
-        jobs = round(1.1 * devices * watched_s / mean_s + 3 * devices)
+        jobs = round(1.05 * devices * watched_s / mean_s + 3 * devices)
         print(f"building {jobs} jobs for {devices} devices", flush=True)
         with open_store(url) as store:
             label = built_jobs(store, jobs, cpu.detect(1), self._built, _BUILT_AT_ONCE)

@@ -1,4 +1,4 @@
-"""What a real job of 100 trials leaves behind: built and evaluated here, once, for others to copy."""
+"""What a real job of 100 trials leaves behind: built and evaluated here once, to be copied."""
 
 from __future__ import annotations
 
@@ -70,8 +70,11 @@ def real_job() -> Template:
         evaluator.close()
     if built.failed or told.failed or not told.finished:
         raise SkipjackError(f"the job did not work: {built.failed or told.failed or 'unfinished'}")
-    nothing = {"artifacts": {}, "digests": ()}
-    return Template(replace(built, **nothing), replace(told, **nothing))
+    return Template(_without_code(built), _without_code(told))
+
+
+def _without_code(outcome: Outcome) -> Outcome:
+    return replace(outcome, artifacts={}, digests=())
 
 
 def _rows(facts: str) -> dict[str, int]:

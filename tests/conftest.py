@@ -17,6 +17,31 @@ Skipjack = Callable[..., subprocess.CompletedProcess[str]]
 
 
 ROGUE = Path(__file__).with_name("rogue.py")
+SLOWEST = (
+    "docs",
+    "fleet/acceptance",
+    "fleet/slurm",
+    "fleet/engines",
+    "tuning",
+    "cli",
+    "examples_loadgen",
+    "fleet",
+    "sweep",
+    "solvers",
+)
+"""Folders of files that take a minute rather than a second, in this order."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Slow files go first, so that no worker is left alone with one of them at the end."""
+    items.sort(key=_turn)
+
+
+def _turn(item: pytest.Item) -> int:
+    place = item.path.relative_to(Path(__file__).parent)
+    folders = {parent.as_posix() for parent in place.parents}
+    turns = (turn for turn, folder in enumerate(SLOWEST) if folder in folders)
+    return next(turns, len(SLOWEST))
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,7 @@
 """The Celery application of the peer: one task, which has nothing to do, and its settings.
 
-Workers, the enqueuer and the collector import it; it knows nothing of the rest of the project. Broker
-and results are where ``BENCH_REDIS`` says.
+The worker and the enqueuer import it; it knows nothing of the rest of the project. Broker and
+results are where ``BENCH_REDIS`` says.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The peer's enqueuer: claims jobs from the database and sends a Celery task for each.
 
-``celery_enqueue.py URL``, then a line ``LABEL BATCH AHEAD`` on its input for all jobs of that label,
-`BATCH` in a transaction, of which `AHEAD` may be under way at once; it is then told in a line each how
-many results were stored. `AHEAD` 0: any number may be under way, as Tuna has it. Says when it began.
+``celery_enqueue.py URL``, then a line ``LABEL BATCH AHEAD`` on its input for all jobs of a label,
+`BATCH` in a transaction, of which `AHEAD` may be under way at once; it is then told in a line each
+how many results were stored. `AHEAD` 0: any number may be under way, as Tuna has it. Says when it
+began.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ SkipjackError                 exit code 1: something failed
 │   └── ExpressionError       an expression that is not allowed or cannot be evaluated
 ├── StorageError              a ledger, bank or directory that cannot be used
 │   ├── CorruptFileError      set aside under a new name, nothing overwritten
+│   ├── StoreAwayError        a database that cannot be reached any more
 │   └── NewerFormatError      written by a newer Skipjack, refused by name
 ├── ScheduleError             an illegal step on a schedule
 ├── ForeignError              a solver, searcher or operation raised something of its own
@@ -49,6 +50,10 @@ class StorageError(SkipjackError):
 
 class CorruptFileError(StorageError):
     """A file that is damaged; it was set aside under a new name."""
+
+
+class StoreAwayError(StorageError):
+    """A database that was there and cannot be reached any more."""
 
 
 class NewerFormatError(StorageError):

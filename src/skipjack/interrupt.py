@@ -15,8 +15,9 @@ log = logging.getLogger(__name__)
 class Interrupt:
     """Whether somebody pressed Ctrl-C."""
 
-    def __init__(self) -> None:
+    def __init__(self, doing: str = "finishing with what is known") -> None:
         self.requested = False
+        self._doing = doing
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         # Slurm's SIGTERM comes twice, from Slurm and from the script; that is not impatience.
@@ -25,17 +26,21 @@ class Interrupt:
         if self.requested:
             return
         self.requested = True
-        log.warning("interrupted: finishing with what is known; Ctrl-C again stops at once")
+        log.warning("interrupted: %s; Ctrl-C again stops at once", self._doing)
 
 
 @contextlib.contextmanager
-def watch_for_interrupt(*, terminate: bool = False) -> Iterator[Interrupt]:
+def watch_for_interrupt(
+    doing: str = "finishing with what is known", *, terminate: bool = False
+) -> Iterator[Interrupt]:
     """Hold Ctrl-C back while inside; and SIGTERM, which batch systems send before they kill.
+
+    `doing` tells who pressed it what happens now.
 
     An exception in the middle of a worker's answer would leave half of it in the pipe. Python lets
     the main thread alone handle signals; in others Ctrl-C does not arrive anyway.
     """
-    interrupt = Interrupt()
+    interrupt = Interrupt(doing)
     if threading.current_thread() is not threading.main_thread():
         yield interrupt
         return

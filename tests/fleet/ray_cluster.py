@@ -140,7 +140,7 @@ def _free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def _wait_for_port(port: int, within_s: float = 30.0) -> None:
+def _wait_for_port(port: int, within_s: float = 120.0) -> None:
     deadline = time.monotonic() + within_s
     while True:
         try:

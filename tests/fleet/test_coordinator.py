@@ -186,6 +186,24 @@ def test_an_abort_stops_what_runs_and_resume_goes_on(store: Store, tmp_path: Pat
     assert dict(run(store, PlayedEngine()).counts) == {State.EVALUATED: 5}
 
 
+def test_workers_that_are_away_for_a_while_are_waited_for(store: Store) -> None:
+    class Cluster(PlayedEngine):
+        """Its evaluator comes late and is gone for a while after its first."""
+
+        away_until = time.monotonic() + 1.5
+
+        def slots(self) -> Sequence[Slot]:
+            here = time.monotonic() > self.away_until
+            return [slot for slot in super().slots() if here or slot.stage is Stage.BUILD]
+
+        def submit(self, slot: str, tasks: Sequence[Task]) -> None:
+            super().submit(slot, tasks)
+            if slot == "e" and len(self.given) < 8:
+                self.away_until = time.monotonic() + 1.5
+
+    assert dict(run(store, Cluster()).counts) == {State.EVALUATED: 5}
+
+
 def test_ctrl_c_gives_everything_back_at_once(store: Store) -> None:
     engine = PlayedEngine()
     engine.slow = True
@@ -214,3 +232,61 @@ def _until(true: Callable[[], bool], within_s: float = 20.0) -> None:
     while not true():
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+def test_an_answer_to_an_earlier_claim_is_not_taken_for_this_one(store: Store) -> None:
+    """The job was given away while a worker had it, and came back with another attempt."""
+    machine = store.register(HOST, "played")
+    late: list[Outcome] = []
+
+    class Stubborn(PlayedEngine):
+        """Goes on with a job although it was told to stop, and answers later."""
+
+        def cancel(self, jobs: Sequence[int]) -> None:
+            late.extend(
+                replace(works(task), attempt=task.attempt, log="late")
+                for task in self.given
+                if task.job in jobs
+            )
+            super().cancel(jobs)
+
+        def poll(self, timeout_s: float) -> list[Done]:
+            answers = [Done("b", one.job, one, attempt=one.attempt) for one in late]
+            late.clear()
+            return answers or super().poll(timeout_s)
+
+    engine = Stubborn()
+    engine.slow = True
+
+    def disturb() -> None:
+        _until(lambda: bool(engine.given))
+        store.abort(machine="here")
+        store.resume(machine="here")
+        _until(lambda: len(engine.given) > 5 or bool(engine.cancelled))
+        engine.slow = False
+
+    with open_store(store._engine.url.render_as_string()) as other:
+        thread = threading.Thread(target=disturb)
+        thread.start()
+        summary = Coordinator(other, engine, REQUEST).run(Interrupt())
+        thread.join(30)
+    assert dict(summary.counts) == {State.EVALUATED: 5}
+    assert machine.id == store.machines()[0].id
+    assert all(text.text != "late" for job in range(1, 6) for text in store.log(job))
+
+
+def test_a_result_that_the_store_cannot_take_does_not_keep_others_from_it(store: Store) -> None:
+    def odd(task: Task) -> Outcome:
+        outcome = works(task)
+        return replace(outcome, trials=1 << 80) if task.job == 2 else outcome
+
+    summary = run(store, PlayedEngine(odd))
+    assert summary.counts[State.EVALUATED] == 4
+    assert "cannot be stored" in store.job(2).standing.reason
+
+
+def test_jobs_for_a_device_that_nobody_builds_for_wait(store: Store) -> None:
+    store.add_jobs(Label("g", "me"), [Plan("matmul:8x8x8:f32", "gfx900/56")])
+    summary = run(store, PlayedEngine(), replace(REQUEST, label="g"))
+    assert dict(summary.counts) == {State.NEW: 1}
+    assert summary.unbuildable == ("gfx900/56",)

@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 START_TIMEOUT_S = 60.0
 """A worker that has not said that it is ready by then never will."""
 _STDERR_TAIL = 600
+_KILLED_WITHIN_S = 5.0
 _MOST_OVERHEARD = 1 << 16
 _PIPE = 1 << 16
 """Bytes that a pipe holds."""
@@ -235,7 +236,9 @@ class WorkerProcess:
             # Not reaped yet, so the number still belongs to this group.
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
+            # One that waits in the kernel, for a disk or a driver, dies when that lets it go.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(_KILLED_WITHIN_S)
         self._pass_on(_HEARERS)
         _LIVE.discard(self)
         for stream in (self._in, self._out, self._stderr):

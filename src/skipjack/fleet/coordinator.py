@@ -11,15 +11,17 @@ import math
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from skipjack.errors import StorageError
+from skipjack.errors import StorageError, StoreAwayError
 from skipjack.fleet.engine import Done, Engine, Host, Slot
+from skipjack.fleet.exchange import Ask, Exchanged
 from skipjack.fleet.records import Claim, Machine, Settlement, Want
 from skipjack.fleet.settlements import settlement_of
-from skipjack.fleet.states import Stage, State
+from skipjack.fleet.states import Failed, Stage, State
+from skipjack.fleet.store.devices import describable
 from skipjack.fleet.task import Task
 from skipjack.interrupt import Interrupt
 
@@ -29,6 +31,10 @@ LEASE_S = 60.0
 _LOOK_EVERY_S = 1.0
 """How often the store is asked which jobs are still ours: an abort takes effect by then."""
 _HOSTS_EVERY_S = 10.0
+_RETURN_S = 400.0
+"""How long workers are waited for that were there and are gone: longer than an engine tries."""
+_ARRIVE_S = 30.0
+"""Likewise for workers of a stage that has had none yet: on a cluster they come one by one."""
 _LINGER_S = 15.0
 """How long a window waits for the other one to show up, while there is work for that one."""
 _AHEAD_S = 0.5
@@ -38,7 +44,10 @@ _ASK_AGAIN_S = 0.25
 """After a claim that found nothing, unless something of ours was settled since."""
 _TWICE_S = 2.5 * _ASK_AGAIN_S
 """Idle for so long, a claim found nothing twice; rows that others had locked are free by then."""
-"""After a claim that found nothing, unless something of ours was settled since."""
+
+
+_REFUSALS = (StorageError, ValueError, OverflowError)
+"""What a store and its driver say of a result that they cannot take."""
 
 
 class JobStore(Protocol):
@@ -48,8 +57,16 @@ class JobStore(Protocol):
         """Become an owner."""
         ...
 
-    def renew(self, owner: str) -> frozenset[int] | None:
-        """Prolong the lease; gives the jobs that are still the owner's, None if it was lost."""
+    def renew(self, owner: str) -> Mapping[int, int] | None:
+        """Prolong the lease; the owner's jobs with their attempts, None if it was lost."""
+        ...
+
+    def devices_of(self, label: str) -> Mapping[str, bool]:
+        """Devices that jobs of a label are for, and whether a real one was ever seen."""
+        ...
+
+    def release(self, owner: str, jobs: Collection[int], reason: str) -> int:
+        """Give back jobs that the owner does not work on."""
         ...
 
     def sign_out(self, owner: str, reason: str) -> int:
@@ -64,10 +81,19 @@ class JobStore(Protocol):
         """Know a machine."""
         ...
 
-    def claim(
-        self, owner: str, stage: Stage, wants: Sequence[Want], *, label: str | None = None
-    ) -> list[tuple[Claim, Task]]:
-        """Take jobs for workers."""
+    def seen(self, names: Sequence[str]) -> list[Machine]:
+        """Machines that are still as they were registered, as others have marked them since."""
+        ...
+
+    def exchange(
+        self,
+        owner: str,
+        settlements: Sequence[Settlement],
+        asks: Sequence[Ask],
+        *,
+        label: str | None = None,
+    ) -> Exchanged:
+        """Write down what came of claims and take further jobs for workers, all at once."""
         ...
 
     def settle(self, owner: str, settlements: Sequence[Settlement]) -> list[Claim]:
@@ -111,6 +137,8 @@ class RunSummary:
     interrupted: bool
     idle_machines: tuple[str, ...] = ()
     """Machines of ours that get no jobs: aborted or set aside, with the reason."""
+    unbuildable: tuple[str, ...] = ()
+    """Devices of the label's jobs that nobody here builds for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,10 +201,14 @@ class Coordinator:
         self._store, self._engine, self._request = store, engine, request
         self._held: dict[int, _Held] = {}
         self._machines: dict[str, Machine] = {}
+        self._registered: dict[str, Host] = {}
+        self._buildable: dict[str, bool] = {}
+        """By device of the label's jobs."""
         self._paces = {stage: _Pace() for stage in Stage}
         self._settled: Counter[str] = Counter()
         self._refused = 0
         self._owner = ""
+        self._renewed = time.monotonic()
         self._look = _Clock(min(_LOOK_EVERY_S, request.lease_s / 4))
         self._sweep = _Clock(request.lease_s / 2)
         self._hosts = _Clock(_HOSTS_EVERY_S)
@@ -185,6 +217,9 @@ class Coordinator:
         self._asked = {stage: _Clock(_ASK_AGAIN_S) for stage in Stage}
         self._fruitless: set[Stage] = set()
         """Stages of which nothing was found since something was last settled."""
+        self._had: set[Stage] = set()
+        self._missed: set[Stage] = set()
+        """Stages that have no workers at the moment: they are yet to come, or a node is away."""
 
     def run(self, interrupt: Interrupt) -> RunSummary:
         """Work until there is nothing left to do, or somebody presses Ctrl-C."""
@@ -192,20 +227,19 @@ class Coordinator:
         self._sign_in()
         reason = "the coordinator ended"
         try:
+            wait_s = 0.0
             while not interrupt.requested and not self._over():
                 self._keep_up(started)
-                busy = self._hand_out()
-                self._settle(self._engine.poll(0.02 if busy else 0.1))
+                found = self._exchange(self._engine.poll(wait_s))
+                wait_s = 0.02 if found else 0.1
             if interrupt.requested:
                 reason = "interrupted"
-        except StorageError:
+        except StoreAwayError:
             self._owner = ""  # the store is not there to sign out from: the lease ends by itself
             raise
         finally:
             self._engine.cancel(list(self._held))
-            if self._owner:
-                # What runs is given back: another coordinator need not wait for the lease.
-                self._store.sign_out(self._owner, reason)
+            self._leave(reason)
         self._register()
         counts = self._store.live(self._request.label)
         return RunSummary(
@@ -215,12 +249,22 @@ class Coordinator:
             time.monotonic() - started,
             interrupt.requested,
             tuple(sorted(self._idle_machines())),
+            tuple(sorted(name for name, able in self._buildable.items() if not able)),
         )
 
     # leases
 
     def _sign_in(self) -> None:
         self._owner = self._store.sign_in(os.uname().nodename, os.getpid(), self._request.lease_s)
+
+    def _leave(self, reason: str) -> None:
+        """Give back what runs: another coordinator need not wait for the lease."""
+        if not self._owner:
+            return
+        try:
+            self._store.sign_out(self._owner, reason)
+        except StorageError as error:
+            log.warning("jobs are free when the lease ends, the store is away: %s", error)
 
     def _keep_up(self, started: float) -> None:
         """Everything that is done now and then."""
@@ -234,19 +278,39 @@ class Coordinator:
 
     def _register(self) -> None:
         """Say which machines we have, and hear which of them get no jobs."""
-        self._machines = {
-            host.name: self._store.register(host, self._engine.name)
-            for host in self._engine.hosts()
-        }
+        hosts = {host.name: host for host in self._engine.hosts()}
+        same = [name for name, host in hosts.items() if self._registered.get(name) == host]
+        found = self._store.seen(same) if same else []  # a thousand cost as much as one
+        news = [
+            self._store.register(hosts[name], self._engine.name)
+            for name in hosts.keys() - set(same)
+        ]
+        self._machines = {machine.name: machine for machine in [*found, *news]}
+        self._registered = hosts
+        self._learn_what_can_be_built()
+
+    def _learn_what_can_be_built(self) -> None:
+        """Jobs for other devices wait for somebody who can build for them."""
+        if self._request.label is None:
+            return
+        for name, seen in self._store.devices_of(self._request.label).items():
+            self._buildable[name] = seen or self._buildable.get(name) or describable(name)
 
     def _renew(self) -> None:
         ours = self._store.renew(self._owner)
+        away_s, self._renewed = time.monotonic() - self._renewed, time.monotonic()
+        if away_s > self._request.lease_s / 2:
+            # The store was away, for the others too: let them renew before they are swept.
+            self._sweep.last = self._renewed
         if ours is None:
             log.warning("the lease was lost: what ran is dropped, others have it by now")
             self._drop(list(self._held))
             self._sign_in()
             return
-        self._drop([job for job in self._held if job not in ours])
+        self._drop([job for job, held in self._held.items() if ours.get(job) != held.claim.attempt])
+        if unknown := ours.keys() - self._held.keys():
+            # Claimed by us, but the answer never came: the database went away in between.
+            self._store.release(self._owner, unknown, "the claim was not acknowledged")
 
     def _drop(self, jobs: Sequence[int]) -> None:
         """Stop working on jobs that somebody took away: they were aborted, or are another's now."""
@@ -259,30 +323,76 @@ class Coordinator:
 
     # work
 
-    def _hand_out(self) -> bool:
-        """Give idle workers something to do; whether anything was found."""
+    def _exchange(self, done: Sequence[Done]) -> bool:
+        """Settle what is done and give idle workers something to do; whether there was any.
+
+        Both are one transaction: the disk is waited for once.
+        """
+        settlements = self._settlements(done)
+        if settlements:
+            self._fruitless.clear()
+            for clock in self._asked.values():
+                clock.last = -math.inf  # what was built may be evaluated, what was told built
+        asks = self._asks()
+        if not settlements and not asks:
+            return False
+        label = self._request.label
+        try:
+            exchanged = self._store.exchange(self._owner, settlements, asks, label=label)
+        except StoreAwayError:
+            raise
+        except _REFUSALS:
+            if not settlements:
+                raise
+            exchanged = Exchanged(tuple(self._settle_singly(settlements)), ())
+        self._note(settlements, exchanged.refused)
+        found = {claim.stage for claim, _ in exchanged.claimed}
+        for ask in asks:
+            if ask.stage in found:
+                self._asked[ask.stage].last = -math.inf
+            else:
+                self._fruitless.add(ask.stage)
+        self._hand_out(exchanged.claimed)
+        return bool(found)
+
+    def _settle_singly(self, settlements: Sequence[Settlement]) -> list[Claim]:
+        """One that the store cannot take must not keep the others from it: it has failed."""
+        refused: list[Claim] = []
+        for one in settlements:
+            try:
+                refused += self._store.settle(self._owner, [one])
+            except StoreAwayError:
+                raise
+            except _REFUSALS as error:
+                log.error("the result of job %d cannot be stored: %s", one.claim.job, error)
+                failed = Failed(f"its result cannot be stored: {error}")
+                refused += self._store.settle(self._owner, [Settlement(one.claim, failed)])
+        return refused
+
+    def _hand_out(self, claimed: Sequence[tuple[Claim, Task]]) -> None:
+        # A job may come back while a worker still has it: it was given away in the meantime.
+        self._drop([claim.job for claim, _ in claimed if claim.job in self._held])
+        tasks: dict[str, list[Task]] = {}
+        for claim, task in claimed:
+            self._held[claim.job] = _Held(claim, claim.slot)
+            tasks.setdefault(claim.slot, []).append(task)
+        for slot, given in tasks.items():
+            self._engine.submit(slot, given)
+
+    def _asks(self) -> list[Ask]:
+        """What idle workers could do now, unless it was asked for in vain a moment ago."""
         slots = {slot.name: slot for slot in self._engine.slots()}
-        found = False
+        here = {slot.stage for slot in slots.values()}
+        self._had |= here
+        self._missed = set(self._request.stages) - here
+        asks = []
         for stage in self._request.stages:
             wants = self._wants(slots, stage)
             if not wants:
                 self._fruitless |= set() if self._held else {stage}
-                continue
-            if not self._asked[stage].due():
-                continue
-            claimed = self._store.claim(self._owner, stage, wants, label=self._request.label)
-            if claimed:
-                found = True
-                self._asked[stage].last = -math.inf
-            else:
-                self._fruitless.add(stage)
-            tasks: dict[str, list[Task]] = {}
-            for claim, task in claimed:
-                self._held[claim.job] = _Held(claim, claim.slot)
-                tasks.setdefault(claim.slot, []).append(task)
-            for slot, given in tasks.items():
-                self._engine.submit(slot, given)
-        return found
+            elif self._asked[stage].due():
+                asks.append(Ask(stage, tuple(wants)))
+        return asks
 
     def _wants(self, slots: Mapping[str, Slot], stage: Stage) -> list[Want]:
         has = Counter(held.slot for held in self._held.values())
@@ -290,27 +400,33 @@ class Coordinator:
         wants = []
         for slot in slots.values():
             machine = self._machines.get(slot.host)
-            # Asking for a handful at once costs the store as much as asking for one.
+            # Asking for a handful at once costs the store as much as asking for one; but who has
+            # begun the last one must have another before it ends.
             room = ahead - has[slot.name]
-            if slot.stage is stage and machine and room > ahead // 2:
-                wants.append(Want(machine.id, slot.name, slot.devices, room, slot.gpu))
+            if slot.stage is stage and machine and 0 < ahead <= 2 * room:
+                devices = slot.devices if stage is Stage.EVALUATE else self._built_for()
+                if devices is not None:
+                    wants.append(Want(machine.id, slot.name, devices, room, slot.gpu))
         return wants
 
-    def _settle(self, done: Sequence[Done]) -> None:
+    def _built_for(self) -> tuple[str, ...] | None:
+        """Devices that our builders build for, () for all; None if there is none."""
+        able = tuple(name for name, possible in self._buildable.items() if possible)
+        return able or (None if self._buildable else ())
+
+    def _settlements(self, done: Sequence[Done]) -> list[Settlement]:
         settlements = []
         for one in done:
-            held = self._held.pop(one.job, None)
-            if held is None:
-                continue  # it was dropped
+            held = self._held.get(one.job)
+            if held is None or one.attempt not in (0, held.claim.attempt):
+                continue  # it was dropped, and perhaps claimed again
+            del self._held[one.job]
             if one.outcome and one.seconds:
                 self._paces[held.claim.stage].note(one.seconds)
             settlements.append(settlement_of(held.claim, one))
-        if not settlements:
-            return
-        refused = self._store.settle(self._owner, settlements)
-        self._fruitless.clear()
-        for clock in self._asked.values():
-            clock.last = -math.inf  # what was built may be evaluated, what was told built
+        return settlements
+
+    def _note(self, settlements: Sequence[Settlement], refused: Sequence[Claim]) -> None:
         self._refused += len(refused)
         late = {(claim.job, claim.attempt) for claim in refused}
         for settlement in settlements:
@@ -321,7 +437,7 @@ class Coordinator:
 
     def _over(self) -> bool:
         """Whether nothing is left that our workers could do."""
-        if self._held or not self._machines or not self._fruitless.issuperset(self._request.stages):
+        if self._held or not self._machines or not self._idle():
             self._idle_since = None
             return False
         counts = self._store.live(self._request.label)
@@ -340,6 +456,9 @@ class Coordinator:
     def _patience_s(self, counts: Mapping[State, int]) -> float:
         """How long to wait for others to give us something to do."""
         stages = self._request.stages
+        missed = {stage for stage in self._missed if counts.get(stage.waiting, 0)}
+        if missed:
+            return _RETURN_S if missed & self._had else _ARRIVE_S
         if Stage.BUILD not in stages and counts.get(State.NEW, 0):
             others = self._store.others(self._owner)
             return math.inf if others else self._request.linger_s
@@ -355,15 +474,21 @@ class Coordinator:
         ]
 
     def _report(self, started: float) -> None:
-        self._request.observer(
-            Progress(
-                self._store.live(self._request.label),
-                dict(self._settled),
-                len(self._held),
-                time.monotonic() - started,
-                "; ".join(f"{name} gets no jobs" for name in self._idle_machines()),
+        counts = self._store.live(self._request.label)
+        notes = [f"{name} gets no jobs" for name in self._idle_machines()]
+        elsewhere = counts.get(State.BUILDING, 0) + counts.get(State.EVALUATING, 0)
+        if elsewhere and not self._held and self._idle():
+            notes.append(
+                "waiting for jobs that other runs hold; "
+                f"those of a run that died are free within {self._request.lease_s:g} s or so"
             )
+        elapsed_s = time.monotonic() - started
+        self._request.observer(
+            Progress(counts, dict(self._settled), len(self._held), elapsed_s, "; ".join(notes))
         )
+
+    def _idle(self) -> bool:
+        return self._fruitless.issuperset(self._request.stages)
 
 
 def _word(settlement: Settlement) -> str:

@@ -44,7 +44,9 @@ class Done:
     job: int
     outcome: Outcome | None = None
     lost: str = ""
-    """Why there is no outcome: the worker died, hung or was cancelled."""
+    """Why there is no outcome: the worker died or hung."""
+    attempt: int = 0
+    """That of the task: a job may have been given away and claimed again meanwhile."""
     seconds: float = field(default=0.0, compare=False)
 
 
@@ -74,7 +76,9 @@ class Engine(Protocol):
         ...
 
     def cancel(self, jobs: Sequence[int]) -> None:
-        """Stop working on these jobs at once; they come out of `poll` as lost, or not at all."""
+        """Stop working on these jobs at once. They do not come out of `poll`: the same job may have
+        been claimed again by then, and the answer would be taken for that claim's.
+        """
         ...
 
     def close(self) -> None:

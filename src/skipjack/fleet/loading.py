@@ -20,6 +20,7 @@ from skipjack.fleet.store.problems import ProblemRow
 from skipjack.fleet.toolchain import toolchain
 from skipjack.native.named_cpu import names_gpu
 from skipjack.operations import get, parse
+from skipjack.search import check_name
 from skipjack.solvers import find_solver, names
 from skipjack.solvers.solver import BuildingSolver
 
@@ -100,6 +101,8 @@ class Problems(Protocol):
 def plan_jobs(store: Problems, selection: Selection, terms: Terms) -> Planned:
     """The plans of jobs for what is selected; `UsageError` if the request makes no sense."""
     _check(selection)
+    if terms.searcher is not None:
+        check_name(terms.searcher)
     rows = list(
         store.problems(
             tag=selection.tag,

@@ -10,6 +10,7 @@ import hashlib
 import hmac
 import os
 import secrets
+import stat
 from pathlib import Path
 
 from skipjack.errors import StorageError
@@ -74,6 +75,12 @@ def _make(path: Path) -> None:
 def read_key(path: Path) -> bytes:
     """The key in a file; `StorageError` if there is none."""
     try:
+        mode = path.stat().st_mode
+        if mode & (stat.S_IWGRP | stat.S_IWOTH):
+            raise StorageError(
+                f"others may write to {path}, so that it proves nothing: chmod 600 it, and see "
+                "whether it is still yours"
+            )
         text = path.read_text(encoding="ascii").strip()
     except OSError as error:
         raise StorageError(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from skipjack.fleet.engine import Done
 from skipjack.fleet.records import Claim, Settlement
 from skipjack.fleet.states import (
@@ -33,7 +35,7 @@ def settlement_of(claim: Claim, done: Done) -> Settlement:
         artifacts=outcome.artifacts,
         trials=outcome.trials,
         failed_trials=outcome.failed_trials,
-        best_ns=outcome.best_ns,
+        best_ns=outcome.best_ns if math.isfinite(outcome.best_ns or 0.0) else None,
         result=outcome.result,
         log=outcome.log,
     )
@@ -44,7 +46,7 @@ def event_of(stage: Stage, outcome: Outcome) -> Event:
     if outcome.stage is not stage:
         return Failed(f"a worker answered a {stage} with the outcome of a {outcome.stage}")
     if outcome.failed:
-        return Failed(outcome.failed)
+        return Failed(outcome.failed, outcome.hopeless)
     if outcome.artifact_lost and stage is Stage.EVALUATE:
         return ArtifactLost(outcome.artifact_lost)
     if stage is Stage.BUILD:

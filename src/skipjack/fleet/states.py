@@ -12,7 +12,7 @@
           └── told, budget left: the next round ──────────────────┤
           └── artifact lost: the same round ──────────────────────┘
 
-  building, evaluating ─ failed for the 3rd, lost for the 10th time in a row ─▶ error
+  building, evaluating ─ failed for the 3rd, lost for the 20th time in a row ─▶ error
   new, building, built, evaluating ─ aborted ─▶ aborted ─ resumed ─▶ new or built
   anything but building, evaluating ─ reset ─▶ new;  error of an evaluation ─ reset ─▶ built
 
@@ -30,7 +30,7 @@ from skipjack.errors import SkipjackError
 
 MOST_FAILURES = 3
 """Failures of one round in a row after which a job is in error."""
-MOST_LOSSES = 10
+MOST_LOSSES = 20
 """Likewise for workers and coordinators that vanished, which is mostly not the job's fault."""
 
 
@@ -55,6 +55,11 @@ class State(StrEnum):
     def over(self) -> bool:
         """Whether nothing more happens to it by itself."""
         return self in _OVER
+
+    @property
+    def going(self) -> bool:
+        """Whether it waits or is worked on."""
+        return not self.over and self is not State.ABORTED
 
 
 _OVER = (State.EVALUATED, State.NOT_APPLICABLE, State.ERROR)
@@ -88,7 +93,7 @@ class Standing:
     failures: int = 0
     """Of this stage in a row."""
     losses: int = 0
-    """Of this stage in a row: whoever worked on it was never heard of again."""
+    """Of this round: whoever worked on it was never heard of again, or its code was gone."""
     stage: Stage | None = None
     """Where an error happened."""
     reason: str = ""
@@ -135,9 +140,10 @@ class Inapplicable:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A worker said that it could not do its work."""
+    """A worker said that it could not do its work; `hopeless` if the job itself is to blame."""
 
     reason: str
+    hopeless: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,21 +209,23 @@ def advance(job: Standing, event: Event) -> Standing:
         case Claimed(), State.BUILT:
             return replace(job, state=State.EVALUATING)
         case Built(), State.BUILDING:
-            return _progressed(job, State.BUILT)
+            # Losses are counted until the round is told: code may be lost again and again.
+            return replace(_progressed(job, State.BUILT), losses=job.losses)
         case Told(finished=True), State.EVALUATING:
             return _progressed(job, State.EVALUATED)
         case Told(), State.EVALUATING:
             return replace(_progressed(job, State.NEW), round=job.round + 1)
         case Inapplicable(reason), State.BUILDING:
             return replace(_progressed(job, State.NOT_APPLICABLE), reason=reason)
-        case Failed(reason), State.BUILDING | State.EVALUATING:
-            return _retried(replace(job, failures=job.failures + 1, reason=reason))
+        case Failed(reason, hopeless), State.BUILDING | State.EVALUATING:
+            failed = replace(job, failures=job.failures + 1, reason=reason)
+            return _given_up(failed) if hopeless else _retried(failed)
         case Lost(reason), State.BUILDING | State.EVALUATING:
             return _retried(replace(job, losses=job.losses + 1, reason=reason))
         case Released(), State.BUILDING | State.EVALUATING:
             return replace(job, state=job.working.waiting)
         case ArtifactLost(reason), State.EVALUATING | State.BUILT:
-            return replace(job, state=State.NEW, reason=reason)
+            return _code_lost(replace(job, losses=job.losses + 1, reason=reason))
         case Aborted(reason), State.NEW | State.BUILDING | State.BUILT | State.EVALUATING:
             waiting = job.working.waiting if job.state.claimed else job.state
             return replace(job, state=State.ABORTED, resume=waiting, reason=reason)
@@ -235,8 +243,19 @@ def _progressed(job: Standing, state: State) -> Standing:
 def _retried(job: Standing) -> Standing:
     """Back to where it waits, or in error after too many times."""
     if job.failures >= MOST_FAILURES or job.losses >= MOST_LOSSES:
-        return replace(job, state=State.ERROR, stage=job.working)
+        return _given_up(job)
     return replace(job, state=job.working.waiting)
+
+
+def _given_up(job: Standing) -> Standing:
+    return replace(job, state=State.ERROR, stage=job.working)
+
+
+def _code_lost(job: Standing) -> Standing:
+    """To be built again, or in error if that did not help for too long."""
+    if job.losses >= MOST_LOSSES:
+        return replace(job, state=State.ERROR, stage=Stage.EVALUATE)
+    return replace(job, state=State.NEW)
 
 
 def _reset(job: Standing, to: State) -> Standing:

@@ -31,6 +31,8 @@ class Task:
     """Of this epoch's earlier stages, in order."""
     artifacts: Mapping[str, bytes] = field(default_factory=dict)
     """Machine code by digest, for an evaluation."""
+    attempt: int = 0
+    """Of which claim it is, counted for each job; its outcome says so too."""
 
     def message(self) -> Message:
         """As a frame for a pipe, a file or Ray."""
@@ -44,6 +46,7 @@ class Task:
             "round": self.round,
             "facts": list(self.facts),
             "digests": list(self.artifacts),
+            "attempt": self.attempt,
         }
         return Message(body, tuple(self.artifacts.values()))
 
@@ -61,6 +64,7 @@ class Task:
             int(body["round"]),
             tuple(body["facts"]),
             _matched(body["digests"], message.blobs),
+            int(body["attempt"]),
         )
 
 
@@ -76,6 +80,8 @@ class Outcome:
     """Why no solver can do this, if none can."""
     failed: str = ""
     """Why the worker could not do its work; the other fields then mean nothing but the log."""
+    hopeless: bool = False
+    """Whether no worker could: the job asks for something that cannot be."""
     artifact_lost: str = ""
     """Which machine code is missing, if any is: the round must be built again."""
     facts: str = ""
@@ -88,6 +94,8 @@ class Outcome:
     best_ns: float | None = None
     result: Mapping[str, Any] | None = None
     log: str = ""
+    attempt: int = 0
+    """That of the task."""
 
     def message(self) -> Message:
         """As a frame for a pipe, a file or Ray."""
@@ -98,6 +106,7 @@ class Outcome:
             "finished": self.finished,
             "inapplicable": self.inapplicable,
             "failed": self.failed,
+            "hopeless": self.hopeless,
             "artifact_lost": self.artifact_lost,
             "facts": self.facts,
             "digests": list(self.digests),
@@ -107,6 +116,7 @@ class Outcome:
             "best_ns": self.best_ns,
             "result": self.result,
             "log": self.log,
+            "attempt": self.attempt,
         }
         return Message(body, tuple(self.artifacts.values()))
 

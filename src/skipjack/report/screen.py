@@ -19,3 +19,8 @@ def out() -> Console:
 def err() -> Console:
     """Standard error."""
     return Console(stderr=True, highlight=False, emoji=False)
+
+
+def harmless(text: str) -> str:
+    """Text of kernels and other machines without what a terminal would obey."""
+    return "".join(each if each.isprintable() or each in "\n\t" else "\ufffd" for each in text)

@@ -62,18 +62,15 @@ class ToldRound:
 def build_round(
     shop: Workshop, problem: Problem, options: TuneOptions, count: int, epoch: int = 0
 ) -> BuiltRound:
-    """Ask for up to `count` configs and build them; those of an unfinished round again."""
+    """Ask for up to `count` configs and build them."""
     arms = _open_arms(shop, problem, options, epoch)
     desk = BuildDesk(shop)
     journal = Journal(shop.ledger, shop.tracer)
     for arm in arms:
         desk.offer(arm.solver, arm.space)
-    asked = [candidate for arm in arms for candidate in _open_asks(shop, arm)]
-    if not asked:
-        asked = list(_ask(shop, arms, options, count))
-        for candidate in asked:
-            journal.ask(_arm_of(arms, candidate).study.id, candidate.config)
+    asked = list(_ask(shop, arms, options, count))
     for candidate in asked:
+        journal.ask(_arm_of(arms, candidate).study.id, candidate.config)
         desk.order(candidate)
     failed, digests = [], []
     try:
@@ -101,6 +98,7 @@ def evaluate_round(
     try:
         for arm in run.arms:
             _open_study(shop.ledger, arm, epoch)
+        run.trials += [trial for arm in run.arms for trial in arm.known]  # the verdict is on all
         run.open_contest()
         run.limit.prepared()
         waiting = [build for arm in run.arms for build in _recalled(run, arm)]

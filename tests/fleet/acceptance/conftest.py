@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import pytest
-from fleet_under_fire import Report
 
-Say = Callable[[Report], None]
+if TYPE_CHECKING:
+    from fleet_under_fire import Report
 
 
 @pytest.fixture
-def say(capsys: pytest.CaptureFixture[str]) -> Say:
+def say(capsys: pytest.CaptureFixture[str]) -> Callable[[Report], None]:
     """Prints a report."""
 
     def tell(report: Report) -> None:

@@ -79,7 +79,7 @@ def test_a_store_without_room_ends_the_run_and_loses_nothing(
     url = f"sqlite:///{disk.place / 'fleet.sqlite'}"
     monkeypatch.setenv("SKIPJACK_DB", url)
     with open_store(url) as store:
-        load(store, plans(10, hanging=0))
+        load(store, plans(8, hanging=0))
     with Coordinators(LABEL, tmp_path, count=1, lease_s=2.0) as crew:
         until_something_is(State.EVALUATED, url)
         disk.fill()
@@ -88,11 +88,12 @@ def test_a_store_without_room_ends_the_run_and_loses_nothing(
         assert "disk full" in ending and str(disk.place) in ending
         disk.make_space()
         with open_store(url) as store:
-            assert store.live(LABEL).get(State.EVALUATED, 0) < 10
+            assert store.live(LABEL).get(State.EVALUATED, 0) < 8
         finish(url, crew)
         assert not crew.tracebacks
 
 
+@pytest.mark.long
 def test_a_machine_whose_user_directory_is_nearly_full_is_set_aside_by_name(
     disk: Disk, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

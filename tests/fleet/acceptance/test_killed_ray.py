@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -47,24 +48,38 @@ def strikes_at_ray(ray: RayCluster, crew: Coordinators) -> list[Strike]:
 
         return find
 
+    def without_raylet() -> Undo:
+        """Its node ends by itself."""
+        for pid in ray.nodes[NODE].pids("raylet/raylet"):
+            os.kill(pid, signal.SIGKILL)
+        return with_node
+
     def without_node() -> Undo:
         ray.nodes[NODE].kill()
-        return lambda: ray.add(NODE, cpus=4)
+        return with_node
+
+    def with_node() -> None:
+        ray.nodes[NODE].kill()
+        if HEAD in ray.nodes:
+            ray.add(NODE, cpus=4)
 
     def without_head() -> Undo:
-        for node in ray.nodes.values():
-            node.kill()  # nodes whose head does not come back end by themselves, much later
-        return lambda: start(ray)
+        ray.nodes.pop(HEAD).kill()
+        return with_head
+
+    def with_head() -> None:
+        ray.nodes[NODE].kill()  # by itself it would end much later
+        start(ray)
 
     return [
         kill("an actor", 4.0, inside("ray::WorkerActor")),
         kill("a build worker or run session", 3.0, inside("skipjack.execute.worker")),
-        kill("a raylet", 0.3, inside("raylet/raylet")),
         kill("a driver", 0.5, lambda: crew.below("ray_driver")),
         kill("a coordinator", 0.7, crew.alone),
         stop("a coordinator", 0.5, crew.alone, (3.0, 8.0)),
         stop("an actor", 0.5, inside("ray::WorkerActor"), (0.5, 4.0)),
-        outage("a node is away", 0.4, without_node, (2.0, 6.0)),
+        outage("a node is away: raylet killed", 0.3, without_raylet, (2.0, 6.0)),
+        outage("a node is away", 0.3, without_node, (2.0, 6.0)),
         outage("the head is away", 0.2, without_head, (2.0, 6.0)),
     ]
 

@@ -24,7 +24,7 @@ from skipjack.settings import load_settings
 
 pytestmark = pytest.mark.usefixtures("user_dir", "rogue_everywhere", "children")
 
-JOBS = 6
+JOBS = 4
 
 
 @pytest.fixture
@@ -48,6 +48,9 @@ def count(store: Store, state: State) -> int:
     return store.live(LABEL).get(state, 0)
 
 
+@pytest.mark.parametrize(
+    "server", ["postgresql", pytest.param("mariadb", marks=pytest.mark.long)], indirect=True
+)
 def test_a_run_waits_for_a_database_and_goes_on_by_itself(
     server: Server, url: str, tmp_path: Path
 ) -> None:
@@ -66,6 +69,7 @@ def test_a_run_waits_for_a_database_and_goes_on_by_itself(
     assert not complaints(url)
 
 
+@pytest.mark.long
 def test_a_run_gives_up_after_its_patience_and_loses_nothing(server: Server, url: str) -> None:
     request = RunRequest(LABEL, lease_s=2.0)
     said: list[str] = []

@@ -39,7 +39,8 @@ class Crew:
     def claims(
         self, stage: Stage, count: int = 1, *, label: str | None = None
     ) -> list[tuple[Claim, Task]]:
-        return self.store.claim(self.owner, stage, [self.want(count)], label=label)
+        devices = (ZEN.name, "skylake/1") if stage is Stage.EVALUATE else ()
+        return self.store.claim(self.owner, stage, [self.want(count, devices)], label=label)
 
     def claim(self, stage: Stage) -> tuple[Claim, Task]:
         (pair,) = self.claims(stage)

@@ -19,7 +19,7 @@ def test_a_stop_takes_all_jobs_from_their_owners_and_resume_gives_them_back(
     held = us.claims(Stage.BUILD, 1, label="resnet") + us.claims(Stage.EVALUATE, 1)
     assert store.abort(**what, reason="they are needed elsewhere") == 4
     assert states(store) == {State.ABORTED: 4, State.NEW: 1}
-    assert store.renew(us.owner) == frozenset()
+    assert store.renew(us.owner) == {}
     assert us.settle(held[0][0], Built()) == [held[0][0]]
     assert {job.standing.reason for job in store.jobs(state=State.ABORTED)} == {
         "they are needed elsewhere"

@@ -41,12 +41,29 @@ def test_a_machine_that_keeps_failing_is_set_aside_until_it_is_resumed(store: St
     failing(us, 1, Lost("killed by the kernel"))
     machine = store.machines()[0]
     assert machine.failures == MOST_FAILURES
-    assert machine.set_aside == "5 failures in a row, the last: killed by the kernel"
+    assert machine.set_aside == "5 jobs in a row failed, the last: killed by the kernel"
     assert us.claims(Stage.BUILD) == []
     store.resume(machine="host")
     machine = store.machines()[0]
     assert (machine.set_aside, machine.failures) == ("", 0)
     assert len(us.claims(Stage.BUILD)) == 1
+
+
+@on_sqlite
+def test_jobs_that_no_machine_could_do_do_not_count(store: Store) -> None:
+    load(store, 9)
+    us = crew(store)
+    failing(us, MOST_FAILURES, Failed("no such searcher", hopeless=True))
+    assert store.machines()[0].set_aside == ""
+
+
+@on_sqlite
+def test_a_job_that_fails_again_does_not_count_again(store: Store) -> None:
+    load(store)
+    us = crew(store)
+    failing(us, 1, Failed("it eats all memory"))
+    failing(us, 1, Failed("it eats all memory"))
+    assert store.machines()[0].failures == 1
 
 
 @on_sqlite

@@ -77,7 +77,7 @@ def test_every_verb_waits_for_a_server_that_is_away(server: Server, user_dir: Pa
         server.stop()
         restart = threading.Timer(0.5, server.start)
         restart.start()
-        assert store.renew(owner) == frozenset()
+        assert store.renew(owner) == {}
         restart.join()
         assert "trying again for 600 seconds" in told[0]
         server.stop()
@@ -240,7 +240,7 @@ def test_claims_and_results_survive_a_lost_acknowledgement(
             cuts = _cut_after_commit(store._engine, patch)
             taken = store.claim(owner, Stage.BUILD, [Want(machine.id, "s", count=3)])
         assert len(cuts) == 1
-        assert store.renew(owner) == {claim.job for claim, _ in taken}
+        assert set(store.renew(owner) or ()) == {claim.job for claim, _ in taken}
         assert len(taken) == 3
         settlements = [Settlement(claim, Failed("no room")) for claim, _ in taken]
         with monkeypatch.context() as patch:

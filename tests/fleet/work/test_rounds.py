@@ -66,6 +66,7 @@ def test_a_dynamic_search_goes_on_from_round_to_round(
     assert len(told) == len(set(map(str, told))) == 6
     result = outcomes[-1].result
     assert result is not None and result["time_ns"] > 0 and result["toolchain"]
+    assert result["trials"] == 6
 
 
 def test_the_facts_of_all_rounds_make_a_ledger_with_one_verdict(

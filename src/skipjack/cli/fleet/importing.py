@@ -9,7 +9,7 @@ import typer
 
 from skipjack.cli.fleet.options import the_store
 from skipjack.cli.options import DtypeOption, JsonOption, LayoutOption, examples
-from skipjack.errors import SkipjackError
+from skipjack.errors import SkipjackError, UsageError
 
 EXAMPLES = examples(
     "skipjack import -f all.txt -t resnet -b 32,64,128",
@@ -56,9 +56,11 @@ def import_problems(
     from skipjack.settings import load_settings
 
     plugins.load(load_settings().plugins)
+    if not tag:
+        raise UsageError("the tag after -t is empty; name one")
     options = ImportOptions(
         tag=tag,
-        batches=parse_batches(batch) if batch else (),
+        batches=parse_batches(batch) if batch is not None else (),
         tag_only=tag_only,
         recurrent=recurrent,
         source=source,

@@ -16,9 +16,10 @@ from skipjack.cli.fleet.options import (
     the_store,
 )
 from skipjack.cli.options import JsonOption, examples
-from skipjack.errors import UsageError
+from skipjack.errors import SkipjackError, UsageError
 
 if TYPE_CHECKING:
+    from skipjack.fleet.loading import Planned, Selection
     from skipjack.fleet.store.store import Store
 
 EXAMPLES = examples(
@@ -91,6 +92,7 @@ def load(
             targets = (_this_cpu(),)
         terms = Terms(targets, solver, searcher, seed, budget, round_size)
         planned = plan_jobs(store, selection, terms)
+        _check_found(selection, planned)
         wanted = Label(label, owner or getpass.getuser(), toolchain, versions, image, ticket)
         added = store.add_jobs(wanted, planned.plans, priority=priority)
         unseen = _unseen(store, {plan.device for plan in planned.plans})
@@ -100,8 +102,30 @@ def load(
         typer.echo(dumps({"format": 1, "label": label, **record, **more, "unseen": unseen}))
         return
     typer.echo(_sentence(label, added.added, added.known, planned.not_applicable, planned.fresh))
+    if added.known and (budget or round_size or searcher or seed is not None):
+        typer.echo(
+            "skipjack: jobs that were there keep their budget, searcher and seed; "
+            "another label has its own",
+            err=True,
+        )
     for name in unseen:
         typer.echo(f"skipjack: no machine with {name} was seen yet; its jobs will wait", err=True)
+
+
+def _check_found(selection: Selection, planned: Planned) -> None:
+    """A label without jobs is of no use: say why there are none."""
+    if planned.plans:
+        return
+    if planned.fresh:
+        raise SkipjackError("nothing to do: today's tools know all of these problems already")
+    if planned.not_applicable:
+        raise SkipjackError("no solver that was asked for can do any of these problems")
+    what = [f"operation {selection.operation}" if selection.operation else ""]
+    what += [f"direction {', '.join(selection.directions)}" if selection.directions else ""]
+    what += [f"dtype {selection.dtype}" if selection.dtype else ""]
+    what += ["the mark recurrent" if selection.recurrent else ""]
+    listed = ", ".join(part for part in what if part)
+    raise SkipjackError("no problem matches" + (f" with {listed}" if listed else ""))
 
 
 def _directions(text: str | None) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -51,8 +52,8 @@ def state_of(text: str) -> State:
         raise UsageError(f"unknown state {text!r}: choose one of {known}") from None
 
 
-def the_store() -> Store:
+def the_store(give_up: Callable[[], bool] = lambda: False) -> Store:
     """The store of SKIPJACK_DB, or the file in the user directory."""
     from skipjack.fleet.store.opening import open_store
 
-    return open_store()
+    return open_store(give_up=give_up)

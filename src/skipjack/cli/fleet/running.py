@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -141,8 +142,12 @@ def _coordinate(
 
     settings = load_settings()
     plugins.load(settings.plugins)
-    with the_store() as store, watch_for_interrupt(terminate=True) as interrupt:
-        store.label(request.label or "")  # before workers start: a wrong name fails at once
+    with (
+        watch_for_interrupt("giving all jobs back", terminate=True) as interrupt,
+        the_store(give_up=lambda: interrupt.requested) as store,
+    ):
+        # Before workers start: a wrong name should fail at once.
+        label = store.label(request.label or "").name
         engine = _engine(name, request, settings, address, builders, evaluators)
         try:
             with run_bars(enabled=not json) as observe:
@@ -150,7 +155,8 @@ def _coordinate(
                 summary = Coordinator(store, engine, watched).run(interrupt)
         finally:
             engine.close()
-    _report(summary, request, json)
+        stopped = [name for name in store.stopped_devices() if name in store.devices_of(label)]
+    _report(summary, request, stopped, json)
 
 
 def _engine(
@@ -181,7 +187,7 @@ def _engine(
     )
 
 
-def _report(summary: RunSummary, request: RunRequest, json: bool) -> None:
+def _report(summary: RunSummary, request: RunRequest, stopped: Sequence[str], json: bool) -> None:
     from json import dumps
 
     from skipjack.report.fleet.summary import leftovers, print_summary, summary_json
@@ -192,6 +198,6 @@ def _report(summary: RunSummary, request: RunRequest, json: bool) -> None:
         print_summary(summary)
     if summary.interrupted:
         raise KeyboardInterrupt
-    complaint = leftovers(summary, request)
+    complaint = leftovers(summary, request, stopped)
     if complaint:
         raise SkipjackError(complaint)

@@ -51,11 +51,17 @@ def status(
         if label is not None:
             store.label(label)
         if label is None and by == "state" and not (only or named or jobs):
-            report.overview(store.labels(), store.machines(), store.url_for_people, json)
+            report.overview(
+                store.labels(),
+                store.machines(),
+                store.stopped_devices(),
+                store.url_for_people,
+                json,
+            )
         elif jobs:
             found = store.jobs(label=label, state=only, device=named, limit=limit)
             report.job_list(found, json)
         else:
             columns = [name.strip() for name in by.split(",") if name.strip()]
             counts = store.counts(label=label, by=columns, state=only, device=named)
-            report.counts(label, columns, counts, store.machines(), json)
+            report.counts(label, columns, counts, store.machines(), store.stopped_devices(), json)

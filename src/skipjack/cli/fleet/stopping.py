@@ -17,7 +17,7 @@ from skipjack.cli.fleet.options import (
     the_store,
 )
 from skipjack.cli.options import JsonOption, examples
-from skipjack.errors import UsageError
+from skipjack.errors import SkipjackError, UsageError
 
 if TYPE_CHECKING:
     from skipjack.fleet.store.store import Store
@@ -53,7 +53,7 @@ def abort(
             _ask_before_touching_others(store, label, machine, named)
         by = f"by {getpass.getuser()}" + (f": {reason}" if reason else "")
         count = store.abort(label=label, device=named, machine=machine, reason=f"aborted {by}")
-    _say("aborted", count, json)
+    _say("aborted", count, json, _machine_sentence(machine, count, stopped=True))
 
 
 def resume(
@@ -69,7 +69,25 @@ def resume(
     _exactly_one(label, machine, named)
     with the_store() as store:
         count = store.resume(label=label, device=named, machine=machine)
-    _say("resumed", count, json)
+        still = _still_stopped(store, label) if label and not count else []
+    _say("resumed", count, json, _machine_sentence(machine, count, stopped=False))
+    if still:
+        raise SkipjackError(
+            f"jobs of {label} are for devices that are aborted: {', '.join(still)}; "
+            f"skipjack resume --device {still[0]} lets them go on"
+        )
+
+
+def _still_stopped(store: Store, label: str) -> list[str]:
+    return sorted(set(store.stopped_devices()) & store.devices_of(label).keys())
+
+
+def _machine_sentence(machine: str | None, count: int, *, stopped: bool) -> str:
+    if machine is None:
+        return ""
+    if stopped:
+        return f"{machine} gets no jobs until it is resumed; {count} that it had were given back"
+    return f"{machine} gets jobs again"
 
 
 def _exactly_one(label: str | None, machine: str | None, device: str | None) -> None:
@@ -91,7 +109,8 @@ def _ask_before_touching_others(
     typer.confirm(f"This stops labels of others: {listed}. Go on?", abort=True, err=True)
 
 
-def _say(what: str, count: int, json: bool) -> None:
+def _say(what: str, count: int, json: bool, sentence: str = "") -> None:
     from json import dumps
 
-    typer.echo(dumps({"format": 1, what: count}) if json else f"{count} jobs {what}")
+    text = sentence or f"{count} jobs {what}"
+    typer.echo(dumps({"format": 1, what: count}) if json else text)

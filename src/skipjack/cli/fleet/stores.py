@@ -93,4 +93,6 @@ def retire(
     with the_store() as store:
         count = store.retire(keys, not undo)
     verb = "back" if undo else "retired"
-    typer.echo(dumps({"format": 1, verb: count}) if json else f"{count} problems {verb}")
+    unchanged = len(set(keys)) - count
+    note = f"; {unchanged} were so already, or nobody imported them" if unchanged else ""
+    typer.echo(dumps({"format": 1, verb: count}) if json else f"{count} problems {verb}{note}")

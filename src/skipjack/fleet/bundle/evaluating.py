@@ -192,7 +192,7 @@ class _Run:
         if self.how.max_seconds is None:
             return True
         left = self.how.max_seconds - (self.how.clock() - self.began)
-        return left > 0 and (not self.done or _upper_quartile(self.durations) <= left)
+        return not self.done or (left > 0 and _upper_quartile(self.durations) <= left)
 
 
 def _upper_quartile(durations: Sequence[float]) -> float:

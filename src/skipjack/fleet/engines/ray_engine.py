@@ -138,7 +138,7 @@ class RayEngine:
         desk = self._desks.get(slot)
         if desk is None:
             gone = f"the worker {slot} is gone"
-            self._done += [Done(slot, task.job, lost=gone) for task in tasks]
+            self._done += [Done(slot, task.job, lost=gone, attempt=task.attempt) for task in tasks]
             return
         orders = []
         for task in tasks:
@@ -161,7 +161,7 @@ class RayEngine:
                 return done
 
     def cancel(self, jobs: Sequence[int]) -> None:
-        """Stop working on these jobs at once; they come out of `poll` as lost."""
+        """Stop working on these jobs at once; they do not come out of `poll`."""
         unwanted = frozenset(jobs)
         for desk in self._desks.values():
             orders = [order for order in desk.orders if order.task.job in unwanted]
@@ -169,8 +169,6 @@ class RayEngine:
                 continue
             at_it = desk.orders[0] is orders[0]
             desk.orders = deque(order for order in desk.orders if order not in orders)
-            for order in orders:
-                self._lose(desk, order, "cancelled")
             if desk.up:
                 tickets = [order.ticket for order in orders]
                 self._tell(desk, "kill" if at_it else "skip", tickets=tickets)
@@ -191,7 +189,9 @@ class RayEngine:
             self._driver.post(body, blobs)
 
     def _lose(self, desk: _Desk, order: _Order, reason: str) -> None:
-        self._done.append(Done(desk.slot.name, order.task.job, lost=reason))
+        self._done.append(
+            Done(desk.slot.name, order.task.job, lost=reason, attempt=order.task.attempt)
+        )
 
     # The driver
 
@@ -359,13 +359,14 @@ class RayEngine:
             if order is None:
                 continue  # it was cancelled
             desk.orders.remove(order)
-            name, job = desk.slot.name, order.task.job
             try:
                 outcome = Outcome.of(message)
             except SkipjackError as error:
-                self._done.append(Done(name, job, lost=str(error), seconds=seconds))
+                self._lose(desk, order, str(error))
             else:
-                self._done.append(Done(name, job, outcome, seconds=seconds))
+                name, task = desk.slot.name, order.task
+                done = Done(name, task.job, outcome, attempt=task.attempt, seconds=seconds)
+                self._done.append(done)
         if desk.careful:
             self._send(desk, list(desk.orders)[:1])
             desk.careful = bool(desk.orders)

@@ -146,7 +146,9 @@ class Seat:
         order = self._sent.popleft()
         self._quick = seconds < QUICK_S
         if not order.cancelled:
-            self._done.append(Done(self.slot.name, task.job, outcome, seconds=seconds))
+            self._done.append(
+                Done(self.slot.name, task.job, outcome, attempt=task.attempt, seconds=seconds)
+            )
 
     def check_signs(self) -> None:
         """End a worker that has been silent for too long; after `listen`."""
@@ -183,7 +185,9 @@ class Seat:
         self._waiting.clear()
 
     def _lose(self, order: _Order, reason: str) -> None:
-        self._done.append(Done(self.slot.name, order.task.job, lost=reason))
+        self._done.append(
+            Done(self.slot.name, order.task.job, lost=reason, attempt=order.task.attempt)
+        )
 
     def _end_unwanted(self) -> None:
         if self._sent and self._sent[0].cancelled:

@@ -28,7 +28,7 @@ from skipjack.fleet.store.bulk import chunks
 from skipjack.fleet.store.near import unknown
 from skipjack.fleet.store.transitions import JobRow, Step, worked_on
 
-_GOING = [str(state) for state in State if not state.over and state is not State.ABORTED]
+_GOING = [str(state) for state in State if state.going]
 
 
 @dataclass(frozen=True, slots=True)

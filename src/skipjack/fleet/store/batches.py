@@ -27,6 +27,9 @@ from sqlalchemy.dialects import postgresql
 
 Rows = Sequence[Mapping[str, Any]]
 
+_LONG = 4096
+"""Characters from which on a text is not spelled as JSON."""
+
 
 def insert_rows(connection: Connection, table: Table, rows: Rows) -> None:
     """Insert rows that have the same columns; a key that is there is an error."""
@@ -40,8 +43,10 @@ def insert_rows(connection: Connection, table: Table, rows: Rows) -> None:
 
 
 def insert_long_rows(connection: Connection, table: Table, rows: Rows) -> None:
-    """Likewise, for rows with long texts: each travels as it is."""
-    if rows:
+    """Likewise, for rows that may have long texts: these travel each as it is."""
+    if all(len(str(value)) <= _LONG for row in rows for value in row.values()):
+        insert_rows(connection, table, rows)
+    else:
         connection.execute(insert(table), [dict(row) for row in rows])
 
 
@@ -55,6 +60,20 @@ def update_rows(connection: Connection, table: Table, rows: Rows) -> None:
     else:
         renamed = [{f"new_{name}": value for name, value in row.items()} for row in rows]
         connection.execute(_update_one(table, names), renamed)
+
+
+def update_and_insert(
+    connection: Connection, table: Table, rows: Rows, other: Table, lines: Rows
+) -> None:
+    """`update_rows` of one table and `insert_rows` of another, together where that is possible."""
+    if not rows or not lines or connection.dialect.name != "postgresql":
+        update_rows(connection, table, rows)
+        insert_rows(connection, other, lines)
+        return
+    updating = _update_from_json(table, tuple(rows[0]))
+    inserting = _insert_from_json(other, tuple(lines[0]))
+    both = f"WITH updated AS ({updating}) {inserting}"
+    connection.exec_driver_sql(both, (_json(rows), _json(lines)))
 
 
 def among(

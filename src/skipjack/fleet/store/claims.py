@@ -40,11 +40,15 @@ def claim(
     Nothing for an owner whose lease was swept, nor for a machine that is aborted or set aside. A
     job that turns out not to be doable is settled here, and is not among the answers.
     """
+    if stage is Stage.EVALUATE:  # who measures on nothing gets nothing; builders build for all
+        wants = [want for want in wants if want.devices]
     label_id, able = _admitted(connection, owner, wants, label)
+    seen: list[int] = []
     for _ in range(_TIMES_AT_ONCE):
-        taken = _taken(connection, stage, able, label_id)
+        taken = _taken(connection, stage, able, label_id, seen)
         if not taken:
             return []
+        seen += [row.id for row, _ in taken]
         tasks = supply(connection, stage, [row for row, _ in taken], key)
         if claimed := _hand_over(connection, owner, stage, taken, tasks):
             return claimed
@@ -53,13 +57,18 @@ def claim(
 
 
 def _taken(
-    connection: Connection, stage: Stage, able: Sequence[Want], label: int | None
+    connection: Connection,
+    stage: Stage,
+    able: Sequence[Want],
+    label: int | None,
+    seen: Sequence[int],
 ) -> list[tuple[JobRow, Want]]:
-    """Jobs for the wants, locked."""
+    """Jobs for the wants, locked, but none that was seen before."""
     taken: list[tuple[JobRow, Want]] = []
     for devices, group in _groups(able).items():
         most = sum(want.count for want in group)
-        rows = _waiting(connection, stage, label, devices, [row.id for row, _ in taken], most)
+        passed = [*seen, *(row.id for row, _ in taken)]
+        rows = _waiting(connection, stage, label, devices, passed, most)
         taken += zip(rows, _dealt(group), strict=False)
     return taken
 

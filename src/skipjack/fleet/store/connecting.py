@@ -14,7 +14,7 @@ from skipjack.fleet.store.retrying import READ_ONLY
 
 _BUSY_S = 30.0
 _LOCK_WAIT_S = 30
-_IDLE_S = 120
+_IDLE_S = 15
 _CONNECT_S = 10
 _SILENT_S = 300
 """A server that says nothing for so long is away."""
@@ -26,6 +26,14 @@ _MARIADB_SESSION = (
     f"innodb_lock_wait_timeout = {_LOCK_WAIT_S} "
     # A comment to MySQL, which has no such setting.
     f"/*M!100300 , idle_transaction_timeout = {_IDLE_S} */"
+)
+
+
+# Facts are long texts, which the default compresses thoroughly and slowly. Servers before 14, and
+# those that were built without it, do not have it.
+_QUICK_COMPRESSION = (
+    "SELECT set_config(name, 'lz4', false) FROM pg_settings "
+    "WHERE name = 'default_toast_compression' AND 'lz4' = ANY (enumvals)"
 )
 
 
@@ -74,9 +82,16 @@ def _postgresql(url: URL) -> Engine:
         f"-c idle_in_transaction_session_timeout={_IDLE_S}s",
     }
     given = {name: value for name, value in options.items() if name not in url.query}
-    return create_engine(
+    engine = create_engine(
         url, hide_parameters=True, isolation_level="READ COMMITTED", connect_args=given
     )
+
+    @event.listens_for(engine, "connect")
+    def _(connection: Any, record: Any) -> None:
+        connection.execute(_QUICK_COMPRESSION)
+        connection.commit()
+
+    return engine
 
 
 def _mariadb(url: URL) -> Engine:

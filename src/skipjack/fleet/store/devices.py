@@ -7,6 +7,7 @@ from dataclasses import asdict
 from functools import lru_cache
 
 from skipjack.core.device import Device
+from skipjack.errors import SkipjackError
 
 
 def record_of(device: Device) -> str:
@@ -27,3 +28,12 @@ def by_name(name: str) -> Device:
     from skipjack.native.named_cpu import describe
 
     return describe(name)
+
+
+def describable(name: str) -> bool:
+    """Whether its name alone says enough to build for it: it is a CPU that the compiler knows."""
+    try:
+        by_name(name)
+    except SkipjackError:
+        return False
+    return True

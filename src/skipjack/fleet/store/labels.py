@@ -34,8 +34,11 @@ def add_label(connection: Connection, label: Label) -> int:
     for name, text in {"name": label.name, "owner": label.owner, **texts}.items():
         if len(text) > _LONGEST:
             raise UsageError(f"the label's {name} is longer than {_LONGEST} characters")
-    if not label.name:
-        raise UsageError("a label needs a name")
+    if not label.name or label.name != label.name.strip() or not label.name.isprintable():
+        raise UsageError(
+            f"label {label.name!r} is empty, begins or ends with a blank, "
+            "or has invisible characters"
+        )
     now = clock.read(connection)
     row = {"name": label.name, "owner": label.owner, **texts, "created": now}
     bulk.insert_new(connection, tables.labels, [row])

@@ -33,15 +33,16 @@ def sign_in(connection: Connection, host: str, pid: int, lease_s: float) -> str:
     return owner
 
 
-def renew(connection: Connection, owner: str) -> frozenset[int] | None:
-    """Prolong the lease; the jobs that are still the owner's, or None if it was swept."""
+def renew(connection: Connection, owner: str) -> dict[int, int] | None:
+    """Prolong the lease; the owner's jobs with their attempts, or None if it was swept."""
     owners = tables.owners
     expires = clock.now() + owners.c.lease_s
     renewed = update(owners).where(owners.c.id == owner).values(expires=expires)
     if connection.execute(renewed).rowcount == 0:
         return None
-    held = select(tables.jobs.c.id).where(tables.jobs.c.owner == owner)
-    return frozenset(connection.execute(held).scalars())
+    job = tables.jobs.c
+    held = connection.execute(select(job.id, job.attempt).where(job.owner == owner))
+    return {int(row.id): int(row.attempt) for row in held}
 
 
 def release(connection: Connection, owner: str, jobs: Iterable[int], reason: str) -> int:

@@ -39,26 +39,37 @@ def register(connection: Connection, host: Host, engine: str) -> Machine:
     return _machine(connection.execute(select(table).where(here)).mappings().one())
 
 
+def seen(connection: Connection, names: Sequence[str]) -> list[Machine]:
+    """Note that these are still there, as they were; gives them as they stand."""
+    table = tables.machines
+    there = among(connection, table.c.name, names)
+    connection.execute(update(table).where(there).values(seen=clock.now()))
+    return [_machine(row) for row in connection.execute(select(table).where(there)).mappings()]
+
+
 def machines(connection: Connection) -> list[Machine]:
     """All machines that were ever seen, by name."""
     rows = connection.execute(select(tables.machines).order_by(tables.machines.c.name)).mappings()
     return [_machine(row) for row in rows]
 
 
-def note(connection: Connection, events: Mapping[int, Sequence[Event]]) -> None:
-    """Count what went wrong on each machine; one that only fails is set aside, and says why."""
+def note(connection: Connection, events: Mapping[int, Sequence[tuple[int, Event]]]) -> None:
+    """Count what went wrong on each machine, by job; one that only fails is set aside.
+
+    A job that fails again does not count again, nor does one that no machine could do.
+    """
     table = tables.machines
     concerned = select(table).where(among(connection, table.c.id, events)).order_by(table.c.id)
-    for row in connection.execute(concerned.with_for_update()).all():
-        failures, reason = row.failures, ""
-        for event in events[row.id]:
+    for row in connection.execute(concerned.with_for_update(key_share=True)).all():
+        failures, last, reason = row.failures, row.failed_job, ""
+        for job, event in events[row.id]:
             if isinstance(event, Built | Told):
-                failures = 0
-            elif isinstance(event, Failed | Lost):
-                failures, reason = failures + 1, event.reason
-        changes: dict[str, object] = {"failures": failures}
+                failures, last = 0, None
+            elif isinstance(event, Lost) or (isinstance(event, Failed) and not event.hopeless):
+                failures, last, reason = failures + (job != last), job, event.reason
+        changes: dict[str, object] = {"failures": failures, "failed_job": last}
         if failures >= MOST_FAILURES and not row.set_aside:
-            changes["set_aside"] = f"{failures} failures in a row, the last: {reason}"
+            changes["set_aside"] = f"{failures} jobs in a row failed, the last: {reason}"
         connection.execute(update(table).where(table.c.id == row.id).values(changes))
 
 

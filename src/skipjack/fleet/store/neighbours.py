@@ -7,7 +7,7 @@ from sqlalchemy import Connection, func, or_, select
 from skipjack.fleet.states import State
 from skipjack.fleet.store import clock, tables
 
-_GOING = [str(state) for state in State if not state.over and state is not State.ABORTED]
+_GOING = [str(state) for state in State if state.going]
 
 
 def others(connection: Connection, owner: str) -> int:
@@ -15,6 +15,26 @@ def others(connection: Connection, owner: str) -> int:
     owners = tables.owners.c
     alive = select(func.count()).where(owners.id != owner, owners.expires > clock.now())
     return int(connection.execute(alive).scalar_one())
+
+
+def devices_of(connection: Connection, label: str) -> dict[str, bool]:
+    """Devices that jobs of a label are for, and whether a real one was ever seen."""
+    jobs, labels, devices = tables.jobs.c, tables.labels.c, tables.devices.c
+    query = (
+        select(devices.name, devices.record.is_not(None).label("seen"))
+        .join(tables.jobs, jobs.device == devices.name)
+        .join(tables.labels, labels.id == jobs.label)
+        .where(labels.name == label)
+        .distinct()
+    )
+    return {str(row.name): bool(row.seen) for row in connection.execute(query)}
+
+
+def stopped_devices(connection: Connection) -> list[str]:
+    """Devices that get no jobs until they are resumed."""
+    devices = tables.devices.c
+    query = select(devices.name).where(devices.aborted.is_(True)).order_by(devices.name)
+    return [str(name) for name in connection.execute(query).scalars()]
 
 
 def touched(
@@ -34,7 +54,7 @@ def touched(
         .order_by(labels.name)
     )
     if label is not None:
-        query = query.where(labels.name == label)
+        query = select(labels.name, labels.owner).where(labels.name == label)
     if device is not None:
         query = query.where(jobs.device == device)
     if machine is not None:

@@ -37,13 +37,14 @@ def open_store(
     settings: Settings | None = None,
     patience_s: float = PATIENCE_S,
     on_wait: Callable[[str], None] = log.warning,
+    give_up: Callable[[], bool] = lambda: False,
 ) -> Store:
     """The store at `url`, otherwise at SKIPJACK_DB, otherwise in a file of the user directory.
 
     An empty database gets its tables. One of an older Skipjack is upgraded if it is a file, and
     refused if it is a server's, which others use: see `upgrade`. One of a newer Skipjack is
     refused. A database that is down is an error here; once open, it is waited for `patience_s`
-    seconds, and `on_wait` is told once each time.
+    seconds, and `on_wait` is told once each time; `give_up` ends the waiting.
     """
     settings = settings or load_settings()
     engine = _engine(url, settings)
@@ -52,7 +53,7 @@ def open_store(
     except BaseException:
         engine.dispose()
         raise
-    return Store(engine, lambda: fleet_key(settings), Patience(patience_s, on_wait))
+    return Store(engine, lambda: fleet_key(settings), Patience(patience_s, on_wait, give_up))
 
 
 def upgrade(url: str | None = None, *, settings: Settings | None = None) -> bool:
@@ -71,7 +72,13 @@ def upgrade(url: str | None = None, *, settings: Settings | None = None) -> bool
 def _engine(url: str | None, settings: Settings) -> Engine:
     parsed = database_url(url, settings)
     if parsed.get_backend_name() == "sqlite":
-        ensure_directory(Path(str(parsed.database)).parent)
+        folder = Path(str(parsed.database)).parent
+        if folder == settings.user_dir:
+            ensure_directory(folder)
+        elif not folder.is_dir():
+            raise StorageError(
+                f"there is no folder {folder} for the store; make it, or mend the URL"
+            )
     return engine_for(parsed)
 
 

@@ -30,7 +30,7 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from skipjack.errors import StorageError
+from skipjack.errors import StoreAwayError
 from skipjack.fleet.store.urls import sentence
 
 PATIENCE_S = 600.0
@@ -78,6 +78,8 @@ class Patience:
     limit_s: float = PATIENCE_S
     on_wait: Callable[[str], None] = log.warning
     """Told once, when waiting begins."""
+    give_up: Callable[[], bool] = lambda: False
+    """Whether a server that is away is not waited for any longer: somebody pressed Ctrl-C."""
     when_away: bool = True
     """Whether a server that cannot be reached is waited for; others in the way always are."""
     sleep: Callable[[float], None] = time.sleep
@@ -138,9 +140,11 @@ class _Trouble:
             raise sentence(self._engine.url, error) from None
         elif now - self._began >= self._patience.limit_s:
             told = sentence(self._engine.url, error)
-            raise StorageError(
+            raise StoreAwayError(
                 f"gave up after {self._patience.limit_s:g} seconds: {told}"
             ) from None
+        elif is_away(error) and self._patience.give_up():
+            raise StoreAwayError(str(sentence(self._engine.url, error))) from None
         elif is_away(error) and not self._told:
             self._told = True
             self._patience.on_wait(

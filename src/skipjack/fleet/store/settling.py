@@ -33,6 +33,13 @@ class _Accepted:
     settlement: Settlement
     event: Event
 
+    @property
+    def replaced(self) -> tuple[int, int]:
+        """Trials, and failed ones, of the build of the same round whose place it takes."""
+        if not isinstance(self.event, Built) or self.row.built_by is None:
+            return 0, 0
+        return self.row.built_trials, self.row.built_failed
+
 
 def settle(
     connection: Connection, owner: str, settlements: Sequence[Settlement], *, key: bytes
@@ -63,7 +70,7 @@ def _locked(connection: Connection, ids: Mapping[int, Settlement]) -> Sequence[J
 def _in_hand(dialect: str) -> Select[Any]:
     """The jobs in the order of their ids, with what may have to be replaced or reset."""
     job, of, machine = tables.jobs.c, tables.rounds.c, tables.machines.c
-    there = select(of.attempt).where(
+    there = (
         of.job == job.id,
         of.epoch == job.epoch,
         of.round == job.round,
@@ -72,7 +79,9 @@ def _in_hand(dialect: str) -> Select[Any]:
     builder = select(machine.failures).where(machine.id == job.build_machine)
     evaluator = select(machine.failures).where(machine.id == job.eval_machine)
     query = transitions.reading().add_columns(
-        there.scalar_subquery().label("built_by"),
+        select(of.attempt).where(*there).scalar_subquery().label("built_by"),
+        select(of.trials).where(*there).scalar_subquery().label("built_trials"),
+        select(of.failed_trials).where(*there).scalar_subquery().label("built_failed"),
         builder.scalar_subquery().label("build_failures"),
         evaluator.scalar_subquery().label("eval_failures"),
     )
@@ -111,15 +120,17 @@ def _step(one: _Accepted) -> Step:
 def _sums(one: _Accepted) -> dict[str, Any]:
     """What the job's row says about all rounds together."""
     row, settlement = one.row, one.settlement
-    if not isinstance(one.event, Told):
+    if not isinstance(one.event, Built | Told):
         return {}
+    # A round that is built again tells anew what did not build.
+    again_trials, again_failed = one.replaced
     times = [time for time in (row.best_ns, settlement.best_ns) if time is not None]
     sums = {
-        "trials": row.trials + settlement.trials,
-        "failed_trials": row.failed_trials + settlement.failed_trials,
+        "trials": row.trials - again_trials + settlement.trials,
+        "failed_trials": row.failed_trials - again_failed + settlement.failed_trials,
         "best_ns": min(times, default=None),
     }
-    if one.event.finished:
+    if isinstance(one.event, Told) and one.event.finished:
         result = dict(settlement.result or {})
         sums["result"] = readable(json.dumps(result, sort_keys=True))
         sums["toolchain"] = str(result.get("toolchain", ""))[:255]
@@ -192,11 +203,11 @@ def _forget_old_logs(connection: Connection, job: int) -> None:
 
 def _note_machines(connection: Connection, held: Sequence[_Accepted]) -> None:
     """Machines are touched only if one failed, or did something again after it had failed."""
-    events: dict[int, list[Event]] = {}
+    events: dict[int, list[tuple[int, Event]]] = {}
     telling = set()
     for one in held:
         machine = one.settlement.claim.machine
-        events.setdefault(machine, []).append(one.event)
+        events.setdefault(machine, []).append((one.row.id, one.event))
         building = one.settlement.claim.stage is Stage.BUILD
         before = one.row.build_failures if building else one.row.eval_failures
         if isinstance(one.event, Failed | Lost) or (before and isinstance(one.event, Built | Told)):

@@ -17,6 +17,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from skipjack.core.device import Device
 from skipjack.fleet.bundle.contents import BundledOutcome
 from skipjack.fleet.engine import Host
+from skipjack.fleet.exchange import Ask, Exchanged
 from skipjack.fleet.records import Claim, Job, Label, Machine, Plan, Settlement, StoryLine, Want
 from skipjack.fleet.states import Stage, State
 from skipjack.fleet.store import (
@@ -70,8 +71,10 @@ class Store:
 
     @cached_property
     def _key(self) -> bytes:
-        """The fleet's; who only looks needs none."""
-        return self._make_key()
+        """The fleet's; who only looks needs none. Another one than the store's is refused."""
+        key = self._make_key()
+        self._transaction(agreements.agree_on_key, key)
+        return key
 
     @property
     def url_for_people(self) -> str:
@@ -248,11 +251,11 @@ class Store:
 
     def sign_in(self, host: str, pid: int, lease_s: float) -> str:
         """Become an owner of jobs for as long as the lease is renewed; gives the owner's id."""
-        self._transaction(agreements.agree_on_key, self._key)
+        assert self._key  # a machine with another key finds out now
         return self._transaction(leases.sign_in, host, pid, lease_s)
 
-    def renew(self, owner: str) -> frozenset[int] | None:
-        """Prolong the lease; the jobs that are still ours, or None if the lease was lost."""
+    def renew(self, owner: str) -> dict[int, int] | None:
+        """Prolong the lease; jobs that are still ours, with their attempts; None if it was lost."""
         return self._transaction(leases.renew, owner)
 
     def sign_out(self, owner: str, reason: str) -> int:
@@ -266,6 +269,14 @@ class Store:
     def others(self, owner: str) -> int:
         """How many coordinators besides this one are alive."""
         return self._reading(neighbours.others, owner)
+
+    def devices_of(self, label: str) -> dict[str, bool]:
+        """Devices that jobs of a label are for, and whether a real one was ever seen."""
+        return self._reading(neighbours.devices_of, label)
+
+    def stopped_devices(self) -> list[str]:
+        """Devices that get no jobs until they are resumed."""
+        return self._reading(neighbours.stopped_devices)
 
     def touched(
         self, *, label: str | None = None, device: str | None = None, machine: str | None = None
@@ -281,6 +292,10 @@ class Store:
         """Note a machine as an engine found it, and its devices."""
         return self._transaction(machines.register, host, engine)
 
+    def seen(self, names: Sequence[str]) -> list[Machine]:
+        """Note that machines are still as they were registered; gives them as they stand."""
+        return self._transaction(machines.seen, names)
+
     def machines(self) -> list[Machine]:
         """All machines that were ever seen."""
         return self._reading(machines.machines)
@@ -289,17 +304,44 @@ class Store:
         self, owner: str, stage: Stage, wants: Sequence[Want], *, label: str | None = None
     ) -> list[tuple[Claim, Task]]:
         """Take waiting jobs for workers: those of higher priority and fewer failures first."""
+        key = self._key
         return self._patience.transact(
             self._engine,
-            lambda connection: claims.claim(
-                connection, owner, stage, wants, label=label, key=self._key
-            ),
+            lambda connection: claims.claim(connection, owner, stage, wants, label=label, key=key),
             committed=lambda connection, taken: _holds(connection, owner, taken),
         )
 
     def settle(self, owner: str, settlements: Sequence[Settlement]) -> list[Claim]:
         """Write down what came of claims, all but those that were lost, which it returns."""
         return self._transaction(settling.settle, owner, settlements, key=self._key)
+
+    def exchange(
+        self,
+        owner: str,
+        settlements: Sequence[Settlement],
+        asks: Sequence[Ask],
+        *,
+        label: str | None = None,
+    ) -> Exchanged:
+        """`settle`, then `claim` for each stage that is asked for, in one transaction."""
+        key = self._key  # before the transaction: agreeing on it is one of its own
+
+        def both(connection: Connection) -> Exchanged:
+            refused = settling.settle(connection, owner, settlements, key=key)
+            claimed = [
+                pair
+                for ask in asks
+                for pair in claims.claim(
+                    connection, owner, ask.stage, ask.wants, label=label, key=key
+                )
+            ]
+            return Exchanged(tuple(refused), tuple(claimed))
+
+        return self._patience.transact(
+            self._engine,
+            both,
+            committed=lambda connection, done: _holds(connection, owner, done.claimed),
+        )
 
     # ---- bundles
 

@@ -100,9 +100,15 @@ def _task(
         device,
         row.epoch,
         row.round,
-        tuple(past.facts for past in pasts),
+        tuple(past.facts for past in pasts if not _replaced(stage, row, past)),
         {digest: fetched.whole[digest] for digest in digests},
+        row.attempt + 1,
     )
+
+
+def _replaced(stage: Stage, row: JobRow, past: _Past) -> bool:
+    """Whether it will give way to this task's outcome: a round is built anew from what was told."""
+    return stage is Stage.BUILD and past.round == row.round and past.stage == Stage.BUILD
 
 
 def _device(stage: Stage, row: JobRow) -> Device | Fault:

@@ -118,6 +118,7 @@ machines = Table(
     Column("aborted", Boolean, nullable=False, server_default=false()),
     Column("set_aside", _TEXT, nullable=False),  # why, or empty
     Column("failures", Integer, nullable=False, server_default=text("0")),
+    Column("failed_job", BigInteger),  # the last one that counted
     Column("seen", Double, nullable=False),
     CheckConstraint("failures >= 0", name="failures_count_up"),
 )

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Row, Select, select
 
 from skipjack.fleet.states import Event, Reset, Stage, Standing, State, advance
 from skipjack.fleet.store import clock, tables
-from skipjack.fleet.store.batches import insert_rows, update_rows
+from skipjack.fleet.store.batches import update_and_insert
 
 JobRow = Row[Any]
 """A job's row as `locked` reads it."""
@@ -92,8 +92,8 @@ def take(connection: Connection, steps: Sequence[Step]) -> list[Standing]:
     afterwards = [_after(step) for step in steps]
     pairs = list(zip(steps, afterwards, strict=True))
     changing = _changing(pairs)
-    update_rows(connection, tables.jobs, [_row(*pair, changing) for pair in pairs])
-    insert_rows(connection, tables.story, [_line(*pair) for pair in pairs])
+    rows = [_row(*pair, changing) for pair in pairs]
+    update_and_insert(connection, tables.jobs, rows, tables.story, [_line(*pair) for pair in pairs])
     return afterwards
 
 

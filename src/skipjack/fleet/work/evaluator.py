@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from skipjack.core.device import Device
 from skipjack.core.protocol import TimingProtocol
-from skipjack.errors import UsageError
+from skipjack.errors import WorkerError
 from skipjack.execute.device_lock import slot_lock
 from skipjack.execute.session import RunSession
 from skipjack.fleet.host import detect_host
@@ -58,7 +58,7 @@ class Evaluator:
 
     def _cores_for(self, units: int) -> tuple[int, ...]:
         if units > len(self._cores):
-            raise UsageError(
+            raise WorkerError(
                 f"{units} threads are asked for, this evaluator has {len(self._cores)} cores"
             )
         if len(self._cores) == len(cpu.usable_cores()):
@@ -83,10 +83,10 @@ def _this_one(device: Device) -> Device:
     """The device as it is here; code that cannot run on it is refused."""
     here = {one.name: one for one in detect_host().devices}.get(device.name)
     if here is None:
-        raise UsageError(f"this machine has no {device.name}")
+        raise WorkerError(f"this machine has no {device.name}")
     lacking = set(device.features) - set(here.features)
     if lacking:
-        raise UsageError(
+        raise WorkerError(
             f"this {device.name} lacks what the code was built for: {', '.join(sorted(lacking))}"
         )
     return here

@@ -7,12 +7,21 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from skipjack.core.trial import Trial
-from skipjack.errors import SkipjackError
+from skipjack.errors import ForeignError, ProblemError, SkipjackError, SpaceError, UsageError
+from skipjack.fleet.states import Stage
 from skipjack.fleet.task import Outcome, Task
 from skipjack.fleet.worker_log import captured_log
 from skipjack.tuning.rounds import MissingCodeError
 
 log = logging.getLogger(__name__)
+
+_HOPELESS: dict[Stage, tuple[type[SkipjackError], ...]] = {
+    Stage.BUILD: (UsageError, ForeignError),
+    Stage.EVALUATE: (ProblemError, SpaceError),
+}
+"""What is wrong with the job itself. Evaluators are asked for cores and devices, too, which another
+machine may have.
+"""
 
 
 def performing(task: Task, work: Callable[[], Outcome]) -> Outcome:
@@ -26,7 +35,7 @@ def performing(task: Task, work: Callable[[], Outcome]) -> Outcome:
         outcome = _guarded(task, work)
         if outcome.failed:
             log.error("failed: %s", outcome.failed)
-    return replace(outcome, log=said.text)
+    return replace(outcome, log=said.text, attempt=task.attempt)
 
 
 def _guarded(task: Task, work: Callable[[], Outcome]) -> Outcome:
@@ -35,7 +44,8 @@ def _guarded(task: Task, work: Callable[[], Outcome]) -> Outcome:
     except MissingCodeError as error:
         return Outcome(task.job, task.stage, artifact_lost=str(error))
     except SkipjackError as error:
-        return Outcome(task.job, task.stage, failed=str(error))
+        hopeless = isinstance(error, _HOPELESS[task.stage])
+        return Outcome(task.job, task.stage, failed=str(error), hopeless=hopeless)
     except OSError as error:
         where = f": {error.filename}" if error.filename else ""
         return Outcome(task.job, task.stage, failed=f"{error.strerror or error}{where}")

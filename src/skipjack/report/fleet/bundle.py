@@ -19,7 +19,7 @@ def evaluation_bar(*, enabled: bool) -> Iterator[Callable[[Standing], None]]:
     def complain(standing: Standing) -> None:
         if standing.failed and enabled:
             console.print(
-                f"skipjack: job {standing.job} failed: {standing.failed}",
+                screen.harmless(f"skipjack: job {standing.job} failed: {standing.failed}"),
                 markup=False,
                 soft_wrap=True,
             )

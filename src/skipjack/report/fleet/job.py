@@ -68,4 +68,4 @@ def _facts(job: Job) -> list[tuple[str, str]]:
 
 def _say(line: str) -> None:
     # Logs may hold anything; nothing in them is markup.
-    screen.out().print(Text(line), soft_wrap=True)
+    screen.out().print(Text(screen.harmless(line)), soft_wrap=True)

@@ -25,6 +25,7 @@ def counts(
     columns: Sequence[str],
     found: Counts,
     machines: Sequence[Machine],
+    stopped: Sequence[str],
     json: bool,
 ) -> None:
     """One row for each combination; for machines an object of states if that is all there is."""
@@ -42,11 +43,15 @@ def counts(
         table.add_row(*(value or "-" for value in values), str(count))
     console = screen.out()
     console.print(table if found else "no jobs match")
-    _name_idle(machines)
+    _name_idle(machines, stopped)
 
 
 def overview(
-    labels: Sequence[LabelSummary], machines: Sequence[Machine], url: str, json: bool
+    labels: Sequence[LabelSummary],
+    machines: Sequence[Machine],
+    stopped: Sequence[str],
+    url: str,
+    json: bool,
 ) -> None:
     """All labels, newest first, and the machines that get no jobs."""
     if json:
@@ -65,7 +70,7 @@ def overview(
             one.label.name + note, one.label.owner, one.label.created[:16], ", ".join(states)
         )
     console.print(table if labels else "no labels yet; skipjack load makes one")
-    _name_idle(machines)
+    _name_idle(machines, stopped)
 
 
 def job_list(found: Sequence[Job], json: bool) -> None:
@@ -81,7 +86,7 @@ def job_list(found: Sequence[Job], json: bool) -> None:
             *(str(job.id), job.label, plan.problem, plan.device, plan.solver, str(standing.state)),
             f"{job.trials}/{plan.budget}",
             time_text(job.best_ns) if job.best_ns is not None else "-",
-            standing.reason[:_LONGEST_REASON],
+            screen.harmless(standing.reason[:_LONGEST_REASON]),
         )
     screen.out().print(table if found else "no jobs match")
 
@@ -121,7 +126,11 @@ def job_json(job: Job) -> dict[str, object]:
     }
 
 
-def _name_idle(machines: Sequence[Machine]) -> None:
+def _name_idle(machines: Sequence[Machine], stopped: Sequence[str]) -> None:
+    for name in stopped:
+        screen.out().print(
+            f"device {name} is aborted; skipjack resume --device {name}", soft_wrap=True
+        )
     for machine in machines:
         if machine.set_aside or machine.aborted:
             why = f"was set aside: {machine.set_aside}" if machine.set_aside else "is aborted"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from skipjack.fleet.coordinator import RunRequest, RunSummary
@@ -21,6 +22,7 @@ def summary_json(summary: RunSummary) -> dict[str, Any]:
         "seconds": round(summary.seconds, 3),
         "interrupted": summary.interrupted,
         "idle_machines": list(summary.idle_machines),
+        "unbuildable": list(summary.unbuildable),
     }
 
 
@@ -34,30 +36,35 @@ def print_summary(summary: RunSummary) -> None:
     )
 
 
-def leftovers(summary: RunSummary, request: RunRequest) -> str:
-    """What went wrong or waits for somebody else; empty if all is well."""
+def leftovers(summary: RunSummary, request: RunRequest, stopped: Sequence[str]) -> str:
+    """What went wrong or waits for somebody else; empty if all is well.
+
+    `stopped` are devices that were aborted.
+    """
     counts, label = summary.counts, request.label
-    if summary.idle_machines:
-        names = ", ".join(summary.idle_machines)
-        return f"these machines get no jobs: {names}; skipjack resume --machine NAME lets them"
+    new, built = counts.get(State.NEW, 0), counts.get(State.BUILT, 0)
+    aborted = counts.get(State.ABORTED, 0)
     if errors := counts.get(State.ERROR, 0):
         return (
             f"{errors} jobs of {label} are in error; skipjack status -l {label} --state error "
-            "--by stage,build_machine,eval_machine says where"
+            "--jobs says why"
         )
-    if aborted := counts.get(State.ABORTED, 0):
+    if (new or built) and summary.idle_machines:
+        names = ", ".join(summary.idle_machines)
+        return f"these machines get no jobs: {names}; skipjack resume --machine NAME lets them"
+    if (new or built or aborted) and stopped:
+        names = ", ".join(stopped)
+        return f"aborted devices: {names}; skipjack resume --device {stopped[0]} lets it go on"
+    if aborted:
         return f"{aborted} jobs of {label} are aborted; skipjack resume -l {label} lets them go on"
-    new, built = counts.get(State.NEW, 0), counts.get(State.BUILT, 0)
     if new and Stage.BUILD not in request.stages:
         return f"{new} jobs of {label} wait to be built: skipjack run -l {label} --build"
+    if new and summary.unbuildable:
+        names = ", ".join(summary.unbuildable)
+        return f"{new} jobs of {label} wait for a machine that builds for {names}"
     if built and Stage.EVALUATE in request.stages:
         return (
             f"{built} jobs of {label} are for devices that are not here: "
             f"skipjack status -l {label} --by device,state"
-        )
-    if new and Stage.BUILD in request.stages:
-        return (
-            f"{new} jobs of {label} were not taken; if their device was aborted, "
-            "skipjack resume --device lets them go on"
         )
     return ""

@@ -139,6 +139,7 @@ def _machines_and_owners() -> None:
         _flag("aborted"),
         _text("set_aside"),
         _count("failures"),
+        sa.Column("failed_job", sa.BigInteger),
         _time("seen"),
         _key("machines", "id"),
         sa.UniqueConstraint("name", name="uq_machines_name"),

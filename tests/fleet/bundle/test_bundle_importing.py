@@ -130,7 +130,7 @@ def test_the_bundle_wins_if_it_comes_before_the_coordinator_is_done(
     evaluate(store, jobs, results)
     owner, claims = claimed(store, Stage.EVALUATE, 3)
     assert import_bundle(store, results).accepted == 3
-    assert store.renew(owner) == frozenset()
+    assert store.renew(owner) == {}
     late = [Settlement(claim, Told(True), "{}", result={"outcome": "late"}) for claim in claims]
     assert len(store.settle(owner, late)) == 3
     job = store.job(everywhere[0])
