@@ -17,9 +17,10 @@ from pathlib import Path
 from fleet_flow import told_in
 from fleet_record import Record, in_words, spread, write
 from skipjack.errors import SkipjackError
-from skipjack.fleet.coordinator import Coordinator, RunRequest
+from skipjack.fleet.coordinator import Coordinator
 from skipjack.fleet.engines.local import LocalEngine
 from skipjack.fleet.records import Label, Plan
+from skipjack.fleet.runs import RunRequest
 from skipjack.fleet.states import Stage, State
 from skipjack.fleet.store.opening import open_store
 from skipjack.fleet.store.problems import NewProblem

@@ -9,9 +9,10 @@ from sqlalchemy import func, select
 
 from fleet_stand_in import empty_outcome
 from skipjack.core.device import Device
-from skipjack.fleet.coordinator import Coordinator, RunRequest
+from skipjack.fleet.coordinator import Coordinator
 from skipjack.fleet.engine import Done, Engine, Host
 from skipjack.fleet.records import Label, Plan, Want
+from skipjack.fleet.runs import RunRequest
 from skipjack.fleet.settlements import settlement_of
 from skipjack.fleet.states import Stage, State
 from skipjack.fleet.store import tables

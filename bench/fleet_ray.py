@@ -70,11 +70,11 @@ def actor_ms(ray: Any, actor: Any, tasks: int) -> float:
 @contextlib.contextmanager
 def contenders(home: Path) -> Iterator[dict[str, Callable[[int], float]]]:
     """A Ray with an actor of ours and one of the engine's, and a local engine."""
-    import ray
-
-    # A cluster of our own: its token is nobody's file.
+    # A cluster of our own, whose token is in no file. Ray reads it when it is imported.
     os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    import ray
+
     context: Any = ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False)
     try:
         actor = ray.remote(Echo).options(num_cpus=0).remote()

@@ -27,7 +27,8 @@ from fleet_engine import PER_HOST, VirtualDevices, Window
 from fleet_flow import built_jobs
 from fleet_record import Record, write
 from fleet_template import Template, real_job
-from skipjack.fleet.coordinator import Coordinator, RunRequest
+from skipjack.fleet.coordinator import Coordinator
+from skipjack.fleet.runs import RunRequest
 from skipjack.fleet.states import Stage
 from skipjack.fleet.store.opening import open_store
 from skipjack.interrupt import Interrupt

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from skipjack.core.device import Device
-from skipjack.fleet.coordinator import Coordinator, RunRequest, RunSummary
+from skipjack.fleet.coordinator import Coordinator
 from skipjack.fleet.engine import Done, Host, Slot
 from skipjack.fleet.records import Label, Plan
+from skipjack.fleet.runs import RunRequest, RunSummary
 from skipjack.fleet.states import MOST_FAILURES, Stage, State
 from skipjack.fleet.store.opening import open_store
 from skipjack.fleet.store.problems import NewProblem

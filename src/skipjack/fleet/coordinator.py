@@ -11,14 +11,16 @@ import math
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from skipjack.errors import StorageError, StoreAwayError
 from skipjack.fleet.engine import Done, Engine, Host, Slot
 from skipjack.fleet.exchange import Ask, Exchanged
+from skipjack.fleet.job_store import JobStore
+from skipjack.fleet.pacing import Every, Pace
 from skipjack.fleet.records import Claim, Machine, Settlement, Want
+from skipjack.fleet.runs import RunProgress, RunRequest, RunSummary
 from skipjack.fleet.settlements import settlement_of
 from skipjack.fleet.states import Failed, Stage, State
 from skipjack.fleet.store.devices import describable
@@ -27,7 +29,6 @@ from skipjack.interrupt import Interrupt
 
 log = logging.getLogger(__name__)
 
-LEASE_S = 60.0
 _LOOK_EVERY_S = 1.0
 """How often the store is asked which jobs are still ours: an abort takes effect by then."""
 _HOSTS_EVERY_S = 10.0
@@ -35,11 +36,6 @@ _RETURN_S = 400.0
 """How long workers are waited for that were there and are gone: longer than an engine tries."""
 _ARRIVE_S = 30.0
 """Likewise for workers of a stage that has had none yet: on a cluster they come one by one."""
-_LINGER_S = 15.0
-"""How long a window waits for the other one to show up, while there is work for that one."""
-_AHEAD_S = 0.5
-"""Workers are given so much work ahead that they need not wait for the store between two jobs."""
-_MOST_AHEAD = 32
 _ASK_AGAIN_S = 0.25
 """After a claim that found nothing, unless something of ours was settled since."""
 _TWICE_S = 2.5 * _ASK_AGAIN_S
@@ -50,148 +46,10 @@ _REFUSALS = (StorageError, ValueError, OverflowError)
 """What a store and its driver say of a result that they cannot take."""
 
 
-class JobStore(Protocol):
-    """What a coordinator needs of a store; see `fleet.store.store.Store`."""
-
-    def sign_in(self, host: str, pid: int, lease_s: float) -> str:
-        """Become an owner."""
-        ...
-
-    def renew(self, owner: str) -> Mapping[int, int] | None:
-        """Prolong the lease; the owner's jobs with their attempts, None if it was lost."""
-        ...
-
-    def devices_of(self, label: str) -> Mapping[str, bool]:
-        """Devices that jobs of a label are for, and whether a real one was ever seen."""
-        ...
-
-    def release(self, owner: str, jobs: Collection[int], reason: str) -> int:
-        """Give back jobs that the owner does not work on."""
-        ...
-
-    def sign_out(self, owner: str, reason: str) -> int:
-        """Give back what is left."""
-        ...
-
-    def others(self, owner: str) -> int:
-        """How many other owners are alive."""
-        ...
-
-    def register(self, host: Host, engine: str) -> Machine:
-        """Know a machine."""
-        ...
-
-    def seen(self, names: Sequence[str]) -> list[Machine]:
-        """Machines that are still as they were registered, as others have marked them since."""
-        ...
-
-    def exchange(
-        self,
-        owner: str,
-        settlements: Sequence[Settlement],
-        asks: Sequence[Ask],
-        *,
-        label: str | None = None,
-    ) -> Exchanged:
-        """Write down what came of claims and take further jobs for workers, all at once."""
-        ...
-
-    def settle(self, owner: str, settlements: Sequence[Settlement]) -> list[Claim]:
-        """Write down what came of claims; gives those that were lost in the meantime."""
-        ...
-
-    def sweep(self) -> int:
-        """Free the jobs of owners whose lease has expired."""
-        ...
-
-    def live(self, label: str | None = None) -> Mapping[State, int]:
-        """How many jobs there are in each state."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """Where a run stands; given to the observer about once a second."""
-
-    counts: Mapping[State, int]
-    settled: Mapping[str, int]
-    """By what came of it: built, told, finished, failed, lost, ..."""
-    running: int
-    elapsed_s: float
-    note: str = ""
-    """Something a person should know now."""
-
-
-Observer = Callable[[Progress], None]
-
-
-@dataclass(frozen=True, slots=True)
-class RunSummary:
-    """What a run did."""
-
-    counts: Mapping[State, int]
-    settled: Mapping[str, int]
-    refused: int
-    """Results that came too late: somebody else had the job by then."""
-    seconds: float
-    interrupted: bool
-    idle_machines: tuple[str, ...] = ()
-    """Machines of ours that get no jobs: aborted or set aside, with the reason."""
-    unbuildable: tuple[str, ...] = ()
-    """Devices of the label's jobs that nobody here builds for."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunRequest:
-    """What a coordinator should do."""
-
-    label: str | None
-    stages: tuple[Stage, ...] = (Stage.BUILD, Stage.EVALUATE)
-    wait: bool = False
-    """Stay when there is nothing to do, for jobs that are still to come."""
-    lease_s: float = LEASE_S
-    linger_s: float = _LINGER_S
-    most_ahead: int = _MOST_AHEAD
-    """Jobs that a worker holds at once, at most."""
-    observer: Observer = lambda _: None
-
-
 @dataclass
 class _Held:
     claim: Claim
     slot: str
-
-
-@dataclass
-class _Pace:
-    """How long a task takes, and so how many a worker should hold."""
-
-    seconds: float = math.inf
-
-    def note(self, seconds: float) -> None:
-        before = self.seconds if self.seconds < math.inf else seconds
-        self.seconds = 0.8 * before + 0.2 * seconds
-
-    def ahead(self, most: int) -> int:
-        if self.seconds == math.inf:
-            return min(2, most)
-        wanted = 1 + math.ceil(_AHEAD_S / max(self.seconds, 1e-4))
-        return max(1, min(most, wanted))
-
-
-@dataclass
-class _Clock:
-    """When something was last done, to do it every so often."""
-
-    every_s: float
-    last: float = field(default=-math.inf)
-
-    def due(self) -> bool:
-        now = time.monotonic()
-        if now - self.last < self.every_s:
-            return False
-        self.last = now
-        return True
 
 
 class Coordinator:
@@ -204,17 +62,17 @@ class Coordinator:
         self._registered: dict[str, Host] = {}
         self._buildable: dict[str, bool] = {}
         """By device of the label's jobs."""
-        self._paces = {stage: _Pace() for stage in Stage}
+        self._paces = {stage: Pace() for stage in Stage}
         self._settled: Counter[str] = Counter()
         self._refused = 0
         self._owner = ""
         self._renewed = time.monotonic()
-        self._look = _Clock(min(_LOOK_EVERY_S, request.lease_s / 4))
-        self._sweep = _Clock(request.lease_s / 2)
-        self._hosts = _Clock(_HOSTS_EVERY_S)
+        self._look = Every(min(_LOOK_EVERY_S, request.lease_s / 4))
+        self._sweep = Every(request.lease_s / 2)
+        self._hosts = Every(_HOSTS_EVERY_S)
         self._idle_since: float | None = None
         self._counts: Mapping[State, int] = {}
-        self._asked = {stage: _Clock(_ASK_AGAIN_S) for stage in Stage}
+        self._asked = {stage: Every(_ASK_AGAIN_S) for stage in Stage}
         self._fruitless: set[Stage] = set()
         """Stages of which nothing was found since something was last settled."""
         self._had: set[Stage] = set()
@@ -484,7 +342,7 @@ class Coordinator:
             )
         elapsed_s = time.monotonic() - started
         self._request.observer(
-            Progress(counts, dict(self._settled), len(self._held), elapsed_s, "; ".join(notes))
+            RunProgress(counts, dict(self._settled), len(self._held), elapsed_s, "; ".join(notes))
         )
 
     def _idle(self) -> bool:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from chaos import Chaos
 from coordinators import Coordinators
 from database_outages import locked_file, stopped_server
 from fleet_under_fire import LABEL, Battle, Report, load, plans, strikes_at_processes
+from process_tree import Process
 from servers import Server
 from store_audit import complaints, events
 
@@ -79,7 +82,7 @@ def test_what_a_coordinator_found_after_it_was_given_up_is_refused(
         with Coordinators(LABEL, tmp_path, count=1, lease_s=2.0) as stopped:
             (slow,) = stopped.alone()
             until(lambda: State.EVALUATING in _states(store))
-            slow.send(signal.SIGSTOP)
+            stop_between_transactions(slow, file)
             (tmp_path / "other").mkdir()
             other = {"SKIPJACK_MACHINE": "another"}
             with Coordinators(LABEL, tmp_path / "other", 1, lease_s=2.0, environment=other) as crew:
@@ -93,6 +96,19 @@ def test_what_a_coordinator_found_after_it_was_given_up_is_refused(
             assert not stopped.tracebacks
     assert events(file)["lost"] >= 1
     assert not complaints(file)
+
+
+def stop_between_transactions(process: Process, file: str) -> None:
+    """Whoever is stopped while it writes to a file keeps everybody else from it."""
+    while True:
+        process.send(signal.SIGSTOP)
+        with closing(sqlite3.connect(file.removeprefix("sqlite:///"), timeout=1.0)) as connection:
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+                return
+            except sqlite3.OperationalError:
+                process.send(signal.SIGCONT)
+                time.sleep(0.05)
 
 
 def _states(store: Store) -> set[State]:

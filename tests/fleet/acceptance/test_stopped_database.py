@@ -14,8 +14,9 @@ from servers import Server
 from store_audit import complaints
 
 from skipjack.errors import StorageError
-from skipjack.fleet.coordinator import Coordinator, RunRequest
+from skipjack.fleet.coordinator import Coordinator
 from skipjack.fleet.engines.local import LocalEngine
+from skipjack.fleet.runs import RunRequest
 from skipjack.fleet.states import State
 from skipjack.fleet.store.opening import open_store
 from skipjack.fleet.store.store import Store

@@ -13,8 +13,8 @@ from skipjack.cli.options import JsonOption, examples
 from skipjack.errors import SkipjackError, UsageError
 
 if TYPE_CHECKING:
-    from skipjack.fleet.coordinator import RunRequest, RunSummary
     from skipjack.fleet.engine import Engine
+    from skipjack.fleet.runs import RunRequest, RunSummary
     from skipjack.settings import Settings
 
 EXAMPLES = examples(
@@ -75,7 +75,7 @@ def run(
     json: JsonOption = False,
 ) -> None:
     """Work through the jobs of a label; running again continues, several may run at once."""
-    from skipjack.fleet.coordinator import RunRequest
+    from skipjack.fleet.runs import RunRequest
     from skipjack.fleet.states import Stage
 
     if engine is not EngineName.RAY and address:

@@ -94,8 +94,8 @@ def _prepare(engine: Engine) -> None:
     elif found != REVISIONS[-1]:
         raise StorageError(
             f"{for_people(engine.url)} has a schema of revision {found}, this Skipjack needs "
-            f"{REVISIONS[-1]}; let all coordinators end, then call "
-            "skipjack.fleet.store.opening.upgrade()"
+            f"{REVISIONS[-1]}; let all coordinators end, then run "
+            "skipjack store upgrade"
         )
 
 

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator
 
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from skipjack.fleet.coordinator import Progress as Standing
+from skipjack.fleet.runs import RunProgress
 from skipjack.fleet.states import State
 from skipjack.report import screen
 
 
 @contextlib.contextmanager
-def run_bars(*, enabled: bool) -> Iterator[Callable[[Standing], None]]:
+def run_bars(*, enabled: bool) -> Iterator[Callable[[RunProgress], None]]:
     """An observer for a coordinator; where standard error is no terminal it says notes alone."""
     console = screen.err()
     said: set[str] = set()
@@ -36,7 +36,7 @@ def run_bars(*, enabled: bool) -> Iterator[Callable[[Standing], None]]:
     )
     tasks: dict[State, TaskID] = {}
 
-    def observe(standing: Standing) -> None:
+    def observe(standing: RunProgress) -> None:
         say(standing.note)
         total = max(1, sum(standing.counts.values()))
         for state in State:

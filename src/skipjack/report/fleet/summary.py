@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from skipjack.fleet.coordinator import RunRequest, RunSummary
+from skipjack.fleet.runs import RunRequest, RunSummary
 from skipjack.fleet.states import Stage, State
 from skipjack.report import screen
 

@@ -1,0 +1,70 @@
+"""What a coordinator needs of a store: a small part of `fleet.store.store.Store`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Protocol
+
+from skipjack.fleet.engine import Host
+from skipjack.fleet.exchange import Ask, Exchanged
+from skipjack.fleet.records import Claim, Machine, Settlement
+from skipjack.fleet.states import State
+
+
+class JobStore(Protocol):
+    """What a coordinator needs of a store; see `fleet.store.store.Store`."""
+
+    def sign_in(self, host: str, pid: int, lease_s: float) -> str:
+        """Become an owner."""
+        ...
+
+    def renew(self, owner: str) -> Mapping[int, int] | None:
+        """Prolong the lease; the owner's jobs with their attempts, None if it was lost."""
+        ...
+
+    def devices_of(self, label: str) -> Mapping[str, bool]:
+        """Devices that jobs of a label are for, and whether a real one was ever seen."""
+        ...
+
+    def release(self, owner: str, jobs: Collection[int], reason: str) -> int:
+        """Give back jobs that the owner does not work on."""
+        ...
+
+    def sign_out(self, owner: str, reason: str) -> int:
+        """Give back what is left."""
+        ...
+
+    def others(self, owner: str) -> int:
+        """How many other owners are alive."""
+        ...
+
+    def register(self, host: Host, engine: str) -> Machine:
+        """Know a machine."""
+        ...
+
+    def seen(self, names: Sequence[str]) -> list[Machine]:
+        """Machines that are still as they were registered, as others have marked them since."""
+        ...
+
+    def exchange(
+        self,
+        owner: str,
+        settlements: Sequence[Settlement],
+        asks: Sequence[Ask],
+        *,
+        label: str | None = None,
+    ) -> Exchanged:
+        """Write down what came of claims and take further jobs for workers, all at once."""
+        ...
+
+    def settle(self, owner: str, settlements: Sequence[Settlement]) -> list[Claim]:
+        """Write down what came of claims; gives those that were lost in the meantime."""
+        ...
+
+    def sweep(self) -> int:
+        """Free the jobs of owners whose lease has expired."""
+        ...
+
+    def live(self, label: str | None = None) -> Mapping[State, int]:
+        """How many jobs there are in each state."""
+        ...
