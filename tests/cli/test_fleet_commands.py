@@ -1,7 +1,8 @@
 """The fleet's commands, in the test's own process; some go the whole way with real workers."""
 
 import json
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ HERE = cpu.detect().name
 
 
 @pytest.fixture
-def fleet(user_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
+def fleet(user_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Command]:
     """Runs a command with arguments and gives what it printed; errors are raised."""
     (tmp_path / "problems.txt").write_text(
         "# two\nmatmul:16x16x16\nsoftmax:8x32\nthis is no problem\n"
@@ -31,7 +32,11 @@ def fleet(user_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Co
         assert done.exit_code == 0, done.output
         return done.stdout
 
-    return run
+    # Commands send the log to a standard error that ends with them.
+    handlers, level = list(logging.root.handlers), logging.root.level
+    yield run
+    logging.root.handlers[:] = handlers
+    logging.root.setLevel(level)
 
 
 @pytest.fixture

@@ -222,7 +222,7 @@ def test_a_damaged_bundle_or_another_key_changes_nothing(
     monkeypatch.setenv(VARIABLE, str(other_key))
     with (
         open_store(f"sqlite:///{user_dir / 'fleet.sqlite'}") as stranger,
-        pytest.raises(StorageError, match="another fleet"),
+        pytest.raises(StorageError, match=r"copy fleet\.key"),
     ):
         import_bundle(stranger, results)
     with pytest.raises(UsageError, match="holds jobs, not results"):

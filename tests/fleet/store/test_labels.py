@@ -54,8 +54,8 @@ def test_an_unknown_label_is_refused_with_near_ones(store: Store) -> None:
 
 
 @ON_SQLITE
-@pytest.mark.parametrize("name", ["", "x" * 256])
+@pytest.mark.parametrize("name", ["", "x" * 256, " x", "a\nb"])
 def test_names_that_no_column_holds_are_refused(store: Store, name: str) -> None:
-    with pytest.raises(UsageError, match="name"):
+    with pytest.raises(UsageError, match="label"):
         loaded(store, Label(name, "ann"))
     assert store.labels() == []

@@ -22,7 +22,7 @@ _TOLD = {
         "SHOW transaction_isolation": "read committed",
         "SHOW timezone": "UTC",
         "SHOW lock_timeout": "30s",
-        "SHOW idle_in_transaction_session_timeout": "2min",
+        "SHOW idle_in_transaction_session_timeout": "15s",
     },
     "mysql": {
         "SELECT @@transaction_isolation": "READ-COMMITTED",
@@ -30,7 +30,7 @@ _TOLD = {
         "SELECT @@character_set_client": "utf8mb4",
         "SELECT @@sql_mode": "STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION",
         "SELECT @@innodb_lock_wait_timeout": 30,
-        "SELECT @@idle_transaction_timeout": 120,
+        "SELECT @@idle_transaction_timeout": 15,
     },
 }
 
