@@ -10,7 +10,7 @@ EVERYTHING := $(VENV)/.everything
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .PHONY: demo demo-loadgen test test-long tests-quick tests-all autotune lint clean
-.PHONY: bench-cpu bench-small bench-matmul bench-vector bench-conv bench-sweep
+.PHONY: bench-cpu bench-small bench-matmul bench-vector bench-conv bench-sweep bench-fleet
 
 demo: $(STAMP)
 	$(BIN)/skipjack tune matmul:192x192x192 matmul:1024x1024x1024 matmul:16x4096x4096 \
@@ -69,6 +69,15 @@ bench-conv: $(STAMP) $(TORCH)
 bench-sweep: $(STAMP) $(LOADGEN)
 	$(BIN)/python bench/sweep.py $(BENCH_ARGS)
 	$(BIN)/python bench/sweep_overhead.py $(BENCH_ARGS)
+
+# About 10 minutes: stores beside Celery with Redis, the cost of Ray, a second evaluator, 1,000 devices.
+bench-fleet: $(STAMP) $(FLEET)
+	-tools/install-servers redis-server
+	-$(BIN)/python -m pip install --quiet --disable-pip-version-check celery redis
+	$(BIN)/python bench/fleet.py $(BENCH_ARGS)
+	$(BIN)/python bench/fleet_ray.py $(BENCH_ARGS)
+	$(BIN)/python bench/fleet_evaluators.py $(BENCH_ARGS)
+	$(BIN)/python bench/fleet_simulation.py
 
 # PyTorch is a peer to measure against, and its convolutions are choices of `skipjack find`; without
 # it the rest is measured.

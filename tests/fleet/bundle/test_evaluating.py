@@ -17,7 +17,7 @@ from bundle_makers import DEVICE, HOST, KEY, OTHER_DEVICE, OTHER_KEY, Sham, jobs
 from skipjack.errors import StorageError, UsageError
 from skipjack.fleet.bundle.container import Bundle, Part
 from skipjack.fleet.bundle.contents import jobs_with, read_outcome
-from skipjack.fleet.bundle.evaluating import Evaluation, Progress, evaluate_bundle
+from skipjack.fleet.bundle.evaluating import Evaluation, BundleProgress, evaluate_bundle
 
 ONES = range(1, 7)
 
@@ -101,7 +101,7 @@ def test_a_machine_that_only_fails_spares_the_other_jobs(tmp_path: Path, results
 
 
 def test_progress_is_told_job_by_job(jobs: Path, results: Path) -> None:
-    heard: list[Progress] = []
+    heard: list[BundleProgress] = []
     evaluate_bundle(jobs, results, KEY, by(Sham(), on_progress=heard.append))
     assert [(one.job, one.done, one.total) for one in heard] == [(n, n, 6) for n in ONES]
 

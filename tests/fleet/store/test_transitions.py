@@ -100,6 +100,7 @@ def _do(us: Crew, claims: list[Claim], name: str, what: object, more: object) ->
 def _check(store: Store) -> None:
     for job in store.jobs():
         standing, attempts, told = Standing(), 0, 0
+        built: set[int] = set()  # each settlement tells a trial; a round that is rebuilt, once
         for line in store.story(job.id):
             assert (line.before, line.epoch, line.round) == (
                 str(standing.state),
@@ -110,8 +111,11 @@ def _check(store: Store) -> None:
             assert line.attempt == attempts
             before, standing = standing, advance(standing, _event(line))
             assert line.after == str(standing.state)
-            told = 0 if standing.epoch > before.epoch else told + (line.event == "told")
-        assert (job.standing, job.attempt, job.trials) == (standing, attempts, told)
+            if standing.epoch > before.epoch:
+                told, built = 0, set()
+            told += line.event == "told"
+            built |= {line.round} if line.event == "built" else set()
+        assert (job.standing, job.attempt, job.trials) == (standing, attempts, told + len(built))
         assert (job.result is not None) == (standing.state is State.EVALUATED)
 
 

@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class BundleProgress:
     """One more task is done."""
 
     job: int
@@ -56,7 +56,7 @@ class Evaluation:
     """No task is begun that would probably not be done by then."""
     gpu: str = ""
     """Which one of this machine."""
-    on_progress: Callable[[Progress], None] | None = None
+    on_progress: Callable[[BundleProgress], None] | None = None
     host: Host | None = None
     """This machine; None: look."""
     worker: Callable[[], Worker] | None = None
@@ -184,7 +184,7 @@ class _Run:
         if outcome.failed:
             log.warning("job %d failed: %s", job, outcome.failed)
         if self.how.on_progress:
-            progress = Progress(job, self.done, total, outcome.failed, seconds)
+            progress = BundleProgress(job, self.done, total, outcome.failed, seconds)
             self.how.on_progress(progress)
 
     def _fits(self) -> bool:

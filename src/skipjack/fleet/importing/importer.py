@@ -30,7 +30,7 @@ from skipjack.fleet.store.problems import Added, NewProblem
 CHUNK = 20_000
 """Problems in one transaction: others who import wait for a fraction of a second."""
 
-Progress = Callable[[ImportProgress], None]
+Observer = Callable[[ImportProgress], None]
 
 
 class ProblemStore(Protocol):
@@ -55,7 +55,7 @@ def import_file(
     path: Path | str,
     options: ImportOptions,
     *,
-    progress: Progress | None = None,
+    progress: Observer | None = None,
 ) -> ImportReport:
     """Import all that a file holds; ``-`` is standard input.
 
@@ -81,7 +81,7 @@ def import_lines(
     file: BinaryIO,
     options: ImportOptions,
     *,
-    progress: Progress | None = None,
+    progress: Observer | None = None,
     size: int | None = None,
 ) -> ImportReport:
     """As `import_file`, from an open file; `size` is for the progress alone."""

@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterator
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from skipjack.fleet.bundle.evaluating import Progress as Standing
+from skipjack.fleet.bundle.evaluating import BundleProgress
 from skipjack.report import screen
 
 
 @contextlib.contextmanager
-def evaluation_bar(*, enabled: bool) -> Iterator[Callable[[Standing], None]]:
+def evaluation_bar(*, enabled: bool) -> Iterator[Callable[[BundleProgress], None]]:
     """An observer; where standard error is no terminal it says failures alone."""
     console = screen.err()
 
-    def complain(standing: Standing) -> None:
+    def complain(standing: BundleProgress) -> None:
         if standing.failed and enabled:
             console.print(
                 screen.harmless(f"skipjack: job {standing.job} failed: {standing.failed}"),
@@ -38,7 +38,7 @@ def evaluation_bar(*, enabled: bool) -> Iterator[Callable[[Standing], None]]:
     with bar:
         task = bar.add_task("", total=None)
 
-        def observe(standing: Standing) -> None:
+        def observe(standing: BundleProgress) -> None:
             complain(standing)
             bar.update(task, total=standing.total, completed=standing.done)
 
