@@ -17,7 +17,7 @@ from bundle_makers import DEVICE, HOST, KEY, OTHER_DEVICE, OTHER_KEY, Sham, jobs
 from skipjack.errors import StorageError, UsageError
 from skipjack.fleet.bundle.container import Bundle, Part
 from skipjack.fleet.bundle.contents import jobs_with, read_outcome
-from skipjack.fleet.bundle.evaluating import Evaluation, BundleProgress, evaluate_bundle
+from skipjack.fleet.bundle.evaluating import BundleProgress, Evaluation, evaluate_bundle
 
 ONES = range(1, 7)
 
