@@ -141,7 +141,7 @@ class Settlement:
     facts: str = ""
     """The round's new rows of the ledger, as `Facts` text; there if it was built or told."""
     digests: tuple[str, ...] = ()
-    """Artifacts that the next evaluation of this job will need."""
+    """Artifacts that the evaluation of what was built will need."""
     artifacts: Mapping[str, bytes] = field(default_factory=dict)
     trials: int = 0
     """Told in this round."""

@@ -86,7 +86,7 @@ class Outcome:
     """Which machine code is missing, if any is: the round must be built again."""
     facts: str = ""
     digests: tuple[str, ...] = ()
-    """What the next evaluation needs: all that was built, or the leaders of what was evaluated."""
+    """Of a build: what its evaluation needs, the leaders of earlier rounds among it."""
     artifacts: Mapping[str, bytes] = field(default_factory=dict)
     """New ones, of a build."""
     trials: int = 0

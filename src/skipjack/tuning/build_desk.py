@@ -188,7 +188,7 @@ class BuildDesk:
         try:
             data = self._shop.artifacts.get(record.artifact_digest)
         except StorageError as error:
-            log.warning("building again: %s", error)
+            log.info("building again: %s", error)
             return None
         return Build(
             candidate,

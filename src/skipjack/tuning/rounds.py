@@ -55,14 +55,12 @@ class ToldRound:
     result: TuneResult | None
     """The verdict, if the budget is spent or there is nothing left to try."""
     best_ns: float | None
-    digests: tuple[str, ...]
-    """Machine code of the leaders, which run again in the next round."""
 
 
 def build_round(
     shop: Workshop, problem: Problem, options: TuneOptions, count: int, epoch: int = 0
 ) -> BuiltRound:
-    """Ask for up to `count` configs and build them."""
+    """Ask for up to `count` configs and build them, and the leaders so far, which run again."""
     arms = _open_arms(shop, problem, options, epoch)
     desk = BuildDesk(shop)
     journal = Journal(shop.ledger, shop.tracer)
@@ -71,6 +69,7 @@ def build_round(
     asked = list(_ask(shop, arms, options, count))
     for candidate in asked:
         journal.ask(_arm_of(arms, candidate).study.id, candidate.config)
+    for candidate in [*asked, *_leaders(arms)]:
         desk.order(candidate)
     failed, digests = [], []
     try:
@@ -78,11 +77,11 @@ def build_round(
             for build in desk.collect(1.0, count):
                 arm = _arm_of(arms, build.candidate)
                 digest = _record(shop, journal, build, arm.solver.version)
-                if build.status.failed:
+                if build.status.failed and build.candidate in asked:
                     trial = Trial(build.candidate.config, build.status, reason=build.reason)
                     journal.tell(arm.study.id, [trial])
                     failed.append((build.candidate, trial))
-                else:
+                elif not build.status.failed:
                     digests.append(digest)
     finally:
         desk.cancel()
@@ -112,9 +111,19 @@ def evaluate_round(
         result = conclude(run, finish_tuning(run)) if finished else None
         best = run.contest.best
         trials = tuple((arm.name, trial) for arm in run.arms for trial in arm.trials)
-        return ToldRound(trials, result, best.time_ns if best else None, _leading_code(run))
+        return ToldRound(trials, result, best.time_ns if best else None)
     finally:
         run.close()
+
+
+def _leaders(arms: Sequence[Arm]) -> list[Candidate]:
+    """What will be timed again: the best so far, and the default that gains are over."""
+    known = [(arm, trial) for arm in arms for trial in arm.known]
+    leaders = TuneRules().again(known)
+    default = arms[0].default
+    if any(trial.config == default.config for trial in arms[0].known):
+        leaders.append(default)
+    return list(dict.fromkeys(leaders))
 
 
 def _open_arms(shop: Workshop, problem: Problem, options: TuneOptions, epoch: int) -> list[Arm]:
@@ -205,13 +214,3 @@ def _spent(shop: Workshop, arms: Sequence[Arm], options: TuneOptions) -> bool:
     for arm in fresh:
         arm.start(shop, replace(options, budget=Budget(trials=left)))
     return not any(arm.ask(1) for arm in fresh)
-
-
-def _leading_code(run: StudyRun) -> tuple[str, ...]:
-    """Of those that will be timed again, if there is another round."""
-    known = [(arm, trial) for arm in run.arms for trial in run.shop.ledger.trials(arm.study.id)]
-    leaders = run.rules.again(known)
-    if run.arms:
-        leaders.append(run.arms[0].default)
-    recalled = [run.desk.recall(leader) for leader in leaders]
-    return tuple(dict.fromkeys(build.artifact_digest for build in recalled if build))

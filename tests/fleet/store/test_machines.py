@@ -5,6 +5,7 @@ from dataclasses import replace
 from crew import ZEN, Crew, crew, load, on_sqlite
 
 from skipjack.fleet.engine import Host
+from skipjack.fleet.records import Settlement
 from skipjack.fleet.states import Built, Event, Failed, Lost, Stage
 from skipjack.fleet.store.machines import MOST_FAILURES
 from skipjack.fleet.store.store import Store
@@ -63,6 +64,15 @@ def test_a_job_that_fails_again_does_not_count_again(store: Store) -> None:
     us = crew(store)
     failing(us, 1, Failed("it eats all memory"))
     failing(us, 1, Failed("it eats all memory"))
+    assert store.machines()[0].failures == 1
+
+
+@on_sqlite
+def test_what_is_lost_together_counts_once(store: Store) -> None:
+    load(store, 9)
+    us = crew(store)
+    claims = [claim for claim, _ in us.claims(Stage.BUILD, 9)]
+    store.settle(us.owner, [Settlement(claim, Lost("the node left")) for claim in claims])
     assert store.machines()[0].failures == 1
 
 

@@ -26,6 +26,9 @@ EXAMPLES = examples(
 )
 
 
+_HOUR = "1:00:00"
+
+
 class EngineName(StrEnum):
     """Where workers are."""
 
@@ -55,11 +58,15 @@ def run(
     ] = False,
     lease: Annotated[
         float,
-        typer.Option(min=2.0, help="Seconds after which jobs of a coordinator that died are free."),
+        typer.Option(
+            min=2.0,
+            max=86400.0,
+            help="Seconds after which jobs of a coordinator that died are free.",
+        ),
     ] = 60.0,
     nodes: Annotated[int, typer.Option("-N", "--nodes", min=1, help="Slurm: nodes.")] = 1,
     gpus_per_node: Annotated[int, typer.Option(min=0, help="Slurm: GPUs of each node.")] = 0,
-    time: Annotated[str, typer.Option(help="Slurm: time limit.")] = "1:00:00",
+    time: Annotated[str, typer.Option(help="Slurm: time limit.")] = _HOUR,
     partition: Annotated[str, typer.Option(help="Slurm: partition.")] = "",
     account: Annotated[str, typer.Option(help="Slurm: account.")] = "",
     qos: Annotated[str, typer.Option(help="Slurm: quality of service.")] = "",
@@ -80,6 +87,23 @@ def run(
 
     if engine is not EngineName.RAY and address:
         raise UsageError("--address is for --engine ray")
+    for_slurm: dict[str, object] = {
+        "-N": nodes != 1,
+        "--gpus-per-node": gpus_per_node,
+        "--time": time != _HOUR,
+        "--partition": partition,
+        "--account": account,
+        "--qos": qos,
+        "--sbatch": sbatch,
+        "--until-done": until_done,
+        "--dry-run": dry_run,
+    }
+    if engine is not EngineName.SLURM and (given := [word for word, on in for_slurm.items() if on]):
+        raise UsageError(f"{', '.join(given)}: for --engine slurm alone")
+    if builders == 0 and evaluators == 0:
+        raise UsageError("without builders and evaluators nothing is done; leave one of them out")
+    if engine is not EngineName.SLURM and build == evaluate:
+        build, evaluate = evaluators == 0, builders == 0
     both = build == evaluate
     chosen = {Stage.BUILD: both or build, Stage.EVALUATE: both or evaluate}
     stages = tuple(stage for stage, wanted in chosen.items() if wanted)
@@ -99,7 +123,7 @@ def run(
             qos=qos,
             extra=tuple(sbatch or ()),
             until_done=until_done,
-            run_arguments=(*window, *more, "--lease", f"{lease:g}"),
+            run_arguments=(*window, *more, *(["--wait"] if wait else []), "--lease", f"{lease:g}"),
         )
         return
     request = RunRequest(label, stages, wait, lease)

@@ -58,16 +58,20 @@ def machines(connection: Connection) -> list[Machine]:
 def note(connection: Connection, events: Mapping[int, Sequence[tuple[int, Event]]]) -> None:
     """Count what went wrong on each machine, by job; one that only fails is set aside.
 
-    A job that fails again does not count again, nor does one that no machine could do.
+    A job that fails again does not count again, nor does one that no machine could do; and what is
+    lost together, as when a node is gone with all its workers, counts once.
     """
     table = tables.machines
     concerned = select(table).where(among(connection, table.c.id, events)).order_by(table.c.id)
     for row in connection.execute(concerned.with_for_update(key_share=True)).all():
-        failures, last, reason = row.failures, row.failed_job, ""
+        failures, last, reason, lost = row.failures, row.failed_job, "", False
         for job, event in events[row.id]:
             if isinstance(event, Built | Told):
                 failures, last = 0, None
-            elif isinstance(event, Lost) or (isinstance(event, Failed) and not event.hopeless):
+            elif isinstance(event, Lost):
+                failures, last, reason = failures + (job != last and not lost), job, event.reason
+                lost = True
+            elif isinstance(event, Failed) and not event.hopeless:
                 failures, last, reason = failures + (job != last), job, event.reason
         changes: dict[str, object] = {"failures": failures, "failed_job": last}
         if failures >= MOST_FAILURES and not row.set_aside:

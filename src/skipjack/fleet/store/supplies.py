@@ -70,12 +70,11 @@ def _rounds_of(dialect: str) -> Select[Any]:
 
 
 def _needed(round: int, pasts: Sequence[_Past]) -> tuple[str, ...] | None:
-    """Digests of what this round built and of the leaders before it; None if it was not built."""
-    built = [past for past in pasts if past.round == round and past.stage == Stage.BUILD]
-    if not built:
-        return None
-    leading = [past for past in pasts if past.round == round - 1 and past.stage == Stage.EVALUATE]
-    return tuple(dict.fromkeys(digest for past in built + leading for digest in past.digests))
+    """Digests of what this round built; None if it was not built."""
+    for past in pasts:
+        if past.round == round and past.stage == Stage.BUILD:
+            return past.digests
+    return None
 
 
 def _task(

@@ -6,7 +6,7 @@ import logging
 
 from skipjack.core.device import Device
 from skipjack.core.problem import Problem
-from skipjack.errors import UsageError
+from skipjack.errors import UsageError, WorkerError
 from skipjack.execute.build_pool import BuildPool
 from skipjack.fleet.states import Stage
 from skipjack.fleet.task import Outcome, Task
@@ -15,7 +15,7 @@ from skipjack.fleet.work.telling import line_of_trial, performing
 from skipjack.ledger import Ledger
 from skipjack.operations import parse
 from skipjack.settings import Settings
-from skipjack.solvers import solvers_for
+from skipjack.solvers import find_solver, solvers_for
 from skipjack.storage import ARTIFACTS, ArtifactStore, user_directory
 from skipjack.tuning.rounds import BuiltRound, build_round
 
@@ -86,8 +86,14 @@ class Builder:
 
 def _inapplicable(problem: Problem, task: Task) -> str:
     """Why no solver takes part, if none does."""
+    name = options_of(task).solver
+    if name is not None:
+        try:
+            find_solver(name)
+        except UsageError as error:  # a plug-in that this machine lacks; another may have it
+            raise WorkerError(str(error)) from None
     try:
-        solvers_for(problem, task.device, options_of(task).solver)
+        solvers_for(problem, task.device, name)
     except UsageError as error:
         return str(error)
     return ""

@@ -109,7 +109,6 @@ def _outcome(task: Task, shop: TaskShop, told: ToldRound) -> Outcome:
         Stage.EVALUATE,
         finished=result is not None,
         facts=shop.facts(),
-        digests=told.digests,
         trials=len(told.trials),
         failed_trials=failed,
         best_ns=told.best_ns,

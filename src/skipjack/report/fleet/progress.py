@@ -11,10 +11,13 @@ from skipjack.fleet.runs import RunProgress
 from skipjack.fleet.states import State
 from skipjack.report import screen
 
+_TELL_EVERY_S = 30.0
+"""In files, where bars cannot be drawn."""
+
 
 @contextlib.contextmanager
 def run_bars(*, enabled: bool) -> Iterator[Callable[[RunProgress], None]]:
-    """An observer for a coordinator; where standard error is no terminal it says notes alone."""
+    """An observer for a coordinator; where standard error is no terminal, a line now and then."""
     console = screen.err()
     said: set[str] = set()
 
@@ -24,7 +27,17 @@ def run_bars(*, enabled: bool) -> Iterator[Callable[[RunProgress], None]]:
             console.print(screen.harmless(f"skipjack: {note}"), markup=False, soft_wrap=True)
 
     if not enabled or not console.is_terminal:
-        yield lambda standing: say(standing.note)
+        told = 0.0
+
+        def tell(progress: RunProgress) -> None:
+            nonlocal told
+            say(progress.note)
+            if enabled and progress.elapsed_s - told >= _TELL_EVERY_S:
+                told = progress.elapsed_s
+                states = [f"{progress.counts[s]} {s}" for s in State if progress.counts.get(s)]
+                console.print(f"skipjack: {told:.0f} s: {', '.join(states)}", soft_wrap=True)
+
+        yield tell
         return
     bars = Progress(
         TextColumn("{task.description:>15}"),

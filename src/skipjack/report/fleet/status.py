@@ -15,7 +15,6 @@ from skipjack.report import screen
 from skipjack.report.numbers import time_text
 
 FORMAT = 1
-_LONGEST_REASON = 80
 
 Counts = Sequence[tuple[tuple[str, ...], int]]
 
@@ -86,7 +85,7 @@ def job_list(found: Sequence[Job], json: bool) -> None:
             *(str(job.id), job.label, plan.problem, plan.device, plan.solver, str(standing.state)),
             f"{job.trials}/{plan.budget}",
             time_text(job.best_ns) if job.best_ns is not None else "-",
-            screen.harmless(standing.reason[:_LONGEST_REASON]),
+            screen.harmless(standing.reason),
         )
     screen.out().print(table if found else "no jobs match")
 
