@@ -56,7 +56,7 @@ def update_rows(connection: Connection, table: Table, rows: Rows) -> None:
         return
     names = tuple(rows[0])
     if connection.dialect.name == "postgresql":
-        connection.exec_driver_sql(_update_from_json(table, names), (_json(rows),))
+        connection.exec_driver_sql(_update_from_json(table, names), (_json(rows), _ids(rows)))
     else:
         renamed = [{f"new_{name}": value for name, value in row.items()} for row in rows]
         connection.execute(_update_one(table, names), renamed)
@@ -73,7 +73,7 @@ def update_and_insert(
     updating = _update_from_json(table, tuple(rows[0]))
     inserting = _insert_from_json(other, tuple(lines[0]))
     both = f"WITH updated AS ({updating}) {inserting}"
-    connection.exec_driver_sql(both, (_json(rows), _json(lines)))
+    connection.exec_driver_sql(both, (_json(rows), _ids(rows), _json(lines)))
 
 
 def among(
@@ -85,6 +85,10 @@ def among(
         return column.in_(listed)
     array = bindparam(None, listed, type_=postgresql.ARRAY(column.type), unique=True)
     return column == func.any(array)
+
+
+def _ids(rows: Rows) -> list[int]:
+    return [row["id"] for row in rows]
 
 
 def _json(rows: Rows) -> str:
@@ -102,7 +106,8 @@ def _update_from_json(table: Table, names: tuple[str, ...]) -> str:
     changes = ", ".join(f"{_quoted(name)} = v.{_quoted(name)}" for name in names if name != "id")
     return (
         f"UPDATE {table.name} SET {changes} FROM {_records(table, names)} "
-        f"WHERE {table.name}.id = v.id"
+        # Said twice: else the planner, which cannot look into the JSON, reads the whole table.
+        f"WHERE {table.name}.id = v.id AND {table.name}.id = ANY (%s::bigint[])"
     )
 
 
