@@ -2,8 +2,8 @@
 
 Everything is committed before it is acknowledged: fsync is on, SQLite is ``synchronous = FULL``. A
 batch is what is claimed, and committed, at once. Stores take turns with the same flow on Celery and
-Redis as Tuna has it (`fleet_celery`), whose database is PostgreSQL too. Our coordinator has one
-batch under way; Tuna's enqueuer sends all there is, which is kinder to it; ``in turn`` it waits.
+Redis as Tuna has it (`fleet_celery`), whose database is PostgreSQL too. Our coordinator has two
+batches under way; Tuna's enqueuer sends all there is, which is kinder to it; ``in turn`` it waits.
 Writes ``bench/results/fleet_<arch>.json``. Part of ``make bench-fleet``.
 """
 

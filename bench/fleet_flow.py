@@ -53,7 +53,8 @@ class Fleet:
     def flow(self, jobs: int, batch: int) -> Flow:
         """Evaluate so many built jobs, claimed and settled up to `batch` at a time."""
         label = built_jobs(self.store, jobs, cpu.detect(1))
-        request = RunRequest(label, (Stage.EVALUATE,), most_ahead=batch)
+        # One batch is worked on while the next one is claimed.
+        request = RunRequest(label, (Stage.EVALUATE,), most_ahead=2 * batch, most_claimed=batch)
         summary = Coordinator(self.store, self._engine, request).run(Interrupt())
         if summary.counts != {State.EVALUATED: jobs}:
             raise RuntimeError(f"not all jobs of {label} are evaluated: {dict(summary.counts)}")

@@ -264,7 +264,8 @@ class Coordinator:
             if slot.stage is stage and machine and 0 < ahead <= 2 * room:
                 devices = slot.devices if stage is Stage.EVALUATE else self._built_for()
                 if devices is not None:
-                    wants.append(Want(machine.id, slot.name, devices, room, slot.gpu))
+                    count = min(room, self._request.most_claimed)
+                    wants.append(Want(machine.id, slot.name, devices, count, slot.gpu))
         return wants
 
     def _built_for(self) -> tuple[str, ...] | None:

@@ -57,4 +57,6 @@ class RunRequest:
     linger_s: float = LINGER_S
     most_ahead: int = MOST_AHEAD
     """Jobs that a worker holds at once, at most."""
+    most_claimed: int = MOST_AHEAD
+    """Jobs that are claimed for a worker in one transaction, at most."""
     observer: Observer = lambda _: None
