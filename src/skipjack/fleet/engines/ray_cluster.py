@@ -86,8 +86,9 @@ def connect(address: str | None) -> str:
     except Exception as error:
         raise RayUnreachableError(
             f"cannot join the Ray cluster at {address or 'this machine'}: "
-            f"{_sentence(error).rstrip('.')}; check that RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH has "
-            f"the cluster's token, and that it runs Ray {ray_module().__version__} too"
+            f"{_sentence(error).rstrip('.')}; check that RAY_AUTH_MODE, "
+            "RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH are those of the cluster, "
+            f"and that it runs Ray {ray_module().__version__} too"
         ) from error
     if address is None:
         return f"a Ray of its own at {context.address_info['gcs_address']}"
