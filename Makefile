@@ -22,6 +22,7 @@ demo-loadgen: $(STAMP) $(LOADGEN)
 	$(BIN)/python examples/loadgen/run_demo.py
 
 # Lint and types are checked beside the tests: one core's work while servers start.
+# Tests wait for servers and workers much of the time: three at once keep two cores busy.
 # PYTEST_ARGS="-n 0" runs one test after the other.
 test: $(EVERYTHING)
 	$(MAKE) --no-print-directory -j2 lint tests-quick
@@ -30,10 +31,10 @@ test-long: $(EVERYTHING)
 	$(MAKE) --no-print-directory -j2 lint tests-all
 
 tests-quick: $(EVERYTHING)
-	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not long" $(PYTEST_ARGS)
+	$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not long" $(PYTEST_ARGS)
 
 tests-all: $(EVERYTHING)
-	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+	$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 # NVIDIA's grid.py by its own words: make autotune RUN_ARGS="rnnt Server config.py --dry_run"
 autotune: $(STAMP)

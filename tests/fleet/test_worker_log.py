@@ -115,9 +115,9 @@ def parrot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkerPr
 
 
 def make_say(worker: WorkerProcess, text: str) -> None:
-    os.write(worker._in.fileno(), text.encode() + b"\n")
-    deadline = time.monotonic() + 20
     size = os.fstat(worker._stderr.fileno()).st_size + len(text) + 1
+    os.write(worker._in.fileno(), text.encode() + b"\n")
+    deadline = time.monotonic() + 60
     while os.fstat(worker._stderr.fileno()).st_size < size:
         assert time.monotonic() < deadline
         time.sleep(0.01)

@@ -16,7 +16,7 @@ from store_audit import complaints
 from skipjack.fleet.states import State
 from skipjack.fleet.store.opening import open_store
 
-pytestmark = pytest.mark.usefixtures("user_dir", "rogue_everywhere")
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("user_dir", "rogue_everywhere")]
 
 
 class Disk:

@@ -23,7 +23,10 @@ from skipjack.fleet.store.store import Store
 from skipjack.interrupt import Interrupt
 from skipjack.settings import load_settings
 
-pytestmark = pytest.mark.usefixtures("user_dir", "rogue_everywhere", "children")
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.usefixtures("user_dir", "rogue_everywhere", "children"),
+]
 
 JOBS = 4
 

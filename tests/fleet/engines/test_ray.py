@@ -167,6 +167,7 @@ def test_a_driver_that_dies_costs_tasks_and_another_joins(engine: RayEngine) -> 
     assert gone(before)
 
 
+@pytest.mark.long
 def test_nodes_come_and_go(engine: RayEngine, cluster: RayCluster) -> None:
     node = cluster.add("two")
     until(lambda: len(engine.slots()) == 4, engine)
