@@ -181,7 +181,10 @@ def test_a_tuning_that_waits_gets_its_turn_before_the_next_job(scratch: Path) ->
     assert heard(tuning) == "held"
     assert late.poll() is None
     let_go(tuning)
-    assert heard(late) == "held"
+    said = heard(late)
+    if said != "held":  # it was through the turnstile already, and waited for the host
+        said = heard(late)
+    assert said == "held"
     let_go(late)
 
 
