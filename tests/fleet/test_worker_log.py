@@ -25,6 +25,12 @@ from skipjack.fleet.worker_log import (
 log = logging.getLogger("somebody")
 
 
+@pytest.fixture(autouse=True)
+def no_other_handlers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of commands that other tests ran write to streams that are closed by now."""
+    monkeypatch.setattr(logging.root, "handlers", [])
+
+
 @pytest.fixture
 def root() -> Iterator[logging.Logger]:
     """The root logger, as it was afterwards."""
