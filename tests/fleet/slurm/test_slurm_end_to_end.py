@@ -65,13 +65,13 @@ def test_all_jobs_of_a_label_are_evaluated(
 def test_what_the_time_limit_interrupts_is_finished_by_the_next_job(
     ask: Callable[..., dict[str, object]], slurm: SlurmCluster
 ) -> None:
-    load_jobs(ask, 12, budget=16)
+    load_jobs(ask, 48, budget=16)
     job = submit(ask)
-    assert until(lambda: counts(ask).get("evaluated", 0) > 0, 300, pause_s=3), output(job)
+    assert until(lambda: counts(ask).get("evaluated", 0) > 0, 300, pause_s=1), output(job)
     slurm.ask("scancel", "--batch", "--signal=USR1", str(job))
     slurm.finish(job, 120)
     left = counts(ask)
-    assert left["evaluated"] < 12 and not {"building", "evaluating"} & set(left), left
+    assert left["evaluated"] < 48 and not {"building", "evaluating"} & set(left), left
     again = submit(ask)
     assert slurm.finish(again, 300) == "COMPLETED", output(again)
-    assert counts(ask) == {"evaluated": 12}
+    assert counts(ask) == {"evaluated": 48}
