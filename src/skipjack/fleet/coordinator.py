@@ -12,7 +12,6 @@ import os
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from skipjack.errors import StorageError, StoreAwayError
 from skipjack.fleet.engine import Done, Engine, Host, Slot
@@ -46,18 +45,12 @@ _REFUSALS = (StorageError, ValueError, OverflowError)
 """What a store and its driver say of a result that they cannot take."""
 
 
-@dataclass
-class _Held:
-    claim: Claim
-    slot: str
-
-
 class Coordinator:
     """One run of one label on one engine. Use from one thread."""
 
     def __init__(self, store: JobStore, engine: Engine, request: RunRequest) -> None:
         self._store, self._engine, self._request = store, engine, request
-        self._held: dict[int, _Held] = {}
+        self._held: dict[int, Claim] = {}
         self._machines: dict[str, Machine] = {}
         self._registered: dict[str, Host] = {}
         self._buildable: dict[str, bool] = {}
@@ -149,8 +142,6 @@ class Coordinator:
 
     def _learn_what_can_be_built(self) -> None:
         """Jobs for other devices wait for somebody who can build for them."""
-        if self._request.label is None:
-            return
         for name, seen in self._store.devices_of(self._request.label).items():
             self._buildable[name] = seen or self._buildable.get(name) or describable(name)
 
@@ -165,7 +156,7 @@ class Coordinator:
             self._drop(list(self._held))
             self._sign_in()
             return
-        self._drop([job for job, held in self._held.items() if ours.get(job) != held.claim.attempt])
+        self._drop([job for job, claim in self._held.items() if ours.get(job) != claim.attempt])
         if unknown := ours.keys() - self._held.keys():
             # Claimed by us, but the answer never came: the database went away in between.
             self._store.release(self._owner, unknown, "the claim was not acknowledged")
@@ -232,7 +223,7 @@ class Coordinator:
         self._drop([claim.job for claim, _ in claimed if claim.job in self._held])
         tasks: dict[str, list[Task]] = {}
         for claim, task in claimed:
-            self._held[claim.job] = _Held(claim, claim.slot)
+            self._held[claim.job] = claim
             tasks.setdefault(claim.slot, []).append(task)
         for slot, given in tasks.items():
             self._engine.submit(slot, given)
@@ -253,7 +244,7 @@ class Coordinator:
         return asks
 
     def _wants(self, slots: Mapping[str, Slot], stage: Stage) -> list[Want]:
-        has = Counter(held.slot for held in self._held.values())
+        has = Counter(claim.slot for claim in self._held.values())
         ahead = self._paces[stage].ahead(self._request.most_ahead)
         wants = []
         for slot in slots.values():
@@ -276,13 +267,13 @@ class Coordinator:
     def _settlements(self, done: Sequence[Done]) -> list[Settlement]:
         settlements = []
         for one in done:
-            held = self._held.get(one.job)
-            if held is None or one.attempt not in (0, held.claim.attempt):
+            claim = self._held.get(one.job)
+            if claim is None or one.attempt not in (0, claim.attempt):
                 continue  # it was dropped, and perhaps claimed again
             del self._held[one.job]
             if one.outcome and one.seconds:
-                self._paces[held.claim.stage].note(one.seconds)
-            settlements.append(settlement_of(held.claim, one))
+                self._paces[claim.stage].note(one.seconds)
+            settlements.append(settlement_of(claim, one))
         return settlements
 
     def _note(self, settlements: Sequence[Settlement], refused: Sequence[Claim]) -> None:

@@ -52,7 +52,7 @@ class JobStore(Protocol):
         settlements: Sequence[Settlement],
         asks: Sequence[Ask],
         *,
-        label: str | None = None,
+        label: str,
     ) -> Exchanged:
         """Write down what came of claims and take further jobs for workers, all at once."""
         ...
@@ -65,6 +65,6 @@ class JobStore(Protocol):
         """Free the jobs of owners whose lease has expired."""
         ...
 
-    def live(self, label: str | None = None) -> Mapping[State, int]:
+    def live(self, label: str) -> Mapping[State, int]:
         """How many jobs there are in each state."""
         ...

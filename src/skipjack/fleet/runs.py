@@ -49,7 +49,7 @@ class RunSummary:
 class RunRequest:
     """What a coordinator should do."""
 
-    label: str | None
+    label: str
     stages: tuple[Stage, ...] = (Stage.BUILD, Stage.EVALUATE)
     wait: bool = False
     """Stay when there is nothing to do, for jobs that are still to come."""

@@ -42,6 +42,22 @@ class Factory(Protocol):
         ...
 
 
+def name_of(factory: Factory) -> str:
+    """How a factory is named to another process: it must be a module's."""
+    return f"{factory.__module__}:{getattr(factory, '__name__', '')}"
+
+
+def named(factory: str) -> Factory:
+    """The factory that `name_of` named."""
+    module, _, attribute = factory.partition(":")
+    return cast(Factory, getattr(importlib.import_module(module), attribute))
+
+
+def stand_back() -> None:
+    """A builder lets what is being timed beside it go first."""
+    os.nice(_NICENESS)
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Set the process up, then serve until the parent closes the pipe."""
     parser = argparse.ArgumentParser()
@@ -54,22 +70,17 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     requests, answers = settle_in(options.parent)
     if options.stage is Stage.BUILD:
-        os.nice(_NICENESS)  # what is being timed beside it goes first
+        stand_back()
     outbox = Outbox(answers)
     settings = load_settings()
     chatty = settings.log_level == "debug"
     open_worker_log(settings.user_dir, options.slot, "debug" if chatty else "info")
-    worker = _factory(options.factory)(options.stage, cores=options.cores, gpu=options.gpu)
+    worker = named(options.factory)(options.stage, cores=options.cores, gpu=options.gpu)
     outbox.ready()
     try:
         serve(worker, requests, outbox, settings.user_dir)
     finally:
         worker.close()
-
-
-def _factory(name: str) -> Factory:
-    module, _, attribute = name.partition(":")
-    return cast(Factory, getattr(importlib.import_module(module), attribute))
 
 
 def serve(worker: Worker, requests: BinaryIO, outbox: Outbox, user_dir: Path) -> None:

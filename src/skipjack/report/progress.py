@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, TaskID, TextColumn
 
 from skipjack.report import screen
 from skipjack.report.numbers import time_text
@@ -19,13 +19,11 @@ def progress_bars(problems: int, *, enabled: bool) -> Iterator[Callable[[Standin
     if not enabled or not console.is_terminal:
         yield lambda standing: None
         return
-    bars = Progress(
+    bars = screen.live_bars(
+        console,
         TextColumn("{task.description}"),
         BarColumn(bar_width=24),
         TextColumn("{task.fields[best]}"),
-        TimeElapsedColumn(),
-        console=console,
-        transient=True,
     )
     tasks: dict[str, TaskID] = {}
 

@@ -6,6 +6,7 @@ import shutil
 import sys
 
 from rich.console import Console
+from rich.progress import Progress, ProgressColumn, TimeElapsedColumn
 
 _WIDE = 170
 
@@ -19,6 +20,11 @@ def out() -> Console:
 def err() -> Console:
     """Standard error."""
     return Console(stderr=True, highlight=False, emoji=False)
+
+
+def live_bars(console: Console, *columns: ProgressColumn) -> Progress:
+    """Bars with the time beside them, which vanish when all is done."""
+    return Progress(*columns, TimeElapsedColumn(), console=console, transient=True)
 
 
 def harmless(text: str) -> str:

@@ -22,6 +22,8 @@ from skipjack.tuning.options import TuneOptions
 from skipjack.tuning.seeds import starting_points
 from skipjack.tuning.workshop import Workshop
 
+TURN = 2
+"""Configs that a solver asks before another one may."""
 _OPENING = 4
 """Trials that a solver behind the first one gets before anything is known of it."""
 _SHARPNESS = 8

@@ -16,19 +16,16 @@ from skipjack.errors import StorageError
 from skipjack.execute.build_pool import Build
 from skipjack.interrupt import Interrupt
 from skipjack.ledger import CandidateKey, Ledger
-from skipjack.tuning.arm import Arm, in_turn, make_arm
+from skipjack.tuning.arm import TURN, Arm, in_turn, make_arm
 from skipjack.tuning.build_desk import BuildDesk, build_record
 from skipjack.tuning.final import finish_tuning
 from skipjack.tuning.journal import Journal
 from skipjack.tuning.options import TuneOptions
 from skipjack.tuning.result import TuneResult
-from skipjack.tuning.rules import TuneRules
+from skipjack.tuning.rules import TuneRules, led_before
 from skipjack.tuning.study_run import StudyRun
 from skipjack.tuning.verdict import conclude
 from skipjack.tuning.workshop import Workshop
-
-_TURN = 2
-"""Configs that a solver asks before another one may."""
 
 
 class MissingCodeError(StorageError):
@@ -69,7 +66,7 @@ def build_round(
     asked = list(_ask(shop, arms, options, count))
     for candidate in asked:
         journal.ask(_arm_of(arms, candidate).study.id, candidate.config)
-    for candidate in [*asked, *_leaders(arms)]:
+    for candidate in dict.fromkeys([*asked, *led_before(arms, TuneRules())]):
         desk.order(candidate)
     failed, digests = [], []
     try:
@@ -116,16 +113,6 @@ def evaluate_round(
         run.close()
 
 
-def _leaders(arms: Sequence[Arm]) -> list[Candidate]:
-    """What will be timed again: the best so far, and the default that gains are over."""
-    known = [(arm, trial) for arm in arms for trial in arm.known]
-    leaders = TuneRules().again(known)
-    default = arms[0].default
-    if any(trial.config == default.config for trial in arms[0].known):
-        leaders.append(default)
-    return list(dict.fromkeys(leaders))
-
-
 def _open_arms(shop: Workshop, problem: Problem, options: TuneOptions, epoch: int) -> list[Arm]:
     """The solvers that race, their searchers where the tells so far put them."""
     solvers = TuneRules(options.solver).solvers(problem, shop.target)
@@ -168,7 +155,7 @@ def _ask(
     room = min(count, _left(arms, options))
     with shop.tracer.span("ask", "search"):
         while room > 0:
-            asked = _ask_one_arm(arms, min(room, _TURN))
+            asked = _ask_one_arm(arms, min(room, TURN))
             if not asked:
                 return
             room -= len(asked)

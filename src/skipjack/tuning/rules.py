@@ -27,6 +27,14 @@ Known = Sequence[tuple[Arm, Trial]]
 """Trials of earlier sittings."""
 
 
+def led_before(arms: Sequence[Arm], rules: Rules) -> list[Candidate]:
+    """What of earlier sittings is timed again: the default that gains are over, and the leaders."""
+    known = [(arm, trial) for arm in arms for trial in arm.known]
+    first = arms[0].default if arms else None
+    tried = {arm.candidate(trial.config) for arm, trial in known}
+    return [*([first] if first in tried else []), *rules.again(known)]
+
+
 class Rules(Protocol):
     """How a sitting is held. Pure: arms and contest are looked at and not changed."""
 

@@ -20,14 +20,14 @@ from skipjack.interrupt import Interrupt
 from skipjack.operations import arrays_bytes
 from skipjack.solvers import solver_for
 from skipjack.solvers.solver import Solver
-from skipjack.tuning.arm import Arm, make_arm
+from skipjack.tuning.arm import TURN, Arm, make_arm
 from skipjack.tuning.build_desk import BuildDesk
 from skipjack.tuning.contest import SLOW_NS, Contest
 from skipjack.tuning.incumbent import incumbent_of
 from skipjack.tuning.journal import Journal
 from skipjack.tuning.lineup import compared
 from skipjack.tuning.options import Progress, TuneOptions
-from skipjack.tuning.rules import Rules
+from skipjack.tuning.rules import Rules, led_before
 from skipjack.tuning.runner import Runner
 from skipjack.tuning.time_limit import TimeLimit
 from skipjack.tuning.workshop import Workshop
@@ -35,8 +35,6 @@ from skipjack.tuning.workshop import Workshop
 log = logging.getLogger(__name__)
 
 _BATCH = 6
-_TURN = 2
-"""Configs that a solver asks before another one may."""
 _MUCH_BYTES = 4 << 30
 """Arrays and references from here on take many seconds to prepare."""
 
@@ -164,10 +162,7 @@ class StudyRun:
 
     def leaders(self) -> list[Candidate]:
         """What led before: times of another day do not compare, so it runs again, first."""
-        known = [(arm, trial) for arm in self.arms for trial in arm.known]
-        old = {arm.candidate(trial.config) for arm, trial in known}
-        again = [self._default] if self._default and self._default in old else []
-        again += self.rules.again(known)
+        again = led_before(self.arms, self.rules)
         if self.incumbent is not None:
             again.append(self.incumbent)
             if self.incumbent.solver not in self._by_solver:
@@ -223,7 +218,7 @@ class StudyRun:
             room = min(room, limit - sum(arm.asked for arm in self.arms))
         with self.shop.tracer.span("ask", "search"):
             while room > 0:
-                asked = self._ask_one_arm(min(room, _TURN))
+                asked = self._ask_one_arm(min(room, TURN))
                 if not asked:
                     return
                 room -= asked

@@ -171,7 +171,7 @@ def _coordinate(
         the_store(give_up=lambda: interrupt.requested) as store,
     ):
         # Before workers start: a wrong name should fail at once.
-        label = store.label(request.label or "").name
+        label = store.label(request.label).name
         engine = _engine(name, request, settings, address, builders, evaluators)
         try:
             with run_bars(enabled=not json) as observe:

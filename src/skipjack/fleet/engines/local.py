@@ -14,7 +14,7 @@ from skipjack.fleet.engines.placement import builder_slots, evaluator_cores, eva
 from skipjack.fleet.engines.seat import Seat
 from skipjack.fleet.host import detect_host
 from skipjack.fleet.task import Task
-from skipjack.fleet.worker import Factory
+from skipjack.fleet.worker import Factory, name_of
 from skipjack.settings import Settings
 
 _LOOK_EVERY_S = 0.25
@@ -61,8 +61,7 @@ class LocalEngine:
         if slot.name in self._cores:
             arguments += ["--cores", ",".join(map(str, self._cores[slot.name]))]
         if self._factory is not None:
-            made_by = self._factory
-            arguments += ["--factory", f"{made_by.__module__}:{getattr(made_by, '__name__', '')}"]
+            arguments += ["--factory", name_of(self._factory)]
         return WorkerProcess(
             str(slot.stage),
             arguments,

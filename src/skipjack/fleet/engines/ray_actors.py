@@ -7,7 +7,6 @@ done, and that it answers at all shows that the process lives.
 from __future__ import annotations
 
 import contextlib
-import importlib
 import io
 import json
 import os
@@ -26,7 +25,7 @@ from skipjack.fleet.host import detect_host
 from skipjack.fleet.parcel import pack, unpack
 from skipjack.fleet.states import Stage
 from skipjack.fleet.task import Outcome
-from skipjack.fleet.worker import perform
+from skipjack.fleet.worker import named, perform, stand_back
 from skipjack.fleet.worker_log import open_worker_log
 from skipjack.settings import load_settings
 
@@ -36,7 +35,6 @@ GROUPS = {"work": 1, "answers": 1, "orders": 1}
 """Threads of an actor: tasks one after the other, and two that can always be talked to."""
 METHODS = {"hello": "work", "work": "work", "answers": "answers", "skip": "orders"}
 """Which of them does what."""
-_NICENESS = 10
 
 
 class WorkerActor:
@@ -61,17 +59,15 @@ class WorkerActor:
     def hello(self) -> bytes:
         """Make the worker, in the thread that will use it: its children live as long as that."""
         if self._stage is Stage.BUILD:
-            os.nice(_NICENESS)  # what is being timed beside it goes first
+            stand_back()
         else:
             with contextlib.suppress(PermissionError):
                 os.setpriority(os.PRIO_PROCESS, 0, 0)  # Ray's workers stand back by default
         settings = load_settings()
         open_worker_log(settings.user_dir, self._slot.replace("/", "-"), settings.log_level)
         self._user_dir = settings.user_dir
-        module, _, name = self._factory.partition(":")
         gpu = _assigned_gpu()
-        make = getattr(importlib.import_module(module), name)
-        self._worker = make(self._stage, cores=self._cores, gpu=gpu)
+        self._worker = named(self._factory)(self._stage, cores=self._cores, gpu=gpu)
         pid = os.getpid()
         return json.dumps({"pid": pid, "born": born(pid), "gpu": gpu, "nice": os.nice(0)}).encode()
 

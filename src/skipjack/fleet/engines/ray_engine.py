@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import logging
 import os
 import select
 import time
-from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
@@ -20,10 +17,10 @@ from skipjack.execute import wire
 from skipjack.execute.process import WorkerDiedError, WorkerProcess
 from skipjack.fleet.engine import Done, Host, Slot
 from skipjack.fleet.engines.ray_cluster import RayUnreachableError, check_reachable, require_ray
-from skipjack.fleet.parcel import pack, unpack
+from skipjack.fleet.engines.ray_desk import Desk, Order, batch_of
 from skipjack.fleet.states import Stage
-from skipjack.fleet.task import Outcome, Task
-from skipjack.fleet.worker import DEFAULT_FACTORY, Factory
+from skipjack.fleet.task import Task
+from skipjack.fleet.worker import DEFAULT_FACTORY, Factory, name_of
 from skipjack.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -38,27 +35,6 @@ RETURN_S = 30.0
 """A slot whose worker fell and that has no other by then loses what it had to do."""
 _LONGEST_PAUSE_S = 15.0
 _DRIVER_SILENT_S = 60.0
-
-
-@dataclass(slots=True)
-class _Order:
-    ticket: int
-    task: Task
-
-
-@dataclass(slots=True)
-class _Desk:
-    """A slot, and what it still has to do. What was done and not yet said is among it."""
-
-    slot: Slot
-    life: int
-    pid: int
-    up: bool = True
-    orders: deque[_Order] = field(default_factory=deque)
-    fell: float = 0.0
-    """When, if it is not up."""
-    careful: bool = False
-    """One at a time: somebody among them may have ended the worker before."""
 
 
 class RayEngine:
@@ -90,13 +66,13 @@ class RayEngine:
             "address": address,
             "builders": builders,
             "evaluators": evaluators,
-            "factory": _name_of(make_worker) if make_worker else DEFAULT_FACTORY,
+            "factory": name_of(make_worker) if make_worker else DEFAULT_FACTORY,
             "environment": _as_variables(settings, here=address is None),
             "stall_s": stall_s,
         }
         self._driver: WorkerProcess | None = None
         self._hosts: list[Host] = []
-        self._desks: dict[str, _Desk] = {}
+        self._desks: dict[str, Desk] = {}
         self._done: list[Done] = []
         self._notes: list[str] = []
         self._tickets = 0
@@ -143,7 +119,7 @@ class RayEngine:
         orders = []
         for task in tasks:
             self._tickets += 1
-            orders.append(_Order(self._tickets, task))
+            orders.append(Order(self._tickets, task))
         desk.orders.extend(orders)
         if desk.up and not desk.careful:
             self._send(desk, orders)
@@ -162,36 +138,24 @@ class RayEngine:
 
     def cancel(self, jobs: Sequence[int]) -> None:
         """Stop working on these jobs at once; they do not come out of `poll`."""
-        unwanted = frozenset(jobs)
         for desk in self._desks.values():
-            orders = [order for order in desk.orders if order.task.job in unwanted]
-            if not orders:
-                continue
-            at_it = desk.orders[0] is orders[0]
-            desk.orders = deque(order for order in desk.orders if order not in orders)
-            if desk.up:
-                tickets = [order.ticket for order in orders]
+            tickets, at_it = desk.withdraw(frozenset(jobs))
+            if tickets and desk.up:
                 self._tell(desk, "kill" if at_it else "skip", tickets=tickets)
-                # Others are not sent to a worker that is about to be ended.
-                desk.up, desk.fell = not at_it, time.monotonic()
+                if at_it:  # others are not sent to a worker that is about to be ended
+                    desk.fall()
         self._pump()
 
-    def _send(self, desk: _Desk, orders: Sequence[_Order]) -> None:
+    def _send(self, desk: Desk, orders: Sequence[Order]) -> None:
         if not orders:
             return
-        parcel = pack([order.task.message() for order in orders])
-        batch = wire.encode(parcel.body, parcel.blobs)
-        self._tell(desk, "submit", [batch], tickets=[order.ticket for order in orders])
+        tickets = [order.ticket for order in orders]
+        self._tell(desk, "submit", [batch_of(orders)], tickets=tickets)
 
-    def _tell(self, desk: _Desk, kind: str, blobs: Sequence[bytes] = (), **more: Any) -> None:
+    def _tell(self, desk: Desk, kind: str, blobs: Sequence[bytes] = (), **more: Any) -> None:
         if self._driver:
             body = {"kind": kind, "slot": desk.slot.name, "life": desk.life, **more}
             self._driver.post(body, blobs)
-
-    def _lose(self, desk: _Desk, order: _Order, reason: str) -> None:
-        self._done.append(
-            Done(desk.slot.name, order.task.job, lost=reason, attempt=order.task.attempt)
-        )
 
     # The driver
 
@@ -247,7 +211,7 @@ class RayEngine:
             self._driver_lost("the Ray driver is silent")
         for desk in self._desks.values():
             if not desk.up and desk.orders and time.monotonic() - desk.fell > RETURN_S:
-                self._give_up(desk, f"no other worker took the place of {desk.slot.name}")
+                self._done += desk.give_up(f"no other worker took the place of {desk.slot.name}")
 
     def _listen(self, driver: WorkerProcess) -> None:
         try:
@@ -266,7 +230,7 @@ class RayEngine:
             self._driver.kill()
             self._driver = None
         for desk in self._desks.values():
-            self._give_up(desk, f"the Ray cluster was lost: {reason}")
+            self._done += desk.give_up(f"the Ray cluster was lost: {reason}")
         self._desks, self._hosts = {}, []
         now = time.monotonic()
         self._why = self._why or reason
@@ -315,7 +279,7 @@ class RayEngine:
 
     def _up(self, slot: Slot, life: int, pid: int) -> None:
         before = self._desks.get(slot.name)
-        desk = self._desks[slot.name] = _Desk(slot, life, pid)
+        desk = self._desks[slot.name] = Desk(slot, life, pid)
         if before:
             desk.orders, desk.careful = before.orders, before.careful
         self._send(desk, list(desk.orders)[: 1 if desk.careful else None])
@@ -330,43 +294,23 @@ class RayEngine:
         desk = self._desks.get(name)
         if desk is None:
             return
-        desk.up, desk.fell = False, time.monotonic()
+        desk.fall()
         lost = f"the worker {name} is lost: {reason}"
         if guilty:
             log.warning("%s", lost)
             alone = desk.careful or len(desk.orders) == 1
             if alone and desk.orders:
-                self._lose(desk, desk.orders.popleft(), lost)
+                self._done.append(desk.lose_first(lost))
             desk.careful = bool(desk.orders) and not alone
         if not back:
-            self._give_up(desk, lost)
+            self._done += desk.give_up(lost)
             del self._desks[name]
-
-    def _give_up(self, desk: _Desk, reason: str) -> None:
-        for order in desk.orders:
-            self._lose(desk, order, reason)
-        desk.orders.clear()
 
     def _settle(self, slot: str, answers: bytes) -> None:
         desk = self._desks.get(slot)
-        parcel = wire.receive(io.BytesIO(answers).read)
-        if desk is None or parcel is None:
+        if desk is None:
             return
-        orders = {order.ticket: order for order in desk.orders}
-        reports = zip(parcel.body["tickets"], parcel.body["seconds"], unpack(parcel), strict=True)
-        for ticket, seconds, message in reports:
-            order = orders.get(ticket)
-            if order is None:
-                continue  # it was cancelled
-            desk.orders.remove(order)
-            try:
-                outcome = Outcome.of(message)
-            except SkipjackError as error:
-                self._lose(desk, order, str(error))
-            else:
-                name, task = desk.slot.name, order.task
-                done = Done(name, task.job, outcome, attempt=task.attempt, seconds=seconds)
-                self._done.append(done)
+        self._done += desk.answered(answers)
         if desk.careful:
             self._send(desk, list(desk.orders)[:1])
             desk.careful = bool(desk.orders)
@@ -403,10 +347,6 @@ class RayEngine:
         trace: TracebackType | None,
     ) -> None:
         self.close()
-
-
-def _name_of(factory: Factory) -> str:
-    return f"{factory.__module__}:{getattr(factory, '__name__', '')}"
 
 
 def _as_variables(settings: Settings, *, here: bool) -> dict[str, str]:

@@ -64,7 +64,7 @@ def insert_selected(
     return _count(connection, adding)
 
 
-def among(
+def among_thousands(
     connection: Connection, column: Column[Any], values: Sequence[Any]
 ) -> ColumnElement[bool]:
     """Whether the column has one of these values, of which there may be thousands."""

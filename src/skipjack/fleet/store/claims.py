@@ -223,3 +223,12 @@ def _record(row: JobRow, task: Task | Fault) -> str | None:
         return record_of(task.device)
     record: str | None = row.record
     return record
+
+
+def holds(connection: Connection, owner: str, taken: Sequence[tuple[Claim, Task]]) -> bool:
+    """Whether a claim whose commit was not acknowledged is in the database."""
+    held = select(tables.jobs.c.id, tables.jobs.c.attempt).where(
+        tables.jobs.c.owner == owner, tables.jobs.c.id.in_([claim.job for claim, _ in taken])
+    )
+    found = {(row.id, row.attempt) for row in connection.execute(held)}
+    return any((claim.job, claim.attempt) in found for claim, _ in taken)

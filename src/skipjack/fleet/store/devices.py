@@ -6,8 +6,11 @@ import json
 from dataclasses import asdict
 from functools import lru_cache
 
+from sqlalchemy import Connection, select
+
 from skipjack.core.device import Device
 from skipjack.errors import SkipjackError
+from skipjack.fleet.store import tables
 
 
 def record_of(device: Device) -> str:
@@ -37,3 +40,23 @@ def describable(name: str) -> bool:
     except SkipjackError:
         return False
     return True
+
+
+def devices_of(connection: Connection, label: str) -> dict[str, bool]:
+    """Devices that jobs of a label are for, and whether a real one was ever seen."""
+    jobs, labels, devices = tables.jobs.c, tables.labels.c, tables.devices.c
+    query = (
+        select(devices.name, devices.record.is_not(None).label("seen"))
+        .join(tables.jobs, jobs.device == devices.name)
+        .join(tables.labels, labels.id == jobs.label)
+        .where(labels.name == label)
+        .distinct()
+    )
+    return {str(row.name): bool(row.seen) for row in connection.execute(query)}
+
+
+def stopped_devices(connection: Connection) -> list[str]:
+    """Devices that get no jobs until they are resumed."""
+    devices = tables.devices.c
+    query = select(devices.name).where(devices.aborted.is_(True)).order_by(devices.name)
+    return [str(name) for name in connection.execute(query).scalars()]

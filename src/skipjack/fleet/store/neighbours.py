@@ -17,26 +17,6 @@ def others(connection: Connection, owner: str) -> int:
     return int(connection.execute(alive).scalar_one())
 
 
-def devices_of(connection: Connection, label: str) -> dict[str, bool]:
-    """Devices that jobs of a label are for, and whether a real one was ever seen."""
-    jobs, labels, devices = tables.jobs.c, tables.labels.c, tables.devices.c
-    query = (
-        select(devices.name, devices.record.is_not(None).label("seen"))
-        .join(tables.jobs, jobs.device == devices.name)
-        .join(tables.labels, labels.id == jobs.label)
-        .where(labels.name == label)
-        .distinct()
-    )
-    return {str(row.name): bool(row.seen) for row in connection.execute(query)}
-
-
-def stopped_devices(connection: Connection) -> list[str]:
-    """Devices that get no jobs until they are resumed."""
-    devices = tables.devices.c
-    query = select(devices.name).where(devices.aborted.is_(True)).order_by(devices.name)
-    return [str(name) for name in connection.execute(query).scalars()]
-
-
 def touched(
     connection: Connection,
     *,

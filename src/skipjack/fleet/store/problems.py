@@ -126,7 +126,7 @@ def _add_chunk(
         ]
         imported = bulk.insert_new(connection, tables.problems, rows)
     known = tables.problems.c
-    these = select(known.id).where(bulk.among(connection, known.digest, digests))
+    these = select(known.id).where(bulk.among_thousands(connection, known.digest, digests))
     there = len(digests)
     if tag_only:
         there = connection.execute(select(func.count()).select_from(these.subquery())).scalar_one()
@@ -141,7 +141,9 @@ def ids_of(connection: Connection, digests: Iterable[str]) -> dict[str, int]:
     known = tables.problems.c
     found: dict[str, int] = {}
     for chunk in bulk.chunks(digests):
-        query = select(known.digest, known.id).where(bulk.among(connection, known.digest, chunk))
+        query = select(known.digest, known.id).where(
+            bulk.among_thousands(connection, known.digest, chunk)
+        )
         found.update(connection.execute(query).all())
     return found
 

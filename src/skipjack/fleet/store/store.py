@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from types import TracebackType
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
-from sqlalchemy import Connection, Engine, select
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy import Connection, Engine
 
 from skipjack.core.device import Device
 from skipjack.fleet.bundle.contents import BundledOutcome
@@ -26,6 +24,7 @@ from skipjack.fleet.store import (
     bulk,
     claims,
     counting,
+    devices,
     jobs,
     labels,
     leases,
@@ -33,15 +32,13 @@ from skipjack.fleet.store import (
     neighbours,
     problems,
     settling,
-    tables,
 )
 from skipjack.fleet.store.aborting import ResetCount
-from skipjack.fleet.store.connecting import streaming_options
 from skipjack.fleet.store.jobs import AddedJobs, JobResult, LogText
 from skipjack.fleet.store.labels import LabelSummary
 from skipjack.fleet.store.problems import Added, NewProblem, ProblemRow, add_problems
 from skipjack.fleet.store.retrying import Patience
-from skipjack.fleet.store.urls import for_people, sentence
+from skipjack.fleet.store.transacting import Transacting
 from skipjack.fleet.task import Task
 
 if TYPE_CHECKING:
@@ -54,7 +51,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Store:
+class Store(Transacting):
     """The fleet's record. Made by `open_store`; used from one thread; a context manager.
 
     Every verb is committed when it returns. A database that is away is waited for, as `patience`
@@ -65,9 +62,8 @@ class Store:
     def __init__(
         self, engine: Engine, key: Callable[[], bytes], patience: Patience | None = None
     ) -> None:
-        self._engine = engine
+        super().__init__(engine, patience or Patience())
         self._make_key = key
-        self._patience = patience or Patience()
 
     @cached_property
     def _key(self) -> bytes:
@@ -75,26 +71,6 @@ class Store:
         key = self._make_key()
         self._transaction(agreements.agree_on_key, key)
         return key
-
-    @property
-    def url_for_people(self) -> str:
-        """Where it is, without the password."""
-        return for_people(self._engine.url)
-
-    def close(self) -> None:
-        """Let go of all connections."""
-        self._engine.dispose()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     # ---- problems
 
@@ -272,11 +248,11 @@ class Store:
 
     def devices_of(self, label: str) -> dict[str, bool]:
         """Devices that jobs of a label are for, and whether a real one was ever seen."""
-        return self._reading(neighbours.devices_of, label)
+        return self._reading(devices.devices_of, label)
 
     def stopped_devices(self) -> list[str]:
         """Devices that get no jobs until they are resumed."""
-        return self._reading(neighbours.stopped_devices)
+        return self._reading(devices.stopped_devices)
 
     def touched(
         self, *, label: str | None = None, device: str | None = None, machine: str | None = None
@@ -308,7 +284,7 @@ class Store:
         return self._patience.transact(
             self._engine,
             lambda connection: claims.claim(connection, owner, stage, wants, label=label, key=key),
-            committed=lambda connection, taken: _holds(connection, owner, taken),
+            committed=lambda connection, taken: claims.holds(connection, owner, taken),
         )
 
     def settle(self, owner: str, settlements: Sequence[Settlement]) -> list[Claim]:
@@ -340,7 +316,7 @@ class Store:
         return self._patience.transact(
             self._engine,
             both,
-            committed=lambda connection, done: _holds(connection, owner, done.claimed),
+            committed=lambda connection, done: claims.holds(connection, owner, done.claimed),
         )
 
     # ---- bundles
@@ -369,53 +345,3 @@ class Store:
         from skipjack.fleet.store import bundling
 
         return self._transaction(bundling.accept, label, results, machines, key=self._key)
-
-    # ---- how
-
-    def _transaction(
-        self,
-        verb: Callable[Concatenate[Connection, P], T],
-        *arguments: P.args,
-        **options: P.kwargs,
-    ) -> T:
-        return self._patience.transact(
-            self._engine, lambda connection: verb(connection, *arguments, **options)
-        )
-
-    def _reading(
-        self,
-        verb: Callable[Concatenate[Connection, P], T],
-        *arguments: P.args,
-        **options: P.kwargs,
-    ) -> T:
-        return self._patience.transact(
-            self._engine, lambda connection: verb(connection, *arguments, **options), reading=True
-        )
-
-    def _streaming(
-        self,
-        verb: Callable[Concatenate[Connection, P], Iterator[T]],
-        *arguments: P.args,
-        **options: P.kwargs,
-    ) -> Iterator[T]:
-        """Rows as they are read, page by page; no transaction is held while they are used."""
-        self._reading(_nothing)  # waits for a database that is away
-        try:
-            with self._engine.connect() as bare:
-                connection = bare.execution_options(**streaming_options(self._engine))
-                yield from verb(connection, *arguments, **options)
-        except SQLAlchemyError as error:
-            raise sentence(self._engine.url, error) from None
-
-
-def _nothing(connection: Connection) -> None:
-    connection.execute(select(1))
-
-
-def _holds(connection: Connection, owner: str, taken: Sequence[tuple[Claim, Task]]) -> bool:
-    """Whether a claim whose commit was not acknowledged is in the database."""
-    held = select(tables.jobs.c.id, tables.jobs.c.attempt).where(
-        tables.jobs.c.owner == owner, tables.jobs.c.id.in_([claim.job for claim, _ in taken])
-    )
-    found = {(row.id, row.attempt) for row in connection.execute(held)}
-    return any((claim.job, claim.attempt) in found for claim, _ in taken)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 
 from skipjack.fleet.bundle.evaluating import BundleProgress
 from skipjack.report import screen
@@ -27,13 +27,8 @@ def evaluation_bar(*, enabled: bool) -> Iterator[Callable[[BundleProgress], None
     if not enabled or not console.is_terminal:
         yield complain
         return
-    bar = Progress(
-        TextColumn("evaluating"),
-        BarColumn(bar_width=40),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=console,
-        transient=True,
+    bar = screen.live_bars(
+        console, TextColumn("evaluating"), BarColumn(bar_width=40), MofNCompleteColumn()
     )
     with bar:
         task = bar.add_task("", total=None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, TextColumn
 
 from skipjack.fleet.importing import ImportProgress, ImportReport
 from skipjack.report import screen
@@ -18,13 +18,11 @@ def import_bar(*, enabled: bool) -> Iterator[Callable[[ImportProgress], None]]:
     if not enabled or not console.is_terminal:
         yield lambda _: None
         return
-    bar = Progress(
+    bar = screen.live_bars(
+        console,
         TextColumn("importing"),
         BarColumn(bar_width=40),
         TextColumn("{task.fields[lines]:,} lines"),
-        TimeElapsedColumn(),
-        console=console,
-        transient=True,
     )
     with bar:
         task = bar.add_task("", total=None, lines=0)

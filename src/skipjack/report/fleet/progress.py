@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, TaskID, TextColumn
 
 from skipjack.fleet.runs import RunProgress
 from skipjack.fleet.states import State
@@ -39,13 +39,11 @@ def run_bars(*, enabled: bool) -> Iterator[Callable[[RunProgress], None]]:
 
         yield tell
         return
-    bars = Progress(
+    bars = screen.live_bars(
+        console,
         TextColumn("{task.description:>15}"),
         BarColumn(bar_width=40),
         TextColumn("{task.fields[count]}"),
-        TimeElapsedColumn(),
-        console=console,
-        transient=True,
     )
     tasks: dict[State, TaskID] = {}
 
