@@ -10,7 +10,7 @@ EVERYTHING := $(VENV)/.everything
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .PHONY: demo demo-loadgen test test-long tests-quick tests-all autotune lint clean
-.PHONY: bench-cpu bench-small bench-matmul bench-vector bench-conv bench-sweep bench-fleet
+.PHONY: bench-cpu bench-small bench-matmul bench-vector bench-conv bench-sweep bench-fleet bench-gpu
 
 demo: $(STAMP)
 	$(BIN)/skipjack tune matmul:192x192x192 matmul:1024x1024x1024 matmul:16x4096x4096 \
@@ -80,11 +80,16 @@ bench-fleet: $(STAMP) $(FLEET)
 	$(BIN)/python bench/fleet_evaluators.py $(BENCH_ARGS)
 	$(BIN)/python bench/fleet_simulation.py
 
+# Builds the GPU benchmark's kernels here; `bench/gpu.py` says how to measure them on a GPU machine.
+bench-gpu: $(STAMP) $(TORCH)
+	$(BIN)/python bench/gpu.py build $(BENCH_ARGS)
+	$(BIN)/python bench/gpu_autotune.py --build bench/gpu_work/autotune
+
 # PyTorch is a peer to measure against, and its convolutions are choices of `skipjack find`; without
 # it the rest is measured.
 # TORCH_PIP_ARGS may name an index of builds without GPU libraries, which are much smaller.
 $(TORCH): $(STAMP)
-	-$(PIP) $(TORCH_PIP_ARGS) -e '.[torch]'
+	-$(PIP) $(TORCH_PIP_ARGS) -e '.[torch,triton]'
 	touch $@
 
 $(LOADGEN): $(STAMP)
@@ -103,7 +108,7 @@ $(FLEET): $(STAMP) tools/install-servers
 $(EVERYTHING): pyproject.toml constraints.txt tools/install-servers | $(BIN)/python
 	tools/install-servers & \
 	    $(PIP) --no-compile $(TORCH_PIP_ARGS) \
-	        -e '.[test,plots,mkl,torch,loadgen,postgresql,mariadb,ray]' \
+	        -e '.[test,plots,mkl,torch,triton,loadgen,postgresql,mariadb,ray]' \
 	        && touch $(STAMP) $(TORCH) $(LOADGEN) $(FLEET); \
 	    wait
 	$(MAKE) --no-print-directory $(STAMP) $(TORCH) $(FLEET)

@@ -21,7 +21,7 @@ from skipjack.execute.verification import draw_inputs, judge
 from skipjack.native.cpu import registers_of
 from skipjack.native.memory import aligned, poison
 from skipjack.operations import get, tensors
-from skipjack.solvers import find_solver
+from skipjack.solvers import find_solver, refusal
 from skipjack.solvers.registry import solver_for
 from skipjack.solvers.solver import NativeVendorSolver, VendorSolver
 from skipjack.tuning.result import TuneResult
@@ -126,7 +126,7 @@ def add_library(
         _add_torch(there, problem, stand, arrays)
         return
     solver = find_solver(name)
-    reason = solver.refuses(problem, stand.device)
+    reason = refusal(solver, problem, stand.device)
     if reason:
         there.skipped[name] = reason
     elif isinstance(solver, NativeVendorSolver):

@@ -60,6 +60,21 @@ def rogue(rogue_everywhere: Path) -> Problem:
     return parse("rogue:60")
 
 
+@pytest.fixture(autouse=True)
+def known_gpus(request: pytest.FixtureRequest) -> Iterator[None]:
+    """No GPU is found in this process, whatever the machine has, but the fake one where asked."""
+    from skipjack.gpu.opening import only_drivers
+
+    if "fake_everywhere" not in request.fixturenames:
+        with only_drivers():
+            yield
+        return
+    from skipjack.testing.fake_gpu import FakeDriver
+
+    with only_drivers(FakeDriver()):
+        yield
+
+
 @pytest.fixture
 def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The temporary directory of this process and of those it starts; device locks lie there."""

@@ -19,22 +19,30 @@ BELOW: dict[str, set[str]] = {
     "native": {"core", "errors"},
     "interop": {"core", "errors", "operations"},
     "search": {"core", "errors"},
+    "gpu": {"core", "errors"},
+    "devices": {"core", "errors", "native", "gpu"},
     "settings": {"errors"},
+    "lists": {"errors"},
     "storage": {"errors", "settings"},
-    "solvers": {"core", "errors", "native", "operations"},
+    "solvers": {"core", "errors", "native", "operations", "gpu"},
     "ledger": {"core", "errors", "storage"},
     "bank": {"core", "errors", "ledger", "storage"},
     "plugins": {"errors"},
     "trace": {"storage"},
     "interrupt": set(),
     "execute": {
-        *("core", "errors", "native", "operations", "solvers"),
+        *("core", "errors", "native", "operations", "solvers", "gpu"),
         *("ledger", "plugins", "storage"),  # build workers look whether a source is known
     },
     "tuning": {
         *("core", "errors", "native", "operations", "solvers", "search"),
         *("execute", "ledger", "bank", "storage", "settings", "plugins", "trace"),
-        "interrupt",
+        *("interrupt", "gpu", "devices"),
+    },
+    "integrations": {
+        *("core", "errors", "native", "operations", "solvers", "search", "execute", "gpu"),
+        *("ledger", "bank", "storage", "settings", "plugins", "trace", "interrupt", "tuning"),
+        "devices",
     },
     "sweep": {
         *("core", "errors", "native", "search", "execute", "ledger", "interop"),
@@ -43,19 +51,20 @@ BELOW: dict[str, set[str]] = {
     "fleet": {
         *("", "core", "errors", "native", "operations", "solvers", "search", "execute", "ledger"),
         *("bank", "storage", "settings", "plugins", "trace", "interrupt", "tuning", "interop"),
+        *("gpu", "devices"),
     },
     "report": {
-        *("core", "errors", "native", "operations", "solvers", "search"),
+        *("core", "errors", "native", "operations", "solvers", "search", "gpu"),
         *("execute", "ledger", "bank", "storage", "settings", "tuning", "sweep", "fleet"),
     },
     "__main__": {"cli"},
     "cli": {
         *("", "core", "errors", "native", "operations", "solvers", "search"),
         *("ledger", "bank", "storage", "settings", "plugins", "tuning", "report", "interop"),
-        *("sweep", "interrupt", "fleet"),
+        *("sweep", "interrupt", "fleet", "gpu", "devices", "integrations", "lists"),
     },
-    "testing": {"core", "errors", "search", "operations", "native", "solvers", "execute"},
-    "": {"tuning"},
+    "testing": {"core", "errors", "search", "operations", "native", "solvers", "execute", "gpu"},
+    "": {"tuning", "integrations"},
 }
 """For every package or module of ours, those that it may import; "" is `skipjack` itself."""
 

@@ -1,6 +1,7 @@
 """Users' modules and files are loaded once, in order, here and in workers."""
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -53,3 +54,14 @@ def test_what_cannot_be_imported_says_why(tmp_path: Path) -> None:
     bad.write_text("1 / 0\n")
     with pytest.raises(UsageError, match=r"bad\.py cannot be imported: division by zero"):
         plugins.load((str(bad),))
+
+
+def test_a_file_may_import_what_lies_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "lies_beside_it.py").write_text("WORD = 'found'\n")
+    plugin = tmp_path / "with_a_neighbour.py"
+    plugin.write_text("from lies_beside_it import WORD\n")
+    plugins.load((str(plugin),))
+    assert sys.modules["skipjack_plugin_with_a_neighbour"].WORD == "found"

@@ -16,8 +16,11 @@ def test_the_front_door_is_small() -> None:
         "TunedKernel",
         "Tuner",
         "__version__",
+        "autotune",
         "find",
+        "kernels",
         "lookup",
+        "triton_kernel",
         "tune",
     }
     assert set(skipjack.__all__) <= set(dir(skipjack))
@@ -44,7 +47,7 @@ def test_the_signature_of_tune_is_kept() -> None:
     parameters = inspect.signature(skipjack.tune).parameters
     assert list(parameters) == [
         *("problem", "seconds", "budget", "dtype", "layout", "direction"),
-        *("searcher", "seed", "solver", "retune", "threads", "plugins"),
+        *("searcher", "seed", "solver", "retune", "threads", "device", "plugins"),
     ]
     keyword_only = [p.name for p in parameters.values() if p.kind is p.KEYWORD_ONLY]
     assert keyword_only == list(parameters)[1:]

@@ -7,7 +7,9 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from skipjack.tuning import FindResult, TuneOptions, Tuner, TuneResult, find, tune
+    from skipjack.integrations.adapter import triton_kernel
+    from skipjack.integrations.triton_autotune import autotune
+    from skipjack.tuning import FindResult, TuneOptions, Tuner, TuneResult, find, kernels, tune
 
 __version__ = "0.1.0"
 __all__ = [
@@ -17,14 +19,23 @@ __all__ = [
     "TunedKernel",
     "Tuner",
     "__version__",
+    "autotune",
     "find",
+    "kernels",
     "lookup",
+    "triton_kernel",
     "tune",
 ]
+_INTEGRATIONS = {"autotune": "triton_autotune", "triton_kernel": "adapter"}
+"""Names that are not of the tuning machinery, and where they are."""
 
 
 def __getattr__(name: str) -> Any:
     """Load the tuning machinery when it is first used: importing Skipjack itself stays quick."""
+    if name in _INTEGRATIONS:
+        from importlib import import_module
+
+        return getattr(import_module(f"skipjack.integrations.{_INTEGRATIONS[name]}"), name)
     if name in __all__:
         from skipjack import tuning
 

@@ -58,6 +58,8 @@ def _import_file(path: Path) -> None:
         raise UsageError(f"plugin file {path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))  # for what it imports from its own folder
     try:
         spec.loader.exec_module(module)
     except BaseException:

@@ -8,6 +8,7 @@ field              variable                   otherwise
 ``build_workers``  ``SKIPJACK_BUILD_WORKERS`` one less than the cores this process may use
 ``core``           ``SKIPJACK_CORE``          chosen when timing starts
 ``plugins``        ``SKIPJACK_PLUGINS``       none
+``autotune``       ``SKIPJACK_AUTOTUNE``      ``on``: decorated kernels are tuned when first called
 =================  =========================  ==================================================
 
 All but ``user_dir`` may also stand in ``config.toml`` in the user directory, by the field's name.
@@ -42,6 +43,8 @@ class Settings:
     """The core to time on; None leaves the choice to the run session."""
     plugins: tuple[str, ...] = ()
     """Modules or .py files that register operations, solvers or searchers."""
+    autotune: str = "on"
+    """``off``: a decorated kernel takes what is known, or its first config, and is never tuned."""
 
 
 def load_settings(
@@ -51,6 +54,7 @@ def load_settings(
     build_workers: int | None = None,
     core: int | None = None,
     plugins: Sequence[str] | None = None,
+    autotune: str | None = None,
 ) -> Settings:
     """The settings in force; an argument that is None was not given. Bad values: `UsageError`."""
     directory = _user_dir(user_dir)
@@ -60,6 +64,7 @@ def load_settings(
             "build_workers": build_workers,
             "core": core,
             "plugins": plugins,
+            "autotune": autotune,
         },
         path=directory / CONFIG_FILE,
         file=_read_file(directory / CONFIG_FILE),
@@ -72,10 +77,11 @@ def load_settings(
         ),
         core=sources.pick("core", "SKIPJACK_CORE", _core, None),
         plugins=sources.pick("plugins", "SKIPJACK_PLUGINS", _plugins, ()),
+        autotune=sources.pick("autotune", "SKIPJACK_AUTOTUNE", _autotune, "on"),
     )
 
 
-_IN_FILE = ("log_level", "build_workers", "core", "plugins")
+_IN_FILE = ("log_level", "build_workers", "core", "plugins", "autotune")
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +154,12 @@ def _log_level(value: object) -> str:
     if level not in LOG_LEVELS:
         raise ValueError(f"write one of {', '.join(LOG_LEVELS)}")
     return level
+
+
+def _autotune(value: object) -> str:
+    if value not in ("on", "off"):
+        raise ValueError("write on or off")
+    return str(value)
 
 
 def _whole_number(value: object) -> int:

@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import skipjack
 from skipjack.cli.main import app
 from skipjack.errors import SkipjackError, UsageError
 from skipjack.native import cpu
@@ -73,6 +75,45 @@ def test_the_way_from_a_list_to_the_bank(loaded: Command) -> None:
         "reasons": [],
     }
     assert record(loaded("status", "-l", "L", "--json"))["states"] == {"new": 2}
+
+
+def test_winners_ship_in_a_kernel_database(loaded: Command, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no finished job"):
+        loaded("export", "kernel-db", "-l", "L", "-o", "x.skk")
+    assert not Path("x.skk").exists()
+    loaded("run", "-l", "L", "--json")
+    done = record(loaded("export", "kernel-db", "-l", "L", "-o", "x.skk", "--json"))
+    assert done["kernels"] == 2 and done["bytes"] == Path("x.skk").stat().st_size
+    with skipjack.kernels("x.skk") as kernels:
+        product = kernels.find("matmul:16x16x16")
+        assert kernels.find("matmul:17x17x17") is None
+    a, b = np.random.default_rng(0).random((2, 16, 16), np.float32)
+    assert product is not None
+    assert np.allclose(product(a, b), a @ b, atol=1e-4)
+
+
+def test_the_bank_ships_too(user_dir: Path, fleet: Command) -> None:
+    with pytest.raises(UsageError, match="no kernels"):
+        fleet("export", "kernel-db", "-o", "mine.skk")
+    fleet("tune", "matmul:96x96x96", "--budget", "12", "--json")
+    if skipjack.lookup("matmul:96x96x96") is None:
+        pytest.skip("no gain over the default was confirmed on this machine just now")
+    fleet("export", "kernel-db", "-o", "mine.skk")
+    with skipjack.kernels("mine.skk") as kernels:
+        assert kernels.find("matmul:96x96x96") is not None
+
+
+def test_a_list_that_comes_along_is_loaded_by_its_name(fleet: Command) -> None:
+    loaded = record(fleet("load", "-t", "llm", "-l", "gpu", "--device", "sm_90/132", "--json"))
+    assert loaded["jobs"] == 25
+    again = record(fleet("load", "-t", "llm", "-l", "gpu", "--device", "sm_90/132", "--json"))
+    assert (again["jobs"], again["known"]) == (0, 25)
+    with pytest.raises(UsageError, match="only llm, resnet50"):
+        fleet("import", "--list", "bert")
+    with pytest.raises(UsageError, match="either"):
+        fleet("import", "-t", "x")
+    taken = record(fleet("import", "--list", "resnet50", "-b", "2", "--direction", "all", "--json"))
+    assert taken["imported"] == 69
 
 
 def test_an_import_says_how_many_lines_were_what(fleet: Command) -> None:

@@ -1,6 +1,7 @@
 """Parameter spaces: exact counts, uniform samples, legal moves."""
 
 from collections import Counter
+from collections.abc import Callable
 from itertools import product
 from math import prod
 
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skipjack.core.config import Config, Value
-from skipjack.core.constraints import ConstraintLike
+from skipjack.core.constraints import ConstraintLike, read_constraint
 from skipjack.core.parameters import Parameter, ParameterSpace
 from skipjack.core.space import Countable, Promising, Recombining, Staged
 from skipjack.errors import SpaceError
@@ -295,3 +296,16 @@ def test_a_space_without_parameters_has_one_config() -> None:
     space = ParameterSpace([])
     assert space.count() == 1
     assert space.sample(np.random.default_rng(0)) == Config() == space.default()
+
+
+def _fits(a: int) -> bool:
+    return a < 4  # a comment
+
+
+def test_a_constraint_is_known_by_what_it_says_and_not_by_its_byte_code() -> None:
+    def identity(function: Callable[..., object]) -> str:
+        return read_constraint(function, frozenset({"a"})).identity
+
+    assert identity(_fits) == "test_parameters._fits:def_fits(a:int)->bool:returna<4:"
+    one, other = (lambda a: a < 4), (lambda a: a < 5)
+    assert identity(one) != identity(other)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from skipjack.core.problem import DTYPES
+from skipjack.core.dtypes import numpy_dtype
 from skipjack.execute.verification import Checker, Verdict, draw_inputs, judge
 from skipjack.operations import parse
 from skipjack.solvers.vendor.numpy_solver import NumpySolver
@@ -120,7 +120,7 @@ def test_any_order_of_summation_passes(threshold: float, dtype: str, k: int) -> 
         a, b = checker.arrays["a"], checker.arrays["b"]
         order = np.random.default_rng(seed).permutation(k)
         checker.prepare()
-        total = np.zeros((24, 40), DTYPES[dtype])
+        total = np.zeros((24, 40), numpy_dtype(dtype))
         for step in order:  # one running sum: the worst order for rounding
             total += a[:, step, None] * b[step]
         checker.arrays["out"][...] = total

@@ -19,6 +19,15 @@ def test_a_host_lists_its_cpu_with_every_number_of_threads() -> None:
     assert host.memory_bytes > 0
 
 
+def test_without_llvm_it_has_its_gpus_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu, "detectable", lambda: False)
+    host = detect_host()
+    assert host.devices == () and host.cores and host.memory_bytes
+    cpu.detect.cache_clear()
+    with pytest.raises(UsageError, match="pip install llvmlite"):
+        cpu.detect()
+
+
 def test_its_name_is_given_set_or_that_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SKIPJACK_MACHINE", raising=False)
     assert machine_name() == socket.gethostname()

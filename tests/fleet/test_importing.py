@@ -152,7 +152,7 @@ def test_all_bad_lines_are_counted_and_the_first_are_shown(memory: Memory, tmp_p
     file = tmp_path / "bad.jsonl"
     text = "".join(f"bad {number}\n" for number in range(50))
     report = take(
-        memory, text + f"{CONV.replace('conv', 'convfp16')}\n", ImportOptions(report=file)
+        memory, text + f"{CONV.replace('conv', 'convint8')}\n", ImportOptions(report=file)
     )
     assert (report.rejected, len(report.bad)) == (50, 20)
     written = [json.loads(line) for line in file.read_text().splitlines()]
@@ -214,7 +214,21 @@ def test_bad_batch_sizes_are_refused(text: str) -> None:
         parse_batches(text)
 
 
-@pytest.mark.parametrize("line", [CONV.replace("conv ", "convfp16 "), f"{KEY[:-9]}:f16:NCHW:fwd"])
+FOREIGN = [
+    CONV.replace("conv ", "convint8 "),
+    *(f"{KEY[:-9]}:{dtype}:NCHW:fwd" for dtype in ("i8", "f8e4m3")),
+]
+
+
+@pytest.mark.parametrize("base", ["convfp16", "convbfp16"])
+def test_half_precision_is_imported(memory: Memory, base: str) -> None:
+    line = CONV.replace("conv ", f"{base} ")
+    dtype = {"convfp16": "f16", "convbfp16": "bf16"}[base]
+    report = take(memory, f"{line} -F 1\n{KEY[:-9]}:{dtype}:NCHW:fwd\n")
+    assert (report.imported, report.duplicates) == (1, 1)
+
+
+@pytest.mark.parametrize("line", FOREIGN)
 def test_a_dtype_that_nothing_computes_is_no_mistake(memory: Memory, line: str) -> None:
     report = take(memory, f"{line}\n{line.replace('-c 64', '-c 0').replace('c64', 'c0')}\n")
     assert (report.not_applicable, report.rejected) == (1, 1)

@@ -99,8 +99,8 @@ def test_unknown_solvers_are_refused(solver: str, says: str) -> None:
 
 
 @pytest.mark.parametrize("solver", ["all", "packed"])
-def test_solvers_are_not_asked_for_gpus(solver: str) -> None:
-    with pytest.raises(UsageError, match="gfx900/56 is a GPU"):
+def test_solvers_are_not_asked_for_gpus_that_nothing_builds_for(solver: str) -> None:
+    with pytest.raises(UsageError, match=r"Triton cannot build for gfx900: .* gfx908"):
         plan_jobs(Known(), EVERYTHING, Terms((HERE, "gfx900/56"), solver))
 
 
@@ -117,7 +117,7 @@ def test_only_stale_ones_are_planned() -> None:
     planned = plan_jobs(store, Selection(recurrent=True, stale=True), Terms((HERE,)))
     assert [plan.problem for plan in planned.plans] == [MATMUL]
     assert (planned.problems, planned.fresh) == (2, 1)
-    assert store.asked["toolchain"] == toolchain()
+    assert store.asked["toolchain"] == toolchain(REAL)
     assert store.asked["recurrent"] is True
 
 
@@ -157,8 +157,8 @@ def test_requests_that_make_no_sense_are_refused(
 
 
 def test_the_toolchain_is_one_short_text_that_names_what_matters() -> None:
-    text = toolchain()
-    assert text == toolchain()
+    text = toolchain(REAL)
+    assert text == toolchain(REAL)
     assert text.startswith("skipjack ")
     assert "llvm" in text
     assert len(text) <= 255

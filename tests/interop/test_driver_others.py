@@ -33,6 +33,13 @@ def test_batch_normalisation_has_three_modes(flags: str, mode: str) -> None:
     assert problem.key == f"batchnorm:n8c4h6w5/{mode}:f32"
 
 
+@pytest.mark.parametrize(("base", "dtype"), [("bnormfp16", "f16"), ("bnormbfp16", "bf16")])
+def test_half_precisions_are_problems(base: str, dtype: str) -> None:
+    (problem,) = parse_driver(f"{BNORM.replace('bnorm', base)} -F 2")
+    assert isinstance(problem, Problem)
+    assert problem.key == f"batchnorm:n8c4h6w5/eps=1e-05/mode=infer:{dtype}"
+
+
 def test_a_command_as_newer_drivers_log_it_is_understood() -> None:
     logged = f"{BNORM} -D 0 --forw 1 -b 0 -s 1 -r 1 --layout NCHW -A 1.0 -B 0. -i 3 -V 0 -t 1"
     assert parse_driver(logged) == parse_driver(f"{BNORM} -F 1")
@@ -41,7 +48,6 @@ def test_a_command_as_newer_drivers_log_it_is_understood() -> None:
 @pytest.mark.parametrize(
     ("line", "text", "reason"),
     [
-        (BNORM.replace("bnorm", "bnormfp16"), "batchnorm:n8c4h6w5{train}:f16", "it is f16"),
         (BNORM.replace("bnorm", "bnormbfp16fp32"), "batchnorm:n8c4h6w5{train}:bf16f32", "bf16f32"),
         (f"{BNORM} --layout nhwc", "batchnorm:n8c4h6w5{train}:f32:NHWC", "layout is NHWC"),
         (f"{BNORM} -D 7", "batchnorm:n8c4d7h6w5{train}:f32:NCDHW", "has a depth"),

@@ -10,6 +10,8 @@ from skipjack.interop import driver_line, parse_driver
 from skipjack.operations import parse
 from skipjack.operations.convolution import CONVOLUTIONS, Convolution
 
+HALF_OR_WHOLE = ("f32", "f16", "bf16")
+
 
 @st.composite
 def convolutions(draw: st.DrawFn) -> Problem:
@@ -23,8 +25,9 @@ def convolutions(draw: st.DrawFn) -> Problem:
     key = f"{operation.name}:" + "".join(f"{letter}{size}" for letter, size in sizes.items())
     layout = draw(st.sampled_from(tuple(operation.layouts)))
     direction = draw(st.sampled_from(operation.directions))
+    dtype = draw(st.sampled_from(HALF_OR_WHOLE))
     try:
-        return parse(key, layout=layout, direction=direction)
+        return parse(key, dtype, layout=layout, direction=direction)
     except ProblemError:
         assume(False)
         raise
@@ -38,10 +41,13 @@ def test_a_convolutions_command_means_that_convolution(problem: Problem) -> None
 @given(
     st.tuples(*(st.integers(1, 300) for _ in "nchw")),
     st.sampled_from(["train", "infer", "backward"]),
+    st.sampled_from(HALF_OR_WHOLE),
 )
-def test_a_batch_normalisations_command_means_that_one(shape: tuple[int, ...], mode: str) -> None:
+def test_a_batch_normalisations_command_means_that_one(
+    shape: tuple[int, ...], mode: str, dtype: str
+) -> None:
     sizes = "".join(f"{letter}{size}" for letter, size in zip("nchw", shape, strict=True))
-    problem = parse(f"batchnorm:{sizes}/mode={mode}")
+    problem = parse(f"batchnorm:{sizes}/mode={mode}", dtype)
     assert parse_driver(driver_line(problem)) == (problem,)
 
 
@@ -68,6 +74,10 @@ def test_a_batch_normalisations_command_means_that_one(shape: tuple[int, ...], m
             "batchnorm:n8c4h6w5/mode=backward",
             "bnorm -n 8 -c 4 -H 6 -W 5 -m 1 -F 0 -b 1 -s 1 -r 0 -t 1",
         ),
+        (
+            "batchnorm:n8c4h6w5/mode=infer:bf16",
+            "bnormbfp16 -n 8 -c 4 -H 6 -W 5 -m 1 -F 2 -b 0 -s 0 -r 1 -t 1",
+        ),
     ],
 )
 def test_commands_look_like_the_drivers_own_log(key: str, line: str) -> None:
@@ -79,6 +89,7 @@ def test_commands_look_like_the_drivers_own_log(key: str, line: str) -> None:
     [
         ("matmul:8x8x8", "no command for matmul:8x8x8:f32"),
         ("conv2d:n1c1h3w3k1y1x1:f64", "no command in f64 for conv2d"),
+        ("conv2d:n1c1h3w3k1y1x1:tf32", "no command in tf32 for conv2d"),
         ("batchnorm:c4/eps=0.5", "no flag for the eps"),
     ],
 )

@@ -1,6 +1,7 @@
 """Keys of a find-db are problems again."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -59,10 +60,18 @@ def test_a_key_that_contradicts_itself_is_refused_with_both_sizes() -> None:
         parse_find_db("128-28-28-3x3-256-29-28-64-1x1-1x1-1x1-0-NCHW-FP32-F=S:1,0,a")
 
 
+@pytest.mark.parametrize(("text", "dtype"), [("FP16", "f16"), ("BF16", "bf16"), ("FP64", "f64")])
+def test_the_type_of_a_key_is_the_problems(text: str, dtype: str) -> None:
+    key = DRIVER_AND_KEY[0][1]
+    plain = parse_find_db(key)
+    assert isinstance(plain, Problem)
+    assert parse_find_db(key.replace("FP32", text)) == replace(plain, dtype=dtype)
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (("FP32", "FP16"), "it is f16"),
+        (("FP32", "INT8"), "it is i8"),
         (("FP32", "INT8INT8INT32"), "int8int8int32"),
         (("-0-", "-1-"), "a bias"),
         (("FP32-F", "FP32-F_ciFP8"), "casts"),

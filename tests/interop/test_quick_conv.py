@@ -3,7 +3,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skipjack.core.problem import DTYPES, Problem
+from skipjack.core.dtypes import DTYPES
+from skipjack.core.problem import Problem
 from skipjack.errors import SkipjackError
 from skipjack.interop import NotApplicable, parse_driver, parse_find_db
 from skipjack.interop.driver_flags import CONV
@@ -27,7 +28,7 @@ _OTHERS = st.tuples(st.sampled_from(CONV), st.booleans(), _WORDS)
 @st.composite
 def commands(draw: st.DrawFn) -> str:
     """Mostly sound ones, with anything in them at times."""
-    base = draw(st.sampled_from(["conv", "conv", "convfp16", "convint8", "bnorm"]))
+    base = draw(st.sampled_from(["conv", "conv", "convfp16", "convbfp16", "convint8", "bnorm"]))
     sizes = draw(st.lists(st.integers(1, 40), min_size=7, max_size=7))
     words = [f"-{at} {size}" for at, size in zip("ncHWkyx", sizes, strict=True)]
     for flag, short, value in draw(st.lists(_USUAL | _OTHERS, max_size=4)):
@@ -67,7 +68,21 @@ def test_the_usual_command_is_read_quickly() -> None:
 @given(
     st.lists(st.integers(0, 30), min_size=7, max_size=7),
     st.lists(st.tuples(st.sampled_from("pquvljg"), st.integers(0, 4)), max_size=4),
-    st.sampled_from(["", ":f32", ":f64", ":f16", ":NHWC", ":f64:NHWC:wrw", ":bwd", ":nhwc", ":x"]),
+    st.sampled_from(
+        [
+            "",
+            ":f32",
+            ":f64",
+            ":f16",
+            ":bf16",
+            ":i8",
+            ":NHWC",
+            ":f64:NHWC:wrw",
+            ":bwd",
+            ":nhwc",
+            ":x",
+        ]
+    ),
 )
 def test_keys(sizes: list[int], more: list[tuple[str, int]], end: str) -> None:
     text = "conv2d:" + "".join(f"{at}{size}" for at, size in zip("nchwkyx", sizes, strict=True))
@@ -80,17 +95,17 @@ def test_keys(sizes: list[int], more: list[tuple[str, int]], end: str) -> None:
 @given(
     st.lists(st.integers(0, 20), min_size=15, max_size=15),
     st.sampled_from(["F", "B", "W", "F_g2"]),
-    st.sampled_from(["NCHW", "NHWC-NHWC-NHWC", "NHWC"]),
+    st.sampled_from(["NCHW-FP32", "NHWC-NHWC-NHWC-BF16", "NHWC-FP16", "NCHW-INT8", "NCHW-FP16"]),
     st.booleans(),
 )
-def test_find_db_keys(sizes: list[int], end: str, layout: str, sound: bool) -> None:
+def test_find_db_keys(sizes: list[int], end: str, arrays: str, sound: bool) -> None:
     c, h, w, y, x, k, oh, ow, n, p, q, u, v, low, j = sizes
     if sound and u and v:
         oh = (h + 2 * p - (y - 1) * low - 1) // u + 1
         ow = (w + 2 * q - (x - 1) * j - 1) // v + 1
     one, two = f"{c}-{h}-{w}", f"{k}-{oh}-{ow}"
     first, second = (one, two) if end[0] == "F" else (two, one)
-    key = f"{first}-{y}x{x}-{second}-{n}-{p}x{q}-{u}x{v}-{low}x{j}-0-{layout}-FP32-{end}"
+    key = f"{first}-{y}x{x}-{second}-{n}-{p}x{q}-{u}x{v}-{low}x{j}-0-{arrays}-{end}"
     conv = quick_find_db(key + "=S:1,0,a")
     try:
         entry = parse_find_db(key)

@@ -7,7 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from skipjack.core.problem import DTYPES, Problem
+from skipjack.core.dtypes import numpy_dtype
+from skipjack.core.problem import Problem
 from skipjack.execute.verification import Verdict, draw_inputs, judge
 from skipjack.operations import get, parse
 from skipjack.operations.elementwise import ELEMENTWISE
@@ -81,7 +82,7 @@ def _judge_numpy(problem: Problem, nudge_eps: float) -> Verdict:
     operation = get(problem.operation)
     drawn = draw_inputs(problem, 0)
     exact = {name: array.astype(np.float64) for name, array in drawn.items()}
-    eps = float(np.finfo(DTYPES[problem.dtype]).eps)
+    eps = float(np.finfo(numpy_dtype(problem.dtype)).eps)
     result = operation.reference(problem, drawn).astype(np.float64) * (1 + nudge_eps * eps)
     bound = operation.magnitude(problem, exact) * operation.tolerance(problem).factor * eps
     return judge(result, operation.reference(problem, exact), bound)

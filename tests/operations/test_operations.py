@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from skipjack.core.dtypes import DTYPES
 from skipjack.core.operation import NestOperation, ProgramOperation
-from skipjack.core.problem import DTYPES
 from skipjack.errors import ProblemError
 from skipjack.operations import arrays_bytes, bytes_moved, get, names, parse, register, tensors
 from skipjack.operations.convolution import Convolution
@@ -98,6 +98,13 @@ def test_traffic_counts_every_tensor_once() -> None:
     assert [tensor.shape for tensor in tensors(problem)] == [(2, 4), (4, 3), (2, 3)]
     assert bytes_moved(problem) == (8 + 12 + 6) * 8
     assert arrays_bytes(problem) > 2 * bytes_moved(problem)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "bytes_"), [("bf16", 26 * 2), ("tf32", 26 * 4), ("f8e5m2", (8 + 12) * 1 + 6 * 2)]
+)
+def test_traffic_goes_by_the_type_of_each_tensor(dtype: str, bytes_: int) -> None:
+    assert bytes_moved(parse("matmul:2x3x4", dtype)) == bytes_
 
 
 def test_a_projection_of_matmul_is_the_projection_of_its_reference() -> None:

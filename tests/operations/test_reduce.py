@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from skipjack.core.dtypes import numpy_dtype
 from skipjack.core.operation import DirectCall, NestOperation
-from skipjack.core.problem import DTYPES
 from skipjack.execute.verification import draw_inputs, judge
 from skipjack.operations import get, parse
 from skipjack.operations.reduce import REDUCTIONS
@@ -51,7 +51,7 @@ def test_numpys_call_writes_the_reference_into_the_output(name: str, axis: str, 
     problem, operation = parse(f"{name}:3x4x5{axis}:{dtype}"), get(name)
     assert isinstance(operation, DirectCall)
     drawn = draw_inputs(problem, 0)
-    out = np.full(operation.output(problem).shape, np.nan, DTYPES[dtype])
+    out = np.full(operation.output(problem).shape, np.nan, numpy_dtype(dtype))
     operation.numpy_call(problem, {**drawn, "out": out})()
     reference = operation.reference(problem, drawn)
     assert reference.dtype == out.dtype

@@ -17,11 +17,18 @@ from skipjack.solvers.loops.nest_solver import NestSolver
 from skipjack.solvers.registry import (
     building_solvers,
     find_solver,
+    is_for,
+    refusal,
     register,
     solver_for,
     vendors_for,
 )
-from skipjack.solvers.solver import BuildingSolver, NativeVendorSolver, VendorSolver
+from skipjack.solvers.solver import (
+    BuildingSolver,
+    GpuVendorSolver,
+    NativeVendorSolver,
+    VendorSolver,
+)
 
 CPU = Device("cpu", "skylake-avx512", 1, vector_bytes=64)
 GPU = Device("gpu", "sm_90", 132)
@@ -41,10 +48,8 @@ def restored() -> Iterator[None]:
 def test_every_solver_is_of_one_kind_and_answers_to_its_name(name: str) -> None:
     solver = find_solver(name)
     assert solver.name == name
-    kinds = [
-        isinstance(solver, kind) for kind in (BuildingSolver, VendorSolver, NativeVendorSolver)
-    ]
-    assert sum(kinds) == 1
+    kinds = (BuildingSolver, VendorSolver, NativeVendorSolver, GpuVendorSolver)
+    assert sum(isinstance(solver, kind) for kind in kinds) == 1
 
 
 @pytest.mark.parametrize("name", operations())
@@ -80,9 +85,54 @@ def test_a_solver_that_refuses_says_why() -> None:
         solver_for(MATMUL, GPU)
 
 
+HALF = parse("matmul:64x64x64:f16")
+
+
+def test_solvers_are_for_cpus_in_f32_and_f64_unless_they_say_otherwise() -> None:
+    nest, numpy = find_solver("nest"), find_solver("numpy")
+    assert refusal(nest, MATMUL, GPU) == "it builds for CPUs, not for sm_90/132"
+    assert refusal(numpy, MATMUL, GPU) == "it is for CPUs, not for sm_90/132"
+    assert refusal(nest, HALF, CPU) == "it computes in f32 and f64, not in f16"
+    assert not refusal(nest, MATMUL, CPU)
+    assert not building_solvers(HALF, CPU)
+    assert not vendors_for(HALF, CPU)
+
+
+def test_a_solver_is_asked_for_what_it_says_it_is_for(restored: None) -> None:
+    class Half(NestSolver):
+        name = "half"
+        kinds = ("cuda", "hip")
+        dtypes = ("f16",)
+
+        def refuses(self, problem: Problem, device: Device) -> str:
+            return "" if problem.operation == "matmul" else "it is choosy"
+
+    registry._known.clear()
+    register(Half())
+    hopper = Device("cuda", "sm_90", 132)
+    assert solver_for(HALF, hopper).name == "half"
+    assert refusal(find_solver("half"), HALF, CPU) == "it builds for GPUs, not for skylake-avx512/1"
+    assert refusal(find_solver("half"), parse("add:4:f16"), hopper) == "it is choosy"
+    assert is_for(find_solver("half"), hopper) and not is_for(find_solver("half"), CPU)
+    with pytest.raises(UsageError, match="no solver computes matmul in f32 on sm_90/132; choose"):
+        solver_for(MATMUL, hopper)
+
+
+def test_a_dtype_for_gpus_alone_is_refused_on_a_cpu_in_one_sentence() -> None:
+    said = (
+        "no solver computes matmul in f16 on a CPU; choose f32 or f64, or name a GPU with --device"
+    )
+    with pytest.raises(UsageError) as caught:
+        solver_for(HALF, CPU)
+    assert str(caught.value) == said
+    with pytest.raises(UsageError, match=r"cannot do matmul.*: it computes in f32 and f64"):
+        solver_for(HALF, CPU, "nest")
+
+
 def test_a_solver_that_was_added_is_taken_by_name_or_where_no_other_can(restored: None) -> None:
     class Mine(NestSolver):
         name = "mine"
+        kinds = ("cpu", "gpu")
 
         def refuses(self, problem: Problem, device: Device) -> str:
             return ""

@@ -15,17 +15,21 @@ def device(
     json: JsonOption = False,
     measure: Annotated[bool, typer.Option("--measure", help="Measure the peaks again.")] = False,
 ) -> None:
-    """Show this machine's CPU: its keys, caches, and the measured peaks of one core."""
+    """Show this machine's CPU with the measured peaks of one core, and its GPUs."""
+    from skipjack import plugins
+    from skipjack.gpu.opening import find_gpus
     from skipjack.report.device import device_record, print_device
     from skipjack.settings import load_settings
     from skipjack.tuning.workshop import measured_peaks
 
+    settings = load_settings()
+    plugins.load(settings.plugins)
     here, peaks = measured_peaks(
-        load_settings(), again=measure, say=lambda text: typer.echo(text, err=True)
+        settings, again=measure, say=lambda text: typer.echo(text, err=True)
     )
     if json:
         from json import dumps
 
-        typer.echo(dumps(device_record(here, peaks)))
+        typer.echo(dumps(device_record(here, peaks, find_gpus())))
     else:
-        print_device(here, peaks)
+        print_device(here, peaks, find_gpus())

@@ -10,11 +10,14 @@ EXAMPLES = examples("skipjack doctor", "skipjack doctor --json")
 
 
 def doctor(json: JsonOption = False) -> None:
-    """Check the CPU, the noise, the compilers, the optional parts and the disk."""
+    """Check the CPU, the noise, the compilers, the GPUs, the optional parts and the disk."""
+    from skipjack import plugins
     from skipjack.report.doctor import examine, print_findings
     from skipjack.settings import load_settings
 
-    findings = examine(load_settings())
+    settings = load_settings()
+    plugins.load(settings.plugins)
+    findings = examine(settings)
     if json:
         from json import dumps
 

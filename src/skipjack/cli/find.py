@@ -61,9 +61,7 @@ def find(
     retune: Annotated[
         bool, typer.Option("--retune", help="Start over instead of continuing.")
     ] = False,
-    device: Annotated[
-        str | None, typer.Option(help="The device, as arch/units: this machine's CPU.")
-    ] = None,
+    device: Annotated[str | None, typer.Option(help="The device, as arch/units, or gpu.")] = None,
     threads: Annotated[
         int | None, typer.Option(min=1, help="How many threads a kernel may use (1).")
     ] = None,
@@ -74,6 +72,7 @@ def find(
     plugin: PluginOption = None,
 ) -> None:
     """Rank all solvers of problems on this machine, each with its best config."""
+    from skipjack import plugins
     from skipjack.cli.problems import make_defaults, read_problems
     from skipjack.cli.tune import check_trace, choose_device, say
     from skipjack.search import check_name
@@ -83,9 +82,9 @@ def find(
     from skipjack.tuning.options import FIND_SECONDS
 
     settings = load_settings(plugins=tuple(plugin) if plugin else None)
-    defaults = make_defaults(dtype, layout, direction)
-    tuner = Tuner(settings, choose_device(device, threads), say=say)
-    entries = read_problems(problems or [], file, defaults)
+    plugins.load(settings.plugins)
+    entries = read_problems(problems or [], file, make_defaults(dtype, layout, direction))
+    tuner = Tuner(settings, choose_device(device, threads, entries), say=say)
     options = TuneOptions(
         budget=make_budget(budget, seconds, FIND_SECONDS),
         searcher=check_name(searcher),

@@ -10,7 +10,7 @@ from typing import Annotated, NoReturn
 import typer
 
 import skipjack
-from skipjack.cli import bank, device, doctor, find, grid, ledger, sweep, tune
+from skipjack.cli import bank, device, doctor, export, find, grid, ledger, sweep, tune
 from skipjack.cli.fleet import (
     bundles,
     importing,
@@ -61,6 +61,7 @@ app.add_typer(bundles.app, name="bundle")
 app.add_typer(stores.app, name="store")
 app.add_typer(bank.app, name="bank")
 app.add_typer(ledger.app, name="ledger")
+app.add_typer(export.app, name="export")
 
 
 def _show_version(wanted: bool) -> None:

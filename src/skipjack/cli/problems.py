@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from json import dumps
 from pathlib import Path
 
@@ -33,19 +34,32 @@ def make_defaults(dtype: str | None, layout: str | None, direction: str | None) 
     return Defaults(dtype, layout.upper() if layout else None, direction)
 
 
-def read_problems(keys: list[str], file: Path | None, defaults: Defaults) -> list[Entry]:
+def read_problems(
+    keys: list[str], file: Path | None, defaults: Defaults, shapes: list[str] | None = None
+) -> list[Entry]:
     """All that was asked for, each once and in order, with what cannot be computed here among it.
 
     An argument with a blank in it is a command of MIOpenDriver, which may stand for several
-    problems. Anything that is wrong stops everything.
+    problems; one with ``::`` in it is a kernel of the user's own, at each of the shapes. Anything
+    that is wrong stops everything.
     """
-    entries = [entry for key in keys for entry in read_text(key, defaults)]
+    entries = [entry for key in keys for entry in _read_argument(key, defaults, shapes)]
+    if shapes and not any("::" in key for key in keys):
+        raise UsageError("--shapes are for kernels of your own, as file.py::softmax; leave it out")
     if file is not None:
         entries += _read_file(file, defaults)
     if not entries:
         raise UsageError("no problem given; write one as matmul:192x192x192, or a file after -f")
     _refuse_vain(entries, defaults)
     return list(dict.fromkeys(entries))
+
+
+def _read_argument(text: str, defaults: Defaults, shapes: list[str] | None) -> Sequence[Entry]:
+    from skipjack.integrations.triton_file import is_user_kernel, load_user_kernel
+
+    if is_user_kernel(text):
+        return load_user_kernel(text, shapes or [], defaults.dtype)
+    return read_text(text, defaults)
 
 
 def applicable(entries: list[Entry], json: bool) -> list[Problem]:

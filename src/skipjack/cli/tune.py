@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -30,20 +30,30 @@ EXAMPLES = examples(
     "skipjack tune -f problems.txt --retune",
     "skipjack tune conv2d:n1c64h56w56k64y3x3p1q1 --layout NHWC --direction all",
     "skipjack tune 'MIOpenDriver conv -n 1 -c 64 -H 56 -W 56 -k 64 -p 1 -q 1 -F 1'",
+    "skipjack tune matmul:4096x4096x4096 --dtype f16",
     "skipjack tune matmul:512x512x512 --device haswell/1 --build-only -o objects",
+    "skipjack tune matmul:512x512x512 --dtype f16 --device sm_90/132 --build-only --json",
+    "skipjack tune examples/triton/my_softmax.py::softmax --shapes 4096x1024",
 )
 
 
 def tune(
     problems: Annotated[
         list[str] | None,
-        typer.Argument(help="Problem keys, as matmul:192x192x192, or quoted driver commands."),
+        typer.Argument(
+            help="Problem keys, as matmul:192x192x192; quoted driver commands; kernels of your "
+            "own, as file.py::softmax."
+        ),
     ] = None,
     file: Annotated[
         Path | None,
         typer.Option(
             "--file", "-f", help="A list of keys and driver commands, one a line; - is stdin."
         ),
+    ] = None,
+    shapes: Annotated[
+        list[str] | None,
+        typer.Option("--shapes", help="Of a kernel of your own, as 4096x1024; repeat for more."),
     ] = None,
     dtype: DtypeOption = None,
     layout: LayoutOption = None,
@@ -60,7 +70,7 @@ def tune(
         int, typer.Option(min=0, help="Makes a search repeatable given the same results.")
     ] = 0,
     solver: Annotated[
-        str | None, typer.Option(help="How to build: nest, packed, microkernel or rows.")
+        str | None, typer.Option(help="How to build: nest, packed, rows, triton_matmul ...")
     ] = None,
     retune: Annotated[
         bool, typer.Option("--retune", help="Start over instead of continuing.")
@@ -68,7 +78,7 @@ def tune(
     device: Annotated[
         str | None,
         typer.Option(
-            help="The device, as arch/units: this machine's CPU; with --build-only, any CPU."
+            help="The device, as arch/units, or gpu; with --build-only it need not be here."
         ),
     ] = None,
     threads: Annotated[
@@ -89,6 +99,7 @@ def tune(
     plugin: PluginOption = None,
 ) -> None:
     """Find the fastest way to compute problems on this machine, and remember it in the bank."""
+    from skipjack import plugins
     from skipjack.cli.problems import applicable, make_defaults, read_problems
     from skipjack.search import check_name
     from skipjack.settings import load_settings
@@ -96,22 +107,21 @@ def tune(
     from skipjack.tuning.build_only import DEFAULT_CONFIGS
 
     settings = load_settings(plugins=tuple(plugin) if plugin else None)
-    defaults = make_defaults(dtype, layout, direction)
+    plugins.load(settings.plugins)
+    entries = read_problems(problems or [], file, make_defaults(dtype, layout, direction), shapes)
     if build_only:
         from skipjack.cli.build_only import build_problems
 
         unused = {"--seconds": seconds, "--searcher": searcher != "auto", "--retune": retune}
         _refuse(unused | {"--trace": trace}, "with --build-only, which times nothing")
-        named = choose_device(device, threads, build_only=True)
-        builder = Builder(named, settings)
-        asked = applicable(read_problems(problems or [], file, defaults), json)
+        builder = Builder(choose_device(device, threads, entries, build_only=True), settings)
+        asked = applicable(entries, json)
         chosen = BuildOptions(DEFAULT_CONFIGS if budget is None else budget, solver, seed)
         if asked:
             build_problems(builder, asked, chosen, output, json)
         return
     _refuse({"--output": output}, "without --build-only, which alone writes object files")
-    tuner = Tuner(settings, choose_device(device, threads), say=say)
-    entries = read_problems(problems or [], file, defaults)
+    tuner = Tuner(settings, choose_device(device, threads, entries), say=say)
     options = TuneOptions(
         budget=make_budget(budget, seconds),
         searcher=check_name(searcher),
@@ -172,31 +182,23 @@ def _refuse(options: Mapping[str, object], why: str) -> None:
             raise UsageError(f"{name} says nothing {why}; leave it out")
 
 
-def choose_device(text: str | None, threads: int | None, *, build_only: bool = False) -> Device:
-    """This machine's CPU with so many threads; where nothing runs, any CPU that LLVM knows."""
+def choose_device(
+    text: str | None, threads: int | None, entries: Iterable[Entry], *, build_only: bool = False
+) -> Device:
+    """A device that is here; where nothing runs, any that can be built for."""
     from dataclasses import replace
 
-    from skipjack.core.device import parse_device_name
-    from skipjack.errors import UsageError
+    from skipjack.core.problem import Problem
+    from skipjack.devices import check_threads, describe, device_for
     from skipjack.native import cpu
 
+    if not build_only or text == "gpu":
+        dtypes = {entry.dtype for entry in entries if isinstance(entry, Problem)}
+        return device_for(dtypes, text, threads)
     if text is None:
-        return replace(cpu.detect(), units=threads or 1) if build_only else cpu.detect(threads or 1)
-    arch, units = parse_device_name(text)
-    if threads not in (None, units):
-        raise UsageError(f"device {text} has {units} threads, but --threads says {threads}")
-    here = cpu.detect()
-    if arch == here.arch and not build_only:
-        return cpu.detect(units)
-    from skipjack.native.named_cpu import describe
-
-    named = describe(text)
-    if build_only:
-        return named
-    raise UsageError(
-        f"device {text} is not here: this machine's CPU is {here.name}; "
-        "to build for it without running, add --build-only"
-    )
+        return replace(cpu.detect(), units=threads or 1)
+    check_threads(text, threads)
+    return describe(text)
 
 
 def _tune_all(

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import io
+import textwrap
+import tokenize
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import CodeType
@@ -13,6 +16,9 @@ from skipjack.core.expressions import Expression
 from skipjack.errors import SpaceError
 
 ConstraintLike = str | Callable[..., object]
+
+_LAYOUT = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)
+"""Tokens that do not change what a function does, or are seen from the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +63,7 @@ class CallableConstraint:
     def identity(self) -> str:
         """The function's full name and what it does, so that an edited function is another one."""
         module = getattr(self.function, "__module__", "")
-        code = getattr(self.function, "__code__", None)
-        return f"{module}.{self.text}:{_code_text(code)}:{_bound_values(self.function)}"
+        return f"{module}.{self.text}:{_what(self.function)}:{_bound_values(self.function)}"
 
     def holds(self, values: Mapping[str, Value]) -> bool:
         """Whether these values keep to it."""
@@ -105,6 +110,23 @@ def _argument_names(function: Callable[..., object]) -> tuple[str, ...]:
             )
     # An argument with a default is a setting of the function, not a parameter of the space.
     return tuple(a.name for a in arguments if a.default is a.empty)
+
+
+def _what(function: Callable[..., object]) -> str:
+    """What a function does, as text that is the same under every version of Python.
+
+    Where the source is not at hand it is the byte code, which is not.
+    """
+    code = getattr(function, "__code__", None)
+    try:
+        source = textwrap.dedent(inspect.getsource(function))
+        words = list(tokenize.generate_tokens(io.StringIO(source).readline))
+    except (OSError, TypeError, SyntaxError, tokenize.TokenError):
+        return _code_text(code)
+    text = "".join(word.string for word in words if word.type not in _LAYOUT)
+    # Several lambdas may share a line.
+    alone = getattr(function, "__name__", "") != "<lambda>"
+    return text if alone else text + _code_text(code)
 
 
 def _code_text(code: CodeType | None) -> str:

@@ -40,6 +40,8 @@ class Tensor:
 
     name: str
     shape: tuple[int, ...]
+    dtype: str = ""
+    """Of its elements; empty for the problem's."""
 
     @property
     def size(self) -> int:

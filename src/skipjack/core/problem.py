@@ -18,9 +18,6 @@ from dataclasses import dataclass
 
 from skipjack.errors import ProblemError
 
-DTYPES = {"f32": "float32", "f64": "float64"}
-"""Element types by their short names, with NumPy's names for them."""
-
 MAX_AXES = 32
 """More than anyone needs; older NumPys have no more."""
 

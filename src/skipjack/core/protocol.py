@@ -12,8 +12,9 @@ class TimingProtocol:
     """Everything about a timing that is not the kernel or the device."""
 
     alignment_bytes: int = 64
-    caches: Literal["hot"] = "hot"
-    """Arrays are used again and again; nothing is flushed in between."""
+    caches: Literal["hot", "rotating"] = "hot"
+    """Hot: arrays are used again and again, nothing is flushed in between. Rotating: calls go
+    through so many sets of arrays that the last caches hold nothing of a set when it is used."""
     threads: int = 1
     pinned: bool = True
     places: str = "page starts; 64 bytes apart"
@@ -34,3 +35,18 @@ class TimingProtocol:
     def key(self) -> str:
         """Canonical text."""
         return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
+
+
+def gpu_protocol() -> TimingProtocol:
+    """How kernels are timed on GPUs.
+
+    A sample is long enough that the clock of events, half a microsecond, does not count.
+    """
+    return TimingProtocol(
+        alignment_bytes=256,
+        caches="rotating",
+        pinned=False,
+        places="256-byte starts, in sets of arrays that together exceed three times the L2",
+        timer="events around a graph",
+        sample_ns=1_000_000,
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import select
+import tempfile
 import time
 from collections import deque
 from collections.abc import Mapping
@@ -48,6 +49,9 @@ class Build:
 
 
 _MOST_FAILED_STARTS = 3
+_TIMEOUT_S = 30.0
+_GPU_TIMEOUT_S = 120.0
+"""Triton takes a second as a rule, and a minute for the largest blocks."""
 _AHEAD = 4
 """Orders that a worker is given at once, so that it need not wait for us between two builds."""
 
@@ -66,15 +70,24 @@ class BuildPool:
     """Builds candidates in other processes. Use as a context manager, from one thread."""
 
     def __init__(
-        self, workers: int, device: Device, ledger: Path | None = None, timeout_s: float = 30.0
+        self,
+        workers: int,
+        device: Device,
+        ledger: Path | None = None,
+        timeout_s: float | None = None,
     ) -> None:
+        """A build may take `timeout_s`; if none is given, what its kind of device calls for."""
+        gpu = device.kind != "cpu"
         self._device = asdict(device)
         self._arguments = ["--ledger", str(ledger)] if ledger else []
-        self.timeout_s = timeout_s
+        self._arguments += ["--gpu", device.kind] if gpu else []
+        self.timeout_s = timeout_s or (_GPU_TIMEOUT_S if gpu else _TIMEOUT_S)
         self._waiting: deque[Candidate] = deque()
         self._excused: set[str] = set()
         self._failed_starts = 0
         self._workers: list[_Worker] = []
+        # Triton works with files; a worker that is killed in the middle leaves them here.
+        self._scratch = tempfile.TemporaryDirectory(prefix="skipjack-build-") if gpu else None
         try:
             for _ in range(workers):
                 self._workers.append(self._start())
@@ -83,7 +96,9 @@ class BuildPool:
             raise
 
     def _start(self) -> _Worker:
-        return _Worker(WorkerProcess("build", self._arguments), since=time.monotonic())
+        settings = {"TMPDIR": self._scratch.name} if self._scratch else {}
+        process = WorkerProcess("build", self._arguments, settings=settings)
+        return _Worker(process, since=time.monotonic())
 
     @property
     def pending(self) -> int:
@@ -258,6 +273,8 @@ class BuildPool:
         """End all workers."""
         for worker in self._workers:
             worker.process.kill()
+        if self._scratch:
+            self._scratch.cleanup()
 
     def __enter__(self) -> BuildPool:
         return self

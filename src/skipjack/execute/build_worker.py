@@ -9,26 +9,39 @@ from typing import Any, BinaryIO
 from skipjack import plugins
 from skipjack.core.config import Config
 from skipjack.core.device import Device
-from skipjack.errors import StorageError
+from skipjack.errors import SkipjackError, StorageError
 from skipjack.execute import wire
 from skipjack.ledger import BuildRecord, Ledger
 from skipjack.operations import parse
 from skipjack.solvers import find_solver
+from skipjack.solvers.gpu.resources import too_much_spilled
 from skipjack.solvers.solver import BuildingSolver, Source
 from skipjack.storage import ARTIFACTS, ArtifactStore
 
 
-def serve(requests: BinaryIO, answers: BinaryIO, ledger_directory: str | None) -> None:
+def serve(
+    requests: BinaryIO, answers: BinaryIO, ledger_directory: str | None, *, gpu: bool = False
+) -> None:
     """Answer build requests until the pipe closes."""
     plugins.load_from_environment()
     known = _Known(Path(ledger_directory)) if ledger_directory else None
-    from skipjack.native import llvm
-
-    llvm.binding()  # the import is slow; do it before the first request arrives
+    _load_compiler(gpu)
     wire.send(answers, {"ready": True})
     while (message := wire.receive(requests.read)) is not None:
         body, blobs = _build(message.body, known)
         wire.send(answers, body, blobs)
+
+
+def _load_compiler(gpu: bool) -> None:
+    """The import is slow; do it before the first request arrives."""
+    if gpu:
+        from skipjack.solvers.gpu import compiling
+
+        compiling.warm_up()
+    else:
+        from skipjack.native import llvm
+
+        llvm.binding()
 
 
 class _Known:
@@ -78,8 +91,13 @@ def _build(request: dict[str, Any], known: _Known | None) -> tuple[dict[str, Any
             answer |= {"symbol": blob.symbol, "abi": blob.abi, "resources": dict(blob.resources)}
             answer |= {"cached": False}
             blobs = [blob.data]
+        if reason := too_much_spilled(answer["resources"]):
+            answer |= {"status": "infeasible", "reason": reason}
+            blobs = []
     except MemoryError:
         answer |= {"status": "build_error", "reason": "out of memory"}
+    except SkipjackError as error:
+        answer |= {"status": "build_error", "reason": str(error)[:500]}
     except Exception as error:  # a compiler may fail in any way; the search goes on
         answer |= {"status": "build_error", "reason": f"{type(error).__name__}: {error}"[:500]}
     answer["seconds"] = time.monotonic() - started

@@ -30,7 +30,7 @@ def placements(contents: Mapping[str, Array]) -> list[dict[str, Array]]:
     places: list[dict[str, Array]] = [{}, {}]
     for number, (name, array) in enumerate(contents.items()):
         shift = number * _STAGGER % PAGE // array.itemsize
-        room = aligned((array.size + shift,), array.dtype.name, PAGE)
+        room = aligned((array.size + shift,), array.dtype, PAGE)
         room[: array.size] = array.ravel()
         room[array.size :] = np.resize(array.ravel()[:shift], shift)
         places[0][name] = room[: array.size].reshape(array.shape)

@@ -61,13 +61,19 @@ class Failure:
 
 
 _SLOW_FLOPS = 1e9
+_SLOW_GPU_FLOPS = 1e11
 
 
 class RunSession:
-    """Kernels of one problem after another, on cores of their own. Use from one thread."""
+    """Kernels of one problem after another, on cores of their own. Use from one thread.
 
-    def __init__(self, protocol: TimingProtocol, cores: Sequence[int]) -> None:
-        self._protocol, self._cores = protocol, cores
+    With `gpu` (``cuda:0``) they run on that GPU, and the cores are those of the process beside it.
+    """
+
+    def __init__(
+        self, protocol: TimingProtocol, cores: Sequence[int], gpu: str | None = None
+    ) -> None:
+        self._protocol, self._cores, self._gpu = protocol, cores, gpu
         self._load_limit_s = max(2.0, protocol.call_timeout_s)
         self._patience_s = float("inf")
         self._page = Announcement()
@@ -87,7 +93,8 @@ class RunSession:
         self._ready = False
         self._page.announce(NOTHING)
         page = self._page.descriptor
-        return WorkerProcess("run", ["--announce", str(page)], self._cores, share=[page])
+        where = ["--gpu", self._gpu] if self._gpu else []
+        return WorkerProcess("run", ["--announce", str(page), *where], self._cores, share=[page])
 
     def _restart(self) -> None:
         self._worker.kill()
@@ -95,7 +102,9 @@ class RunSession:
 
     def _await_ready(self) -> None:
         if not self._ready:
-            self._worker.receive(START_TIMEOUT_S)
+            greeting = self._worker.receive(START_TIMEOUT_S).body
+            if "error" in greeting:
+                raise WorkerError(f"no kernel can run on {self._gpu}: {greeting['error']}")
             self._ready = True
             if self._problem:
                 self._prepare(self._problem)
@@ -108,10 +117,14 @@ class RunSession:
 
     @property
     def _call_limit_s(self) -> float:
-        """How long one call may take: a plain loop nest does about a GFLOP in a second."""
+        """How long one call may take: a plain loop nest does about a GFLOP in a second.
+
+        A bad kernel for a GPU does a hundred.
+        """
         problem = self._problem
         work = get(problem.operation).flops(problem) if problem else 0
-        generous = self._protocol.call_timeout_s * max(1.0, work / _SLOW_FLOPS / 10.0)
+        rate = _SLOW_GPU_FLOPS if self._gpu else _SLOW_FLOPS
+        generous = self._protocol.call_timeout_s * max(1.0, work / rate / 10.0)
         return min(generous, max(self._patience_s, self._protocol.call_timeout_s))
 
     def hurry(self, most_s: float) -> None:
@@ -241,9 +254,7 @@ class RunSession:
         answer = self._surviving(attempt)
         if "error" in answer:
             guilty = answer.get("kernel", NOTHING)
-            raise self._blamed(
-                guilty if guilty in kernels else kernels[0], Status.ERROR, answer["error"]
-            )
+            raise self._refused(guilty if guilty in kernels else kernels[0], answer)
         return answer
 
     def _load(self, kernel: int) -> None:
@@ -268,7 +279,7 @@ class RunSession:
             }
             answer = self._worker.request(request, [loadable.data], self._load_limit_s).body
         if "error" in answer:
-            raise self._blamed(kernel, Status.ERROR, answer["error"])
+            raise self._refused(kernel, answer)
         self._present.add(kernel)
 
     def _surviving(self, attempt: Callable[[], T]) -> T:
@@ -302,6 +313,15 @@ class RunSession:
                 self._restart()
                 raise
         raise AssertionError("the last chance returns or raises")
+
+    def _refused(self, kernel: int, answer: dict[str, Any]) -> _KernelFailedError:
+        """Of an answer that is an error. After a fault of the device its worker ends itself."""
+        status = Status.CRASH if answer.get("fault") else Status.ERROR
+        if answer.get("out_of_memory"):
+            status = Status.OUT_OF_MEMORY
+        if answer.get("fault"):
+            self._restart()
+        return self._blamed(kernel, status, answer["error"])
 
     def _blamed(self, kernel: int, status: Status, reason: str) -> _KernelFailedError:
         log.info("kernel %d failed: %s", kernel, reason)

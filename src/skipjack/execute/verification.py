@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from skipjack.core.operation import Arrays, Operation, Projectable
-from skipjack.core.problem import DTYPES, Problem
+from skipjack.core.dtypes import numpy_dtype
+from skipjack.core.nest import Tensor
+from skipjack.core.operation import Arrays, Projectable
+from skipjack.core.problem import Problem
 from skipjack.native.memory import GuardedArray, poison
-from skipjack.operations import get, magnitudes, outputs, references, tensors
+from skipjack.operations import get, magnitudes, outputs, references, tensor_dtype, tensors
+from skipjack.operations.bounds import ErrorTerms, error_terms, without_overflow
 
 FULL_REFERENCE_FLOPS = 1e9
 _PROJECTIONS = 4
@@ -38,18 +41,42 @@ class Verdict:
     """It wrote outside of its arrays: nothing in this process can be trusted any more."""
 
 
+def storage_of(problem: Problem, tensor: Tensor) -> np.dtype[Any]:
+    """How a problem's array is stored."""
+    return numpy_dtype(tensor_dtype(problem, tensor))
+
+
 def draw_inputs(problem: Problem, seed: int) -> dict[str, npt.NDArray[Any]]:
-    """Random inputs in the operation's domain, the same for the same seed."""
-    operation = get(problem.operation)
-    low, high = operation.domain
+    """Random inputs in the operation's domain, the same for the same seed.
+
+    They are drawn in float32, or float64 for that, and rounded to what they are stored in.
+    """
     rng = np.random.default_rng(seed)
-    inputs = {}
-    for tensor in operation.inputs(problem):
-        drawn = rng.random(tensor.shape, DTYPES[problem.dtype])  # type: ignore[call-overload]
-        drawn *= high - low
-        drawn += low
-        inputs[tensor.name] = drawn
-    return inputs
+    return {
+        tensor.name: draw(problem, tensor, tensor.shape, rng)
+        for tensor in get(problem.operation).inputs(problem)
+    }
+
+
+def draw(
+    problem: Problem, tensor: Tensor, shape: tuple[int, ...], rng: np.random.Generator
+) -> npt.NDArray[Any]:
+    """Random elements of an input, as many as the shape has."""
+    low, high = get(problem.operation).domain
+    storage = storage_of(problem, tensor)
+    wide = np.float64 if storage == np.float64 else np.float32
+    drawn = rng.random(shape, wide)
+    drawn *= high - low
+    drawn += low
+    return drawn.astype(storage, copy=False)
+
+
+class Reference(Protocol):
+    """What one output must be."""
+
+    def compare(self, result: npt.NDArray[Any], slack: float = 1.0) -> Verdict:
+        """Judge a result; `slack` is how many times the tolerance is allowed."""
+        ...
 
 
 class Checker:
@@ -63,20 +90,16 @@ class Checker:
         full_reference_flops: float = FULL_REFERENCE_FLOPS,
     ) -> None:
         self.problem = problem
-        self._full_reference_flops = full_reference_flops
-        self._operation: Operation = get(problem.operation)
-        dtype = DTYPES[problem.dtype]
         self._inputs = inputs = draw_inputs(problem, seed)
         self._outputs = [tensor.name for tensor in outputs(problem)]
         self._place(
             {
-                tensor.name: GuardedArray(tensor.shape, dtype, alignment)
+                tensor.name: GuardedArray(tensor.shape, storage_of(problem, tensor), alignment)
                 for tensor in tensors(problem)
             }
         )
-        self._unit = self._operation.tolerance(problem).factor * float(np.finfo(dtype).eps)
         exact = {name: array.astype(np.float64) for name, array in inputs.items()}
-        self._references = self._make_references(exact)
+        self._references = make_references(problem, exact, full_reference_flops)
 
     def _place(self, guarded: dict[str, GuardedArray]) -> None:
         self._guarded = guarded
@@ -92,30 +115,14 @@ class Checker:
 
         Those that would be aligned there all the same begin 16 bytes before, as NumPy's often do.
         """
-        dtype = DTYPES[self.problem.dtype]
-        item = np.dtype(dtype).itemsize
         other = copy.copy(self)
-        other._place(
-            {
-                tensor.name: GuardedArray(
-                    tensor.shape, dtype, item, 0 if tensor.size * item % 64 else 16
-                )
-                for tensor in tensors(self.problem)
-            }
-        )
+        other._place({tensor.name: self._at_the_edge(tensor) for tensor in tensors(self.problem)})
         return other
 
-    def _make_references(self, exact: Arrays) -> dict[str, _Full | _Projected]:
-        """By output."""
-        operation, problem = self._operation, self.problem
-        large = operation.flops(problem) > self._full_reference_flops and len(self._outputs) == 1
-        if large and isinstance(operation, Projectable) and operation.can_project(problem):
-            return {self._outputs[0]: _Projected(operation, problem, exact, self._unit)}
-        scales = magnitudes(problem, exact)
-        return {
-            name: _Full(reference, scales[name], self._unit, DTYPES[problem.dtype])
-            for name, reference in references(problem, exact).items()
-        }
+    def _at_the_edge(self, tensor: Tensor) -> GuardedArray:
+        storage = storage_of(self.problem, tensor)
+        item = storage.itemsize
+        return GuardedArray(tensor.shape, storage, item, 0 if tensor.size * item % 64 else 16)
 
     def prepare(self) -> None:
         """Poison the outputs before a run, and mend what an earlier one broke."""
@@ -148,6 +155,23 @@ class Checker:
         return Verdict(True, error=worst)
 
 
+def make_references(
+    problem: Problem, exact: Arrays, full_reference_flops: float = FULL_REFERENCE_FLOPS
+) -> dict[str, Reference]:
+    """What to compare each output with, from inputs in float64."""
+    operation, written = get(problem.operation), outputs(problem)
+    large = operation.flops(problem) > full_reference_flops and len(written) == 1
+    if large and isinstance(operation, Projectable) and operation.can_project(problem):
+        return {written[0].name: _Projected(operation, problem, exact)}
+    scales, exacts = magnitudes(problem, exact), references(problem, exact)
+    found: dict[str, Reference] = {}
+    for tensor in written:
+        name, terms = tensor.name, error_terms(problem, tensor)
+        kind = _Rounded if terms.rounds else _Full
+        found[name] = kind(exacts[name], scales[name], terms, storage_of(problem, tensor))
+    return found
+
+
 class _Full:
     """The whole reference, element by element.
 
@@ -156,12 +180,15 @@ class _Full:
     """
 
     def __init__(
-        self, reference: npt.NDArray[Any], scale: npt.NDArray[Any], unit: float, dtype: str
+        self,
+        reference: npt.NDArray[Any],
+        scale: npt.NDArray[Any],
+        terms: ErrorTerms,
+        storage: np.dtype[Any],
     ) -> None:
-        self._reference = reference
-        self._bound = np.maximum(scale, np.finfo(np.float32).tiny) * unit
-        self._least = (reference - self._bound).astype(dtype)
-        self._most = (reference + self._bound).astype(dtype)
+        self._reference, self._bound = reference, terms.bound(reference, scale)
+        self._least = (reference - self._bound).astype(storage)
+        self._most = (reference + self._bound).astype(storage)
         self._some = slice(None, None, max(1, reference.size // _ERROR_SAMPLE))
 
     def compare(self, result: npt.NDArray[Any], slack: float = 1.0) -> Verdict:
@@ -179,13 +206,31 @@ class _Full:
         return bool((result >= least).all() and (result <= most).all())
 
 
+class _Rounded:
+    """The whole reference of a result that storing rounds, and may make infinite."""
+
+    def __init__(
+        self,
+        reference: npt.NDArray[Any],
+        scale: npt.NDArray[Any],
+        terms: ErrorTerms,
+        storage: np.dtype[Any],
+    ) -> None:
+        self._reference, self._scale = reference, scale
+        self._terms, self._storage = terms, storage
+
+    def compare(self, result: npt.NDArray[Any], slack: float = 1.0) -> Verdict:
+        bound = self._terms.bound(self._reference, self._scale, slack)
+        wide = without_overflow(result.astype(np.float64), self._reference, bound, self._storage)
+        return judge(wide, self._reference, bound)
+
+
 class _Projected:
     """Random sign vectors catch a wrong element anywhere; samples show where and how."""
 
-    def __init__(
-        self, operation: Projectable, problem: Problem, exact: Arrays, unit: float
-    ) -> None:
-        self._operation, self._problem, self._unit = operation, problem, unit
+    def __init__(self, operation: Projectable, problem: Problem, exact: Arrays) -> None:
+        self._operation, self._problem = operation, problem
+        self._terms = error_terms(problem, get(problem.operation).output(problem))
         rng = np.random.default_rng(1)
         nothing = np.broadcast_to(np.float32(0.0), get(problem.operation).output(problem).shape)
         columns = operation.as_matrix(problem, nothing).shape[1]
@@ -194,27 +239,40 @@ class _Projected:
         self._samples = operation.sampled(problem, exact, rng)
 
     def compare(self, result: npt.NDArray[Any], slack: float = 1.0) -> Verdict:
-        unit = self._unit * slack
         worst = 0.0
         for sample in self._samples:
             part = result[sample.place].astype(np.float64)
-            verdict = judge(part, sample.exact, sample.scale * unit)
+            bound = self._terms.bound(sample.exact, sample.scale, slack)
+            verdict = judge(part, sample.exact, bound)
             if not verdict.right:
                 return verdict
             worst = max(worst, verdict.error)
-        projected = self._project(result)
+        projected, lengths = self._project(result)
         # Independent roundings of a row add up like a random walk, not like their bound (which
         # single elements stay far below). The second term is the rounding of the projection.
+        unit = self._terms.computing * slack
         bound = self._size * unit / len(self._vectors) ** 0.5 + self._size * 1e-13
+        if self._terms.rounds:
+            # Storing an element is off by 0.2 of its eps in the mean: this is ten sigma.
+            bound = bound + 2.0 * self._terms.storing * lengths
         verdict = judge(projected, self._projected, bound)
         return replace(verdict, error=max(worst, verdict.error))
 
-    def _project(self, result: npt.NDArray[Any]) -> Float64:
-        """In pieces: a whole result in float64 may be larger than the memory that is left."""
+    def _project(self, result: npt.NDArray[Any]) -> tuple[Float64, Float64]:
+        """The projections of each row and its length, which is 0 where it is not finite.
+
+        In pieces: a whole result in float64 may be larger than the memory that is left.
+        """
         matrix = self._operation.as_matrix(self._problem, result)
         rows = max(1, _PIECE // max(1, matrix.shape[1]))
-        pieces = (matrix[at : at + rows] for at in range(0, len(matrix), rows))
-        return np.concatenate([piece.astype(np.float64) @ self._vectors for piece in pieces])
+        projected, lengths = [], []
+        for at in range(0, len(matrix), rows):
+            piece = matrix[at : at + rows].astype(np.float64)
+            projected.append(piece @ self._vectors)
+            if self._terms.rounds:
+                lengths.append(np.sqrt(np.einsum("ij,ij->i", piece, piece))[:, None])
+        long = np.concatenate(lengths) if lengths else np.zeros((1, 1))
+        return np.concatenate(projected), np.where(np.isfinite(long), long, 0.0)
 
 
 def _same(result: Float64, reference: Float64) -> npt.NDArray[np.bool_]:

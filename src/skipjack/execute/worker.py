@@ -1,4 +1,7 @@
-"""Where workers begin: ``python -m skipjack.execute.worker build|run PARENT [--cores N,M]``."""
+"""Where workers begin: ``python -m skipjack.execute.worker build|run PARENT [--cores N,M]``.
+
+With ``--gpu cuda:0`` a run worker runs its kernels there, and a build worker builds for such.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +25,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--cores", type=core_list, default=[])
     parser.add_argument("--announce", type=int, help="descriptor of the page")
     parser.add_argument("--ledger")
+    parser.add_argument("--gpu", help="as cuda:0; run kernels there, or build for it")
     options = parser.parse_args(arguments)
     requests, answers = settle_in(options.parent)
     if options.cores:
@@ -29,7 +33,11 @@ def main(arguments: list[str] | None = None) -> None:
     if options.role == "build":
         from skipjack.execute.build_worker import serve as serve_builds
 
-        serve_builds(requests, answers, options.ledger)
+        serve_builds(requests, answers, options.ledger, gpu=options.gpu is not None)
+    elif options.gpu:
+        from skipjack.execute.gpu.worker import serve as serve_gpu
+
+        serve_gpu(requests, answers, options.announce, options.gpu)
     else:
         from skipjack.execute.run_worker import serve as serve_runs
 
@@ -38,7 +46,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 def settle_in(parent: int) -> tuple[BinaryIO, BinaryIO]:
     """What every worker does first: die with its parent, have limits; gives the two pipes."""
-    _die_with(parent)
+    die_with(parent)
     _limit()
     return _take_pipes()
 
@@ -48,7 +56,7 @@ def core_list(text: str) -> list[int]:
     return [int(part) for part in text.split(",")]
 
 
-def _die_with(parent: int) -> None:
+def die_with(parent: int) -> None:
     """Ask the kernel to end this process when its parent ends, however that comes."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from skipjack.errors import UsageError
 from skipjack.fleet.engine import Host
+from skipjack.gpu.opening import find_gpus
 from skipjack.native import cpu
 
 VARIABLE = "SKIPJACK_MACHINE"
@@ -30,10 +31,12 @@ def machine_name(name: str | None = None) -> str:
 
 
 def detect_host(name: str | None = None) -> Host:
-    """This machine and its devices: its CPU with each number of threads that it can run."""
+    """This machine and its devices: its CPU with each number of threads that it can run, and every
+    GPU. Without LLVM nothing is measured on the CPU.
+    """
+    gpus = [device for _, _, device in find_gpus()]
     cores = len(cpu.usable_cores())
-    devices = tuple(cpu.detect(threads) for threads in range(1, cores + 1))
-    return Host(machine_name(name), cores, devices[0].memory_bytes, devices)
+    return Host(machine_name(name), cores, cpu.memory_bytes(), (*cpu.detect_all(), *gpus))
 
 
 def disk_shortage(directory: Path, least_bytes: int = LEAST_FREE_BYTES) -> str:

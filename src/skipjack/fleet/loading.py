@@ -6,21 +6,23 @@ By default a job is a problem on a device, and all solvers that promise somethin
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from skipjack.core.device import Device, parse_device_name
-from skipjack.core.problem import DTYPES, Problem
+from skipjack.core.dtypes import DTYPES, listed
+from skipjack.core.problem import Problem
 from skipjack.errors import UsageError
 from skipjack.fleet.records import Plan
 from skipjack.fleet.store.devices import by_name
 from skipjack.fleet.store.problems import ProblemRow
 from skipjack.fleet.toolchain import toolchain
-from skipjack.native.named_cpu import names_gpu
+from skipjack.gpu.architectures import KNOWN
+from skipjack.gpu.describing import kind_of, names_gpu, refusal_of_arch
 from skipjack.operations import get, parse
 from skipjack.search import check_name
-from skipjack.solvers import find_solver, names
+from skipjack.solvers import find_solver, is_for, names, refusal
 from skipjack.solvers.solver import BuildingSolver
 
 AUTO, ALL = "auto", "all"
@@ -122,7 +124,7 @@ def plan_jobs(store: Problems, selection: Selection, terms: Terms) -> Planned:
         raise UsageError("jobs are for a device: name one, as --device znver4/1")
     solvers = Solvers(terms.solver or AUTO, targets)
     selected = len({draft.problem for draft in drafts})
-    wanted = _stale_only(store, rows, drafts) if selection.stale else drafts
+    wanted = _stale_only(store, rows, drafts, targets) if selection.stale else drafts
     fresh = len(drafts) - len(wanted)
     plans = list(wanted)
     if terms.solver is not None:
@@ -139,7 +141,7 @@ def _check(selection: Selection) -> None:
     if selection.operation is not None:
         get(selection.operation)
     if selection.dtype is not None and selection.dtype not in DTYPES:
-        raise UsageError(f"unknown dtype {selection.dtype!r}: choose {' or '.join(DTYPES)}")
+        raise UsageError(f"unknown dtype {selection.dtype!r}: choose {listed(tuple(DTYPES), 'or')}")
     for direction in selection.directions:
         if direction not in DIRECTIONS:
             raise UsageError(
@@ -174,50 +176,53 @@ def _copied(plans: Sequence[Plan], rows: Sequence[ProblemRow], terms: Terms) -> 
     )
 
 
-def _stale_only(store: Problems, rows: Sequence[ProblemRow], drafts: Sequence[Plan]) -> list[Plan]:
+def _stale_only(
+    store: Problems,
+    rows: Sequence[ProblemRow],
+    drafts: Sequence[Plan],
+    targets: Mapping[str, Device],
+) -> list[Plan]:
     ids = {row.key: row.id for row in rows}
-    now = toolchain()
     stale = {
-        device: store.stale(device, now, ids.values())
+        device: store.stale(device, toolchain(targets[device]), ids.values())
         for device in dict.fromkeys(draft.device for draft in drafts)
     }
     return [draft for draft in drafts if ids[draft.problem] in stale[draft.device]]
 
 
-def _device(store: Problems, name: str) -> Device | None:
-    """A real one if one was seen, else what its name says; None for a GPU that nobody has seen."""
-    arch, _ = parse_device_name(name)
+def _device(store: Problems, name: str) -> Device:
+    """A real one if one was seen, else what its name says; of a GPU that may be its kind alone."""
+    arch, units = parse_device_name(name)
     known = store.known_device(name)
-    if known is not None or names_gpu(arch):
-        return known
-    return by_name(name)
+    if known is None and names_gpu(arch) and arch not in KNOWN:
+        return Device(kind_of(arch), arch, units)
+    return known or by_name(name)
 
 
 class Solvers:
     """Which solvers get a job each, and how many were refused."""
 
-    def __init__(self, wish: str, targets: dict[str, Device | None]) -> None:
+    def __init__(self, wish: str, targets: dict[str, Device]) -> None:
         self._targets = targets
         self._problems: dict[str, Problem] = {}
+        self._wish = wish
         self._asked = None if wish == AUTO else _named(wish)
         self.refused = 0
         if self._asked is not None:
-            for name, device in targets.items():
-                _check_kind(name, device)
+            for device in targets.values():
+                _check_buildable(device)
 
     def of(self, draft: Plan) -> list[str]:
         """The solvers' names for a problem on a device."""
         if self._asked is None:
             return [AUTO]
-        problem, device = self._problem(draft.problem), self._device(draft.device)
-        able = [solver.name for solver in self._asked if not solver.refuses(problem, device)]
-        self.refused += len(self._asked) - len(able)
+        problem, device = self._problem(draft.problem), self._targets[draft.device]
+        asked = self._asked
+        if self._wish == ALL:
+            asked = [solver for solver in asked if is_for(solver, device)]
+        able = [solver.name for solver in asked if not refusal(solver, problem, device)]
+        self.refused += len(asked) - len(able)
         return able
-
-    def _device(self, name: str) -> Device:
-        device = self._targets[name]
-        assert device is not None, "checked at the start"
-        return device
 
     def _problem(self, key: str) -> Problem:
         """Parsed once for all devices."""
@@ -244,9 +249,9 @@ def _building(name: str) -> BuildingSolver:
     return solver
 
 
-def _check_kind(name: str, device: Device | None) -> None:
-    if device is None or device.kind != "cpu":
+def _check_buildable(device: Device) -> None:
+    if device.kind != "cpu" and device.arch not in KNOWN:
         raise UsageError(
-            f"device {name} is a GPU, for which no solver can be asked here; "
-            "leave --solver at auto, and its builders choose"
+            f"no solver can be asked for: {refusal_of_arch(device.arch)}; "
+            "leave --solver at auto, and its jobs wait for somebody who can"
         )

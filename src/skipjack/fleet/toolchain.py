@@ -5,20 +5,25 @@ from __future__ import annotations
 import hashlib
 from importlib.metadata import PackageNotFoundError, version
 
-from skipjack.solvers import find_solver, names
+from skipjack.core.device import Device
+from skipjack.solvers import find_solver, is_for, names
 from skipjack.solvers.solver import BuildingSolver
 
 _LONGEST = 255
 """What a column of the store holds."""
 
 
-def toolchain() -> str:
-    """Skipjack's version, a digest of the solvers' versions, and what compiles.
+def toolchain(device: Device) -> str:
+    """Skipjack's version, a digest of the solvers' versions, and what compiles for a device.
 
-    It does not depend on the order in which plugins registered their solvers.
+    It does not depend on the order in which plugins registered their solvers, nor on compilers for
+    other kinds of devices, which a machine need not have.
     """
+    everyone = [find_solver(name) for name in names()]
     building = [
-        solver for name in names() if isinstance(solver := find_solver(name), BuildingSolver)
+        solver
+        for solver in everyone
+        if isinstance(solver, BuildingSolver) and is_for(solver, device)
     ]
     versions = "\n".join(f"{solver.name} {solver.version}" for solver in building)
     digest = hashlib.sha256(versions.encode()).hexdigest()[:12]

@@ -10,7 +10,7 @@ from skipjack.interop.defaults import Defaults, refuse_other
 from skipjack.interop.driver_dtypes import BATCHNORM_DTYPES, dtype_obstacle
 from skipjack.interop.driver_values import Values
 from skipjack.interop.not_applicable import Entry, NotApplicable, first_reason
-from skipjack.operations import parse
+from skipjack.operations import get, parse
 
 FLAG_OF_LETTER = {"n": "batchsize", "c": "in_channels", "h": "in_h", "w": "in_w"}
 _LAYOUTS = ("NCHW", "NHWC", "NCDHW", "NDHWC")
@@ -26,14 +26,14 @@ def read_batchnorm(base: str, values: Values, defaults: Defaults) -> tuple[Entry
     sizes = "".join(f"{at}{values.number(flag)}" for at, flag in FLAG_OF_LETTER.items())
     problem = parse(f"batchnorm:{sizes}/mode={_mode(values)}")
     reason = first_reason(
-        dtype_obstacle(dtype),
+        dtype_obstacle(dtype, get("batchnorm").dtypes),
         "its image has a depth; kernels are for NCHW" if depth else None,
         None if layout in ("NCHW", "NCDHW") else f"its layout is {layout}; kernels are for NCHW",
         None if spatial else "it normalises each activation; kernels normalise each channel (-m 1)",
         *values.obstacles(),
     )
     if reason is None:
-        return (problem,)
+        return (replace(problem, dtype=dtype),)
     more = (() if spatial else (("spatial", "0"),)) + values.unusual()
     text = replace(
         problem,

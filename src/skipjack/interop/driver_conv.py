@@ -67,7 +67,7 @@ class _Said:
         """Why no kernel here computes it, if so."""
         usual = self.layout in self.operation.layouts
         return first_reason(
-            dtype_obstacle(self.dtype),
+            dtype_obstacle(self.dtype, self.operation.dtypes),
             None if usual else f"all arrays must be {' or '.join(self.operation.layouts)} alike",
             *self.values.obstacles(),
             None if self.even else UNEVEN,
@@ -82,7 +82,7 @@ class _Said:
 
     def _entry(self, direction: str) -> Entry:
         if self.obstacle is None:
-            return parse(self.key, layout=self.layout, direction=direction)
+            return parse(self.key, self.dtype, layout=self.layout, direction=direction)
         uneven = () if self.even else (("pad_mode", "same"),)
         like_a_key = replace(
             parse(self.key, direction=direction),

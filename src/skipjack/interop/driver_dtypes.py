@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from skipjack.core.problem import DTYPES
+from collections.abc import Mapping, Sequence
+
+from skipjack.core.dtypes import listed
 
 CONV_DTYPES = {
     "conv": "f32",
@@ -34,8 +36,13 @@ OTHER_BASES = frozenset(base + precision for base in _OTHER for precision in _PR
 """Commands of the driver for which nothing here computes the same."""
 
 
-def dtype_obstacle(dtype: str) -> str | None:
-    """Why a dtype cannot be computed, if so."""
-    if dtype in DTYPES:
+def dtype_obstacle(dtype: str, computed: Sequence[str]) -> str | None:
+    """Why a dtype cannot be computed, if so; the operation can be in those given."""
+    if dtype in computed:
         return None
-    return f"it is {dtype}; CPU kernels are {' or '.join(DTYPES)} so far"
+    return f"it is {dtype}; kernels are {listed(computed, 'or')}"
+
+
+def base_of(dtype: str, dtypes: Mapping[str, str]) -> str | None:
+    """The shortest base of commands in a dtype, if there is one."""
+    return min((base for base, of in dtypes.items() if of == dtype), key=len, default=None)

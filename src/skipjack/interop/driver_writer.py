@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from skipjack.core.problem import Problem
 from skipjack.errors import ProblemError
 from skipjack.interop import driver_batchnorm, driver_conv
+from skipjack.interop.driver_dtypes import BATCHNORM_DTYPES, CONV_DTYPES, base_of
 from skipjack.interop.driver_flags import BATCHNORM, CONV, Flag
 from skipjack.operations import get, parse
 from skipjack.operations.convolution import Convolution
@@ -25,17 +26,22 @@ def driver_line(problem: Problem) -> str:
 
     Raises `ProblemError` for a problem that the driver has no command for.
     """
-    if problem.dtype != "f32":
-        raise ProblemError(f"MIOpenDriver has no command in {problem.dtype} for {problem.key}")
     operation = get(problem.operation)
     if isinstance(operation, Convolution):
-        return _conv_line(problem, operation)
+        return _conv_line(problem, operation, _base(problem, CONV_DTYPES))
     if problem.operation == "batchnorm":
-        return _batchnorm_line(problem)
+        return _batchnorm_line(problem, _base(problem, BATCHNORM_DTYPES))
     raise ProblemError(f"MIOpenDriver has no command for {problem.key}; it has conv and bnorm")
 
 
-def _conv_line(problem: Problem, operation: Convolution) -> str:
+def _base(problem: Problem, dtypes: Mapping[str, str]) -> str:
+    base = base_of(problem.dtype, dtypes)
+    if base is None:
+        raise ProblemError(f"MIOpenDriver has no command in {problem.dtype} for {problem.key}")
+    return base
+
+
+def _conv_line(problem: Problem, operation: Convolution, base: str) -> str:
     sizes = dict(zip(operation.letters, problem.shape, strict=True))
     words: dict[str, object] = {
         driver_conv.FLAG_OF_LETTER[letter]: size for letter, size in sizes.items()
@@ -47,17 +53,17 @@ def _conv_line(problem: Problem, operation: Convolution) -> str:
     if problem.layout != operation.layouts[0]:
         words |= dict.fromkeys(driver_conv.LAYOUT_FLAGS, problem.layout)
     words["forw"] = driver_conv.DIRECTION_BITS[problem.direction]
-    return _line("conv", words, _CONV_FLAGS)
+    return _line(base, words, _CONV_FLAGS)
 
 
-def _batchnorm_line(problem: Problem) -> str:
+def _batchnorm_line(problem: Problem, base: str) -> str:
     mode = problem.attribute("mode")
-    plain = parse(f"batchnorm:{problem.shape_text}/mode={mode}")
+    plain = parse(f"batchnorm:{problem.shape_text}/mode={mode}", problem.dtype)
     if plain != problem:
         raise ProblemError(f"MIOpenDriver has no flag for the eps of {problem.key}")
     flags = driver_batchnorm.FLAG_OF_LETTER.values()
     words: dict[str, object] = dict(zip(flags, problem.shape, strict=True))
-    return _line("bnorm", {**words, "mode": 1, **_BATCHNORM_RUNS[mode]}, _BATCHNORM_FLAGS)
+    return _line(base, {**words, "mode": 1, **_BATCHNORM_RUNS[mode]}, _BATCHNORM_FLAGS)
 
 
 def _line(base: str, words: Mapping[str, object], flags: Mapping[str, Flag]) -> str:

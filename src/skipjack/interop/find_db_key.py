@@ -24,7 +24,7 @@ from skipjack.operations import parse
 from skipjack.operations.conv_geometry import result_size
 from skipjack.operations.convolution import Convolution
 
-_TYPES = {
+TYPES = {
     "FP32": "f32",
     "FP16": "f16",
     "BF16": "bf16",
@@ -38,7 +38,7 @@ _TYPES = {
 _DIRECTIONS = {"F": "fwd", "B": "bwd", "W": "wrw"}
 _BEFORE = r"(?:^|(?<=[\s:\"'`]))"
 """A name of a file, as grep puts it, or a quotation may stand before the key."""
-_TYPE = "|".join(_TYPES)
+_TYPE = "|".join(TYPES)
 _MEANT = re.compile(_BEFORE + r"\d+-\d+-\d+-(?:\d+-)?\d+x\d+(?:x\d+)?-", re.ASCII)
 _KEY = re.compile(
     _BEFORE + r"(?P<first>\d+(?:-\d+){2,3})-(?P<filter>\d+(?:x\d+){1,2})"
@@ -110,12 +110,12 @@ def parse_find_db(text: str) -> Entry:
     said.check()
     layout = _layout(match, spatial)
     types = re.findall(_TYPE, match["type"])
-    dtype = _TYPES[types[0]] if len(set(types)) == 1 else match["type"].lower()
+    dtype = TYPES[types[0]] if len(set(types)) == 1 else match["type"].lower()
     direction = _DIRECTIONS[match["direction"]]
     operation = Convolution(spatial)
     key = f"{operation.name}:{said.shape()}"
     reason = first_reason(
-        dtype_obstacle(dtype),
+        dtype_obstacle(dtype, operation.dtypes),
         None if layout in operation.layouts else _unlike(operation),
         "it adds a bias, which is a kernel of its own here" if int(match["bias"]) else None,
         "it casts its arrays, which is not computed here" if match["casts"] else None,

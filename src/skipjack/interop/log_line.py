@@ -15,8 +15,9 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from skipjack.core.dtypes import DTYPES
 from skipjack.core.operation import Directed
-from skipjack.core.problem import DTYPES, Problem, split_key
+from skipjack.core.problem import Problem, split_key
 from skipjack.interop.defaults import ALL, Defaults
 from skipjack.interop.driver import parse_driver
 from skipjack.interop.driver_dtypes import CONV_DTYPES, POOL_DTYPES

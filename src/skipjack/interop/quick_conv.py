@@ -18,6 +18,7 @@ from skipjack.interop.driver_conv import DIRECTION_BITS, FLAG_OF_LETTER, LAYOUT_
 from skipjack.interop.driver_dtypes import CONV_DTYPES
 from skipjack.interop.driver_flags import CONV
 from skipjack.interop.driver_values import spellings
+from skipjack.interop.find_db_key import TYPES
 from skipjack.operations.convolution import Convolution
 
 _CONV2D = Convolution()
@@ -41,13 +42,14 @@ _PLANS = 1000
 _KEY = re.compile(
     r"conv2d:n(\d+)c(\d+)h(\d+)w(\d+)k(\d+)y(\d+)x(\d+)"
     r"(?:p(\d+))?(?:q(\d+))?(?:u(\d+))?(?:v(\d+))?(?:l(\d+))?(?:j(\d+))?(?:g(\d+))?"
-    r"(?::(f32|f64))?(?::(NCHW|NHWC))?(?::(fwd|bwd|wrw))?",
+    rf"(?::({'|'.join(_CONV2D.dtypes)}))?(?::(NCHW|NHWC))?(?::(fwd|bwd|wrw))?",
     re.ASCII,
 )
 _OPTIONAL = _LETTERS[7:]
+_FIND_DTYPES = {text: dtype for text, dtype in TYPES.items() if dtype in _CONV2D.dtypes}
 _FIND_DB = re.compile(
     r"(\d+)-(\d+)-(\d+)-(\d+)x(\d+)-(\d+)-(\d+)-(\d+)-(\d+)-(\d+)x(\d+)-(\d+)x(\d+)-(\d+)x(\d+)"
-    r"-0-(NCHW|NHWC-NHWC-NHWC)-FP32-([FBW])(?:_g(\d+))?(?==|$)",
+    rf"-0-(NCHW|NHWC-NHWC-NHWC)-({'|'.join(_FIND_DTYPES)})-([FBW])(?:_g(\d+))?(?==|$)",
     re.ASCII,
 )
 
@@ -171,11 +173,11 @@ def quick_key(text: str, dtype: str = "", layout: str = "") -> QuickConv | None:
 
 
 def quick_find_db(text: str) -> QuickConv | None:
-    """A line of a find-db in f32."""
+    """A line of a find-db."""
     match = _FIND_DB.match(text)
     if match is None:
         return None
-    *said, layout, direction, groups = match.groups("1")
+    *said, layout, dtype, direction, groups = match.groups("1")
     a, ah, aw, y, x, b, bh, bw, n, p, q, u, v, l, j = _integers(said)  # noqa: E741
     c, h, w, k, oh, ow = (a, ah, aw, b, bh, bw) if direction == "F" else (b, bh, bw, a, ah, aw)
     sizes = (n, c, h, w, k, y, x, p, q, u, v, l, j, *_integers([groups]))
@@ -183,7 +185,7 @@ def quick_find_db(text: str) -> QuickConv | None:
         return None
     if (h + 2 * p - (y - 1) * l - 1) // u + 1 != oh or (w + 2 * q - (x - 1) * j - 1) // v + 1 != ow:
         return None
-    return QuickConv(sizes, "f32", layout[:4], (_FIND_DIRECTIONS[direction],))
+    return QuickConv(sizes, _FIND_DTYPES[dtype], layout[:4], (_FIND_DIRECTIONS[direction],))
 
 
 _FIND_DIRECTIONS = {"F": "fwd", "B": "bwd", "W": "wrw"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import importlib.util
 import os
 import platform
 import re
@@ -27,12 +28,19 @@ def usable_cores() -> list[int]:
     return list(range(os.cpu_count() or 1))
 
 
+def detectable() -> bool:
+    """Whether LLVM is here, which knows CPUs and builds for them; a GPU's host may lack it."""
+    return importlib.util.find_spec("llvmlite") is not None
+
+
 @functools.cache
 def detect(threads: int = 1) -> Device:
     """The CPU of this machine as a device of so many threads."""
     cores = len(usable_cores())
     if threads > cores:
         raise UsageError(f"{threads} threads asked for, but this process may use {cores} cores")
+    if not detectable():
+        raise UsageError("what this CPU is, LLVM knows, and it is not here: pip install llvmlite")
     _, arch, features = llvm.host()
     return Device(
         kind="cpu",
@@ -43,9 +51,14 @@ def detect(threads: int = 1) -> Device:
         cores=cores,
         vector_bytes=vector_bytes(features),
         caches=_caches(),
-        memory_bytes=_memory_bytes(),
+        memory_bytes=memory_bytes(),
         serial=_serial(),
     )
+
+
+def detect_all() -> list[Device]:
+    """The CPU of this machine with each number of threads that it can run; none without LLVM."""
+    return [detect(count + 1) for count in range(len(usable_cores()))] if detectable() else []
 
 
 def target_of(device: Device) -> str:
@@ -100,7 +113,8 @@ def _caches() -> tuple[tuple[str, int], ...]:
     return tuple(sorted(found.items()))
 
 
-def _memory_bytes() -> int:
+def memory_bytes() -> int:
+    """Of this machine."""
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     limit = _read("/sys/fs/cgroup/memory.max").strip()
     return min(physical, int(limit)) if limit.isdigit() else physical

@@ -17,7 +17,7 @@ _GUARD = 64 * PAGE
 _PROT_NONE = 0
 
 
-def aligned(shape: tuple[int, ...], dtype: str, alignment: int = 64) -> npt.NDArray[Any]:
+def aligned(shape: tuple[int, ...], dtype: npt.DTypeLike, alignment: int = 64) -> npt.NDArray[Any]:
     """An array that starts on a multiple of `alignment` bytes; its contents are undefined."""
     bytes_ = prod(shape) * np.dtype(dtype).itemsize
     room = np.empty(bytes_ + alignment, np.uint8)
@@ -41,7 +41,7 @@ class GuardedArray:
     """
 
     def __init__(
-        self, shape: tuple[int, ...], dtype: str, alignment: int = 64, gap: int = 0
+        self, shape: tuple[int, ...], dtype: npt.DTypeLike, alignment: int = 64, gap: int = 0
     ) -> None:
         bytes_ = prod(shape) * np.dtype(dtype).itemsize
         padded = -(-bytes_ // alignment) * alignment + gap

@@ -16,7 +16,6 @@ from skipjack.native import cpu, llvm
 
 _X86, _ARM = "x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"
 _PROCESSOR = re.compile(r"^\s+(\S+)\s+- Select the .* processor", re.MULTILINE)
-_GPU = re.compile(r"sm_\d+\w?|gfx\d\w+")
 _PROBE_TIMEOUT_S = 60.0
 # LLVM knows no caches. These are what most CPUs of a kind have at least; blocks chosen for them
 # fit larger ones too.
@@ -36,18 +35,11 @@ def describe(text: str) -> Device:
     arch, units = parse_device_name(text)
     if arch == llvm.host()[1]:
         return replace(cpu.detect(), units=units)
-    if names_gpu(arch):
-        raise UsageError(f"device {text} is not here: it is a GPU, and builds are for CPUs alone")
     features = _features(arch)
     device = Device("cpu", arch, units, f"{arch}, by name", features, cores=units)
     width = cpu.vector_bytes(features)
     kind = "arm" if cpu.is_arm(device) else "x86 with AVX-512" if width == 64 else "x86"
     return replace(device, vector_bytes=width, caches=_CACHES[kind])
-
-
-def names_gpu(arch: str) -> bool:
-    """Whether this is how NVIDIA's and AMD's GPUs are named: ``sm_90``, ``gfx942``."""
-    return _GPU.fullmatch(arch) is not None
 
 
 def _features(arch: str) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from skipjack.operations.registry import (
     parse,
     references,
     register,
+    tensor_dtype,
     tensors,
 )
 
@@ -23,5 +24,6 @@ __all__ = [
     "parse",
     "references",
     "register",
+    "tensor_dtype",
     "tensors",
 ]

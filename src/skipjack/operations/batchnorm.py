@@ -54,7 +54,7 @@ class BatchNorm:
     name = "batchnorm"
     operation_class: OperationClass = "vector"
     example = "batchnorm:n8c64h56w56"
-    dtypes = ("f32", "f64")
+    dtypes = ("f32", "f64", "f16", "bf16")
     # A variance and a standard deviation are among the inputs.
     domain = (0.25, 1.75)
 

@@ -39,6 +39,7 @@ from skipjack.operations.conv_geometry import (
     transposed_size,
 )
 from skipjack.operations.conv_numpy import compute
+from skipjack.operations.product_rounding import product_factor
 
 DIRECTIONS = ("fwd", "bwd", "wrw")
 _FLAT, _DEEP = "hwyxpquvlj", "dhwzyxopqtuvilj"
@@ -61,7 +62,7 @@ class Convolution:
     transposed: bool = False
 
     operation_class: OperationClass = "cube"
-    dtypes = ("f32", "f64")
+    dtypes = ("f32", "f64", "f16", "bf16", "tf32")
     domain = (-1.0, 1.0)
     directions = DIRECTIONS
     in_numpy = False
@@ -213,7 +214,7 @@ class Convolution:
             "image": geometry.group_k * geometry.taps,
             "filter": geometry.n * geometry.result_pixels,
         }[geometry.wanted]
-        return Tolerance(4.0 + 2.0 * length**0.5)
+        return Tolerance(product_factor(problem.dtype, length))
 
     def check_elements(self, problem: Problem) -> int:
         """The padded image, and a tap's part of it by groups; each of values and of magnitudes."""

@@ -45,7 +45,7 @@ class Elementwise:
     """The second operand is a vector ``v`` along the last axis of x, whatever the shape."""
 
     operation_class: OperationClass = "vector"
-    dtypes = ("f32", "f64")
+    dtypes = ("f32", "f64", "f16", "bf16")
 
     @property
     def example(self) -> str:

@@ -62,6 +62,12 @@ ERF_ONE = {"f32": 4.2, "f64": 6.1}
 
 def erf(x: Array, out: Array | None = None) -> Array:
     """The error function in the precision of x, with whole-array steps."""
+    if x.dtype.itemsize < 4:  # too narrow for the coefficients
+        wide = erf(x.astype(np.float32))
+        if out is None:
+            return wide.astype(x.dtype)
+        out[...] = wide
+        return out
     dtype = "f32" if x.dtype == np.float32 else "f64"
     x = np.clip(x, -ERF_ONE[dtype], ERF_ONE[dtype])
     z = x * x

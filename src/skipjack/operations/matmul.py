@@ -31,6 +31,7 @@ from skipjack.core.problem import Problem, shown
 from skipjack.errors import ProblemError
 from skipjack.operations.attributes import refuse_unknown, require_rank
 from skipjack.operations.elementwise import ELEMENTWISE
+from skipjack.operations.product_rounding import product_factor
 
 ACTIVATIONS = {
     operation.name: operation
@@ -80,7 +81,7 @@ class Matmul:
     batched: bool = False
 
     operation_class: OperationClass = "cube"
-    dtypes = ("f32", "f64")
+    dtypes = ("f32", "f64", "f16", "bf16", "tf32", "f8e4m3", "f8e5m2")
     domain = (-1.0, 1.0)
 
     @property
@@ -103,9 +104,11 @@ class Matmul:
         batch, m, n, k = problem.shape if self.batched else (1, *problem.shape)
         return batch, m, n, k
 
-    def _tensor(self, name: str, problem: Problem, rows: int, columns: int) -> Tensor:
+    def _tensor(
+        self, name: str, problem: Problem, rows: int, columns: int, dtype: str = ""
+    ) -> Tensor:
         lead = problem.shape[:1] if self.batched else ()
-        return Tensor(name, (*lead, rows, columns))
+        return Tensor(name, (*lead, rows, columns), dtype)
 
     def inputs(self, problem: Problem) -> tuple[Tensor, ...]:
         """A and B as stored, then c and the bias where the problem has them."""
@@ -113,14 +116,15 @@ class Matmul:
         settings = Settings.of(problem)
         a = self._tensor("a", problem, *((k, m) if settings.ta else (m, k)))
         b = self._tensor("b", problem, *((n, k) if settings.tb else (k, n)))
-        c = (self._tensor("c", problem, m, n),) if settings.beta else ()
-        bias = (Tensor("bias", (n,)),) if settings.bias else ()
+        wide = _result_dtype(problem)
+        c = (self._tensor("c", problem, m, n, wide),) if settings.beta else ()
+        bias = (Tensor("bias", (n,), wide),) if settings.bias else ()
         return (a, b, *c, *bias)
 
     def output(self, problem: Problem) -> Tensor:
         """The product."""
         _, m, n, _ = self.sizes(problem)
-        return self._tensor("out", problem, m, n)
+        return self._tensor("out", problem, m, n, _result_dtype(problem))
 
     def nest(self, problem: Problem) -> Nest:
         """``out[m,n] += a[m,k] * b[k,n]``, and the rest as the epilogue."""
@@ -208,7 +212,7 @@ class Matmul:
         """
         _, _, _, k = self.sizes(problem)
         own = 0.0 if Settings.of(problem).act == "none" else 12.0
-        return Tolerance(4.0 + 2.0 * k**0.5 + own)
+        return Tolerance(product_factor(problem.dtype, k, own))
 
     def can_project(self, problem: Problem) -> bool:
         """Only a plain product of two matrices is linear in a vector from the right."""
@@ -234,6 +238,11 @@ class Matmul:
         rows = np.unique(np.r_[0, count - 1, rng.integers(0, count, _SAMPLED_ROWS)])
         some = arrays["a"][rows]
         return [Sample((rows,), some @ arrays["b"], np.abs(some) @ np.abs(arrays["b"]))]
+
+
+def _result_dtype(problem: Problem) -> str:
+    """Of what is not multiplied; 8 bits are too few for sums."""
+    return "f16" if problem.dtype in ("f8e4m3", "f8e5m2") else ""
 
 
 def _finish(settings: Settings, arrays: Arrays, out: Array) -> None:

@@ -28,7 +28,7 @@ class _RowOperation(ABC):
     """What they share: one array of any rank, its last axis the rows, perhaps vectors along it."""
 
     operation_class: OperationClass = "vector"
-    dtypes = ("f32", "f64")
+    dtypes = ("f32", "f64", "f16", "bf16")
     name: str
     domain = (-1.0, 1.0)
     vectors: tuple[str, ...] = ()

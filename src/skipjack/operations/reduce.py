@@ -54,7 +54,7 @@ class Reduce:
     domain: tuple[float, float] = (-1.0, 1.0)
 
     operation_class: OperationClass = "vector"
-    dtypes = ("f32", "f64")
+    dtypes = ("f32", "f64", "f16", "bf16")
 
     @property
     def example(self) -> str:

@@ -6,8 +6,7 @@ import difflib
 from collections.abc import Mapping, Sequence
 from typing import TypeGuard
 
-import numpy as np
-
+from skipjack.core.dtypes import DTYPES, listed
 from skipjack.core.naming import check_new_name
 from skipjack.core.nest import Tensor
 from skipjack.core.operation import (
@@ -18,7 +17,7 @@ from skipjack.core.operation import (
     PaddedCheck,
     SeveralOutputs,
 )
-from skipjack.core.problem import DTYPES, Problem, parse_shape, shown, split_key
+from skipjack.core.problem import Problem, parse_shape, shown, split_key
 from skipjack.errors import ProblemError, UsageError
 from skipjack.operations.batchnorm import BatchNorm
 from skipjack.operations.convolution import CONVOLUTIONS
@@ -163,7 +162,7 @@ def _has_several(operation: Operation) -> TypeGuard[SeveralOutputs]:
 def check_dtype(dtype: str, operation: Operation) -> str:
     """The dtype, if the operation can be computed in it."""
     if dtype not in DTYPES or dtype not in operation.dtypes:
-        known = " or ".join(operation.dtypes)
+        known = listed(operation.dtypes, "or")
         order = "; attributes stand before the dtype" if "/" in dtype else ""
         raise UsageError(
             f"unknown dtype {shown(dtype)!r} for {operation.name}: choose {known}{order}"
@@ -200,10 +199,15 @@ def tensors(problem: Problem) -> tuple[Tensor, ...]:
     return (*get(problem.operation).inputs(problem), *outputs(problem))
 
 
+def tensor_dtype(problem: Problem, tensor: Tensor) -> str:
+    """The short name of the type that a problem's tensor is stored in."""
+    return tensor.dtype or problem.dtype
+
+
 def bytes_moved(problem: Problem) -> int:
     """Least traffic of one run: every tensor once."""
-    return (
-        sum(tensor.size for tensor in tensors(problem)) * np.dtype(DTYPES[problem.dtype]).itemsize
+    return sum(
+        tensor.size * DTYPES[tensor_dtype(problem, tensor)].bytes for tensor in tensors(problem)
     )
 
 

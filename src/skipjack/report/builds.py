@@ -12,7 +12,8 @@ from rich.text import Text
 from skipjack.report import screen
 from skipjack.tuning.build_result import BuildResult, BuiltConfig
 
-_COLUMNS = ("build ms", "bytes", "code", "spills")
+_CPU_COLUMNS = ("build ms", "bytes", "code", "spills")
+_GPU_COLUMNS = ("build ms", "bytes", "registers", "shared", "spills")
 
 
 def print_builds(results: Sequence[BuildResult], console: Console | None = None) -> None:
@@ -31,8 +32,14 @@ def headline(result: BuildResult) -> str:
     return (
         f"{result.problem.key} for {result.device.name} by {result.solver}: "
         f"{result.built} of {len(result.builds)} built in {result.seconds:.1f} s "
-        f"({result.target['triple']}, {result.device.vector_bytes}-byte vectors)"
+        f"({_means(result)})"
     )
+
+
+def _means(result: BuildResult) -> str:
+    if result.gpu:
+        return result.compiler
+    return f"{result.target['triple']}, {result.device.vector_bytes}-byte vectors"
 
 
 def builds_table(result: BuildResult) -> Table:
@@ -41,22 +48,27 @@ def builds_table(result: BuildResult) -> Table:
     table.add_column("", justify="right")
     table.add_column("config", overflow="fold")
     table.add_column("status", no_wrap=True)
-    for name in _COLUMNS:
+    columns = _GPU_COLUMNS if result.gpu else _CPU_COLUMNS
+    for name in columns:
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("digest", no_wrap=True)
     first: dict[str, int] = {}
     for build in result.builds:
         status = Text(str(build.status), style="green" if build.ok else "red")
         owner = first.setdefault(build.digest or str(build.number), build.number)
-        table.add_row(str(build.number), str(build.config), status, *_cells(build, owner))
+        cells = _cells(build, owner, len(columns))
+        table.add_row(str(build.number), str(build.config), status, *cells)
     return table
 
 
-def _cells(build: BuiltConfig, owner: int) -> list[str]:
+def _cells(build: BuiltConfig, owner: int, columns: int) -> list[str]:
     """`owner` is the first config with the same code."""
     known = "known" if owner == build.number else f"as {owner}"
     spent = known if build.cached else f"{1000.0 * build.seconds:.1f}"
+    if needs := build.needs:
+        size = str(len(build.data)) if build.ok else "-"
+        return [spent, size, *map(str, needs.values()), build.digest[:12] or "-"]
     if not build.ok:
-        return [spent, *["-"] * len(_COLUMNS)]
+        return [spent, *["-"] * columns]
     spills = "-" if build.vector_spills is None else str(build.vector_spills)
     return [spent, str(len(build.data)), str(build.text_bytes), spills, build.digest[:12]]

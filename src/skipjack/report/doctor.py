@@ -14,6 +14,9 @@ from rich.text import Text
 
 from skipjack.core.device import Device, Peaks
 from skipjack.errors import SkipjackError
+from skipjack.gpu.architectures import KNOWN
+from skipjack.gpu.describing import refusal_of_arch
+from skipjack.gpu.opening import find_gpus, why_none
 from skipjack.native import cpu, llvm
 from skipjack.report import screen
 from skipjack.report.numbers import size_text
@@ -26,6 +29,7 @@ _STYLES = {"good": "green", "note": "yellow", "bad": "red"}
 _OPTIONAL = {
     "mkl": "a second library to beat: pip install 'skipjack[mkl]'",
     "torch": "oneDNN's convolutions to choose from: pip install 'skipjack[torch]'",
+    "triton": "GPU kernels are built with it: pip install 'skipjack[triton]'",
 }
 _LOW_DISK = 1 << 30
 _NOISY = 0.05
@@ -46,7 +50,7 @@ class Finding:
 
 def examine(settings: Settings) -> list[Finding]:
     """Look at everything; a part that cannot be looked at is a finding too."""
-    return [*_machine(settings), *_compiler(), *_parts(), *_disk(settings)]
+    return [*_machine(settings), *_compiler(), *gpu_findings(), *_parts(), *_disk(settings)]
 
 
 def _machine(settings: Settings) -> Iterator[Finding]:
@@ -88,6 +92,36 @@ def _compiler() -> Iterator[Finding]:
         yield Finding("compiler", "good", llvm.compiler_version())
     except (ImportError, OSError, RuntimeError) as error:
         yield Finding("compiler", "bad", f"llvmlite does not work here: {error}")
+
+
+def gpu_findings() -> Iterator[Finding]:
+    """The GPUs here with their drivers, or why there is none."""
+    found = find_gpus()
+    for driver, index, device in found:
+        version = ".".join(map(str, driver.version()))
+        text = f"{driver.name}:{index} is {device.name} ({device.model}), driver of "
+        text += f"{driver.name.upper()} {version}"
+        if device.arch in KNOWN:
+            yield Finding("gpu", "good", text)
+        else:
+            yield Finding("gpu", "note", f"{text}; {refusal_of_arch(device.arch)}")
+    if not found:
+        reasons = " and ".join(filter(None, map(why_none, ("cuda", "hip"))))
+        yield Finding("gpu", "note", f"none here ({reasons}); kernels can be built for one")
+    elif any(device.kind == "cuda" for _, _, device in found):
+        yield _torch_for_gpus()
+
+
+def _torch_for_gpus() -> Finding:
+    """What version of CUDA torch was built for; its version tells without loading it."""
+    try:
+        version = importlib.metadata.version("torch")
+    except importlib.metadata.PackageNotFoundError:
+        text = "not installed: cuBLAS and cuDNN are no rivals to choose from"
+        return Finding("torch for GPUs", "note", text)
+    if version.endswith("+cpu"):
+        return Finding("torch for GPUs", "note", f"torch {version} is built for CPUs alone")
+    return Finding("torch for GPUs", "good", f"torch {version}: cuBLAS and cuDNN")
 
 
 def _parts() -> Iterator[Finding]:

@@ -3,7 +3,9 @@
 from skipjack.solvers.registry import (
     building_solvers,
     find_solver,
+    is_for,
     names,
+    refusal,
     register,
     solver_for,
     solvers_for,
@@ -13,7 +15,9 @@ from skipjack.solvers.registry import (
 __all__ = [
     "building_solvers",
     "find_solver",
+    "is_for",
     "names",
+    "refusal",
     "register",
     "solver_for",
     "solvers_for",

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Sequence
+from dataclasses import replace
 
 from skipjack.core.device import Device
+from skipjack.core.dtypes import CPU_DTYPES, listed
 from skipjack.core.naming import check_new_name
 from skipjack.core.problem import Problem
 from skipjack.errors import UsageError
+from skipjack.operations import get
 from skipjack.solvers.convolution.depthwise import DepthwiseSolver
 from skipjack.solvers.convolution.direct import DirectSolver
 from skipjack.solvers.convolution.gemm1x1 import Gemm1x1Solver
 from skipjack.solvers.convolution.im2col import Im2colSolver
 from skipjack.solvers.convolution.implicit_gemm import ImplicitGemmSolver
 from skipjack.solvers.convolution.winograd_solver import WINOGRAD_SOLVERS
+from skipjack.solvers.gpu.known import GPU_SOLVERS
 from skipjack.solvers.loops.microkernel_solver import MicrokernelSolver
 from skipjack.solvers.loops.nest_solver import NestSolver
 from skipjack.solvers.loops.packed_solver import PackedSolver
@@ -21,27 +26,29 @@ from skipjack.solvers.loops.rows_solver import RowsSolver
 from skipjack.solvers.solver import BuildingSolver, RacingSolver, Solver
 from skipjack.solvers.vendor.blas import MklSolver, OpenBlasSolver
 from skipjack.solvers.vendor.numpy_solver import NumpySolver
+from skipjack.solvers.vendor.torch_gpu import GPU_LIBRARIES
 from skipjack.solvers.vendor.torch_solver import TorchConvolutionSolver
 
+_CPU_SOLVERS: tuple[Solver, ...] = (
+    NestSolver(),
+    MicrokernelSolver(),
+    PackedSolver(),
+    RowsSolver(),
+    DirectSolver(),
+    DepthwiseSolver(),
+    Gemm1x1Solver(),
+    Im2colSolver(),
+    ImplicitGemmSolver(),
+    *WINOGRAD_SOLVERS,
+    NumpySolver(),
+    MklSolver(),
+    OpenBlasSolver(),
+    TorchConvolutionSolver(),
+)
 _known: dict[str, Solver] = {
-    solver.name: solver
-    for solver in (
-        NestSolver(),
-        MicrokernelSolver(),
-        PackedSolver(),
-        RowsSolver(),
-        DirectSolver(),
-        DepthwiseSolver(),
-        Gemm1x1Solver(),
-        Im2colSolver(),
-        ImplicitGemmSolver(),
-        *WINOGRAD_SOLVERS,
-        NumpySolver(),
-        MklSolver(),
-        OpenBlasSolver(),
-        TorchConvolutionSolver(),
-    )
+    solver.name: solver for solver in (*_CPU_SOLVERS, *GPU_SOLVERS, *GPU_LIBRARIES)
 }
+_KIND_NAMES = {"cpu": "CPUs", "cuda": "NVIDIA's GPUs", "hip": "AMD's GPUs"}
 
 
 def register(solver: Solver) -> None:
@@ -64,12 +71,47 @@ def find_solver(name: str) -> Solver:
     return _known[name]
 
 
+def refusal(solver: Solver, problem: Problem, device: Device) -> str:
+    """Why a solver cannot do a problem on a device; empty if it can.
+
+    Attributes `kinds` and `dtypes` say what a solver is for, so that its `refuses` need not;
+    without them it is for CPUs in f32 and f64.
+    """
+    if not is_for(solver, device):
+        verb = "builds" if isinstance(solver, BuildingSolver) else "is"
+        return f"it {verb} for {_kind_names(_kinds(solver))}, not for {device.name}"
+    if problem.dtype not in _dtypes(solver):
+        return f"it computes in {listed(_dtypes(solver))}, not in {problem.dtype}"
+    return solver.refuses(problem, device)
+
+
+def is_for(solver: Solver, device: Device) -> bool:
+    """Whether a solver is for devices of this kind at all."""
+    return device.kind in _kinds(solver)
+
+
+def _kind_names(kinds: Sequence[str]) -> str:
+    if {*kinds} == {"cuda", "hip"}:
+        return "GPUs"
+    return listed([_KIND_NAMES.get(kind, kind) for kind in kinds])
+
+
+def _kinds(solver: Solver) -> Sequence[str]:
+    kinds: Sequence[str] = getattr(solver, "kinds", ("cpu",))
+    return kinds
+
+
+def _dtypes(solver: Solver) -> Sequence[str]:
+    dtypes: Sequence[str] = getattr(solver, "dtypes", CPU_DTYPES)
+    return dtypes
+
+
 def building_solvers(problem: Problem, device: Device) -> list[BuildingSolver]:
     """Solvers that can be tuned for this problem, the preferred one first."""
     return [
         solver
         for solver in _known.values()
-        if isinstance(solver, BuildingSolver) and not solver.refuses(problem, device)
+        if isinstance(solver, BuildingSolver) and not refusal(solver, problem, device)
     ]
 
 
@@ -82,12 +124,29 @@ def solvers_for(problem: Problem, device: Device, name: str | None = None) -> li
         return [_named(problem, device, name)]
     able = building_solvers(problem, device)
     if not able:
-        raise UsageError(f"no solver can build {problem.key} for {device.name}")
+        raise UsageError(_nobody(problem, device))
     promises = [(1.0, able[0])]
     for solver in able[1:]:
         if isinstance(solver, RacingSolver) and (promise := solver.promise(problem, device)):
             promises.append((promise, solver))
     return [solver for _, solver in sorted(promises, key=lambda pair: -pair[0])]
+
+
+def _nobody(problem: Problem, device: Device) -> str:
+    """Why no solver builds a problem, in a sentence."""
+    possible = [
+        dtype
+        for dtype in get(problem.operation).dtypes
+        if building_solvers(replace(problem, dtype=dtype), device)
+    ]
+    if not possible:
+        return f"no solver can build {problem.key} for {device.name}"
+    on_cpu = device.kind == "cpu"
+    return (
+        f"no solver computes {problem.operation} in {problem.dtype} "
+        f"on {'a CPU' if on_cpu else device.name}; choose {listed(possible, 'or')}"
+        f"{', or name a GPU with --device' if on_cpu else ''}"
+    )
 
 
 def solver_for(problem: Problem, device: Device, name: str | None = None) -> BuildingSolver:
@@ -99,7 +158,7 @@ def _named(problem: Problem, device: Device, name: str) -> BuildingSolver:
     solver = find_solver(name)
     if not isinstance(solver, BuildingSolver):
         raise UsageError(f"solver {name} is a library to compare with; it has nothing to tune")
-    reason = solver.refuses(problem, device)
+    reason = refusal(solver, problem, device)
     if reason:
         raise UsageError(f"solver {name} cannot do {problem.key}: {reason}")
     return solver
@@ -112,5 +171,5 @@ def vendors_for(problem: Problem, device: Device) -> list[Solver]:
         for solver in _known.values()
         if not isinstance(solver, BuildingSolver)
         and getattr(solver, "compared", False)
-        and not solver.refuses(problem, device)
+        and not refusal(solver, problem, device)
     ]

@@ -153,3 +153,16 @@ class NativeVendorSolver(Solver, Protocol):
     def thunk(self, problem: Problem) -> tuple[str, Sequence[Slot]]:
         """IR of a ``@kernel`` that makes the call, and its slots."""
         ...
+
+
+@runtime_checkable
+class GpuVendorSolver(Solver, Protocol):
+    """A library to beat on GPUs, called from Python on tensors of PyTorch."""
+
+    def bind_gpu(self, problem: Problem, tensors: Mapping[str, Any]) -> Callable[[], object]:
+        """A call on these very tensors, which lie in the GPU's memory; outputs are among them.
+
+        It queues work on PyTorch's current stream. A `ResultCall` where the library gives its
+        result back in memory of its own.
+        """
+        ...

@@ -4,6 +4,7 @@ from skipjack.tuning.build_only import Builder, BuildOptions, build
 from skipjack.tuning.build_result import BuildResult, BuiltConfig
 from skipjack.tuning.find_result import FindResult, FindStatus, RankedSolver
 from skipjack.tuning.kernel import BoundKernel, TunedKernel
+from skipjack.tuning.kernel_file import Kernels, kernels
 from skipjack.tuning.lookup import lookup
 from skipjack.tuning.object_files import write_objects
 from skipjack.tuning.options import Progress, TuneOptions
@@ -18,6 +19,7 @@ __all__ = [
     "BuiltConfig",
     "FindResult",
     "FindStatus",
+    "Kernels",
     "Outcome",
     "Progress",
     "RankedSolver",
@@ -28,6 +30,7 @@ __all__ = [
     "Tuner",
     "build",
     "find",
+    "kernels",
     "lookup",
     "make_budget",
     "tune",

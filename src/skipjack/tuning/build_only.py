@@ -1,4 +1,4 @@
-"""Building without running: the promising configs of a problem for a CPU that may be elsewhere."""
+"""Building without running: promising configs of a problem, for a device that may be elsewhere."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from skipjack.core.problem import Problem
 from skipjack.core.space import Promising, Space
 from skipjack.core.study import Budget
 from skipjack.core.trial import Candidate
+from skipjack.devices import describe
 from skipjack.errors import UsageError, blaming
 from skipjack.execute.build_pool import Build, BuildPool
+from skipjack.gpu.artifact import ABI as GPU_ABI
 from skipjack.interrupt import Interrupt, watch_for_interrupt
 from skipjack.ledger import CandidateKey, Ledger
 from skipjack.native import cpu, llvm
-from skipjack.native.named_cpu import describe
 from skipjack.native.object_code import text_bytes, vector_spills
 from skipjack.operations import parse
 from skipjack.search import SearchContext, create
@@ -159,12 +160,15 @@ class _Run:
             build.symbol,
             build.abi,
             build.slots,
+            build.resources,
         )
 
     def _read_off(self, build: Build, digest: str) -> dict[str, float]:
         """What the code itself tells; a listing costs as much as a build, so each is made once."""
         if digest not in self._facts:
             known = dict(build.resources)
+            if build.abi == GPU_ABI:
+                return known  # the build has told all there is
             if "text_bytes" not in known:
                 known["text_bytes"] = float(text_bytes(build.artifact or b""))
             if "vector_spills" not in known:
@@ -215,7 +219,7 @@ def build(
     seed: int = 0,
     plugins: str | Sequence[str] = (),
 ) -> BuildResult:
-    """Build the most promising configs of a problem for a named CPU, as ``haswell/1``."""
+    """Build the most promising configs of a problem for a named device, as ``haswell/1``."""
     named = (plugins,) if isinstance(plugins, str) else tuple(plugins)
     builder = Builder(describe(device), load_settings(plugins=named or None))
     asked = parse(problem, dtype)  # before workers start: a wrong key should fail at once

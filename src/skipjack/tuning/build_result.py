@@ -1,7 +1,8 @@
-"""What came of building for a CPU: one line for each config."""
+"""What came of building for a device: one line for each config."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,12 @@ from skipjack.core.config import Config
 from skipjack.core.device import Device
 from skipjack.core.problem import Problem
 from skipjack.core.trial import Status
+from skipjack.gpu.artifact import ABI as GPU_ABI
 from skipjack.native.cpu import target_of
 from skipjack.solvers.solver import Slot
 
 FORMAT = 1
+GPU_NEEDS = ("registers", "shared_bytes", "spill_bytes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,18 @@ class BuiltConfig:
     symbol: str = ""
     abi: str = ""
     slots: tuple[Slot, ...] = ()
+    resources: Mapping[str, float] = field(default_factory=dict)
+    """Of a GPU's kernels: ``registers`` and ``spill_bytes`` of a thread, ``shared_bytes``."""
+
+    @property
+    def needs(self) -> dict[str, int]:
+        """What decides how many blocks of a GPU's kernel run at once; empty for a CPU's.
+
+        Known also of a config that was built and found not worth running.
+        """
+        if self.abi != GPU_ABI:
+            return {}
+        return {name: int(self.resources.get(name, 0)) for name in GPU_NEEDS}
 
     @property
     def ok(self) -> bool:
@@ -55,11 +70,11 @@ class BuiltConfig:
             "cached": self.cached,
         }
         if not self.ok:
-            return record | {"error": self.reason}
+            return record | {"error": self.reason, **self.needs}
+        cpu = {"text_bytes": self.text_bytes, "vector_spills": self.vector_spills}
         return record | {
             "bytes": len(self.data),
-            "text_bytes": self.text_bytes,
-            "vector_spills": self.vector_spills,
+            **(self.needs or cpu),
             "digest": self.digest,
             "path": str(self.path),
         }
@@ -84,8 +99,15 @@ class BuildResult:
         return sum(build.ok for build in self.builds)
 
     @property
+    def gpu(self) -> bool:
+        """Whether the kernels are for a GPU."""
+        return self.device.kind != "cpu"
+
+    @property
     def target(self) -> dict[str, Any]:
-        """What LLVM was told to build for."""
+        """What the compiler was told to build for."""
+        if self.gpu:
+            return {"target": self.device.arch}
         triple, name, features = target_of(self.device).split("|")
         return {"triple": triple, "cpu": name, "features": [f for f in features.split(",") if f]}
 
@@ -97,7 +119,7 @@ class BuildResult:
             "device": self.device.name,
             "solver": self.solver,
             **self.target,
-            "vector_bytes": self.device.vector_bytes,
+            **({} if self.gpu else {"vector_bytes": self.device.vector_bytes}),
             "compiler": self.compiler,
             "builds": [build.to_json() for build in self.builds],
             "seconds": round(self.seconds, 3),

@@ -14,6 +14,7 @@ from skipjack.execute.statistics import Ratio
 from skipjack.tuning.result import FORMAT, TuneResult, rounded
 
 if TYPE_CHECKING:
+    from skipjack.tuning.gpu_kernel import GpuKernel
     from skipjack.tuning.kernel import TunedKernel
 
 NOT_APPLICABLE = "not_applicable"
@@ -99,8 +100,8 @@ class FindResult:
                 return one
         raise KeyError(solver)
 
-    def kernel(self) -> TunedKernel:
-        """The fastest config that was built, as a function of NumPy arrays."""
+    def kernel(self) -> TunedKernel | GpuKernel:
+        """The fastest config that was built, as a function of arrays where it runs."""
         if self.perf is None:
             raise UsageError(f"there is no kernel of {self.problem.key}: nothing was built")
         return self.perf.kernel()

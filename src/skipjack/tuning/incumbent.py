@@ -8,7 +8,7 @@ from skipjack.core.device import Device
 from skipjack.core.problem import Problem
 from skipjack.core.trial import Candidate
 from skipjack.errors import blaming
-from skipjack.solvers import find_solver, names
+from skipjack.solvers import find_solver, names, refusal
 from skipjack.solvers.solver import BuildingSolver
 
 
@@ -21,7 +21,7 @@ def incumbent_of(entry: BankEntry | None, problem: Problem, device: Device) -> C
     if not isinstance(solver, BuildingSolver) or entry.solver_version != solver.version:
         return None
     with blaming(f"solver {solver.name} asked about {problem.key}"):
-        if solver.refuses(problem, device):
+        if refusal(solver, problem, device):
             return None
         if not solver.space(problem, device).contains(config):
             return None

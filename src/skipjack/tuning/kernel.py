@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skipjack.core.dtypes import numpy_dtype
 from skipjack.core.nest import Tensor
-from skipjack.core.problem import DTYPES, Problem
+from skipjack.core.problem import Problem
 from skipjack.errors import SkipjackError, UsageError
 from skipjack.native import llvm, pool
 from skipjack.native.memory import aligned
 from skipjack.native.slots import Slots
-from skipjack.operations import get, outputs
+from skipjack.operations import get, outputs, tensor_dtype
 from skipjack.operations.broadcast import is_padded
 from skipjack.solvers.solver import ABI
 from skipjack.tuning.result import KernelCode, TuneResult
@@ -50,7 +51,6 @@ class TunedKernel:
         operation = get(problem.operation)
         self.problem = problem
         self._inputs, self._outputs = operation.inputs(problem), outputs(problem)
-        self._dtype = np.dtype(DTYPES[problem.dtype])
         self._slots = code.slots
         shares = any(str(slot).startswith("@parallel") for slot in code.slots)
         self._lock = pool.calls if shares else None
@@ -96,7 +96,7 @@ class TunedKernel:
         for tensor in self._outputs:
             array = given.get(tensor.name)
             if array is None:
-                array = aligned(tensor.shape, self._dtype.name)
+                array = aligned(tensor.shape, self._storage(tensor))
             else:
                 self._check_output(array, tensor, arrays)
             arrays[tensor.name] = array
@@ -106,7 +106,7 @@ class TunedKernel:
 
     def _readable(self, array: Array, tensor: Tensor, copies: bool) -> Array:
         """An input as a kernel needs it."""
-        flags = self._checked(array, tensor.name, tensor.shape).flags
+        flags = self._checked(array, tensor).flags
         if flags.c_contiguous and flags.aligned:
             return array
         if not copies:
@@ -135,21 +135,23 @@ class TunedKernel:
 
     def _check_output(self, array: Array, tensor: Tensor, others: Mapping[str, Array]) -> None:
         name = tensor.name
-        self._checked(array, name, tensor.shape)
+        self._checked(array, tensor)
         if not (array.flags.c_contiguous and array.flags.writeable and array.flags.aligned):
             raise UsageError(f"{name} must be contiguous, writeable and aligned to its elements")
         if any(np.may_share_memory(array, other) for other in others.values()):
             raise UsageError(f"{name} must not overlap an input or another output")
 
-    def _checked(
-        self, array: npt.NDArray[Any], name: str, shape: tuple[int, ...]
-    ) -> npt.NDArray[Any]:
+    def _storage(self, tensor: Tensor) -> np.dtype[Any]:
+        return numpy_dtype(tensor_dtype(self.problem, tensor))
+
+    def _checked(self, array: Array, tensor: Tensor) -> Array:
+        name, shape, storage = tensor.name, tensor.shape, self._storage(tensor)
         if not isinstance(array, np.ndarray):
             raise UsageError(f"{name} must be a NumPy array, not {type(array).__name__}")
         fits = array.shape == shape or is_padded(array.shape, shape, len(self._outputs[0].shape))
-        if not fits or array.dtype != self._dtype:
+        if not fits or array.dtype != storage:
             raise UsageError(
-                f"{name} must be {self._dtype} of shape {shape}, "
+                f"{name} must be {storage} of shape {shape}, "
                 f"not {array.dtype} of shape {array.shape}"
             )
         return array

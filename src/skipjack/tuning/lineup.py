@@ -8,7 +8,15 @@ from dataclasses import dataclass
 from skipjack.core.device import Device
 from skipjack.core.problem import Problem
 from skipjack.errors import blaming
-from skipjack.solvers import building_solvers, find_solver, names, solvers_for, vendors_for
+from skipjack.solvers import (
+    building_solvers,
+    find_solver,
+    is_for,
+    names,
+    refusal,
+    solvers_for,
+    vendors_for,
+)
 from skipjack.solvers.solver import BuildingSolver, Solver
 
 
@@ -20,16 +28,16 @@ class Lineup:
     """The most promising first."""
     vendors: tuple[Solver, ...]
     refused: Mapping[str, str]
-    """Why a solver does not take part, by its name."""
+    """Why a solver does not take part, by its name; of other kinds of devices those named alone."""
 
 
 def line_up(problem: Problem, device: Device, only: Sequence[str] = ()) -> Lineup:
     """All solvers, or those that are named."""
     for name in only:
         find_solver(name)  # a wrong name is an error, also where nothing else is asked
-    wanted = [name for name in names() if not only or name in only]
+    wanted = only or [name for name in names() if is_for(find_solver(name), device)]
     with blaming(f"a solver asked about {problem.key}"):
-        refused = {name: find_solver(name).refuses(problem, device) for name in wanted}
+        refused = {name: refusal(find_solver(name), problem, device) for name in wanted}
         able = {name for name, reason in refused.items() if not reason}
         building = _by_promise(problem, device)
         vendors = [*vendors_for(problem, device), *map(find_solver, sorted(able))]

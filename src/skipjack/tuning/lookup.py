@@ -6,15 +6,18 @@ from skipjack.bank import Bank, BankEntry
 from skipjack.core.config import Config
 from skipjack.core.device import Device
 from skipjack.core.problem import Problem
+from skipjack.devices import device_for
 from skipjack.errors import StorageError
+from skipjack.gpu.artifact import ABI as GPU_ABI
 from skipjack.native import cpu
 from skipjack.operations import parse
 from skipjack.settings import Settings, load_settings
 from skipjack.solvers import find_solver, names
-from skipjack.solvers.solver import Blob, BuildingSolver
+from skipjack.solvers.solver import ABI, Blob, BuildingSolver
 from skipjack.storage import ARTIFACTS, ArtifactStore
+from skipjack.tuning.gpu_kernel import GpuKernel
 from skipjack.tuning.kernel import TunedKernel
-from skipjack.tuning.result import KernelCode
+from skipjack.tuning.result import KernelCode, callable_of
 
 
 def lookup(
@@ -23,34 +26,39 @@ def lookup(
     dtype: str | None = None,
     layout: str | None = None,
     direction: str | None = None,
-    threads: int = 1,
+    threads: int | None = None,
+    device: str | None = None,
     settings: Settings | None = None,
-) -> TunedKernel | None:
+) -> TunedKernel | GpuKernel | None:
     """The kernel that the bank holds for a problem on this device; None if it holds none.
+
+    The device is chosen as for `tune`: the CPU, or a GPU that is named or needed.
 
     Also None where a library is what the bank recommends. Nothing is written; machine code that is
     not in the store is compiled here, which takes some milliseconds.
     """
     chosen = settings or load_settings()
     asked = parse(problem, dtype, layout=layout, direction=direction)
-    if threads > len(cpu.usable_cores()):
+    if threads is not None and threads > len(cpu.usable_cores()):
         return None  # nothing was tuned for what is here
-    device = cpu.detect(threads)
-    entry = Bank.open(chosen.user_dir).lookup(asked.key, device.class_key)
+    found = device_for([asked.dtype], device, threads)
+    entry = Bank.open(chosen.user_dir).lookup(asked.key, found.class_key)
     if entry is None or entry.solver not in names():
         return None
     solver = find_solver(entry.solver)
     if not isinstance(solver, BuildingSolver) or solver.version != entry.solver_version:
         return None
     config = Config(dict(entry.config))
-    blob = _stored(chosen, entry) or solver.compile(solver.lower(asked, device, config))
-    return TunedKernel(asked, _code(asked, device, solver, config, blob))
+    blob = _stored(chosen, entry, found) or solver.compile(solver.lower(asked, found, config))
+    return callable_of(asked, _code(asked, found, solver, config, blob))
 
 
-def _stored(settings: Settings, entry: BankEntry) -> Blob | None:
+def _stored(settings: Settings, entry: BankEntry, device: Device) -> Blob | None:
     digest = str(entry.evidence.get("artifact", ""))
+    abi = ABI if device.kind == "cpu" else GPU_ABI
     try:
-        return Blob(ArtifactStore(settings.user_dir / ARTIFACTS).get(digest)) if digest else None
+        data = ArtifactStore(settings.user_dir / ARTIFACTS).get(digest) if digest else None
+        return Blob(data, abi=abi) if data else None
     except StorageError:
         return None
 

@@ -1,15 +1,20 @@
-"""Object files in a directory of the user's, with a manifest from which a program can call them."""
+"""Machine code in a directory of the user's, with a manifest from which a program can call it.
+
+For a CPU these are object files; for a GPU the binaries that its driver loads, and the manifest has
+the whole launch ABI of each kernel.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from skipjack.gpu.artifact import GpuArtifact, unpack
 from skipjack.native.object_code import undefined_symbols
-from skipjack.operations import outputs, tensors
+from skipjack.operations import outputs, tensor_dtype, tensors
 from skipjack.storage import atomic_write, ensure_directory
 from skipjack.tuning.build_result import BuildResult, BuiltConfig
 
@@ -17,7 +22,7 @@ FORMAT = 2
 
 
 def write_objects(result: BuildResult, directory: Path) -> BuildResult:
-    """Write the object files and their manifest; gives the result with their paths.
+    """Write the files and their manifest; gives the result with their paths.
 
     Configs that differ in run-time settings alone share a file. The manifest comes last, so that
     what it names is there.
@@ -29,14 +34,29 @@ def write_objects(result: BuildResult, directory: Path) -> BuildResult:
     for build in result.builds:
         if build.ok:
             if build.digest not in files:
-                files[build.digest] = directory / f"{stem}.{build.number:03}.o"
-                atomic_write(files[build.digest], build.data)
+                names = _files(build, result, f"{stem}.{build.number:03}")
+                for name, data in names.items():
+                    atomic_write(directory / name, data)
+                files[build.digest] = directory / next(iter(names))
             build = replace(build, path=files[build.digest])
         builds.append(build)
     written = replace(result, builds=tuple(builds))
     text = json.dumps(_manifest(written), indent=1) + "\n"
     atomic_write(directory / f"{stem}.json", text.encode())
     return written
+
+
+def _files(build: BuiltConfig, result: BuildResult, stem: str) -> dict[str, bytes]:
+    """Names and contents: one object file, or one binary for each kernel of a GPU's artifact."""
+    if not result.gpu:
+        return {f"{stem}.o": build.data}
+    artifact = unpack(build.data)
+    return dict(zip(_binary_names(artifact, result, stem), artifact.binaries, strict=True))
+
+
+def _binary_names(artifact: GpuArtifact, result: BuildResult, stem: str) -> list[str]:
+    extension = "cubin" if result.device.kind == "cuda" else "hsaco"
+    return [f"{stem}.{kernel.name}.{extension}" for kernel in artifact.kernels]
 
 
 def _stem(result: BuildResult) -> str:
@@ -56,11 +76,19 @@ def _manifest(result: BuildResult) -> dict[str, Any]:
         **result.target,
         "compiler": result.compiler,
         "arrays": [
-            {"name": tensor.name, "shape": list(tensor.shape), "dtype": problem.dtype}
+            {
+                "name": tensor.name,
+                "shape": list(tensor.shape),
+                "dtype": tensor_dtype(problem, tensor),
+            }
             for tensor in tensors(problem)
         ],
         "outputs": [tensor.name for tensor in outputs(problem)],
-        "builds": [_entry(build) for build in result.builds if build.ok],
+        "builds": [
+            _gpu_entry(build, result) if result.gpu else _entry(build)
+            for build in result.builds
+            if build.ok
+        ],
     }
 
 
@@ -77,4 +105,24 @@ def _entry(build: BuiltConfig) -> dict[str, Any]:
         "abi": build.abi,
         "slots": list(build.slots),
         "needs": undefined_symbols(build.data),
+    }
+
+
+def _gpu_entry(build: BuiltConfig, result: BuildResult) -> dict[str, Any]:
+    """Binaries with their launch ABI, and the launches that compute the problem once."""
+    assert build.path is not None, "it was written"
+    artifact = unpack(build.data)
+    stem = build.path.name.removesuffix(f".{artifact.kernels[0].name}{build.path.suffix}")
+    names = _binary_names(artifact, result, stem)
+    return {
+        "number": build.number,
+        "config": dict(build.config),
+        "digest": build.digest,
+        "abi": build.abi,
+        "least_driver": list(artifact.least_driver),
+        "kernels": [
+            {"file": name, "bytes": len(binary), **asdict(kernel)}
+            for name, binary, kernel in zip(names, artifact.binaries, artifact.kernels, strict=True)
+        ],
+        "slots": list(build.slots),
     }

@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Any
 from skipjack.core.config import Config
 from skipjack.core.problem import Problem
 from skipjack.core.trial import Trial
+from skipjack.errors import SkipjackError
 from skipjack.execute.statistics import Ratio
+from skipjack.gpu.artifact import ABI as GPU_ABI
 
 if TYPE_CHECKING:
+    from skipjack.tuning.gpu_kernel import GpuKernel
     from skipjack.tuning.kernel import TunedKernel
 
 FORMAT = 1
@@ -67,6 +70,15 @@ class KernelCode:
     abi: str
     slots: tuple[str | int, ...]
 
+    def record(self) -> dict[str, Any]:
+        """Everything but the machine code itself, which travels by its digest."""
+        return {
+            "digest": self.digest,
+            "symbol": self.symbol,
+            "abi": self.abi,
+            "slots": list(self.slots),
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class TuneResult:
@@ -107,11 +119,11 @@ class TuneResult:
         """The library whose time `vendor_ns` is; empty if there was none to compare with."""
         return self.speedup.vendor_name
 
-    def kernel(self) -> TunedKernel:
-        """The winner as a function of NumPy arrays."""
-        from skipjack.tuning.kernel import TunedKernel
-
-        return TunedKernel.of(self)
+    def kernel(self) -> TunedKernel | GpuKernel:
+        """The winner as a function: of NumPy arrays, or of tensors on the GPU it was tuned on."""
+        if self.code is None:
+            raise SkipjackError(f"{self.problem.key} has no tuned kernel: {self.reason}")
+        return callable_of(self.problem, self.code)
 
     @property
     def rate(self) -> tuple[float, str]:
@@ -162,6 +174,17 @@ class TuneResult:
             "interrupted": self.interrupted,
             "reason": self.reason,
         }
+
+
+def callable_of(problem: Problem, code: KernelCode) -> TunedKernel | GpuKernel:
+    """Machine code as a function, whichever device it is for."""
+    if code.abi == GPU_ABI:
+        from skipjack.tuning.gpu_kernel import GpuKernel
+
+        return GpuKernel(problem, code)
+    from skipjack.tuning.kernel import TunedKernel
+
+    return TunedKernel(problem, code)
 
 
 def rounded(value: float | None, digits: int = 3) -> float | None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from skipjack.core.problem import Problem
 from skipjack.core.study import Budget
 from skipjack.core.trial import Candidate, Trial
-from skipjack.errors import StorageError
+from skipjack.errors import StorageError, WorkerError
 from skipjack.execute.build_pool import Build
 from skipjack.interrupt import Interrupt
 from skipjack.ledger import CandidateKey, Ledger
@@ -94,6 +94,7 @@ def evaluate_round(
     try:
         for arm in run.arms:
             _open_study(shop.ledger, arm, epoch)
+        _check_known(shop.ledger, run.arms)
         run.trials += [trial for arm in run.arms for trial in arm.known]  # the verdict is on all
         run.open_contest()
         run.limit.prepared()
@@ -135,6 +136,15 @@ def _open_study(ledger: Ledger, arm: Arm, epoch: int) -> None:
         ledger.forget_study(arm.study.id)
     arm.known = tuple(ledger.trials(arm.study.id))
     arm.note(arm.known)
+
+
+def _check_known(ledger: Ledger, arms: Sequence[Arm]) -> None:
+    """Whoever built the round has asked for something, by studies that are known here too."""
+    if not any(ledger.log(arm.study.id) for arm in arms):
+        raise WorkerError(
+            f"the round of {arms[0].problem.key} was asked for by other solvers or spaces than "
+            "those here; builders and evaluators need the same version of Skipjack and of plug-ins"
+        )
 
 
 def _open_asks(shop: Workshop, arm: Arm) -> list[Candidate]:

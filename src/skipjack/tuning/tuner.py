@@ -9,8 +9,8 @@ from skipjack import plugins
 from skipjack.core.device import Device
 from skipjack.core.problem import Problem
 from skipjack.core.study import Budget
+from skipjack.devices import device_for
 from skipjack.interrupt import watch_for_interrupt
-from skipjack.native import cpu
 from skipjack.operations import parse
 from skipjack.settings import Settings, load_settings
 from skipjack.tuning.final import finish_tuning
@@ -107,13 +107,16 @@ def tune(
     seed: int = 0,
     solver: str | None = None,
     retune: bool = False,
-    threads: int = 1,
+    threads: int | None = None,
+    device: str | None = None,
     plugins: str | Sequence[str] = (),
 ) -> TuneResult:
     """Find the fastest way to compute a problem here, remember it, and give it back.
 
     `seconds` and `budget` (trials) limit the search, whichever runs out first. Running again
-    continues the study; `retune` starts it over. A kernel may use as many `threads`.
+    continues the study; `retune` starts it over. A kernel may use as many `threads` of the CPU
+    (1). `device` names another one that is here, as ``sm_90/132`` or ``gpu``; element types that
+    CPUs have no kernels for go to a GPU by themselves.
     """
     options = TuneOptions(
         budget=make_budget(budget, seconds),
@@ -122,10 +125,10 @@ def tune(
         solver=solver,
         retune=retune,
     )
-    tuner = Tuner(_settings(plugins), cpu.detect(threads))
+    settings = _settings(plugins)
     # Before workers start: a wrong key should fail at once.
     asked = parse(problem, dtype, layout=layout, direction=direction)
-    with tuner:
+    with Tuner(settings, device_for([asked.dtype], device, threads)) as tuner:
         return tuner.tune(asked, options)
 
 
@@ -141,7 +144,8 @@ def find(
     seed: int = 0,
     solvers: Sequence[str] = (),
     retune: bool = False,
-    threads: int = 1,
+    threads: int | None = None,
+    device: str | None = None,
     plugins: str | Sequence[str] = (),
 ) -> FindResult:
     """Rank all solvers of a problem, each with its best config, libraries among them.
@@ -156,14 +160,18 @@ def find(
         seed=seed,
         retune=retune,
     )
-    tuner = Tuner(_settings(plugins), cpu.detect(threads))
+    settings = _settings(plugins)
     asked = parse(problem, dtype, layout=layout, direction=direction)
+    tuner = Tuner(settings, device_for([asked.dtype], device, threads))
     only = (solvers,) if isinstance(solvers, str) else tuple(solvers)
     line_up(asked, tuner.workshop.device, only)  # before workers start: a wrong name fails at once
     with tuner:
         return tuner.find(asked, options, only)
 
 
-def _settings(plugins: str | Sequence[str]) -> Settings:
-    named = (plugins,) if isinstance(plugins, str) else tuple(plugins)
-    return load_settings(plugins=named or None)
+def _settings(named: str | Sequence[str]) -> Settings:
+    """With the plug-ins loaded: a problem may be of an operation that one of them brings."""
+    given = (named,) if isinstance(named, str) else tuple(named)
+    settings = load_settings(plugins=given or None)
+    plugins.load(settings.plugins)
+    return settings

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from dataclasses import dataclass
 
@@ -193,9 +194,12 @@ def _share(run: StudyRun, time_ns: float, peaks: Peaks) -> float | None:
     if operation.operation_class == "cube":
         peak = peaks.flops(problem.dtype) * run.shop.device.units
         return operation.flops(problem) / time_ns * 1e9 / peak if peak else None
+    moved = bytes_moved(problem)
+    if run.shop.device.kind != "cpu":
+        peak = peaks.bandwidth(sys.maxsize)  # arrays come from memory, however small they are
+        return moved / time_ns * 1e9 / peak if peak else None
     if run.shop.device.units > 1:
         return None  # bandwidth was measured with one thread; cores share some of it
-    moved = bytes_moved(problem)
     read = sum(tensor.size for tensor in operation.inputs(problem))
     written = sum(tensor.size for tensor in outputs(problem))
     peak = peaks.bandwidth(moved, read / (read + written))

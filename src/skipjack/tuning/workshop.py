@@ -11,12 +11,13 @@ from types import TracebackType
 
 from skipjack.bank import Bank
 from skipjack.core.device import Device, Peaks
-from skipjack.core.protocol import TimingProtocol
+from skipjack.core.protocol import TimingProtocol, gpu_protocol
 from skipjack.errors import UsageError
 from skipjack.execute.build_pool import Build, BuildPool
 from skipjack.execute.device_lock import device_lock
 from skipjack.execute.peaks import peaks_of, read_peaks
 from skipjack.execute.session import Loadable, RunSession
+from skipjack.gpu.opening import find_gpu
 from skipjack.ledger import Ledger
 from skipjack.native import cpu
 from skipjack.settings import Settings
@@ -49,7 +50,7 @@ class Workshop:
         self.device = device or cpu.detect()
         self.target = self.device
         """What kernels are built for: the device, or as much of it as who built them knew."""
-        self.protocol = protocol or TimingProtocol(threads=self.device.units)
+        self.protocol = protocol or protocol_for(self.device)
         self.tracer = Tracer()
         self.id = uuid.uuid4().hex[:12]
         self.say = say or log.info
@@ -57,7 +58,7 @@ class Workshop:
         self._exits = contextlib.ExitStack()
 
     def __enter__(self) -> Workshop:
-        cores = timing_cores(self.settings, self.device.units)
+        cores, gpu = session_place(self.settings, self.device)
         directory = user_directory(self.settings)
         with contextlib.ExitStack() as exits:
             self.ledger = exits.enter_context(Ledger.open(directory))
@@ -67,7 +68,7 @@ class Workshop:
             exits.enter_context(device_lock(self.device, self.say))
             pool = BuildPool(self.settings.build_workers, self.device, directory)
             self.pool = exits.enter_context(pool)
-            self.session = exits.enter_context(RunSession(self.protocol, cores))
+            self.session = exits.enter_context(RunSession(self.protocol, cores, gpu))
             self._exits = exits.pop_all()
         return self
 
@@ -109,6 +110,19 @@ class Workshop:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def protocol_for(device: Device) -> TimingProtocol:
+    """How kernels are timed on a device by default."""
+    return TimingProtocol(threads=device.units) if device.kind == "cpu" else gpu_protocol()
+
+
+def session_place(settings: Settings, device: Device) -> tuple[list[int], str | None]:
+    """Where a run session for a device of this host works: cores, and the GPU if it is one."""
+    if device.kind == "cpu":
+        return timing_cores(settings, device.units), None
+    driver, index, _ = find_gpu(device.serial or device.name)
+    return cpu.usable_cores(), f"{driver.name}:{index}"
 
 
 def measured_peaks(

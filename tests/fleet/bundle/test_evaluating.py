@@ -14,10 +14,13 @@ from pathlib import Path
 import pytest
 from bundle_makers import DEVICE, HOST, KEY, OTHER_DEVICE, OTHER_KEY, Sham, jobs_bundle, task_of
 
+from skipjack.core.device import Device
 from skipjack.errors import StorageError, UsageError
 from skipjack.fleet.bundle.container import Bundle, Part
 from skipjack.fleet.bundle.contents import jobs_with, read_outcome
 from skipjack.fleet.bundle.evaluating import BundleProgress, Evaluation, evaluate_bundle
+from skipjack.gpu.opening import only_drivers
+from skipjack.testing.fake_gpu import FakeDriver
 
 ONES = range(1, 7)
 
@@ -72,6 +75,16 @@ def test_jobs_for_other_devices_are_counted_and_left(tmp_path: Path, results: Pa
     assert worker.jobs == [1, 3]
     assert told.elsewhere == {OTHER_DEVICE.name: 2}
     assert told.tasks == 4
+
+
+def test_jobs_for_a_gpu_are_done_where_it_is(tmp_path: Path, results: Path) -> None:
+    gpu, far = FakeDriver().devices()[0], Device("cpu", "nehalem", 1)
+    jobs = jobs_bundle(tmp_path / "jobs.skj", [task_of(1, gpu), task_of(2, far)])
+    with only_drivers(FakeDriver()):
+        told = evaluate_bundle(jobs, results, KEY, Evaluation(worker=Sham))
+    assert (told.done, told.elsewhere) == (1, {"nehalem/1": 1})
+    with Bundle.open(results, KEY) as bundle:
+        assert read_outcome(bundle, 1).gpu == "fake:0"
 
 
 def test_a_machine_without_the_device_is_told_so_and_writes_nothing(

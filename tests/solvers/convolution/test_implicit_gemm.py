@@ -9,7 +9,8 @@ import pytest
 
 from skipjack.core.config import Config
 from skipjack.core.device import Device
-from skipjack.core.problem import DTYPES, Problem
+from skipjack.core.dtypes import numpy_dtype
+from skipjack.core.problem import Problem
 from skipjack.execute.verification import draw_inputs
 from skipjack.native import cpu
 from skipjack.native.named_cpu import describe
@@ -90,7 +91,7 @@ def test_it_agrees_with_torch(shape: str, layout: int, direction: str) -> None:
         {each.name: inputs.get(each.name, np.empty(each.shape)) for each in tensors(problem)}
         for _ in range(2)
     )
-    assert arrays["out"].dtype == DTYPES["f64"]
+    assert arrays["out"].dtype == numpy_dtype("f64")
     TorchConvolutionSolver().bind(problem, theirs)()
     config = SOLVER.space(problem, device(1)).default()
     run_candidate(SOLVER, problem, device(1), config, arrays)

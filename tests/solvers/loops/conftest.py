@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from skipjack.core.problem import DTYPES
+from skipjack.core.dtypes import numpy_dtype
 from skipjack.native import llvm
 from skipjack.native.cpu import detect, target_of
 from skipjack.native.memory import GuardedArray, poison
@@ -36,9 +36,9 @@ def run_ir() -> Runner:
         target: str = "",
     ) -> Array:
         code = llvm.compile_object(text, target or target_of(detect()))
-        item = np.dtype(DTYPES[dtype]).itemsize
+        item = numpy_dtype(dtype).itemsize
         shapes = [*(array.shape for array in inputs), output_shape]
-        guarded = [GuardedArray(shape, DTYPES[dtype], alignment=item) for shape in shapes]
+        guarded = [GuardedArray(shape, numpy_dtype(dtype), alignment=item) for shape in shapes]
         for place, array in zip(guarded, inputs, strict=False):
             place.array[...] = array
         poison(guarded[-1].array)

@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from skipjack.core.dtypes import numpy_dtype
 from skipjack.core.operation import NestOperation
-from skipjack.core.problem import DTYPES, parse_shape
+from skipjack.core.problem import parse_shape
 from skipjack.native.pool import pool_for
 from skipjack.operations import get, parse
 from skipjack.solvers.loops.codegen import generate
@@ -44,7 +45,7 @@ def test_a_pattern_is_right_under_promising_and_random_schedules(
     assert isinstance(operation, NestOperation)
     nest = operation.nest(parse(f"{name}:{first}/y={second}:{dtype}"))
     x, y = (
-        rng.uniform(0.5, 1.5, parse_shape(shape, "")).astype(DTYPES[dtype])
+        rng.uniform(0.5, 1.5, parse_shape(shape, "")).astype(numpy_dtype(dtype))
         for shape in (first, second)
     )
     expected = np.subtract(x, y) if name == "sub" else np.divide(x, y)

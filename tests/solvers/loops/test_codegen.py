@@ -13,9 +13,9 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 from skipjack.core.device import Device
+from skipjack.core.dtypes import numpy_dtype
 from skipjack.core.nest import Access, Call, Load, Nest, Tensor, index
 from skipjack.core.operation import NestOperation
-from skipjack.core.problem import DTYPES
 from skipjack.native import llvm
 from skipjack.native.cpu import detect, target_of
 from skipjack.native.memory import aligned
@@ -55,7 +55,7 @@ SMALL_SHAPES = {
 
 def draw_inputs(nest: Nest, dtype: str, rng: np.random.Generator) -> list[Array]:
     shapes = [access.tensor.shape for access in nest.inputs]
-    return [rng.uniform(0.5, 1.5, shape).astype(DTYPES[dtype]) for shape in shapes]
+    return [rng.uniform(0.5, 1.5, shape).astype(numpy_dtype(dtype)) for shape in shapes]
 
 
 def draw_schedule(space: ScheduleSpace, rng: np.random.Generator, steps: int) -> str:
@@ -82,7 +82,7 @@ def agree(
     with np.errstate(invalid="ignore", over="ignore"):
         expected = interpret(nest, [array.astype(np.float64) for array in inputs])
     # Inputs are near 1, so that results grow with the length of a reduction, and errors too.
-    rtol = 64 * float(np.finfo(DTYPES[dtype]).eps)
+    rtol = 64 * float(np.finfo(numpy_dtype(dtype)).eps)
     np.testing.assert_allclose(result, expected, rtol=rtol, atol=rtol)
 
 
@@ -234,7 +234,7 @@ OTHERS = (
 def test_nests_build_for_other_cpus(device: Device, key: str) -> None:
     problem = parse(key)
     nest = get(problem.operation).nest(problem)
-    lanes = device.vector_bytes // np.dtype(DTYPES[problem.dtype]).itemsize
+    lanes = device.vector_bytes // numpy_dtype(problem.dtype).itemsize
     for config in ScheduleSpace(nest, lanes, 16).promising(3):
         schedule = Schedule.parse(str(config["schedule"]))
         assert llvm.compile_object(

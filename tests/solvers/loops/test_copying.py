@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skipjack.core.device import Device
-from skipjack.core.problem import DTYPES
+from skipjack.core.dtypes import numpy_dtype
 from skipjack.native import cpu, llvm
 from skipjack.native.memory import GuardedArray
 from skipjack.native.named_cpu import describe
@@ -55,9 +55,9 @@ def places(copy: Copy) -> Places:
 
 def fenced(count: int, dtype: str, behind: bool) -> tuple[Array, object]:
     """An array with a page that nobody may touch right behind it, or else right in front."""
-    kind = np.dtype(DTYPES[dtype])
+    kind = numpy_dtype(dtype)
     if behind:
-        guarded = GuardedArray((count,), DTYPES[dtype], alignment=kind.itemsize)
+        guarded = GuardedArray((count,), numpy_dtype(dtype), alignment=kind.itemsize)
         return guarded.array, guarded
     memory = mmap.mmap(-1, PAGE + max(1, count * kind.itemsize))
     whole = np.frombuffer(memory, np.uint8)

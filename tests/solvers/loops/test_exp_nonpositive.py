@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from skipjack.core.problem import DTYPES
+from skipjack.core.dtypes import numpy_dtype
 from skipjack.native.ir import IRWriter, VectorType, function
 from skipjack.solvers.loops.exp_nonpositive import ERROR_EPS, exp_nonpositive
 
@@ -33,15 +33,15 @@ def apply(run_ir: Runner, x: Array, dtype: str) -> Array:
     w.emit("ret void")
     text = function(w, "void @kernel(ptr %slots)", 8 * width)
     declared = "\n".join([*w.declarations, text])
-    return run_ir(declared, dtype, [x.astype(DTYPES[dtype])], x.shape)
+    return run_ir(declared, dtype, [x.astype(numpy_dtype(dtype))], x.shape)
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 def test_the_error_is_small_near_0_and_grows_with_the_argument(run_ir: Runner, dtype: str) -> None:
-    x = np.linspace(LEAST[dtype], 0.0, 1 << 16).astype(DTYPES[dtype])
+    x = np.linspace(LEAST[dtype], 0.0, 1 << 16).astype(numpy_dtype(dtype))
     result = apply(run_ir, x, dtype).astype(np.longdouble)
     exact = np.exp(x.astype(np.longdouble))
-    eps = np.finfo(DTYPES[dtype]).eps
+    eps = np.finfo(numpy_dtype(dtype)).eps
     error = np.abs(result - exact) / exact / eps
     assert (error <= ERROR_EPS - x.astype(np.longdouble)).all()
     assert error[x > -1.0].max() <= ERROR_EPS

@@ -13,8 +13,8 @@ import numpy.typing as npt
 import pytest
 
 from skipjack.core.device import Device
+from skipjack.core.dtypes import numpy_dtype
 from skipjack.core.nest import UNARY, Access, Call, Load, Nest, Tensor, index
-from skipjack.core.problem import DTYPES
 from skipjack.native import llvm
 from skipjack.native.cpu import detect, target_of
 from skipjack.solvers.loops.codegen import generate
@@ -47,7 +47,7 @@ def apply(run_ir: Runner, name: str, x: Array, dtype: str, lanes: int = 0) -> Ar
     lanes = lanes or VECTOR[dtype]
     schedule = Schedule.parse(f"i:{lanes} i/v" if lanes > 1 else "i")
     text = generate(nest_of(name, x.size), schedule, dtype, lanes)
-    return run_ir(text, dtype, [x.astype(DTYPES[dtype])], (x.size,))
+    return run_ir(text, dtype, [x.astype(numpy_dtype(dtype))], (x.size,))
 
 
 def sigmoid(x: Array) -> Array:
@@ -134,7 +134,7 @@ COMMON = [0.0, 0.5, 1.0, math.sqrt(0.5), math.sqrt(2), 2.0, math.log(2) / 2, 4.2
 
 def neighbours_of_breaks(dtype: str) -> Array:
     """Where the code changes its ways, and a few numbers to each side."""
-    kind = np.dtype(DTYPES[dtype])
+    kind = numpy_dtype(dtype)
     values = np.array([*BREAKS[dtype], *COMMON, *(-c for c in COMMON)], kind)
     limits = np.finfo(kind)
     values = np.r_[values, limits.tiny, limits.max, limits.smallest_subnormal, np.inf, np.nan]
@@ -149,7 +149,7 @@ def neighbours_of_breaks(dtype: str) -> Array:
 
 def samples(dtype: str, spread: int, dense: int) -> Array:
     """All exponents and signs alike, the interesting range densely, the breaks."""
-    kind, rng = np.dtype(DTYPES[dtype]), np.random.default_rng(7)
+    kind, rng = numpy_dtype(dtype), np.random.default_rng(7)
     word = {"f32": np.uint32, "f64": np.uint64}[dtype]
     patterns = rng.integers(0, 2 ** (8 * kind.itemsize), spread, dtype=word).view(kind)
     reach = {"f32": (-115, 92), "f64": (-770, 715)}[dtype]
@@ -264,7 +264,7 @@ def test_large_arguments_have_the_limits(
     run_ir: Runner, name: str, far_left: float, far_right: float | None, dtype: str
 ) -> None:
     """The largest numbers too, whose squares and cubes overflow on the way."""
-    kind = np.dtype(DTYPES[dtype])
+    kind = numpy_dtype(dtype)
     far = np.r_[np.geomspace(1e3, 1e38, 50), np.finfo(kind).max].astype(kind)
     left, right = apply(run_ir, name, -far, dtype), apply(run_ir, name, far, dtype)
     np.testing.assert_array_equal(left, np.full(far.size, far_left, kind))
@@ -287,7 +287,7 @@ def test_large_arguments_have_the_limits(
     ],
 )
 def test_denormals_are_not_flushed(run_ir: Runner, name: str, expected: Exact, dtype: str) -> None:
-    kind = np.dtype(DTYPES[dtype])
+    kind = numpy_dtype(dtype)
     x = np.finfo(kind).smallest_subnormal * np.array([2.0, 6.0, 64.0, 4094.0]).astype(kind)
     assert (x < np.finfo(kind).tiny).all()
     np.testing.assert_array_max_ulp(apply(run_ir, name, x, dtype), expected(x), 2)
@@ -298,7 +298,7 @@ def test_denormals_are_not_flushed(run_ir: Runner, name: str, expected: Exact, d
 def test_the_number_of_lanes_and_a_masked_tail_change_nothing(
     run_ir: Runner, name: str, dtype: str
 ) -> None:
-    x = np.random.default_rng(3).uniform(-9, 9, 77).astype(DTYPES[dtype])
+    x = np.random.default_rng(3).uniform(-9, 9, 77).astype(numpy_dtype(dtype))
     wide = apply(run_ir, name, x, dtype, 16)
     for lanes in (1, 4, 8):
         np.testing.assert_array_equal(apply(run_ir, name, x, dtype, lanes), wide)
@@ -313,7 +313,7 @@ def test_what_grows_to_one_stays_there(run_ir: Runner, name: str, dtype: str) ->
     assert (result <= 1.0).all()
     assert (result[x >= 40] == 1.0).all()
     steps = np.diff(result)
-    assert (steps >= -8 * np.finfo(DTYPES[dtype]).eps).all()
+    assert (steps >= -8 * np.finfo(numpy_dtype(dtype)).eps).all()
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f64"])

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from skipjack.core.config import Config
 from skipjack.core.device import Device
-from skipjack.core.problem import DTYPES
+from skipjack.core.dtypes import numpy_dtype
 from skipjack.native import llvm
 from skipjack.native.cpu import detect, target_of
 from skipjack.native.ir import ITEM_BYTES, VectorType
@@ -45,12 +45,12 @@ def multiply(
     m, n, k = shape
     dtype = tile.vector.dtype
     rng = np.random.default_rng(m * n * k)
-    a, b = (rng.uniform(-1, 1, size).astype(DTYPES[dtype]) for size in ((m, k), (k, n)))
+    a, b = (rng.uniform(-1, 1, size).astype(numpy_dtype(dtype)) for size in ((m, k), (k, n)))
     numbers = [m, n, k, k, n, n, int(columns_first), k_block]
     assert len(numbers) + 3 == len(SLOTS)
     result = run_ir(generate(tile), dtype, [a, b], (m, n), numbers, target)
     expected = a.astype(np.float64) @ b.astype(np.float64)
-    bound = (4 + k) * float(np.finfo(DTYPES[dtype]).eps)
+    bound = (4 + k) * float(np.finfo(numpy_dtype(dtype)).eps)
     np.testing.assert_allclose(result, expected, rtol=0, atol=bound)
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from skipjack.core.dtypes import numpy_dtype
 from skipjack.core.nest import BINARY, REDUCTIONS, UNARY, Access, Call, Load, Nest, Tensor, index
-from skipjack.core.problem import DTYPES
 from skipjack.native.ir import IRWriter, VectorType
 from skipjack.solvers.loops.codegen import generate
 from skipjack.solvers.loops.functions import FUNCTIONS
@@ -30,7 +30,7 @@ def test_a_step_gives_what_numpy_gives_for_special_values_too(
 ) -> None:
     operands = 1 if name in UNARY else 2
     values = np.r_[VALUES, TINY_AND_HUGE[dtype]]
-    pairs = np.array(np.meshgrid(values, values)).reshape(2, -1).astype(DTYPES[dtype])
+    pairs = np.array(np.meshgrid(values, values)).reshape(2, -1).astype(numpy_dtype(dtype))
     count = pairs.shape[1]
     access = [Access(Tensor(f"x{at}", (count,)), (index("i"),)) for at in range(operands)]
     nest = Nest(

@@ -16,14 +16,22 @@ EXAMPLES = examples(
     "skipjack import -f all.txt -t resnet --tag-only",
     'skipjack import -f c.txt -t x --recurrent --source "customer A" --model resnet50',
     "grep MIOpenDriver app.log | skipjack import -f - -t app --direction fwd",
+    "skipjack import --list resnet50 -b 32,256 --direction all --layout NHWC",
 )
 
 
 def import_problems(
     file: Annotated[
-        Path, typer.Option("-f", "--file", help="Commands, keys, find-db lines; - for stdin.")
-    ],
-    tag: Annotated[str, typer.Option("-t", "--tag", help="What to find them by later.")],
+        Path | None,
+        typer.Option("-f", "--file", help="Commands, keys, find-db lines; - for stdin."),
+    ] = None,
+    tag: Annotated[
+        str | None,
+        typer.Option("-t", "--tag", help="What to find them by later; the list's name, if any."),
+    ] = None,
+    built_in: Annotated[
+        str | None, typer.Option("--list", help="A list that comes with Skipjack, as llm.")
+    ] = None,
     batch: Annotated[
         str | None,
         typer.Option("-b", "--batch", help="Take every problem with these batch sizes: 32,64."),
@@ -56,8 +64,7 @@ def import_problems(
     from skipjack.settings import load_settings
 
     plugins.load(load_settings().plugins)
-    if not tag:
-        raise UsageError("the tag after -t is empty; name one")
+    file, tag = _what(file, tag, built_in)
     options = ImportOptions(
         tag=tag,
         batches=parse_batches(batch) if batch is not None else (),
@@ -78,3 +85,14 @@ def import_problems(
         print_import(done)
     if not done.understood and done.lines > done.blank:
         raise SkipjackError(f"no line of {file} is a problem; skipjack import --help says more")
+
+
+def _what(file: Path | None, tag: str | None, built_in: str | None) -> tuple[Path, str]:
+    """The file to read, and the tag of what is in it."""
+    from skipjack import lists
+
+    if (file is None) == (built_in is None):
+        raise UsageError("say either which file to import, after -f, or which --list")
+    if tag == "" or (tag is None and built_in is None):
+        raise UsageError("no tag to find the problems by later; name one after -t")
+    return file or lists.path_of(built_in or ""), tag or built_in or ""

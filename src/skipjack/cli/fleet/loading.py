@@ -26,6 +26,7 @@ EXAMPLES = examples(
     "skipjack load -t resnet -l resnet_2026_11 --device emeraldrapids/1 --direction all "
     "--solver all --budget 32",
     "skipjack load --all --operation conv2d --devices gfx900/56,gfx906/60 -l L",
+    "skipjack load -t llm -l gpu --device sm_90/132",
     "skipjack load --from-label A -l B",
     "skipjack load --recurrent --stale -l nightly",
 )
@@ -87,6 +88,7 @@ def load(
         tag, everything, from_label, recurrent, stale, operation, _directions(direction), dtype
     )
     with the_store() as store:
+        _import_list(store, tag, json)
         targets = tuple(name.strip() for name in named if name)
         if not targets and not from_label:
             targets = (_this_cpu(),)
@@ -110,6 +112,19 @@ def load(
         )
     for name in unseen:
         typer.echo(f"skipjack: no machine with {name} was seen yet; its jobs will wait", err=True)
+
+
+def _import_list(store: Store, tag: str | None, json: bool) -> None:
+    """A tag that nobody has given yet may be the name of a list that comes with Skipjack."""
+    from skipjack import lists
+
+    if tag is None or tag not in lists.names() or tag in dict(store.tags()):
+        return
+    from skipjack.fleet.importing import ImportOptions, import_file
+
+    done = import_file(store, lists.path_of(tag), ImportOptions(tag=tag))
+    if not json:
+        typer.echo(f"skipjack: {done.understood} problems of the list {tag} imported", err=True)
 
 
 def _check_found(selection: Selection, planned: Planned) -> None:

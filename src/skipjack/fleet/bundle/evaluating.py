@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from skipjack.core.device import Device
 from skipjack.errors import UsageError
 from skipjack.fleet.bundle.container import Bundle, Part
 from skipjack.fleet.bundle.contents import (
@@ -25,6 +26,7 @@ from skipjack.fleet.bundle.manifest import FORMAT, Kind, Manifest
 from skipjack.fleet.engine import Host
 from skipjack.fleet.states import Stage
 from skipjack.fleet.work import Worker, make_worker
+from skipjack.gpu.opening import find_gpus, gpu_name
 from skipjack.interrupt import Interrupt, watch_for_interrupt
 from skipjack.storage import atomic_replacement, timestamp, utc_now
 
@@ -173,8 +175,9 @@ class _Run:
         outcome = worker.perform(task)
         seconds = self.how.clock() - start
         at = timestamp(utc_now())
+        gpu = self.how.gpu or _gpu_of(task.device)
         result = BundledOutcome(
-            outcome, task.epoch, task.round, bundled.build, self.host, self.how.gpu, at, seconds
+            outcome, task.epoch, task.round, bundled.build, self.host, gpu, at, seconds
         )
         self.target.append(result.entries())
         self.durations.append(seconds)
@@ -193,6 +196,12 @@ class _Run:
             return True
         left = self.how.max_seconds - (self.how.clock() - self.began)
         return not self.done or (left > 0 and _upper_quartile(self.durations) <= left)
+
+
+def _gpu_of(device: Device) -> str:
+    """Which one of this machine does its tasks if none was chosen; empty for a CPU."""
+    found = [gpu_name(gpu) for _, _, gpu in find_gpus() if gpu.name == device.name]
+    return found[0] if found else ""
 
 
 def _upper_quartile(durations: Sequence[float]) -> float:

@@ -10,7 +10,12 @@ from types import TracebackType
 from skipjack.errors import UsageError
 from skipjack.execute.process import WorkerProcess
 from skipjack.fleet.engine import Done, Host, Slot
-from skipjack.fleet.engines.placement import builder_slots, evaluator_cores, evaluator_slots
+from skipjack.fleet.engines.placement import (
+    builder_slots,
+    evaluator_cores,
+    evaluator_slots,
+    gpu_slots,
+)
 from skipjack.fleet.engines.seat import Seat
 from skipjack.fleet.host import detect_host
 from skipjack.fleet.task import Task
@@ -25,6 +30,8 @@ _LONG_PAUSE_S = 2.0
 
 class LocalEngine:
     """Builders and evaluators on this machine; see `skipjack.fleet.engine.Engine`.
+
+    `evaluators` are those that time on cores; with any of them there is also one for each GPU.
 
     A worker that says nothing for `stall_s` (it was stopped, or the machine is swapping) is ended
     like one that died. A slot whose workers do not start gives its tasks back as lost; what it is
@@ -50,7 +57,9 @@ class LocalEngine:
         builds = builder_slots(self._host, settings.build_workers if builders is None else builders)
         evaluates = evaluator_slots(self._host, cores)
         self._cores = {slot.name: mine for slot, mine in zip(evaluates, cores, strict=True)}
-        self._seats = {slot.name: self._seat(slot, stall_s) for slot in (*builds, *evaluates)}
+        on_gpus = gpu_slots(self._host) if evaluators else []
+        everyone = (*builds, *evaluates, *on_gpus)
+        self._seats = {slot.name: self._seat(slot, stall_s) for slot in everyone}
         self._polled = time.monotonic()
 
     def _seat(self, slot: Slot, stall_s: float) -> Seat:

@@ -1,4 +1,4 @@
-"""Which cores of this machine its evaluators time on."""
+"""Which cores and GPUs of this machine its evaluators time on."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from skipjack.errors import UsageError
 from skipjack.fleet.engine import Host, Slot
 from skipjack.fleet.states import Stage
+from skipjack.gpu.opening import find_gpus
 from skipjack.native import cpu
 from skipjack.settings import Settings
 from skipjack.tuning.workshop import timing_cores
@@ -39,8 +40,26 @@ def evaluator_slots(host: Host, cores: Sequence[tuple[int, ...]]) -> list[Slot]:
             f"evaluate-{at + 1}",
             Stage.EVALUATE,
             host.name,
-            tuple(device.name for device in host.devices if device.units <= len(mine)),
+            tuple(
+                device.name
+                for device in host.devices
+                if device.kind == "cpu" and device.units <= len(mine)
+            ),
             f"cpu{mine[0]}",
         )
         for at, mine in enumerate(cores)
+    ]
+
+
+def gpu_slots(host: Host) -> list[Slot]:
+    """One for each GPU; they take no cores from those that time on cores."""
+    return [
+        Slot(
+            f"evaluate-{driver.name}-{index}",
+            Stage.EVALUATE,
+            host.name,
+            (device.name,),
+            f"{driver.name}:{index}",
+        )
+        for driver, index, device in find_gpus()
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from skipjack.core.problem import DTYPES
+from skipjack.core.dtypes import DTYPES
 from skipjack.errors import UsageError
 from skipjack.interop import ALL
 

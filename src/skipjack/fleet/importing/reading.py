@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import NamedTuple
 
-from skipjack.core.problem import DTYPES, Problem
+from skipjack.core.dtypes import DTYPES
+from skipjack.core.problem import Problem, split_key
 from skipjack.errors import SkipjackError, UsageError
 from skipjack.fleet.importing.lines import LONGEST
 from skipjack.fleet.importing.options import ImportOptions
@@ -19,13 +20,13 @@ from skipjack.fleet.store.problems import NewProblem
 from skipjack.interop import ALL, Defaults, NotApplicable, problem_text, read_text, unsaid
 from skipjack.interop.driver_dtypes import CONV_DTYPES, dtype_obstacle
 from skipjack.interop.quick_conv import QuickConv, quick_command, quick_find_db, quick_key
-from skipjack.operations import parse
-from skipjack.operations.convolution import DIRECTIONS
+from skipjack.operations import get, parse
+from skipjack.operations.convolution import DIRECTIONS, Convolution
 
 _DRIVER = "MIOpenDriver"
 _BATCH = re.compile(r"([a-z0-9_]+:n)\d+", re.ASCII)
 _REMEMBERED = 50_000
-_FOREIGN_DTYPE = re.compile(rf":({'|'.join(sorted({*CONV_DTYPES.values()} - {*DTYPES}))})(?=:|$)")
+_DTYPE = re.compile(rf":({'|'.join(sorted({*CONV_DTYPES.values(), *DTYPES}))})(?=:|$)")
 
 
 class Kind(Enum):
@@ -103,8 +104,9 @@ class Reader:
     def _quick_reading(self, conv: QuickConv, usual: tuple[str, ...]) -> Reading | None:
         directions, dtype = conv.directions, conv.dtype
         left_open = not directions
-        if dtype not in DTYPES:
-            return Reading(Kind.NOT_APPLICABLE, reason=dtype_obstacle(dtype) or "")
+        if dtype not in Convolution.dtypes:
+            reason = dtype_obstacle(dtype, Convolution.dtypes) or ""
+            return Reading(Kind.NOT_APPLICABLE, reason=reason)
         if left_open:
             directions = self._directions(usual)
         if self._batches:
@@ -160,11 +162,13 @@ class Reader:
 
     def _refused(self, text: str, error: SkipjackError) -> Reading:
         """A key that would be right in another dtype is sound, but nothing here computes it."""
-        dtype = _FOREIGN_DTYPE.search(text)
-        if dtype and isinstance(error, UsageError):
-            other = _FOREIGN_DTYPE.sub(":f32", text, count=1)
+        dtype = _DTYPE.search(text)
+        if dtype and dtype[1] != "f32" and isinstance(error, UsageError):
+            other = _DTYPE.sub(":f32", text, count=1)
             if self._slowly(other).kind is Kind.UNDERSTOOD:
-                return Reading(Kind.NOT_APPLICABLE, reason=dtype_obstacle(dtype[1]) or "")
+                computed = get(split_key(other).operation).dtypes
+                reason = dtype_obstacle(dtype[1], computed) or str(error)
+                return Reading(Kind.NOT_APPLICABLE, reason=reason)
         return Reading(Kind.REJECTED, reason=str(error))
 
 

@@ -28,13 +28,13 @@ def of_record(record: str) -> Device:
 def by_name(name: str) -> Device:
     """A device that nobody has seen, as its name describes it; `UsageError` if that is unknown."""
     # Asks LLVM, which a coordinator that meets real devices only never needs.
-    from skipjack.native.named_cpu import describe
+    from skipjack.devices import describe
 
     return describe(name)
 
 
 def describable(name: str) -> bool:
-    """Whether its name alone says enough to build for it: it is a CPU that the compiler knows."""
+    """Whether its name alone says enough to build for it: a compiler knows it."""
     try:
         by_name(name)
     except SkipjackError:

@@ -21,6 +21,7 @@ from skipjack.fleet.states import Stage, State
 from skipjack.fleet.store import (
     aborting,
     agreements,
+    artifacts,
     bulk,
     claims,
     counting,
@@ -34,6 +35,7 @@ from skipjack.fleet.store import (
     settling,
 )
 from skipjack.fleet.store.aborting import ResetCount
+from skipjack.fleet.store.artifacts import Fetched
 from skipjack.fleet.store.jobs import AddedJobs, JobResult, LogText
 from skipjack.fleet.store.labels import LabelSummary
 from skipjack.fleet.store.problems import Added, NewProblem, ProblemRow, add_problems
@@ -318,6 +320,10 @@ class Store(Transacting):
             both,
             committed=lambda connection, done: claims.holds(connection, owner, done.claimed),
         )
+
+    def artifacts(self, digests: Iterable[str]) -> Fetched:
+        """Machine code that is whole and sealed, and why the rest of it cannot be used."""
+        return self._transaction(artifacts.fetch, self._key, list(digests))
 
     # ---- bundles
 

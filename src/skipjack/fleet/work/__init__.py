@@ -24,7 +24,9 @@ class Worker(Protocol):
 
 
 def make_worker(stage: Stage, *, cores: Sequence[int] = (), gpu: str = "") -> Worker:
-    """A worker for this machine. An evaluator times on these cores, or on those of the settings."""
+    """A worker for this machine. An evaluator times on these cores, or on those of the settings,
+    and what is for a GPU on this one (``cuda:0``, or its number), or on the first that fits.
+    """
     from skipjack import plugins
     from skipjack.fleet.work.builder import Builder
     from skipjack.fleet.work.evaluator import Evaluator
@@ -32,4 +34,4 @@ def make_worker(stage: Stage, *, cores: Sequence[int] = (), gpu: str = "") -> Wo
     settings = load_settings()
     user_directory(settings)  # peaks are kept there, and a new machine has none
     plugins.load(settings.plugins)
-    return Builder(settings) if stage is Stage.BUILD else Evaluator(settings, cores)
+    return Builder(settings) if stage is Stage.BUILD else Evaluator(settings, cores, gpu)

@@ -5,15 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from skipjack.core.device import Device
-from skipjack.core.protocol import TimingProtocol
 from skipjack.errors import WorkerError
 from skipjack.execute.device_lock import slot_lock
 from skipjack.execute.session import RunSession
-from skipjack.fleet.host import detect_host
 from skipjack.fleet.states import Stage
 from skipjack.fleet.task import Outcome, Task
 from skipjack.fleet.toolchain import toolchain
+from skipjack.fleet.work.seating import Seating, seat_on_cores, seat_on_gpu
 from skipjack.fleet.work.shop import TaskShop, options_of
 from skipjack.fleet.work.telling import line_of_trial, performing
 from skipjack.interrupt import Interrupt
@@ -22,19 +20,20 @@ from skipjack.operations import parse
 from skipjack.settings import Settings
 from skipjack.tuning.result import Outcome as Verdict
 from skipjack.tuning.rounds import ToldRound, evaluate_round
-from skipjack.tuning.workshop import timing_cores
+from skipjack.tuning.workshop import protocol_for, timing_cores
 
 log = logging.getLogger(__name__)
 
 
 class Evaluator:
-    """Keeps a run session warm on cores of its own, and holds them while it times."""
+    """Keeps a run session warm on cores or a GPU of its own, and holds them while it times."""
 
-    def __init__(self, settings: Settings, cores: Sequence[int] = ()) -> None:
+    def __init__(self, settings: Settings, cores: Sequence[int] = (), gpu: str = "") -> None:
         self._settings = settings
         self._cores = tuple(cores) or tuple(cpu.usable_cores())
+        self._gpu = gpu
         self._session: RunSession | None = None
-        self._timed_on: tuple[int, ...] = ()
+        self._timed_on: Seating | None = None
 
     def perform(self, task: Task) -> Outcome:
         """Evaluate a round."""
@@ -42,11 +41,13 @@ class Evaluator:
 
     def _evaluate(self, task: Task) -> Outcome:
         device = task.device
-        here = _this_one(device)
-        cores = self._cores_for(device.units)
-        with slot_lock(device.kind, cores, log.info):
-            session = self._session_on(cores)
-            shop = TaskShop(self._settings, task, device=here, session=session)
+        if device.kind == "cpu":
+            seating = seat_on_cores(device, self._cores_for(device.units))
+        else:
+            seating = seat_on_gpu(device, self._gpu, self._cores)
+        with slot_lock(device.kind, seating.units, log.info):
+            session = self._session_on(seating)
+            shop = TaskShop(self._settings, task, device=seating.device, session=session)
             try:
                 problem = parse(task.plan.problem)
                 told = evaluate_round(
@@ -65,11 +66,12 @@ class Evaluator:
             return tuple(timing_cores(self._settings, units))
         return self._cores[-units:]
 
-    def _session_on(self, cores: tuple[int, ...]) -> RunSession:
-        if self._session is None or self._timed_on != cores:
+    def _session_on(self, seating: Seating) -> RunSession:
+        if self._session is None or self._timed_on != seating:
             self.close()
-            self._session = RunSession(TimingProtocol(threads=len(cores)), cores)
-            self._timed_on = cores
+            protocol = protocol_for(seating.device)
+            self._session = RunSession(protocol, seating.cores, seating.gpu or None)
+            self._timed_on = seating
         return self._session
 
     def close(self) -> None:
@@ -77,19 +79,6 @@ class Evaluator:
         if self._session:
             self._session.close()
             self._session = None
-
-
-def _this_one(device: Device) -> Device:
-    """The device as it is here; code that cannot run on it is refused."""
-    here = {one.name: one for one in detect_host().devices}.get(device.name)
-    if here is None:
-        raise WorkerError(f"this machine has no {device.name}")
-    lacking = set(device.features) - set(here.features)
-    if lacking:
-        raise WorkerError(
-            f"this {device.name} lacks what the code was built for: {', '.join(sorted(lacking))}"
-        )
-    return here
 
 
 def _outcome(task: Task, shop: TaskShop, told: ToldRound) -> Outcome:
@@ -100,7 +89,8 @@ def _outcome(task: Task, shop: TaskShop, told: ToldRound) -> Outcome:
     if result is None:
         verdict = None
     else:
-        verdict = {**result.to_json(), "toolchain": toolchain()}
+        code = result.code.record() if result.code else None
+        verdict = {**result.to_json(), "toolchain": toolchain(task.device), "code": code}
         log.info("verdict: %s %s", result.status, result.reason or result.best)
         if result.status is Verdict.FAILED:
             log.warning("no config ran: %s", result.reason)

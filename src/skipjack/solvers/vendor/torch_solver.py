@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 from skipjack.core.device import Device
-from skipjack.core.operation import Array, Arrays
+from skipjack.core.operation import Arrays
 from skipjack.core.parameters import ParameterSpace
 from skipjack.core.problem import Problem
 from skipjack.operations import get
@@ -50,27 +50,27 @@ class TorchConvolutionSolver:
         PyTorch has no convolution that writes into a given output.
         """
         torch = importlib.import_module("torch")
-        operation = get(problem.operation)
-        assert isinstance(operation, Convolution), "refused before"
-        last = operation.geometry(problem).channels_last
-        tensors = {name: _tensor(torch, array, last) for name, array in arrays.items()}
-        compute = _compute(torch, operation, problem, tensors)
-        place = {"fwd": None, "bwd": 0, "wrw": 1}[problem.direction or "fwd"]
-
-        def store(found: Any) -> None:
-            tensors["out"].copy_(found if place is None else found[place])
-
-        return ResultCall(compute, store)
+        tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
+        return convolution_call(torch, problem, tensors)
 
 
-def _tensor(torch: Any, array: Array, channels_last: bool) -> Any:
-    """A view with the channels as the second axis, wherever they lie in memory."""
-    tensor = torch.from_numpy(array)
-    return tensor.movedim(-1, 1) if channels_last else tensor
+def convolution_call(torch: Any, problem: Problem, stored: Mapping[str, Any]) -> ResultCall:
+    """PyTorch's convolution of tensors as they are stored, on whatever device they are."""
+    operation = get(problem.operation)
+    assert isinstance(operation, Convolution), "refused before"
+    last = operation.geometry(problem).channels_last
+    # Channels are PyTorch's second axis, wherever they lie in memory.
+    tensors = {name: one.movedim(-1, 1) if last else one for name, one in stored.items()}
+    place = {"fwd": None, "bwd": 0, "wrw": 1}[problem.direction or "fwd"]
+
+    def store(found: Any) -> None:
+        tensors["out"].copy_(found if place is None else found[place])
+
+    return ResultCall(_compute(torch, operation, problem, tensors), store)
 
 
 def _compute(
-    torch: Any, operation: Convolution, problem: Problem, tensors: dict[str, Any]
+    torch: Any, operation: Convolution, problem: Problem, tensors: Mapping[str, Any]
 ) -> Callable[[], Any]:
     """What is timed. Gradients come as a tuple of which the other parts are not computed."""
     geometry = operation.geometry(problem)

@@ -1,0 +1,178 @@
+"""Kernel databases (``.skk``): precompiled winners in one file that ships with a program.
+
+An SQLite file of format 1: ``kernels`` has a row for each problem and device, ``artifacts`` the
+machine code by its SHA-256, once for all kernels that share it. A program that opens one runs code
+from it, as from a shared library: open only what you trust. Digests are checked before code is
+given out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+from urllib.parse import quote
+
+from skipjack.errors import CorruptFileError, NewerFormatError, StorageError
+from skipjack.storage import atomic_replacement
+
+FORMAT = 1
+_APPLICATION = 0x534B4B31
+"""What SQLite's header says whose file it is: ``SKK1``."""
+_SCHEMA = (
+    "CREATE TABLE artifacts (digest TEXT PRIMARY KEY, data BLOB NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE kernels (problem TEXT NOT NULL, device TEXT NOT NULL, compat TEXT NOT NULL, "
+    "artifact TEXT NOT NULL REFERENCES artifacts (digest), record TEXT NOT NULL, "
+    "PRIMARY KEY (problem, device)) WITHOUT ROWID",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class KernelRecord:
+    """A winner, and how it is launched."""
+
+    problem: str
+    device: str
+    """As on the command line: ``sm_90/132``."""
+    compat: str
+    """`Device.compat_key`: where its code can load."""
+    solver: str
+    solver_version: int
+    config: Mapping[str, Any]
+    artifact: str
+    """SHA-256 of its code."""
+    symbol: str
+    abi: str
+    slots: tuple[str | int, ...]
+    time_ns: float | None = None
+    vendor: str = ""
+    vendor_ns: float | None = None
+
+    @property
+    def recommended(self) -> bool:
+        """Whether it was at least as fast as the library that it was compared with."""
+        return self.vendor_ns is None or self.time_ns is None or self.time_ns <= self.vendor_ns
+
+
+def write_kernel_db(path: Path, kernels: Iterable[tuple[KernelRecord, bytes]]) -> int:
+    """Write a database with these kernels and their code; gives how many. All of it or nothing."""
+    with (
+        atomic_replacement(path) as temporary,
+        _sentences(path),
+        closing(sqlite3.connect(temporary)) as connection,
+    ):
+        connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+        connection.execute(f"PRAGMA user_version = {FORMAT}")
+        for statement in _SCHEMA:
+            connection.execute(statement)
+        count = sum(_insert(connection, record, data) for record, data in kernels)
+        connection.commit()
+    return count
+
+
+def _insert(connection: sqlite3.Connection, record: KernelRecord, data: bytes) -> int:
+    if hashlib.sha256(data).hexdigest() != record.artifact:
+        raise StorageError(f"the code of {record.problem} does not match its digest")
+    connection.execute("INSERT OR IGNORE INTO artifacts VALUES (?, ?)", (record.artifact, data))
+    fields = {name: getattr(record, name) for name in KernelRecord.__slots__}
+    text = json.dumps({**fields, "config": dict(record.config)}, sort_keys=True)
+    row = (record.problem, record.device, record.compat, record.artifact, text)
+    connection.execute("INSERT OR REPLACE INTO kernels VALUES (?, ?, ?, ?, ?)", row)
+    return 1
+
+
+class KernelDb:
+    """An open database; nothing of it is changed."""
+
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        self._connection, self.path = connection, path
+
+    @classmethod
+    def open(cls, path: Path) -> KernelDb:
+        """`StorageError` in one sentence if it is none, damaged, or of a newer format."""
+        if not path.is_file():
+            raise StorageError(f"there is no kernel database {path}")
+        with _sentences(path):
+            connection = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)
+            try:
+                _check(connection, path)
+            except BaseException:
+                connection.close()
+                raise
+        return cls(connection, path)
+
+    def find(self, problem: str, device: str, compat: str) -> KernelRecord | None:
+        """The kernel of a problem: tuned for this device, or else for one that runs its code."""
+        query = (
+            "SELECT record FROM kernels WHERE problem = ? AND compat = ? "
+            "ORDER BY device = ? DESC, device LIMIT 1"
+        )
+        with _sentences(self.path):
+            row = self._connection.execute(query, (problem, compat, device)).fetchone()
+        return self._record(row[0]) if row else None
+
+    def records(self) -> Iterator[KernelRecord]:
+        """All of them, by problem and device."""
+        with _sentences(self.path):
+            found = self._connection.execute("SELECT record FROM kernels ORDER BY problem, device")
+            yield from (self._record(text) for (text,) in found)
+
+    def code(self, record: KernelRecord) -> bytes:
+        """Machine code whose digest was checked."""
+        with _sentences(self.path):
+            query = "SELECT data FROM artifacts WHERE digest = ?"
+            row = self._connection.execute(query, (record.artifact,)).fetchone()
+        if row is None or hashlib.sha256(row[0]).hexdigest() != record.artifact:
+            raise CorruptFileError(
+                f"{self.path} is damaged: the code of {record.problem} is not what was put there; "
+                "export it again"
+            )
+        return bytes(row[0])
+
+    def _record(self, text: str) -> KernelRecord:
+        try:
+            fields = json.loads(text)
+            return KernelRecord(**{**fields, "slots": tuple(fields["slots"])})
+        except (ValueError, TypeError, KeyError) as error:
+            raise CorruptFileError(f"{self.path} is damaged: {error}; export it again") from None
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._connection.close()
+
+    def __enter__(self) -> KernelDb:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _check(connection: sqlite3.Connection, path: Path) -> None:
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    if application != _APPLICATION:
+        raise StorageError(f"{path} is no kernel database")
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version > FORMAT:
+        raise NewerFormatError(
+            f"{path} has format {version}, this Skipjack reads up to {FORMAT}; update Skipjack"
+        )
+
+
+@contextmanager
+def _sentences(path: Path) -> Iterator[None]:
+    """What SQLite says, in one sentence."""
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        raise CorruptFileError(f"{path} cannot be used as a kernel database: {error}") from None

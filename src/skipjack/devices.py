@@ -1,0 +1,88 @@
+"""Any device by its name: CPUs and GPUs, of this machine or elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from skipjack.core.device import Device, parse_device_name
+from skipjack.core.dtypes import CPU_DTYPES
+from skipjack.errors import UsageError
+from skipjack.gpu.describing import describe_gpu, names_gpu
+from skipjack.gpu.opening import find_gpus
+from skipjack.native import cpu, named_cpu
+
+
+def describe(text: str) -> Device:
+    """The device that ``arch/units`` names, wherever it is; `UsageError` if the name is unknown.
+
+    What is on this machine is described as it is found here, so that what is built for it is used
+    by tunings here.
+    """
+    arch, _ = parse_device_name(text)
+    seen = _gpu_here(text)
+    if seen:
+        return seen
+    return describe_gpu(text) if names_gpu(arch) else named_cpu.describe(text)
+
+
+def find_device(text: str | None = None, threads: int | None = None) -> Device:
+    """A device that is here: the CPU with so many threads, or the GPU of that name."""
+    if text is None:
+        return cpu.detect(threads or 1)
+    check_threads(text, threads)
+    arch, units = parse_device_name(text)
+    gpu = _gpu_here(text)
+    if gpu:
+        return gpu
+    if names_gpu(arch):
+        raise UsageError(_not_here(text))
+    this = cpu.detect()
+    if arch == this.arch:
+        return cpu.detect(units)
+    named_cpu.describe(text)  # a name that nobody knows is the greater mistake
+    raise UsageError(
+        f"device {text} is not here: this machine's CPU is {this.name}; "
+        "to build for it without running, add --build-only"
+    )
+
+
+def device_for(
+    dtypes: Iterable[str], text: str | None = None, threads: int | None = None
+) -> Device:
+    """A device that is here, for problems in these element types.
+
+    The one that is named; ``gpu`` is the first GPU. Without a name it is the CPU, or the first GPU
+    where there is one and no kernel for CPUs computes in one of the types.
+    """
+    gpus = [gpu for _, _, gpu in find_gpus()]
+    beyond = text is None and threads is None and not set(dtypes) <= set(CPU_DTYPES)
+    if gpus and (beyond or text == "gpu"):
+        return gpus[0]
+    if text == "gpu":
+        raise UsageError("there is no GPU here; skipjack doctor says why")
+    return find_device(text, threads)
+
+
+def here() -> list[Device]:
+    """All devices of this machine: its GPUs, then its CPU with each number of threads."""
+    return [*(gpu for _, _, gpu in find_gpus()), *cpu.detect_all()]
+
+
+def check_threads(text: str, threads: int | None) -> None:
+    """A device's units are its threads, if it is a CPU: two numbers for them must agree."""
+    arch, units = parse_device_name(text)
+    if threads is not None and names_gpu(arch):
+        raise UsageError(f"device {text} is a GPU, and --threads is for CPUs; leave it out")
+    if threads not in (None, units):
+        raise UsageError(f"device {text} has {units} threads, but --threads says {threads}")
+
+
+def _gpu_here(text: str) -> Device | None:
+    return next((gpu for _, _, gpu in find_gpus() if gpu.name == text), None)
+
+
+def _not_here(text: str) -> str:
+    describe_gpu(text)  # a name that nobody knows is the greater mistake
+    names = ", ".join(dict.fromkeys(gpu.name for _, _, gpu in find_gpus()))
+    found = f"the GPUs here are {names}" if names else "there is no GPU here"
+    return f"device {text} is not here: {found}; to build for it without running, add --build-only"

@@ -1,0 +1,1 @@
+"""The run worker of a GPU: arrays in its memory, kernels from artifacts, checks, timing."""

@@ -1,0 +1,64 @@
+"""Where on this machine a task is timed: on cores, or on a GPU with any core beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from skipjack.core.device import Device
+from skipjack.errors import WorkerError
+from skipjack.fleet.host import detect_host
+from skipjack.gpu.opening import Found, find_gpus
+
+
+@dataclass(frozen=True, slots=True)
+class Seating:
+    """A device as it is here, and what of it is held while something is timed."""
+
+    device: Device
+    cores: tuple[int, ...]
+    """Of the process that runs kernels, or starts them."""
+    units: tuple[int | str, ...]
+    """Locked: cores, or a GPU by what tells it from all others."""
+    gpu: str = ""
+    """As ``cuda:0``."""
+
+
+def seat_on_cores(device: Device, cores: tuple[int, ...]) -> Seating:
+    """The CPU as it is here; code that cannot run on it is refused."""
+    here = {one.name: one for one in detect_host().devices}.get(device.name)
+    if here is None:
+        raise WorkerError(f"this machine has no {device.name}")
+    lacking = set(device.features) - set(here.features)
+    if lacking:
+        raise WorkerError(
+            f"this {device.name} lacks what the code was built for: {', '.join(sorted(lacking))}"
+        )
+    return Seating(here, cores, cores)
+
+
+def seat_on_gpu(device: Device, wish: str, cores: tuple[int, ...]) -> Seating:
+    """The GPU that is wished for, if it is such a device; without a wish the first that is."""
+    found = find_gpus()
+    wished = _wished(found, wish)
+    for driver, index, here in wished:
+        if (here.kind, here.name) == (device.kind, device.name):
+            unit = here.serial or str(index)
+            return Seating(here, cores, (unit,), f"{driver.name}:{index}")
+    names = ", ".join(dict.fromkeys(here.name for _, _, here in wished))
+    place = f"GPU {wish}" if wish and len(wished) == 1 else "this machine"
+    raise WorkerError(f"{place} has no {device.name}: here is {names or 'no GPU'}")
+
+
+def _wished(found: Sequence[Found], wish: str) -> Sequence[Found]:
+    """Those that a wish leaves.
+
+    A number may be one that only a scheduler knows: it hides the other GPUs from a worker, which
+    then finds the one that it was given under another number.
+    """
+    named = [one for one in found if wish in (f"{one[0].name}:{one[1]}", one[2].serial)]
+    if named:
+        return named
+    if wish.isdigit() and int(wish) < len(found):
+        return [found[int(wish)]]
+    return found

@@ -1,0 +1,174 @@
+"""Launch plans: what is done on the GPU to compute a problem once, as text that travels.
+
+A plan is a sequence of steps; as slots (`skipjack.solvers.solver.Slot`) each step is one canonical
+JSON text. Solvers write plans in pure Python, without a compiler or a GPU; runners read them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from skipjack.errors import SkipjackError
+
+_LARGEST_GRID = (2**31 - 1, 65535, 65535)
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """The address of a tensor of the problem, some bytes further on."""
+
+    tensor: str
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Scratch:
+    """The address of memory that is lent; steps that name the same one share it."""
+
+    name: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A value: ``i32``, ``i64``, ``f32`` or ``f64``."""
+
+    type: str
+    value: int | float
+
+
+@dataclass(frozen=True, slots=True)
+class Descriptor:
+    """A tensor or scratch as the copy engine sees it; the block's shape is in the kernel's ABI."""
+
+    of: Pointer | Scratch
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    """In elements; the last one is 1."""
+
+
+Value = Pointer | Scratch | Number | Descriptor
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A kernel of the artifact, on a grid, with its run-time arguments in order."""
+
+    kernel: str
+    grid: tuple[int, int, int]
+    values: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """Set all bytes of a tensor or a scratch buffer, as zeros before atomic additions."""
+
+    where: Pointer | Scratch
+    size: int
+    byte: int = 0
+
+
+Step = Launch | Fill
+
+
+def launch(kernel: str, grid: Sequence[int], values: Iterable[Value | str | int | float]) -> Launch:
+    """A launch; a plain text is a tensor, a whole number an i32, another number an f32."""
+    sizes = (*grid, 1, 1)[:3]
+    if any(size < 1 or size > most for size, most in zip(sizes, _LARGEST_GRID, strict=True)):
+        raise SkipjackError(f"kernel {kernel} cannot be launched on a grid of {tuple(grid)}")
+    return Launch(kernel, (sizes[0], sizes[1], sizes[2]), tuple(map(_value, values)))
+
+
+def to_slots(steps: Sequence[Step]) -> list[str]:
+    """One text for each step."""
+    return [json.dumps(_record(step), separators=(",", ":"), sort_keys=True) for step in steps]
+
+
+def from_slots(slots: Sequence[str | int]) -> list[Step]:
+    """The steps; `SkipjackError` if these are no slots of a plan."""
+    try:
+        return [_step(json.loads(str(slot))) for slot in slots]
+    except (ValueError, KeyError, TypeError) as error:
+        raise SkipjackError(f"the launch plan cannot be read: {error!r}") from None
+
+
+def scratch_sizes(steps: Sequence[Step]) -> dict[str, int]:
+    """How much memory a plan borrows, by name."""
+    sizes: dict[str, int] = {}
+    for step in steps:
+        for used in _used(step):
+            place = used.of if isinstance(used, Descriptor) else used
+            if isinstance(place, Scratch):
+                sizes[place.name] = max(sizes.get(place.name, 0), place.size)
+    return sizes
+
+
+def blocks(launch_: Launch) -> int:
+    """Of the grid."""
+    return prod(launch_.grid)
+
+
+def _used(step: Step) -> tuple[Value, ...]:
+    return step.values if isinstance(step, Launch) else (step.where,)
+
+
+def _value(value: Value | str | int | float) -> Value:
+    if isinstance(value, str):
+        return Pointer(value)
+    if isinstance(value, int):
+        return Number("i32" if -(2**31) <= value < 2**31 else "i64", value)
+    return Number("f32", value) if isinstance(value, float) else value
+
+
+def _record(step: Step) -> dict[str, Any]:
+    if isinstance(step, Fill):
+        return {"fill": _text(step.where), "size": step.size, "byte": step.byte}
+    return {
+        "launch": step.kernel,
+        "grid": list(step.grid),
+        "values": [_text(value) for value in step.values],
+    }
+
+
+def _text(value: Value) -> Any:
+    match value:
+        case Pointer(tensor, offset):
+            return [tensor, offset] if offset else tensor
+        case Scratch(name, size):
+            return ["@scratch", name, size]
+        case Number(type_, number):
+            return [f"@{type_}", number]
+        case Descriptor(of, shape, strides):
+            return ["@descriptor", _text(of), list(shape), list(strides)]
+
+
+def _step(record: dict[str, Any]) -> Step:
+    if "fill" in record:
+        return Fill(_place(_parsed(record["fill"])), int(record["size"]), int(record["byte"]))
+    x, y, z = record["grid"]
+    return Launch(record["launch"], (x, y, z), tuple(map(_parsed, record["values"])))
+
+
+def _parsed(text: Any) -> Value:
+    match text:
+        case str():
+            return Pointer(text)
+        case ["@scratch", name, size]:
+            return Scratch(name, int(size))
+        case ["@descriptor", of, shape, strides]:
+            return Descriptor(_place(_parsed(of)), tuple(shape), tuple(strides))
+        case [("@i32" | "@i64" | "@f32" | "@f64") as type_, value]:
+            return Number(type_[1:], value)
+        case [str(tensor), int(offset)]:
+            return Pointer(tensor, offset)
+    raise ValueError(f"{text!r} is no argument")
+
+
+def _place(value: Value) -> Pointer | Scratch:
+    if isinstance(value, Pointer | Scratch):
+        return value
+    raise ValueError(f"{value!r} is no memory")

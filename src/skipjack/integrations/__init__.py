@@ -1,0 +1,1 @@
+"""Skipjack inside of other programs and libraries."""

@@ -1,0 +1,142 @@
+"""What was timed by earlier processes: measurements of a ledger, one by one for each config.
+
+They are under a problem that says which function with which arguments, so a config that is added
+later finds all others known, and an edit elsewhere in the file changes nothing. Another class of
+device, another Triton or another way of timing has measurements of its own.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import TypeVar
+
+from skipjack.core.trial import Status
+from skipjack.errors import CorruptFileError, StorageError
+from skipjack.integrations.forked_jobs import Outcome
+from skipjack.integrations.race import fold
+from skipjack.ledger import CandidateKey, Ledger, MeasurementRecord
+
+log = logging.getLogger(__name__)
+
+SOLVER = "triton_autotune"
+_VERSION = 1
+_LASTING = (Status.BUILD_ERROR, Status.OUT_OF_MEMORY)
+"""Failures that come again; a crash or a hang may have been an accident and is tried again."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What measurements are of, and where and how they were taken."""
+
+    problem: str
+    device_class: str
+    device_instance: str
+    protocol: str
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of configs, by their texts."""
+
+    times_ns: Mapping[str, float] = field(default_factory=dict)
+    """On one scale."""
+    failures: Mapping[str, Outcome] = field(default_factory=dict)
+    marks: frozenset[str] = frozenset()
+    """Searches that came to their end."""
+
+    def leader(self, among: Collection[str]) -> str | None:
+        """The fastest of these."""
+        times = {text: self.times_ns[text] for text in among if text in self.times_ns}
+        return min(times, key=lambda text: times[text], default=None)
+
+
+class Results:
+    """Results in a user directory; without one, or where it cannot be used, of this process alone.
+
+    A kernel that runs must not stop because its timings cannot be kept: trouble with the file is
+    logged.
+    """
+
+    def __init__(self, directory: Path | None, place: Place) -> None:
+        self._directory = directory
+        self._place = place
+        self._own: list[MeasurementRecord] = []
+
+    def known(self) -> Known:
+        """Everything that is still valid here."""
+        place = self._place
+        kept = self._with_ledger(lambda ledger: ledger.measurements(place.problem)) or self._own
+        valid = [
+            record
+            for record in kept
+            if record.device_class == place.device_class
+            and record.protocol == place.protocol
+            and record.candidate.solver == SOLVER
+            and record.candidate.solver_version == _VERSION
+        ]
+        sessions: dict[str, dict[str, float]] = {}
+        failures: dict[str, Outcome] = {}
+        marks = set()
+        for record in valid:
+            text, status = record.candidate.config, Status(record.verdict)
+            if record.samples_ns:
+                times = sessions.setdefault(record.session, {})
+                times[text] = median(record.samples_ns)
+                failures.pop(text, None)
+            elif status in _LASTING:
+                failures[text] = Outcome(status, str(record.metrics.get("reason", "")))
+            elif status is Status.NO_RESULT:
+                marks.add(text)
+        return Known(fold(sessions.values()), failures, frozenset(marks))
+
+    def mark(self, text: str) -> None:
+        """Note that a search came to its end, so that nobody starts it again."""
+        self.keep({}, {text: Outcome(Status.NO_RESULT, "a search that came to its end")})
+
+    def keep(
+        self, samples_ns: Mapping[str, Sequence[float]], failures: Mapping[str, Outcome]
+    ) -> None:
+        """Add what one sitting found."""
+        session = secrets.token_hex(8)
+        records = [self._record(text, session, tuple(ns)) for text, ns in samples_ns.items() if ns]
+        records += [self._record(text, session, (), outcome) for text, outcome in failures.items()]
+        self._own += records
+        self._with_ledger(lambda ledger: ledger.add_measurements(records))
+
+    def _record(
+        self, text: str, session: str, samples_ns: tuple[float, ...], outcome: Outcome | None = None
+    ) -> MeasurementRecord:
+        place = self._place
+        return MeasurementRecord(
+            CandidateKey(place.problem, SOLVER, _VERSION, text),
+            source_digest=None,
+            device_instance=place.device_instance,
+            device_class=place.device_class,
+            protocol=place.protocol,
+            session=session,
+            block=0,
+            samples_ns=samples_ns,
+            metrics={"reason": outcome.reason} if outcome else {},
+            verdict=(outcome.status if outcome else Status.OK).value,
+        )
+
+    def _with_ledger(self, use: Callable[[Ledger], T]) -> T | None:
+        if self._directory is None:
+            return None
+        for _ in range(2):
+            try:
+                with Ledger.open(self._directory) as ledger:
+                    return use(ledger)
+            except CorruptFileError as error:
+                log.warning("%s", error)  # it was set aside; the second time there is a new one
+            except StorageError as error:
+                log.warning("autotuning results are not kept: %s", error)
+                break
+        return None

@@ -1,0 +1,80 @@
+"""What a tuned call is known by in other processes: its function, its arguments, its device."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from importlib import metadata
+from typing import Any
+
+from skipjack.core.device import Device
+from skipjack.integrations.kernel_identity import digest, function_text
+
+Described = list[tuple[str, str]]
+
+
+def problem_text(
+    function: Any, key: Sequence[Any], types: Described, constants: Mapping[str, Any]
+) -> str:
+    """As a ledger's problem; other source, types, constants or Triton make another."""
+    arguments = json.dumps([types, {n: _text(v) for n, v in sorted(constants.items())}])
+    values = ",".join(_text(value) for value in key) or "none"
+    return (
+        f"autotune:{function.__name__}/source={digest(function_text(function))}"
+        f"/arguments={digest(arguments)}/key={values}/triton={metadata.version('triton')}"
+    )
+
+
+def argument_types(function: Any, named: Mapping[str, Any]) -> Described:
+    """Type and divisibility of each run-time argument, as Triton's own specialisation sees them."""
+    return [
+        (parameter.name, f"{_type(named[parameter.name])}{_divisibility(parameter, named)}")
+        for parameter in function.params
+        if parameter.name in named and not parameter.is_constexpr
+    ]
+
+
+def _type(value: Any) -> str:
+    from triton.runtime.jit import mangle_type
+
+    if hasattr(value, "block_shape"):
+        # A descriptor's block is a config's to set, and may be another one each time we look.
+        return f"descriptor of {value.base.dtype} {len(value.block_shape)}"
+    return str(mangle_type(value))
+
+
+def _divisibility(parameter: Any, named: Mapping[str, Any]) -> str:
+    value = named[parameter.name]
+    if parameter.do_not_specialize:
+        return ""
+    if hasattr(value, "data_ptr"):
+        return " /16" if value.data_ptr() % 16 == 0 else ""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return " =1" if value == 1 else " /16" if value % 16 == 0 else ""
+    return ""
+
+
+def _text(value: Any) -> str:
+    """One that is the same in every process."""
+    if hasattr(value, "src"):
+        return digest(function_text(value))
+    return str(value)
+
+
+def current_device() -> Device:
+    """The GPU that a launch would go to, as far as it decides which config is best."""
+    from triton.runtime import driver
+
+    index = driver.active.get_current_device()
+    target = driver.active.get_current_target()
+    told = driver.active.utils.get_device_properties(index)
+    speeds = [f"{name} {told.get(name, 0)}" for name in ("sm_clock_rate", "mem_clock_rate")]
+    arch = f"sm_{target.arch}" if target.backend == "cuda" else str(target.arch).partition(":")[0]
+    return Device(
+        target.backend,
+        arch,
+        int(told.get("multiprocessor_count", 1)),
+        model=", ".join([*speeds, f"bus {told.get('mem_bus_width', 0)}"]),
+        caches=(("shared", int(told.get("max_shared_mem", 0))),),
+        serial=str(index),
+    )

@@ -1,0 +1,146 @@
+"""Tuning one call of a kernel: what is known is not timed again, what is new runs beside the best.
+
+Listed configs are tried all at once; a space is searched batch by batch.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from skipjack.core.config import Config
+from skipjack.core.parameters import ParameterSpace
+from skipjack.core.trial import Trial
+from skipjack.errors import SkipjackError
+from skipjack.integrations.autotune_results import Known, Results
+from skipjack.integrations.trials import Bench, Subject
+from skipjack.integrations.triton_autotune import Search
+from skipjack.integrations.triton_configs import config_text, to_triton
+from skipjack.search import LIST_UP_TO, Searcher, create
+from skipjack.search.searcher import SearchContext
+
+_BATCH = 32
+"""Configs of a large space that are built and raced at once."""
+_TRIALS = 128
+"""Of a large space whose user set no limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What tuning came to."""
+
+    best: Any
+    times_ms: Mapping[Any, float] = field(default_factory=dict)
+    failures: Mapping[Any, str] = field(default_factory=dict)
+    fresh: bool = False
+    """Whether anything was timed for it."""
+
+
+def decide(configs: Mapping[str, Any], known: Known, fresh: bool = False) -> Decision:
+    """The fastest that is known; the first config where nothing is."""
+    first = next(iter(configs.values()))
+    best = known.leader(configs)
+    return Decision(
+        configs[best] if best is not None else first,
+        {one: known.times_ns[t] / 1e6 for t, one in configs.items() if t in known.times_ns},
+        {one: known.failures[t].reason for t, one in configs.items() if t in known.failures},
+        fresh,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CallTuning:
+    """One call: what is launched, how it is timed, where results go."""
+
+    subject: Subject
+    bench: Bench
+    results: Results
+
+    def listed(self, configs: Mapping[str, Any]) -> Decision:
+        """Try all that are not known."""
+        known = self.results.known()
+        missing = [t for t in configs if t not in known.times_ns and t not in known.failures]
+        if missing:
+            known = self._try({text: configs[text] for text in missing}, configs, known)
+        if known.leader(configs) is None:
+            text, failure = next((t, known.failures[t]) for t in configs if t in known.failures)
+            raise SkipjackError(
+                f"no config of {self.subject.name} can be run; {text}: {failure.reason}"
+            )
+        return decide(configs, known, fresh=bool(missing))
+
+    def search(self, search: Search, space: ParameterSpace) -> Decision:
+        """Look through a space, once for each budget; later calls take what was found."""
+        known = self.results.known()
+        budget = search.budget
+        mark = Config.of(
+            {
+                "searched": space.digest,
+                "by": search.searcher,
+                "trials": budget.trials,
+                "seconds": budget.seconds,
+            }
+        ).key
+        fresh = mark not in known.marks
+        if fresh:
+            known = self._search(search, space, known)
+            self.results.mark(mark)
+        configs = known_of(space, known) or {"": to_triton(space.default())}
+        return decide(configs, known, fresh)
+
+    def _search(self, search: Search, space: ParameterSpace, known: Known) -> Known:
+        searcher = _searcher(search, space, known)
+        while not searcher.done:
+            batch = {config_text(to_triton(c)): c for c in searcher.ask(_BATCH)}
+            if not batch:
+                break
+            configs = {text: to_triton(config) for text, config in batch.items()}
+            known = self._try(configs, known_of(space, known), known)
+            for text, config in batch.items():
+                searcher.tell(_trial(config, text, known))
+            if self.bench.out_of_time():
+                break
+        return known
+
+    def _try(self, new: Mapping[str, Any], others: Mapping[str, Any], known: Known) -> Known:
+        """Time new configs beside the leader, whose time is the scale of theirs."""
+        leader = known.leader(others)
+        beside = {leader: others[leader]} if leader is not None else {}
+        found = self.bench.try_all(self.subject, {**beside, **new})
+        self.results.keep(found.samples_ns, found.failures)
+        return found.added_to(self.results.known())
+
+
+def known_of(space: ParameterSpace, known: Known) -> dict[str, Any]:
+    """The configs of a space that were timed or failed, by their texts."""
+    names = [parameter.name for parameter in space.parameters]
+    configs = {}
+    for text in (*known.times_ns, *known.failures):
+        settings = json.loads(text)
+        if all(name in settings for name in names):
+            config = Config({name: settings[name] for name in names})
+            if space.contains(config) and config_text(to_triton(config)) == text:
+                configs[text] = to_triton(config)
+    return configs
+
+
+def _searcher(search: Search, space: ParameterSpace, known: Known) -> Searcher:
+    trials = search.budget.trials
+    if trials is None and search.budget.seconds is None and space.count() > LIST_UP_TO:
+        trials = _TRIALS
+    names = [parameter.name for parameter in space.parameters]
+    told = []
+    for text in known_of(space, known):
+        settings = json.loads(text)
+        told.append(_trial(Config({name: settings[name] for name in names}), text, known))
+    context = SearchContext(space, search.seed, trials, known=tuple(told))
+    return create(search.searcher, context)
+
+
+def _trial(config: Config, text: str, known: Known) -> Trial:
+    if text in known.times_ns:
+        return Trial(config, value=known.times_ns[text])
+    failure = known.failures[text]
+    return Trial(config, failure.status, reason=failure.reason)

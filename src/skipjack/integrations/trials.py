@@ -1,0 +1,168 @@
+"""Trying configs of a Triton kernel in this process: build them all, launch each once, race."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from skipjack.core.trial import Status
+from skipjack.errors import SkipjackError
+from skipjack.integrations.autotune_results import Known
+from skipjack.integrations.forked_jobs import Outcome
+from skipjack.integrations.gpu_timing import Shot, Timer
+from skipjack.integrations.race import race
+from skipjack.integrations.triton_builds import build
+
+log = logging.getLogger(__name__)
+
+Benchmark = Callable[..., Any]
+"""A user's ``do_bench(call, quantiles=...)``, in milliseconds."""
+
+_LOST = (
+    "illegal memory access",
+    "misaligned address",
+    "illegal instruction",
+    "unspecified launch failure",
+    "device-side assert",
+    "hardware stack error",
+    "invalid address space",
+    "context is destroyed",
+    "launch timed out",
+    "invalid program counter",
+)
+"""What drivers say when the context is lost and with it everything of this process on the GPU."""
+
+
+class GpuLostError(SkipjackError):
+    """A config broke the GPU's context; nothing more can run on it in this process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A call of a kernel, with the config left open."""
+
+    name: str
+    warm_up: Callable[[Any], Any]
+    """Compile and do not launch."""
+    launch: Callable[[Any], object]
+    before: Callable[[Any], object]
+    """Bring the arguments into the state that a launch expects."""
+    after: Callable[[Any, Exception | None], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What one sitting found, by the texts of configs."""
+
+    samples_ns: dict[str, list[float]] = field(default_factory=dict)
+    failures: dict[str, Outcome] = field(default_factory=dict)
+
+    def added_to(self, known: Known) -> Known:
+        """With the failures of this sitting, also those that are not held against a config."""
+        return Known(known.times_ns, {**known.failures, **self.failures}, known.marks)
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """How configs are tried."""
+
+    workers: int
+    make_timer: Callable[[], Timer]
+    do_bench: Benchmark | None = None
+    out_of_time: Callable[[], bool] = lambda: False
+
+    def try_all(self, subject: Subject, configs: Mapping[str, Any]) -> Found:
+        """Build and time these; a config that fails is a failure with its reason."""
+        found = Found(failures=self.build_all(subject, configs))
+        built = {text: c for text, c in configs.items() if text not in found.failures}
+        if self.do_bench is not None:
+            self._ask(self.do_bench, subject, built, found)
+        else:
+            self._race(subject, built, found)
+        for text, outcome in found.failures.items():
+            log.info("%s: config %s: %s: %s", subject.name, text, outcome.status, outcome.reason)
+        return found
+
+    def build_all(self, subject: Subject, configs: Mapping[str, Any]) -> dict[str, Outcome]:
+        """Compile these at once; gives those that cannot be."""
+        warm_ups = {text: partial(subject.warm_up, config) for text, config in configs.items()}
+        built = build(warm_ups, self.workers)
+        return {text: one for text, one in built.items() if one.status is not Status.OK}
+
+    def _race(self, subject: Subject, configs: Mapping[str, Any], found: Found) -> None:
+        timer = self.make_timer()
+        shots: dict[str, Shot] = {}
+        for text, config in configs.items():
+            shot = Shot(
+                partial(subject.launch, config),
+                partial(subject.before, config),
+                partial(subject.after, config, None),
+            )
+            if failure := _first(subject, config, text, timer.synchronize):
+                found.failures[text] = failure
+            else:
+                shots[text] = timer.ready(shot)
+
+        def sample(order: Sequence[str]) -> Mapping[str, float]:
+            return timer.sample(shots, order)
+
+        if shots:
+            found.samples_ns.update(race(shots, sample, out_of_time=self.out_of_time))
+
+    def _ask(
+        self, bench: Benchmark, subject: Subject, configs: Mapping[str, Any], found: Found
+    ) -> None:
+        """By a function of the user's, one after the other."""
+        for text, config in configs.items():
+            if failure := _first(subject, config, text, lambda: None):
+                found.failures[text] = failure
+                continue
+            call = partial(_whole, subject, config)
+            told = bench(call, quantiles=(0.5, 0.2, 0.8))
+            times_ms = told if isinstance(told, Sequence) else [float(told)]
+            found.samples_ns[text] = [float(ms) * 1e6 for ms in times_ms]
+
+
+def _first(
+    subject: Subject, config: Any, text: str, synchronize: Callable[[], object]
+) -> Outcome | None:
+    """The first launch loads the binary; what is wrong with a config shows here."""
+    problem: Exception | None = None
+    try:
+        subject.before(config)
+        subject.launch(config)
+        synchronize()
+    except _expected() as error:
+        problem = error
+    if problem is not None and any(words in str(problem) for words in _LOST):
+        raise GpuLostError(
+            f"config {text} of {subject.name} broke the GPU's context ({problem}), which no "
+            "process survives: leave the config out, or tune the kernel in processes of their "
+            "own (skipjack tune file.py::kernel)"
+        ) from problem
+    subject.after(config, problem)
+    return _outcome(problem) if problem is not None else None
+
+
+def _whole(subject: Subject, config: Any) -> None:
+    subject.before(config)
+    subject.launch(config)
+    subject.after(config, None)
+
+
+def _expected() -> tuple[type[Exception], ...]:
+    """What a bad config may raise; anything else is the caller's mistake."""
+    from triton.errors import TritonError
+
+    return TritonError, RuntimeError
+
+
+def _outcome(error: Exception) -> Outcome:
+    kind = type(error).__name__
+    statuses = {"OutOfResources": Status.OUT_OF_MEMORY, "PTXASError": Status.BUILD_ERROR}
+    compiler = {"CompilationError", "CompileTimeAssertionFailure", "UnsupportedLanguageConstruct"}
+    status = statuses.get(kind, Status.BUILD_ERROR if kind in compiler else Status.ERROR)
+    return Outcome(status, f"{kind}: {error}"[:500])

@@ -1,0 +1,96 @@
+"""Compiling many configs of a Triton kernel at once, before the first of them is launched.
+
+Triton itself says what each config compiles: under `triton.AsyncCompileMode` a warm-up hands the
+compilation to an executor. Ours collects them, lets forked children fill Triton's cache on disk,
+and then makes the same calls here, where they find the cache filled.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Hashable, Mapping
+from concurrent.futures import Executor, Future
+from typing import Any, TypeVar
+
+from skipjack.core.trial import Status
+from skipjack.integrations.forked_jobs import Job, Outcome, run_jobs
+
+log = logging.getLogger(__name__)
+
+TIMEOUT_S = 120.0
+"""A compilation that takes longer is a hang."""
+
+T = TypeVar("T", bound=Hashable)
+
+
+class _Collector(Executor):
+    """Keeps what it is given to do."""
+
+    def __init__(self) -> None:
+        self.jobs: list[Job] = []
+        self.futures: list[Future[Any]] = []
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Nothing runs yet."""
+        self.jobs.append(lambda: fn(*args, **kwargs))
+        self.futures.append(Future())
+        return self.futures[-1]
+
+
+def build(
+    warm_ups: Mapping[T, Callable[[], Any]], workers: int, timeout_s: float = TIMEOUT_S
+) -> dict[T, Outcome]:
+    """Compile what these warm-ups compile; gives what became of each.
+
+    A warm-up of a kernel that this process holds already compiles nothing. What a warm-up raises
+    before it comes to compiling is the caller's mistake, and is raised.
+    """
+    import triton
+
+    if not hasattr(triton, "AsyncCompileMode") or not hasattr(os, "fork"):
+        return {name: _build_here(warm_up) for name, warm_up in warm_ups.items()}
+    collector = _Collector()
+    numbers: dict[T, int] = {}
+    with triton.AsyncCompileMode(collector, ignore_errors=True):
+        try:
+            for name, warm_up in warm_ups.items():
+                future = getattr(warm_up(), "future", None)
+                if future in collector.futures:
+                    numbers[name] = collector.futures.index(future)
+            outcomes = _run(collector, workers, timeout_s)
+        except BaseException as error:
+            for future in collector.futures:
+                if not future.done():  # leaving the mode would wait for it
+                    future.set_exception(error)
+            raise
+    return {name: outcomes[numbers[name]] if name in numbers else Outcome() for name in warm_ups}
+
+
+def _run(collector: _Collector, workers: int, timeout_s: float) -> list[Outcome]:
+    if len(collector.jobs) == 1 or workers < 1:
+        # One compilation is no faster elsewhere, but it may crash all the same.
+        workers = 1
+    outcomes = run_jobs(collector.jobs, workers, timeout_s)
+    for number, (job, future) in enumerate(zip(collector.jobs, collector.futures, strict=True)):
+        outcome = outcomes[number]
+        if outcome.status is not Status.OK:
+            future.set_exception(RuntimeError(outcome.reason))
+            continue
+        try:
+            future.set_result(job())
+        except Exception as error:
+            log.debug("a compiled kernel cannot be read back", exc_info=True)
+            outcomes[number] = Outcome(Status.BUILD_ERROR, f"{type(error).__name__}: {error}")
+            future.set_exception(error)
+    return outcomes
+
+
+def _build_here(warm_up: Callable[[], Any]) -> Outcome:
+    from triton.errors import TritonError
+
+    try:
+        warm_up()
+    except (TritonError, RuntimeError) as error:
+        return Outcome(Status.BUILD_ERROR, f"{type(error).__name__}: {error}")
+    return Outcome()

@@ -1,0 +1,149 @@
+"""A user's kernel as a solver: built ahead of time and launched like those of Skipjack."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from skipjack.core.config import Config, Value
+from skipjack.core.device import Device
+from skipjack.core.problem import Problem
+from skipjack.core.space import Space
+from skipjack.errors import UsageError
+from skipjack.gpu.artifact import Argument
+from skipjack.gpu.plan import Number, Pointer, Step, launch
+from skipjack.gpu.plan import Value as LaunchValue
+from skipjack.integrations.adapter import Adapter, At
+from skipjack.integrations.adapter_source import source_digest
+from skipjack.integrations.listed_space import ListedSpace
+from skipjack.integrations.triton_configs import make_space
+from skipjack.solvers.gpu.product import TRITON_TYPES
+from skipjack.solvers.gpu.spec import Constant, KernelSpec
+from skipjack.solvers.gpu.triton_solver import TritonSolver
+
+_DIVISOR = 16
+"""What Triton's own launcher looks at in sizes and addresses."""
+_WARPS, _STAGES = 4, 3
+"""Where a config does not say: as in ``triton.Config``."""
+
+
+class UserSolver(TritonSolver):
+    """Of one adapter, for its own operation alone."""
+
+    def __init__(self, adapter: Adapter) -> None:
+        self.take(adapter)
+
+    def take(self, adapter: Adapter) -> None:
+        """Be the solver of this adapter from now on."""
+        self.adapter = adapter
+        self.name = adapter.name
+        self.dtypes = adapter.dtypes
+
+    def refuses(self, problem: Problem, device: Device) -> str:
+        """Other operations, and problems of a text that the kernel has no more."""
+        if problem.operation != self.adapter.name:
+            return f"it is for {self.adapter.name} alone"
+        if problem.attribute("source") != source_digest(self.adapter):
+            return f"{self.adapter.path.name} has changed since: the kernel is another one now"
+        return ""
+
+    def space(self, problem: Problem, device: Device) -> Space:
+        """The adapter's."""
+        if self.adapter.configs:
+            return ListedSpace(self.adapter.configs)
+        sizes: dict[str, Value] = dict(self.adapter.sizes(problem.shape))
+        return make_space(self.adapter.values, self.adapter.constraints, sizes)
+
+    def kernels(self, problem: Problem, device: Device, config: Config) -> Sequence[KernelSpec]:
+        """The one function."""
+        adapter, at = self.adapter, self._at(problem, config)
+        numbers = {name: self._number(name, at) for name in self._numbers()}
+        arguments: dict[str, Argument] = {}
+        constants: dict[str, Constant] = {}
+        for parameter in adapter.parameters:
+            if parameter in adapter.constexprs:
+                constants[parameter] = self._constant(parameter, at)
+            elif (tensor := adapter.tensor_of(parameter)) is not None:
+                arguments[parameter] = Argument(self._pointer(problem, tensor), _DIVISOR)
+            elif self._fixed(parameter, numbers[parameter]):
+                constants[parameter] = numbers[parameter]
+            else:
+                arguments[parameter] = self._argument(parameter, numbers[parameter])
+        besides = ("num_warps", "num_stages", *adapter.parameters)
+        return [
+            KernelSpec(
+                adapter.function,
+                str(adapter.path),
+                adapter.function,
+                arguments,
+                constants,
+                int(config.get("num_warps", _WARPS)),
+                int(config.get("num_stages", _STAGES)),
+                {name: value for name, value in config.items() if name not in besides},
+            )
+        ]
+
+    def plan(self, problem: Problem, device: Device, config: Config) -> Sequence[Step]:
+        """One launch."""
+        at = self._at(problem, config)
+        (spec,) = self.kernels(problem, device, config)
+        values: list[LaunchValue] = []
+        for parameter, argument in spec.arguments.items():
+            tensor = self.adapter.tensor_of(parameter)
+            if tensor is not None:
+                values.append(Pointer(tensor))
+            else:
+                values.append(_launch_number(argument.type, self._number(parameter, at)))
+        return [launch(spec.name, self.adapter.launch_grid(at), values)]
+
+    def _at(self, problem: Problem, config: Config) -> At:
+        return {**self.adapter.sizes(problem.shape), **config}
+
+    def _numbers(self) -> list[str]:
+        return [
+            name
+            for name in self.adapter.parameters
+            if name not in self.adapter.constexprs and self.adapter.tensor_of(name) is None
+        ]
+
+    def _number(self, parameter: str, at: At) -> Any:
+        adapter = self.adapter
+        if parameter in adapter.arguments:
+            return adapter.compute(adapter.arguments[parameter], at, f"argument {parameter!r}")
+        return at[parameter] if parameter in at else adapter.defaults[parameter]
+
+    def _constant(self, parameter: str, at: At) -> Constant:
+        adapter = self.adapter
+        if parameter in adapter.constants:
+            given = adapter.constants[parameter]
+            if isinstance(given, str) and given.startswith("tl."):
+                return given  # one of Triton's types
+            found: Constant = adapter.compute(given, at, f"constant {parameter!r}")
+            return found
+        return at[parameter] if parameter in at else adapter.defaults[parameter]
+
+    def _fixed(self, parameter: str, value: Any) -> bool:
+        """Whether Triton compiles a value in: strides of 1 are what makes accesses coalesce."""
+        if value is None or isinstance(value, bool):
+            return True
+        return parameter not in self.adapter.unspecialized and type(value) is int and value == 1
+
+    def _argument(self, parameter: str, value: Any) -> Argument:
+        if isinstance(value, float):
+            return Argument("fp32")
+        if not isinstance(value, int):
+            raise UsageError(
+                f"argument {parameter!r} of {self.adapter.function} is {value!r} and no number"
+            )
+        wide = "i32" if -(2**31) <= value < 2**31 else "i64"
+        told = parameter not in self.adapter.unspecialized and value % _DIVISOR == 0
+        return Argument(wide, _DIVISOR if told else 1)
+
+    def _pointer(self, problem: Problem, name: str) -> str:
+        both = {**self.adapter.inputs, **self.adapter.outputs}
+        own = next(n.partition(":")[2] for n in both if n.partition(":")[0] == name)
+        return f"*{TRITON_TYPES[own or problem.dtype]}"
+
+
+def _launch_number(type_: str, value: int | float) -> Number:
+    return Number("f32" if type_ == "fp32" else type_, value)

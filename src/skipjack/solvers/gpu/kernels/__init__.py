@@ -1,0 +1,1 @@
+"""Triton functions; each file is one idea. Nothing here is loaded before something is compiled."""

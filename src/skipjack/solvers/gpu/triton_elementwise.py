@@ -1,0 +1,204 @@
+"""Elementwise operations on GPUs, with any broadcast: ``gelu:8192x8192``, ``add:64x1x9/y=7x1``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from math import prod
+
+from skipjack import operations
+from skipjack.core.config import Config
+from skipjack.core.device import Device
+from skipjack.core.nest import Access, Call, Nest
+from skipjack.core.parameters import Parameter, ParameterSpace
+from skipjack.core.problem import Problem
+from skipjack.core.space import Space
+from skipjack.gpu.plan import Pointer
+from skipjack.operations.elementwise import Elementwise
+from skipjack.solvers.gpu.staged import (
+    Constants,
+    Function,
+    Given,
+    Memory,
+    Stage,
+    StagedSolver,
+    cdiv,
+    is_narrow,
+    item_bytes,
+    lanes,
+    power_of_two,
+    powers_of_two,
+    reach,
+    stage,
+    tensor,
+    whole,
+)
+from skipjack.solvers.gpu.vector_orders import broadcast_cost, flat_cost
+
+_MODULE = "elementwise"
+_VECTOR_BYTES = 16
+_AXES = 5
+"""Of the rows, that one launch can have; more are many launches."""
+_MOST_LAUNCHES = 4096
+_HINTS = ("", "evict_first")
+
+
+class TritonElementwise(StagedSolver):
+    """Blocks of one long array, or tiles of rows and columns where operands are broadcast.
+
+    ``vectors`` is how many accesses of 16 bytes a thread makes in each array.
+    """
+
+    name = "triton_elementwise"
+    dtypes = ("f16", "bf16", "f32", "f64")
+
+    def refuses(self, problem: Problem, device: Device) -> str:
+        """Any elementwise problem but those that alternate between operands very often."""
+        if not isinstance(operations.get(problem.operation), Elementwise):
+            return "it is not an elementwise operation"
+        loops = _nest(problem).loops
+        if prod(size for _, size in loops[: -_AXES - 1]) > _MOST_LAUNCHES:
+            return f"its operands are broadcast in more than {_AXES + 1} turns"
+        return ""
+
+    def space(self, problem: Problem, device: Device) -> Space:
+        """Blocks and warps, and for tiles their columns."""
+        nest = _nest(problem)
+        parameters = [
+            Parameter("vectors", (1, 2, 4, 8)),
+            Parameter("warps", (2, 4, 8, 16)),
+            Parameter("hint", _HINTS),
+        ]
+        if _is_flat(nest):
+            return ParameterSpace(
+                parameters, [], lambda config: flat_cost(problem, device, config), True
+            )
+        columns = nest.loops[-1][1]
+        widest = min(8192, power_of_two(columns))
+        wide = tuple(size for size in powers_of_two(widest) if widest // 32 <= size)
+        each, threads = _VECTOR_BYTES // item_bytes(problem), lanes(device)
+
+        def is_filled(vectors: int, warps: int, columns: int) -> bool:
+            return columns <= vectors * each * threads * warps
+
+        return ParameterSpace(
+            [*parameters, Parameter("columns", wide[::-1])],
+            [is_filled],
+            lambda config: broadcast_cost(problem, device, config, columns),
+            True,
+        )
+
+    def stages(self, problem: Problem, device: Device, config: Config) -> Sequence[Stage]:
+        """One launch as a rule."""
+        nest = _nest(problem)
+        assert isinstance(nest.body, Call)
+        each = _VECTOR_BYTES // item_bytes(problem)
+        warps = whole(config["warps"])
+        elements = whole(config["vectors"]) * each * lanes(device) * warps
+        constants: Constants = {"NAME": nest.body.function, "HINT": str(config["hint"])}
+        options = reach(problem, device)
+        if _is_flat(nest):
+            constants |= {"NARROW": is_narrow(problem), "BLOCK": elements}
+            function = Function(_MODULE, "flat", constants, warps, options)
+            return [_flat(problem, nest, function, elements)]
+        wide = whole(config["columns"])
+        high = max(1, elements // wide)
+        return [
+            tile.stage(Function(_MODULE, "broadcast", constants, warps, options), high, wide)
+            for tile in _tiles(problem, nest)
+        ]
+
+
+def _nest(problem: Problem) -> Nest:
+    operation = operations.get(problem.operation)
+    assert isinstance(operation, Elementwise)
+    return operation.nest(problem)
+
+
+def _is_flat(nest: Nest) -> bool:
+    """Whether all arrays are one contiguous piece, element for element."""
+    loops = [loop for loop, _ in nest.loops]
+    return len(loops) == 1 and all(access.stride(loops[0]) == 1 for access in nest.inputs)
+
+
+def _flat(problem: Problem, nest: Nest, function: Function, elements: int) -> Stage:
+    names = [access.tensor.name for access in nest.inputs]
+    given: dict[str, Given] = {
+        "x": tensor(names[0], problem),
+        "y": tensor(names[1], problem) if len(names) > 1 else None,
+        "out": tensor("out", problem),
+        "n": nest.output.tensor.size,
+    }
+    return stage("flat", function, cdiv(nest.output.tensor.size, elements), given)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tile:
+    """A launch of rows and columns: all but the leading axes of a nest with very many."""
+
+    problem: Problem
+    nest: Nest
+    starts: tuple[int, ...]
+    """Elements of x, y and the output before this part of them."""
+
+    @property
+    def loops(self) -> tuple[tuple[str, int], ...]:
+        return self.nest.loops[-_AXES - 1 :]
+
+    def stage(self, function: Function, high: int, wide: int) -> Stage:
+        *outer, (inner, columns) = self.loops
+        rows = prod(size for _, size in outer)
+        sizes = [1] * (_AXES - len(outer)) + [size for _, size in outer]
+        x, y = self.nest.inputs
+        given: dict[str, Given] = {
+            "x": self._memory(0),
+            "y": self._memory(1),
+            "out": self._memory(2),
+            "rows": rows,
+            "columns": columns,
+            **dict(zip("abcd", sizes[1:], strict=True)),
+            **self._strides(x, "x"),
+            **self._strides(y, "y"),
+        }
+        tile: Constants = {
+            "AXES": 1 if len(outer) <= 1 else _AXES,
+            "X_ROW": self._has_rows(x),
+            "X_COLUMN": x.stride(inner) == 1,
+            "Y_ROW": self._has_rows(y),
+            "Y_COLUMN": y.stride(inner) == 1,
+            "ROWS": high,
+            "COLUMNS": wide,
+        }
+        compiled = replace(function, constants={**function.constants, **tile})
+        return stage("broadcast", compiled, cdiv(rows, high) * cdiv(columns, wide), given)
+
+    def _has_rows(self, access: Access) -> bool:
+        return any(access.stride(loop) for loop, _ in self.loops[:-1])
+
+    def _strides(self, access: Access, letter: str) -> dict[str, int]:
+        strides = [access.stride(loop) for loop, _ in self.loops[:-1]]
+        padded = [0] * (_AXES - len(strides)) + strides
+        return {f"{letter}{axis}": stride for axis, stride in zip("abcde", padded, strict=True)}
+
+    def _memory(self, at: int) -> Memory:
+        access = (*self.nest.inputs, self.nest.output)[at]
+        offset = self.starts[at] * item_bytes(self.problem)
+        many = len(self.nest.loops) > _AXES + 1
+        return Memory(Pointer(access.tensor.name, offset), self.problem.dtype, aligned=not many)
+
+
+def _tiles(problem: Problem, nest: Nest) -> list[_Tile]:
+    leading = nest.loops[: -_AXES - 1]
+    accesses = (*nest.inputs, nest.output)
+    return [
+        _Tile(
+            problem,
+            nest,
+            tuple(
+                sum(step * access.stride(loop) for step, (loop, _) in zip(at, leading, strict=True))
+                for access in accesses
+            ),
+        )
+        for at in product(*(range(size) for _, size in leading))
+    ]

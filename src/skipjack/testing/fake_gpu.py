@@ -1,0 +1,252 @@
+"""A GPU in host memory: the whole way of a kernel, without a driver or a compiler.
+
+Its binaries are JSON that names a function and how it behaves; its time is simulated. Registered
+as the driver ``fake``: load this module as a plugin, here and in every worker, and open ``fake:0``.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import struct
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from skipjack.core.device import Device
+from skipjack.gpu.artifact import Argument, GpuArtifact, KernelAbi
+from skipjack.gpu.driver import GpuError, LaunchShape
+from skipjack.gpu.opening import register_driver
+
+KIND, ARCH = "fake", "fake_1"
+MEMORY = 1 << 28
+DEVICE = Device(
+    KIND,
+    ARCH,
+    4,
+    "a fake GPU",
+    caches=(("shared", 64 << 10), ("L2", 1 << 20)),
+    memory_bytes=MEMORY,
+    serial="fake-0",
+)
+_ALIGNMENT = 256
+_COPY_BYTES_PER_NS = 100.0
+
+BEHAVIOURS = (
+    *("right", "wrong", "before", "behind", "input", "forgets"),
+    *("fault", "fault_later", "hang", "hang_later", "memory", "refuse"),
+)
+"""What a kernel does. The later ones do it only where launches are recorded, which is timing."""
+
+
+def fake_artifact(behaviour: str = "right", time_ns: float = 5000.0, **abi: Any) -> GpuArtifact:
+    """One kernel ``add`` of x, y, out and n, in float32."""
+    pointer = Argument("*fp32", 16)
+    arguments = (pointer, pointer, pointer, Argument("i32"))
+    binary = json.dumps({"function": "add", "behaviour": behaviour, "time_ns": time_ns}).encode()
+    kernel = KernelAbi("add", "add", arguments, 128, **abi)
+    return GpuArtifact(ARCH, (kernel,), (binary,), "fake compiler 1")
+
+
+@dataclass
+class _Clock:
+    now_ns: float = 0.0
+
+
+class FakeGpu:
+    """See `skipjack.gpu.driver.Gpu`. Work is done at once; faults are told when one waits."""
+
+    def __init__(self, device: Device = DEVICE, memory: int = MEMORY) -> None:
+        self.device, self.index, self.stream = device, 0, 1
+        self._total = memory
+        self._memory: dict[int, npt.NDArray[np.uint8]] = {}
+        self._modules: dict[int, dict[str, Any]] = {}
+        self._events: dict[int, float] = {}
+        self._handle = 0
+        self._clock = _Clock()
+        self._fault = ""
+        self._recording: list[Callable[[], None]] | None = None
+
+    def _next(self) -> int:
+        self._handle += 1
+        return self._handle
+
+    # Memory
+
+    def allocate(self, size: int) -> int:
+        """Host memory."""
+        if size > self.memory()[0]:
+            raise GpuError(f"no {size} bytes are free", out_of_memory=True)
+        room = np.zeros(size + _ALIGNMENT, np.uint8)
+        address = -(-room.ctypes.data // _ALIGNMENT) * _ALIGNMENT
+        self._memory[address] = room
+        return int(address)
+
+    def free(self, address: int) -> None:
+        """Give memory back."""
+        del self._memory[address]
+
+    def memory(self) -> tuple[int, int]:
+        """Free and total bytes."""
+        return self._total - sum(len(room) for room in self._memory.values()), self._total
+
+    def upload(self, address: int, array: npt.NDArray[Any]) -> None:
+        """Copy."""
+        ctypes.memmove(address, array.ctypes.data, array.nbytes)
+
+    def download(self, address: int, array: npt.NDArray[Any]) -> None:
+        """Copy."""
+        self.synchronize()
+        ctypes.memmove(array.ctypes.data, address, array.nbytes)
+
+    def copy(self, to: int, source: int, size: int) -> None:
+        """Copy, in simulated time."""
+        self._do(size / _COPY_BYTES_PER_NS, lambda: ctypes.memmove(to, source, size))
+
+    def fill(self, address: int, byte: int, size: int) -> None:
+        """Set bytes, in simulated time."""
+        self._do(size / _COPY_BYTES_PER_NS, lambda: ctypes.memset(address, byte, size))
+
+    # Code
+
+    def load(self, binary: bytes) -> int:
+        """Read the JSON."""
+        module = self._next()
+        self._modules[module] = json.loads(binary)
+        if self._modules[module]["behaviour"] == "refuse":
+            raise GpuError("the binary is for a newer driver")
+        return module
+
+    def unload(self, module: int) -> None:
+        """Forget it."""
+        del self._modules[module]
+
+    def function(self, module: int, symbol: str, shared_bytes: int = 0) -> int:
+        """There is one in a module."""
+        if self._modules[module]["function"] != symbol:
+            raise GpuError(f"there is no function {symbol}")
+        return module
+
+    def resources(self, function: int) -> dict[str, int]:
+        """Made up."""
+        return {"registers": 32, "local_bytes": 0, "shared_bytes": 0}
+
+    def launch(self, function: int, shape: LaunchShape, values: Sequence[bytes]) -> None:
+        """Add, and misbehave as the binary says."""
+        how = self._modules[function]
+        behaviour = str(how["behaviour"])
+        later = behaviour.endswith("_later")
+        if self._recording is not None and later:
+            behaviour = behaviour.removesuffix("_later")
+        if behaviour == "memory":
+            raise GpuError("the launch asks for more memory than is free", out_of_memory=True)
+        x, y, out = (struct.unpack("<Q", value)[0] for value in values[:3])
+        (n,) = struct.unpack("<i", values[3])
+        self._do(how["time_ns"], lambda: self._add(behaviour, x, y, out, n))
+
+    def _add(self, behaviour: str, x: int, y: int, out: int, n: int) -> None:
+        if behaviour == "hang":
+            time.sleep(1000)
+        if behaviour == "fault":
+            self._fault = "an illegal memory access was encountered"
+            return
+        a, b, result = (_floats(address, n) for address in (x, y, out))
+        result[:] = a if behaviour == "wrong" else a + b
+        if behaviour == "forgets":
+            result[-1] = np.nan
+        if behaviour == "input":
+            a[0] = 9.0
+        if behaviour in ("before", "behind"):
+            _floats(out + (-4 if behaviour == "before" else 4 * n), 1)[0] = 1.0
+
+    def tensor_map(
+        self, address: int, shape: Sequence[int], strides: Sequence[int], meta: dict[str, Any]
+    ) -> bytes:
+        """It has no copy engine."""
+        raise GpuError("a fake GPU has no descriptors")
+
+    # Time
+
+    def _do(self, time_ns: float, work: Callable[[], object]) -> None:
+        def both() -> None:
+            if not self._fault:
+                work()
+            self._clock.now_ns += time_ns
+
+        if self._recording is None:
+            both()
+        else:
+            self._recording.append(both)
+
+    def synchronize(self) -> None:
+        """Raise what went wrong."""
+        if self._fault:
+            raise GpuError(self._fault, fault=True)
+
+    def record_event(self) -> int:
+        """The simulated time."""
+        event = self._next()
+        self._events[event] = self._clock.now_ns
+        return event
+
+    def elapsed_ns(self, first: int, second: int) -> float:
+        """Of the simulated clock."""
+        self.synchronize()
+        return self._events.pop(second) - self._events.pop(first)
+
+    def capture(self, queue: Callable[[], None]) -> FakeGraph:
+        """Record launches."""
+        recorded: list[Callable[[], None]] = []
+        self._recording = recorded
+        try:
+            queue()
+        finally:
+            self._recording = None
+        return FakeGraph(recorded)
+
+    def close(self) -> None:
+        """Nothing to do."""
+
+
+class FakeGraph:
+    """Recorded launches."""
+
+    def __init__(self, steps: Sequence[Callable[[], None]]) -> None:
+        self._steps = steps
+
+    def run(self) -> None:
+        """All of them."""
+        for step in self._steps:
+            step()
+
+    def close(self) -> None:
+        """Nothing to do."""
+
+
+class FakeDriver:
+    """See `skipjack.gpu.driver.Driver`."""
+
+    name = KIND
+
+    def version(self) -> tuple[int, int]:
+        """Made up."""
+        return 1, 0
+
+    def devices(self) -> Sequence[Device]:
+        """One."""
+        return [DEVICE]
+
+    def open(self, index: int) -> FakeGpu:
+        """A new one."""
+        return FakeGpu()
+
+
+def _floats(address: int, count: int) -> npt.NDArray[np.float32]:
+    return np.ctypeslib.as_array((ctypes.c_float * count).from_address(address))
+
+
+register_driver(FakeDriver())

@@ -1,0 +1,70 @@
+"""`kernels`: precompiled winners out of a kernel database, as functions. Nothing is compiled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import TracebackType
+
+from skipjack.bank.kernel_db import KernelDb, KernelRecord
+from skipjack.core.device import Device
+from skipjack.devices import here
+from skipjack.operations import parse
+from skipjack.tuning.gpu_kernel import GpuKernel
+from skipjack.tuning.kernel import TunedKernel
+from skipjack.tuning.result import KernelCode, callable_of
+
+
+def kernels(path: str | Path) -> Kernels:
+    """The kernels of a ``.skk`` file for the devices of this machine.
+
+    Code from the file runs in this process, as from a shared library: open only what you trust.
+    """
+    return Kernels(KernelDb.open(Path(path)))
+
+
+class Kernels:
+    """An open kernel database and the devices that are here, GPUs first."""
+
+    def __init__(self, database: KernelDb) -> None:
+        self._database = database
+        self._devices: list[Device] = sorted(here(), key=lambda device: device.kind == "cpu")
+
+    def find(
+        self,
+        problem: str,
+        *,
+        dtype: str | None = None,
+        layout: str | None = None,
+        direction: str | None = None,
+    ) -> TunedKernel | GpuKernel | None:
+        """The kernel of a problem on a device of this machine; None if the file has none."""
+        asked = parse(problem, dtype, layout=layout, direction=direction)
+        record = self.record(asked.key)
+        if record is None:
+            return None
+        data = self._database.code(record)
+        code = KernelCode(data, record.artifact, record.symbol, record.abi, record.slots)
+        return callable_of(asked, code)
+
+    def record(self, key: str) -> KernelRecord | None:
+        """What the file says about a problem, by its full key."""
+        for device in self._devices:
+            found = self._database.find(key, device.name, device.compat_key)
+            if found is not None:
+                return found
+        return None
+
+    def close(self) -> None:
+        """Let go of the file; kernels that were found stay."""
+        self._database.close()
+
+    def __enter__(self) -> Kernels:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

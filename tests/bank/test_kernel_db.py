@@ -1,0 +1,101 @@
+"""Kernel databases: winners in one file, whole or not at all, checked before code is given out."""
+
+import hashlib
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from skipjack.bank.kernel_db import KernelDb, KernelRecord, write_kernel_db
+from skipjack.errors import CorruptFileError, NewerFormatError, StorageError
+
+CODE = b"machine code"
+
+
+def record(problem: str = "matmul:8x8x8:f16", device: str = "sm_90/132") -> KernelRecord:
+    digest = hashlib.sha256(CODE).hexdigest()
+    compat = "cuda:sm_90:x"
+    config = {"block": 64, "tma": True}
+    return KernelRecord(
+        *(problem, device, compat, "triton_matmul", 1, config, digest, "gpu", "gpu-1"),
+        slots=('{"launch":"x"}', 3),
+        time_ns=10.0,
+        vendor="cublas",
+        vendor_ns=12.0,
+    )
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    write_kernel_db(tmp_path / "x.skk", [(record(), CODE), (record("gelu:8x8:f16"), CODE)])
+    return tmp_path / "x.skk"
+
+
+def test_what_went_in_comes_out(path: Path) -> None:
+    with KernelDb.open(path) as db:
+        found = db.find("matmul:8x8x8:f16", "sm_90/132", "cuda:sm_90:x")
+        assert found == record()
+        assert db.code(found) == CODE
+        assert [kernel.problem for kernel in db.records()] == ["gelu:8x8:f16", "matmul:8x8x8:f16"]
+
+
+def test_kernels_that_share_code_keep_it_once(path: Path) -> None:
+    with sqlite3.connect(path) as connection:
+        assert connection.execute("SELECT count(*) FROM artifacts").fetchone() == (1,)
+
+
+def test_a_kernel_of_a_sister_device_serves_where_there_is_no_own(path: Path) -> None:
+    with KernelDb.open(path) as db:
+        assert db.find("gelu:8x8:f16", "sm_90/114", "cuda:sm_90:x") == record("gelu:8x8:f16")
+        assert db.find("gelu:8x8:f16", "sm_80/108", "cuda:sm_80:x") is None
+        assert db.find("gelu:9x9:f16", "sm_90/132", "cuda:sm_90:x") is None
+
+
+def test_a_slower_kernel_than_the_library_is_not_recommended() -> None:
+    from dataclasses import replace
+
+    assert record().recommended
+    assert not replace(record(), vendor_ns=9.0).recommended
+    assert replace(record(), vendor_ns=None).recommended
+
+
+def test_damaged_code_is_not_given_out(path: Path) -> None:
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE artifacts SET data = ?", (b"other code",))
+    with KernelDb.open(path) as db, pytest.raises(CorruptFileError, match="damaged"):
+        db.code(next(db.records()))
+
+
+def test_code_that_is_not_what_was_promised_is_not_written(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="does not match"):
+        write_kernel_db(tmp_path / "y.skk", [(record(), b"other")])
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_failing_export_leaves_the_old_file(path: Path) -> None:
+    before = path.read_bytes()
+
+    def failing() -> object:
+        yield record(), CODE
+        raise StorageError("no more")
+
+    with pytest.raises(StorageError):
+        write_kernel_db(path, failing())  # type: ignore[arg-type]
+    assert path.read_bytes() == before
+    assert [each.name for each in path.parent.iterdir()] == ["x.skk"]
+
+
+@pytest.mark.parametrize("content", [b"", b"text", b"SQLite format 3\0" + b"x" * 100])
+def test_other_files_are_refused_in_a_sentence(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "z.skk").write_bytes(content)
+    with pytest.raises(StorageError, match="kernel database"):
+        KernelDb.open(tmp_path / "z.skk")
+    with pytest.raises(StorageError, match="there is no kernel database"):
+        KernelDb.open(tmp_path / "missing.skk")
+
+
+def test_a_newer_format_is_refused_by_name(path: Path) -> None:
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA user_version = 9")
+    with pytest.raises(NewerFormatError, match="format 9"):
+        KernelDb.open(path)

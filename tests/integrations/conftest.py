@@ -1,0 +1,34 @@
+"""Triton's cache and the user directory of a test's own."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from skipjack import operations, plugins, solvers
+from skipjack.integrations import triton_file
+
+
+@pytest.fixture(scope="session")
+def triton_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Shared by the tests: what one compiled, others need not."""
+    return tmp_path_factory.mktemp("triton_cache")
+
+
+@pytest.fixture(autouse=True)
+def own_places(user_dir: Path, triton_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is read from or left in the user's own folders."""
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(triton_cache))
+    monkeypatch.setenv("SKIPJACK_BUILD_WORKERS", "2")
+    monkeypatch.delenv("SKIPJACK_AUTOTUNE", raising=False)
+
+
+@pytest.fixture
+def fresh_registries(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Kernels that a test registers are gone after it."""
+    monkeypatch.setattr(operations.registry, "_known", dict(operations.registry._known))
+    monkeypatch.setattr(solvers.registry, "_known", dict(solvers.registry._known))
+    monkeypatch.setattr(triton_file, "_known", {})
+    monkeypatch.setattr(plugins, "_loaded", {})
+    monkeypatch.setenv(plugins.VARIABLE, "")
+    yield

@@ -1,0 +1,43 @@
+"""Names of GPUs, as Triton wants them; what it cannot build for is refused in one sentence."""
+
+import pytest
+
+from skipjack.errors import UsageError
+from skipjack.solvers.gpu.targets import cannot_build, target_of
+
+
+@pytest.mark.parametrize(
+    ("arch", "parts", "extension"),
+    [
+        ("sm_80", ("cuda", 80, 32), "cubin"),
+        ("sm_90", ("cuda", 90, 32), "cubin"),
+        ("sm_90a", ("cuda", 90, 32), "cubin"),
+        ("sm_120", ("cuda", 120, 32), "cubin"),
+        ("gfx908", ("hip", "gfx908", 64), "hsaco"),
+        ("gfx90a:sramecc+:xnack-", ("hip", "gfx90a", 64), "hsaco"),
+        ("gfx942", ("hip", "gfx942", 64), "hsaco"),
+        ("gfx1030", ("hip", "gfx1030", 32), "hsaco"),
+        ("gfx1100", ("hip", "gfx1100", 32), "hsaco"),
+        ("gfx1201", ("hip", "gfx1201", 32), "hsaco"),
+    ],
+)
+def test_warps_have_64_threads_on_amds_compute_cards_alone(
+    arch: str, parts: tuple[str, int | str, int], extension: str
+) -> None:
+    assert tuple(target_of(arch)) == parts
+    assert target_of(arch).extension == extension
+    assert not cannot_build(arch)
+
+
+@pytest.mark.parametrize(
+    ("arch", "said"),
+    [
+        ("sm_70", "sm_75 and later, not for sm_70"),
+        ("gfx900", "not for gfx900"),
+        ("gfx906", "gfx908, .*not for gfx906"),
+        ("znver4", "no GPU's architecture"),
+    ],
+)
+def test_what_triton_cannot_build_is_refused(arch: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        target_of(arch)
