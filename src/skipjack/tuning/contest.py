@@ -13,6 +13,8 @@ from skipjack.execute.build_pool import Build
 from skipjack.execute.session import Failure, Loadable
 from skipjack.execute.statistics import Block, best_sentinel, summarize
 from skipjack.ledger import CandidateKey
+from skipjack.solvers import find_solver
+from skipjack.solvers.solver import slack_of
 from skipjack.tuning.build_desk import build_record
 from skipjack.tuning.checks import Checks
 from skipjack.tuning.journal import Journal, measurement
@@ -132,7 +134,8 @@ class Contest:
     def add_vendor(self, name: str, version: int) -> Runner | Failure:
         """Take in a library's function; it is checked like everybody else."""
         candidate = Candidate(self._problem, name, Config())
-        kernel = self._shop.session.add(Loadable(vendor=name))
+        slack = slack_of(find_solver(name), self._problem)
+        kernel = self._shop.session.add(Loadable(vendor=name, slack=slack))
         runner = Runner(candidate, version, None, kernel)
         failure = self._checks.check(runner)
         if failure:

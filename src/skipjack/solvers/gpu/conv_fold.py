@@ -59,10 +59,6 @@ class FoldConvolution(StagedGpuSolver):
         """For few channels nothing else uses the matrix units well."""
         return 2.0
 
-    def slack(self, problem: Problem) -> float:
-        """Products are rounded before they are added up."""
-        return 2.0
-
     def space(self, problem: Problem, device: Device) -> Space:
         """Tiles, boxes, warps and stages of the product."""
         layer = Layer.of(problem)
@@ -73,7 +69,7 @@ class FoldConvolution(StagedGpuSolver):
 
         def fits(box: str, cols: int, depth: int, warps: int, stages: int) -> bool:
             pixels = prod(read(box))
-            shared = max((pixels + cols) * depth * 2 * stages, pixels * cols * 2)
+            shared = max((pixels + cols) * depth * 2 * stages, pixels * cols * 4)
             return shared + 2048 <= most and 16 <= pixels * cols // (warps * 32) <= 128
 
         def estimate(config: Config) -> float:
@@ -120,8 +116,9 @@ def _wide(layer: Layer) -> Scratch:
 
 
 def _products(layer: Layer) -> Scratch:
+    """In float32: rounded to 16 bits before they are added up they would cost a digit."""
     pixels = prod(layer.sizes("result"))
-    return Scratch("products", pixels * _columns(layer) * layer.element_bytes)
+    return Scratch("products", pixels * _columns(layer) * 4)
 
 
 def _widened(layer: Layer) -> Stage:
@@ -162,7 +159,7 @@ def _by_boxes(layer: Layer, config: Config) -> Stage:
         {
             "given": boxed(layer, "result", place, box, int(config["depth"]), False),
             "weights": _weights(layer, config),
-            "out": array(layer.type, _products(layer)),
+            "out": array("fp32", _products(layer)),
             "images": size(sizes[0]),
             "rows": size(sizes[1]),
             "columns": size(sizes[2]),
@@ -207,7 +204,7 @@ def _by_planes(layer: Layer, config: Config) -> Stage:
         {
             "given": given,
             "weights": _weights(layer, config),
-            "out": array(layer.type, _products(layer)),
+            "out": array("fp32", _products(layer)),
             "cols": size(_columns(layer)),
             "depth": size(layer.k),
             "pixels": size(pixels),
@@ -237,7 +234,7 @@ def _folded(layer: Layer) -> Stage:
         "fold",
         (ceil_div(elements, _FOLDED), high * wide),
         {
-            "products": array(layer.type, _products(layer)),
+            "products": array("fp32", _products(layer)),
             "out": array(layer.type, OUT),
             "images": size(images),
             "rows": size(rows),

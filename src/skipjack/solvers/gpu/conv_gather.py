@@ -40,7 +40,9 @@ class GatherConvolution(StagedGpuSolver):
             return 0.3
         few = layer.geometry.groups == 1 and layer.geometry.c <= 8
         even = layer.depth % 16 == 0 and layer.cols % 8 == 0
-        return 0.0 if KNOWN[device.arch].tma and layer.element_bytes == 2 and (even or few) else 1.0
+        if not KNOWN[device.arch].tma or layer.element_bytes != 2:
+            return 1.0
+        return 0.3 if few else 0.0 if even else 1.0
 
     def space(self, problem: Problem, device: Device) -> Space:
         """Tiles, parts of long sums, warps and stages."""

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from skipjack.core.device import Device
+from skipjack.core.dtypes import DTYPES
 from skipjack.core.parameters import ParameterSpace
 from skipjack.core.problem import Problem
 from skipjack.operations import get
@@ -30,6 +31,8 @@ from skipjack.solvers.vendor.torch_functions import (
 from skipjack.solvers.vendor.torch_solver import convolution_call
 
 _FP8 = ("f8e4m3", "f8e5m2")
+_ROUNDED_PARTS = 64.0
+"""Times the bound of sums in float32: what users of the library put up with."""
 
 
 class _TorchGpuSolver(ABC):
@@ -44,6 +47,10 @@ class _TorchGpuSolver(ABC):
         if reason:
             return reason
         return "" if importlib.util.find_spec("torch") else "torch is not installed"
+
+    def slack(self, problem: Problem) -> float:
+        """Libraries may round parts of a sum to 16 bits, by default and without saying so."""
+        return _ROUNDED_PARTS if DTYPES[problem.dtype].is_narrow else 1.0
 
     @abstractmethod
     def _refuses(self, problem: Problem) -> str:
