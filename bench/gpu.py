@@ -6,6 +6,9 @@
     python bench/gpu.py evaluate --seconds 500    # on the GPU machine: the bundles, in slices
     python bench/gpu.py collect                   # back here: results, tables, JSON
 
+On the GPU machine two more scripts may follow ``evaluate``: ``gpu_compile.py`` (vector operations
+beside torch.compile) and ``gpu_autotune.py`` (searches beside triton.autotune's).
+
 Every step is made of Skipjack's own commands, as a user would give them. What travels is the folder
 ``bench/gpu_work`` (bundles one way, results the other, and the fleet's key). Each problem's
 candidates and the vendor's library are timed beside each other in one session, in graphs, over
@@ -24,12 +27,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpu_summary import MACHINE, describe_machine, summarize_label, write_results
+from gpu_summary import MACHINE, describe_machine, keep_beside, summarize_label, write_results
 
 ROOT = Path(__file__).resolve().parent
 WORK = ROOT / "gpu_work"
 LISTS = ROOT / "lists"
 DEVICE = "sm_90/132"
+BESIDE = ("compile", "autotune")
+"""What ``gpu_compile.py`` and ``gpu_autotune.py`` printed on the GPU machine, kept as NAME.json."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +121,8 @@ def collect(suites: Iterable[Suite]) -> None:
             skipjack("bundle", "import", str(_results(suite)))
         found = summarize_label(WORK / "user", suite.name)
         write_results(found, suite.name, _out() / MACHINE)
+    for name in BESIDE:
+        keep_beside(f"gpu_{name}", _out() / f"{name}.json", _out() / MACHINE)
 
 
 def _make_key() -> None:

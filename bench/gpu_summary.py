@@ -134,7 +134,7 @@ def write_results(lines: list[Record], suite: str, machine: Path) -> None:
     summary = means(lines)
     found = {
         "format": FORMAT,
-        "benchmark": f"gpu_{suite}",
+        "name": f"gpu_{suite}",
         **about,
         "summary": summary,
         "by": groups(lines, kind_of),
@@ -145,6 +145,15 @@ def write_results(lines: list[Record], suite: str, machine: Path) -> None:
     print(json.dumps({"suite": suite, **summary}))
     for name, part in found["by"].items():
         print(f"  {name}: {part}")
+
+
+def keep_beside(name: str, found: Path, machine: Path) -> None:
+    """A record that another script wrote on the GPU machine, with what it was found with."""
+    if not found.exists():
+        return
+    about = json.loads(machine.read_text()) if machine.exists() else {}
+    record = {"format": FORMAT, "name": name, **about, **json.loads(found.read_text())}
+    (RESULTS / f"{name}_h200.json").write_text(json.dumps(record, indent=1) + "\n")
 
 
 def kind_of(found: Record) -> str:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import conv_tables
+import gpu_tables
 import small_tables
 import thread_tables
 from table_text import Record
@@ -67,6 +68,13 @@ TABLES: dict[str, tuple[str, Make]] = {
     "conv-overall": ("cpu_conv", _together(conv_tables.conv_overall)),
     "conv-summary": ("cpu_conv", _each(conv_tables.conv_summary_table)),
     "conv-layers": ("cpu_conv", _each(conv_tables.conv_layers)),
+    "gpu-matmul": ("gpu_matmul", _each(gpu_tables.means)),
+    "gpu-products": ("gpu_matmul", _each(gpu_tables.products)),
+    "gpu-conv": ("gpu_conv", _each(gpu_tables.means)),
+    "gpu-layers": ("gpu_conv", _each(gpu_tables.layers)),
+    "gpu-vector": ("gpu_vector", _each(gpu_tables.means)),
+    "gpu-bandwidth": ("gpu_compile", _each(gpu_tables.vectors)),
+    "gpu-searches": ("gpu_autotune", _each(gpu_tables.searches)),
 }
 
 
