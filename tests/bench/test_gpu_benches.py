@@ -4,9 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import gpu_summary
 import gpu_tables
-import pytest
 
 
 def result(problem: str, ours: float, library: float | None) -> dict[str, Any]:
