@@ -6,8 +6,9 @@
     python bench/gpu.py evaluate --seconds 500    # on the GPU machine: the bundles, in slices
     python bench/gpu.py collect                   # back here: results, tables, JSON
 
-On the GPU machine two more scripts may follow ``evaluate``: ``gpu_compile.py`` (vector operations
-beside torch.compile) and ``gpu_autotune.py`` (searches beside triton.autotune's).
+On the GPU machine more scripts may follow ``evaluate``: ``gpu_compile.py`` (vector operations beside
+torch.compile), ``gpu_autotune.py`` (searches beside triton.autotune's), ``gpu_start_well.py`` (how near
+the first configs are to the best).
 
 Every step is made of Skipjack's own commands, as a user would give them. What travels is the folder
 ``bench/gpu_work`` (bundles one way, results the other, and the fleet's key). Each problem's
@@ -33,8 +34,8 @@ ROOT = Path(__file__).resolve().parent
 WORK = ROOT / "gpu_work"
 LISTS = ROOT / "lists"
 DEVICE = "sm_90/132"
-BESIDE = ("compile", "autotune")
-"""What ``gpu_compile.py`` and ``gpu_autotune.py`` printed on the GPU machine, kept as NAME.json."""
+BESIDE = ("compile", "autotune", "start_well")
+"""What ``gpu_NAME.py`` printed on the GPU machine, kept there as ``NAME.json``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,6 +105,22 @@ def vectors(result: Record) -> str:
     return "\n\n".join(part for part in (where(result), table(head, body), note) if part)
 
 
+def starts(result: Record) -> str:
+    """How near the first ten configs come to the best of a long search."""
+    head = ["problem", "configs tried", "best", "first config", "best of the first ten"]
+    rows = [
+        [
+            f"`{found['problem']}`",
+            str(found["trials"]),
+            _us(found["best_us"]),
+            f"{found['first_over_best']:.3f}",
+            f"{found['ten_over_best']:.3f}",
+        ]
+        for found in result["problems"]
+    ]
+    return "\n\n".join([where(result), table(head, rows)])
+
+
 def searches(result: Record) -> str:
     """One kernel, 72 configs: how long each way of searching takes, and what its winner reaches."""
     names = {
@@ -122,20 +138,13 @@ def searches(result: Record) -> str:
             f"{result[name]['seconds']:.1f}",
             f"{result[name]['seconds'] / base:.3f}",
             f"{again[name]['tflops']:.0f}" if name in again else "",
-            f"{again[name]['hot_tflops']:.0f}" if name in again else "",
+            _hot(again.get(name, {})),
         ]
         for name, text in names.items()
         if name in result and "seconds" in result[name]
     ]
-    rows.append(
-        [
-            "cuBLAS",
-            "",
-            "",
-            f"{again['cublas']['tflops']:.0f}",
-            f"{again['cublas']['hot_tflops']:.0f}",
-        ]
-    )
+    cublas = again["cublas"]
+    rows.append(["cuBLAS", "", "", f"{cublas['tflops']:.0f}", _hot(cublas)])
     build = result["ahead"]["build"]
     built = (
         f"Building the {build['configs']} configs beforehand took {build['cpu_seconds']:.0f} "
@@ -144,6 +153,10 @@ def searches(result: Record) -> str:
     )
     head = ["", "seconds to the winner", "of triton.autotune's", "TFLOP/s", "TFLOP/s, hot"]
     return "\n\n".join([where(result), table(head, rows), built])
+
+
+def _hot(found: Record) -> str:
+    return f"{found['hot_tflops']:.0f}" if "hot_tflops" in found else ""
 
 
 def _volume(shape: str) -> int:

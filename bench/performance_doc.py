@@ -74,6 +74,7 @@ TABLES: dict[str, tuple[str, Make]] = {
     "gpu-layers": ("gpu_conv", _each(gpu_tables.layers)),
     "gpu-vector": ("gpu_vector", _each(gpu_tables.means)),
     "gpu-bandwidth": ("gpu_compile", _each(gpu_tables.vectors)),
+    "gpu-start-well": ("gpu_start_well", _each(gpu_tables.starts)),
     "gpu-searches": ("gpu_autotune", _each(gpu_tables.searches)),
 }
 
