@@ -6,9 +6,9 @@
     python bench/gpu.py evaluate --seconds 500    # on the GPU machine: the bundles, in slices
     python bench/gpu.py collect                   # back here: results, tables, JSON
 
-On the GPU machine more scripts may follow ``evaluate``: ``gpu_compile.py`` (vector operations beside
-torch.compile), ``gpu_autotune.py`` (searches beside triton.autotune's), ``gpu_start_well.py`` (how near
-the first configs are to the best).
+On the GPU machine more scripts may follow ``evaluate``: ``gpu_compile.py`` (vector operations
+beside torch.compile), ``gpu_autotune.py`` (searches beside triton.autotune's), and
+``gpu_start_well.py`` (how near the first configs are to the best).
 
 Every step is made of Skipjack's own commands, as a user would give them. What travels is the folder
 ``bench/gpu_work`` (bundles one way, results the other, and the fleet's key). Each problem's
