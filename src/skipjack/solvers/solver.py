@@ -96,6 +96,17 @@ class BuildingSolver(Solver, Protocol):
 
 
 @runtime_checkable
+class SourceAware(Protocol):
+    """A solver whose builds depend on more than what a candidate and a compatible device say."""
+
+    def same_source(
+        self, problem: Problem, device: Device, config: Config, digest: str, compiler: str
+    ) -> bool:
+        """Whether a build of this source by this compiler is what would be built now."""
+        ...
+
+
+@runtime_checkable
 class RacingSolver(Protocol):
     """A solver that is tuned beside the first one where none was named."""
 

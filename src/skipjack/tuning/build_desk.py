@@ -13,7 +13,7 @@ from skipjack.core.trial import Candidate
 from skipjack.errors import StorageError, blaming
 from skipjack.execute.build_pool import Build
 from skipjack.ledger import BuildRecord, CandidateKey, Ledger
-from skipjack.solvers.solver import BuildingSolver, Slot
+from skipjack.solvers.solver import BuildingSolver, Slot, SourceAware
 from skipjack.storage import ArtifactStore
 
 log = logging.getLogger(__name__)
@@ -173,7 +173,14 @@ class BuildDesk:
         """A build that this compiler made in an earlier sitting."""
         solver, _ = self._offers[candidate.solver]
         known = self.recall(candidate)
-        return known if known and known.compiler == solver.compiler() else None
+        if known is None or known.compiler != solver.compiler():
+            return None
+        if isinstance(solver, SourceAware) and not solver.same_source(
+            *(candidate.problem, self._shop.target, candidate.config),
+            *(known.source_digest, known.compiler),
+        ):
+            return None
+        return known
 
     def recall(self, candidate: Candidate) -> Build | None:
         """A build of an earlier sitting, if its machine code is still there."""

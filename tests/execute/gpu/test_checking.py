@@ -113,3 +113,38 @@ def test_all_memory_is_given_back() -> None:
     checker.elsewhere(16)
     checker.free()
     assert gpu.memory() == before
+
+
+def test_a_lost_term_of_a_long_sum_shows_on_whole_numbers() -> None:
+    """With random inputs the tolerance of tf32 hides it."""
+    checker = GpuChecker(FakeGpu(), parse("matmul:16x16x4096:tf32"), HostBridge())
+    whole = checker.whole_numbers()
+    assert whole is not None
+    a, b = (whole.arrays.download(name, np.dtype("float32")) for name in "ab")
+    assert set(np.unique(a)) == {-1.0, 0.0, 1.0}
+    whole.arrays.upload({"out": a @ b})
+    assert whole.verdict().right
+    whole.arrays.upload({"out": a[:, :-1] @ b[:-1]})
+    verdict = whole.verdict()
+    assert not verdict.right and "on whole numbers" in verdict.reason
+    inputs = checker._inputs.on_host
+    checker.arrays.upload({"out": inputs["a"][:, :-1] @ inputs["b"][:-1]})
+    assert checker.verdict(checker.arrays).right, "which is why there is a second check"
+
+
+@pytest.mark.parametrize(
+    ("key", "counted"),
+    [
+        ("matmul:8x8x8:f16", True),
+        ("matmul:8x8x8/bias=1/beta=1:f16", True),
+        ("matmul:8x8x8/act=gelu:f16", False),
+        ("matmul:8x8x8/alpha=0.3:f16", False),
+        ("conv2d:n2c4h7w6k6y3x3p1q1:f16:NHWC:wrw", True),
+        ("add:1000:f16", False),
+    ],
+)
+def test_sums_of_products_are_counted_and_nothing_else(key: str, counted: bool) -> None:
+    checker = GpuChecker(FakeGpu(), parse(key), HostBridge())
+    assert (checker.whole_numbers() is not None) == counted
+    assert GpuChecker(FakeGpu(), parse(key), None).whole_numbers() is None
+    checker.free()

@@ -18,7 +18,7 @@ from skipjack.core.problem import Problem
 from skipjack.execute.gpu.arrays import DeviceArrays
 from skipjack.execute.gpu.inputs import Inputs
 from skipjack.execute.gpu.torch_bridge import TorchBridge
-from skipjack.execute.gpu.torch_references import exact_output
+from skipjack.execute.gpu.torch_references import exact_output, exact_sums
 from skipjack.execute.verification import (
     Reference,
     Verdict,
@@ -33,6 +33,9 @@ from skipjack.operations.bounds import ErrorTerms, error_terms, without_overflow
 log = logging.getLogger(__name__)
 
 _TINY = float(np.finfo(np.float32).tiny)
+_EXACT = 1e-9
+"""What computing may lose where nothing is lost; whole numbers are off by 1 at least."""
+_SECOND_SEED = 1
 _PIECE = 1 << 26
 """Elements that are judged at a time."""
 
@@ -64,6 +67,17 @@ class GpuChecker:
             exact = {name: array.astype(np.float64) for name, array in inputs.items()}
             self._references = make_references(problem, exact)
         self._elsewhere: DeviceArrays | None = None
+        self._whole: _WholeNumbers | None = None
+        self._looked_for_whole = False
+
+    def whole_numbers(self) -> _WholeNumbers | None:
+        """The second check of products and convolutions, where PyTorch is and memory allows."""
+        if not self._looked_for_whole:
+            self._looked_for_whole = True
+            if self._bridge and self._judged:
+                self._whole = _WholeNumbers.make(self._gpu, self.problem, self._bridge)
+                self._bridge.release()
+        return self._whole
 
     def _judge_on_gpu(self) -> _OnGpu | None:
         bridge = self._bridge
@@ -77,7 +91,10 @@ class GpuChecker:
                 exact = exact_output(bridge.torch, self.problem, inputs)
                 if exact is None:
                     return None
-                return _OnGpu(bridge, self.problem, self._outputs["out"], exact)
+                out = self._outputs["out"]
+                terms = error_terms(self.problem, out)
+                storage = storage_of(self.problem, out)
+                return _OnGpu(bridge, out, storage, terms, exact.reference, exact.magnitude)
         except GpuError as error:
             if not error.out_of_memory:
                 raise
@@ -85,10 +102,20 @@ class GpuChecker:
             return None
 
     def elsewhere(self, offset: int) -> DeviceArrays:
-        """Arrays that begin so many bytes behind an aligned address, as users' arrays may."""
+        """Arrays that begin so many bytes behind an aligned address, as users' arrays may.
+
+        The aligned ones where memory holds no second set.
+        """
         if self._elsewhere is None:
-            self._elsewhere = DeviceArrays(self._gpu, self.problem, tensors(self.problem), offset)
-            self._elsewhere.copy_from(self.arrays)
+            try:
+                other = DeviceArrays(self._gpu, self.problem, tensors(self.problem), offset)
+            except GpuError as error:
+                if not error.out_of_memory:
+                    raise
+                log.info("arrays that are not aligned do not fit beside the others: %s", error)
+                return self.arrays
+            self._elsewhere = other
+            other.copy_from(self.arrays)
         return self._elsewhere
 
     def prepare(self, arrays: DeviceArrays) -> None:
@@ -135,23 +162,75 @@ class GpuChecker:
 
     def free(self) -> None:
         """Give all memory back."""
-        for arrays in (self.arrays, self._pristine, self._elsewhere):
+        whole = self._whole.arrays if self._whole else None
+        for arrays in (self.arrays, self._pristine, self._elsewhere, whole):
             if arrays is not None:
                 arrays.free()
-        self._judged = None
+        self._judged = self._whole = None
         if self._bridge:
             self._bridge.release()
+
+
+class _WholeNumbers:
+    """Products and convolutions of -1, 0 and 1: their sums are exact, and a lost term shows.
+
+    With random inputs the bound grows with the length of a sum, and a kernel that leaves a few
+    terms of a long one out stays within it.
+    """
+
+    def __init__(self, arrays: DeviceArrays, judge_: _OnGpu) -> None:
+        self.arrays, self._judge = arrays, judge_
+
+    @classmethod
+    def make(cls, gpu: Gpu, problem: Problem, bridge: TorchBridge) -> _WholeNumbers | None:
+        """None for what is no plain sum, and where there is too little memory."""
+        out = get(problem.operation).output(problem)
+        arrays: DeviceArrays | None = None
+        try:
+            arrays = DeviceArrays(gpu, problem, tensors(problem))
+            inputs = Inputs(problem, _SECOND_SEED, whole=True)
+            inputs.write(gpu, arrays)
+            with bridge.working():
+                held = bridge.tensors(arrays)
+                exact = {name: held[name].double() for name in inputs.names}
+                found = exact_sums(bridge.torch, problem, exact)
+            if found is not None:
+                terms = replace(error_terms(problem, out), computing=_EXACT)
+                storage = storage_of(problem, out)
+                return cls(arrays, _OnGpu(bridge, out, storage, terms, found, None))
+        except GpuError as error:
+            if not error.out_of_memory:
+                raise
+            log.info("there is no memory for a second check: %s", error)
+        if arrays is not None:
+            arrays.free()
+        return None
+
+    def verdict(self) -> Verdict:
+        """Of a run on the arrays."""
+        found = self._judge.verdict(self.arrays, 1.0)
+        if found.right:
+            return found
+        return replace(found, reason=f"on whole numbers, whose sums are exact: {found.reason}")
 
 
 class _OnGpu:
     """A result compared where it is. What is not plainly right goes to the host to be explained."""
 
-    def __init__(self, bridge: TorchBridge, problem: Problem, tensor: Tensor, exact: Any) -> None:
+    def __init__(
+        self,
+        bridge: TorchBridge,
+        tensor: Tensor,
+        storage: np.dtype[Any],
+        terms: ErrorTerms,
+        reference: Any,
+        magnitude: Any | None,
+    ) -> None:
+        """Without a magnitude it is 1 everywhere."""
         self._bridge, self._tensor = bridge, tensor
-        self._storage = storage_of(problem, tensor)
-        self._terms: ErrorTerms = error_terms(problem, tensor)
-        self._reference = exact.reference.reshape(-1).contiguous()
-        self._magnitude = exact.magnitude.reshape(-1).contiguous()
+        self._storage, self._terms = storage, terms
+        self._reference = reference.reshape(-1).contiguous()
+        self._magnitude = None if magnitude is None else magnitude.reshape(-1).contiguous()
 
     def verdict(self, arrays: DeviceArrays, slack: float) -> Verdict:
         with self._bridge.working():
@@ -168,7 +247,10 @@ class _OnGpu:
         """The largest error in units of its bound; infinite where something is not a number."""
         reference = self._reference[piece]
         terms = self._terms
-        bound = self._magnitude[piece].clamp(min=_TINY).mul_(terms.computing * slack)
+        if self._magnitude is None:
+            bound = self._bridge.torch.full_like(reference, terms.computing)
+        else:
+            bound = self._magnitude[piece].clamp(min=_TINY).mul_(terms.computing * slack)
         if terms.rounds:
             bound += reference.abs().mul_(terms.storing).add_(terms.least)
         error = result[piece].double().sub_(reference).abs_().div_(bound)
@@ -178,7 +260,10 @@ class _OnGpu:
     def _explained(self, arrays: DeviceArrays, slack: float) -> Verdict:
         shape = self._tensor.shape
         reference = self._reference.cpu().numpy().reshape(shape)
-        magnitude = self._magnitude.cpu().numpy().reshape(shape)
+        if self._magnitude is None:
+            magnitude = np.ones(shape)
+        else:
+            magnitude = self._magnitude.cpu().numpy().reshape(shape)
         bound = self._terms.bound(reference, magnitude, slack)
         result = arrays.download(self._tensor.name, self._storage).astype(np.float64)
         if self._terms.rounds:

@@ -10,9 +10,10 @@ from functools import cached_property
 
 import numpy as np
 
+from skipjack.core.nest import Tensor
 from skipjack.core.problem import Problem
 from skipjack.execute.gpu.arrays import Array, DeviceArrays
-from skipjack.execute.verification import draw
+from skipjack.execute.verification import draw, storage_of
 from skipjack.gpu.driver import Gpu
 from skipjack.operations import get
 
@@ -21,15 +22,18 @@ DRAWN = 1_048_583
 
 
 class Inputs:
-    """The inputs of a problem, the same for the same seed."""
+    """The inputs of a problem, the same for the same seed.
 
-    def __init__(self, problem: Problem, seed: int = 0) -> None:
+    `whole`: all of them are -1, 0 or 1, so that sums are exact in whatever order they are made.
+    """
+
+    def __init__(self, problem: Problem, seed: int = 0, *, whole: bool = False) -> None:
         rng = np.random.default_rng(seed)
         self._shapes = {
             tensor.name: tensor.shape for tensor in get(problem.operation).inputs(problem)
         }
         self._drawn = {
-            tensor.name: draw(problem, tensor, (min(tensor.size, DRAWN),), rng)
+            tensor.name: _drawn(problem, tensor, rng, whole)
             for tensor in get(problem.operation).inputs(problem)
         }
 
@@ -54,3 +58,10 @@ class Inputs:
     def on_host(self) -> dict[str, Array]:
         """The same arrays in the host's memory."""
         return {name: np.resize(drawn, self._shapes[name]) for name, drawn in self._drawn.items()}
+
+
+def _drawn(problem: Problem, tensor: Tensor, rng: np.random.Generator, whole: bool) -> Array:
+    count = min(tensor.size, DRAWN)
+    if not whole:
+        return draw(problem, tensor, (count,), rng)
+    return rng.integers(-1, 2, count).astype(storage_of(problem, tensor))

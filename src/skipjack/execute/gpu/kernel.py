@@ -6,16 +6,20 @@ import hashlib
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
+from threading import Lock
 from typing import Protocol
 
 from skipjack.errors import SkipjackError
-from skipjack.execute.gpu.arguments import packed
+from skipjack.execute.gpu.arguments import Address, packed
 from skipjack.gpu.artifact import ABI, GpuArtifact, KernelAbi, unpack
 from skipjack.gpu.driver import Gpu, LaunchShape
 from skipjack.gpu.fitting import fits
 from skipjack.gpu.plan import Fill, Launch, Pointer, Scratch, Step, blocks, scratch_sizes
 
 Queue = Callable[[], None]
+
+_POISON = 0xFF
+"""In every byte: NaN in each of our types."""
 
 
 class Placed(Protocol):
@@ -40,18 +44,21 @@ def checked_artifact(data: bytes, digest: str, abi: str, arch: str) -> GpuArtifa
 
 
 class LoadedKernel:
-    """The functions and lent memory of one candidate. `free` gives all of it back."""
+    """The functions and lent memory of one candidate. `free` gives all of it back.
+
+    Calls on one stream follow each other and share lent memory; every stream has its own.
+    """
 
     def __init__(self, gpu: Gpu, artifact: GpuArtifact, steps: Sequence[Step]) -> None:
         self._gpu, self._artifact, self._steps = gpu, artifact, steps
         self._modules: list[int] = []
         self._functions: dict[str, int] = {}
         self._memory: list[int] = []
+        self._sizes = scratch_sizes(steps)
+        self._scratch: dict[tuple[int | None, str], int] = {}
+        self._lending = Lock()
         try:
             self._load()
-            self._scratch = {
-                name: self._allocate(size) for name, size in scratch_sizes(steps).items()
-            }
         except BaseException:
             self.free()
             raise
@@ -66,10 +73,19 @@ class LoadedKernel:
                 self._modules.append(module)
                 self._functions[abi.name] = self._gpu.function(module, abi.symbol, abi.shared_bytes)
 
-    def _allocate(self, size: int) -> int:
-        address = self._gpu.allocate(max(1, size))
-        self._memory.append(address)
-        return address
+    def _lent(self, name: str, size: int, stream: int | None) -> int:
+        """The address of memory that steps on a stream share under a name."""
+        with self._lending:
+            key = stream, name
+            if key not in self._scratch:
+                self._scratch[key] = self._gpu.allocate(max(1, size))
+                self._memory.append(self._scratch[key])
+            return self._scratch[key]
+
+    def poison(self) -> None:
+        """Fill lent memory with NaN: what an earlier run left there must not look like a result."""
+        for name, size in self._sizes.items():
+            self._gpu.fill(self._lent(name, size, None), _POISON, size)
 
     @property
     def alignment(self) -> int:
@@ -82,10 +98,19 @@ class LoadedKernel:
         )
         return max((argument.divisible for argument in pointers), default=1)
 
-    def bind(self, arrays: Placed) -> Queue:
-        """What queues all steps on these arrays; everything is checked and packed now."""
+    def bind(self, arrays: Placed, stream: int | None = None) -> Queue:
+        """What queues all steps on these arrays; everything is checked and packed now.
+
+        It goes to the GPU's own stream, or to the one whose handle is given.
+        """
+
+        def address(place: Pointer | Scratch) -> int:
+            return self._address(place, arrays, stream)
+
         queues = [
-            self._fill(step, arrays) if isinstance(step, Fill) else self._launch(step, arrays)
+            self._fill(step, address, stream)
+            if isinstance(step, Fill)
+            else self._launch(step, address, stream)
             for step in self._steps
         ]
         if len(queues) == 1:
@@ -97,41 +122,36 @@ class LoadedKernel:
 
         return queue
 
-    def _address(self, place: Pointer | Scratch, arrays: Placed) -> int:
+    def _address(self, place: Pointer | Scratch, arrays: Placed, stream: int | None) -> int:
         if isinstance(place, Scratch):
-            return self._scratch[place.name]
+            return self._lent(place.name, self._sizes[place.name], stream)
         if place.tensor not in arrays.addresses:
             raise SkipjackError(f"the launch plan names a tensor {place.tensor!r} that is not here")
         return arrays.addresses[place.tensor] + place.offset
 
-    def _fill(self, step: Fill, arrays: Placed) -> Queue:
-        at, gpu = self._address(step.where, arrays), self._gpu
-        return lambda: gpu.fill(at, step.byte, step.size)
+    def _fill(self, step: Fill, address: Address, stream: int | None) -> Queue:
+        at, gpu = address(step.where), self._gpu
+        return lambda: gpu.fill(at, step.byte, step.size, stream)
 
-    def _launch(self, step: Launch, arrays: Placed) -> Queue:
+    def _launch(self, step: Launch, address: Address, stream: int | None) -> Queue:
         abi = self._artifact.kernel(step.kernel)
         shape = LaunchShape(
             step.grid, abi.threads, abi.shared_bytes, abi.cluster, abi.cooperative, abi.dependent
         )
         values = [
-            *packed(step, abi, lambda at: self._address(at, arrays), self._gpu.tensor_map),
-            *self._hidden(step, abi),
+            *packed(step, abi, address, self._gpu.tensor_map),
+            *self._hidden(step, abi, stream),
         ]
         gpu, function = self._gpu, self._functions[step.kernel]
-        return lambda: gpu.launch(function, shape, values)
+        return lambda: gpu.launch(function, shape, values, stream)
 
-    def _hidden(self, step: Launch, abi: KernelAbi) -> list[bytes]:
-        """Pointers behind the arguments: memory for each block, null where none is needed.
-
-        Calls on one stream follow each other, so that all sets of arrays share it.
-        """
+    def _hidden(self, step: Launch, abi: KernelAbi, stream: int | None) -> list[bytes]:
+        """Pointers behind the arguments: memory for each block, null where none is needed."""
         count = blocks(step) * prod(abi.cluster)
         addresses = []
         for kind, size in (("global", abi.scratch_bytes), ("profile", abi.profile_bytes)):
             key = f"@{kind} {step.kernel} {count}"
-            if size and key not in self._scratch:
-                self._scratch[key] = self._allocate(size * count)
-            addresses.append(self._scratch[key] if size else 0)
+            addresses.append(self._lent(key, size * count, stream) if size else 0)
         return [struct.pack("<Q", address) for address in addresses[: abi.hidden_pointers]]
 
     def free(self) -> None:
@@ -142,3 +162,4 @@ class LoadedKernel:
             self._gpu.free(address)
         self._modules.clear()
         self._memory.clear()
+        self._scratch.clear()

@@ -52,6 +52,17 @@ def exact_output(torch: Any, problem: Problem, inputs: Tensors) -> Exact | None:
     return None
 
 
+def exact_sums(torch: Any, problem: Problem, inputs: Tensors) -> Any | None:
+    """The output of a plain product or convolution, which is sums of products and nothing else."""
+    if isinstance(get(problem.operation), Convolution):
+        return _convolved(torch, problem, inputs)
+    if not is_product(problem):
+        return None
+    settings = Settings.of(problem)
+    plain = settings.alpha == 1.0 and settings.beta in (0.0, 1.0) and settings.act == "none"
+    return product_function(torch, problem)(inputs) if plain else None
+
+
 def _product(torch: Any, problem: Problem, inputs: Tensors) -> Exact:
     settings = Settings.of(problem)
     reference = product_function(torch, problem)(inputs)

@@ -25,6 +25,7 @@ from skipjack.execute.gpu.peaks import measure
 from skipjack.execute.gpu.timing import GpuTimer, Recorded, Stopwatch, Timeable
 from skipjack.execute.gpu.torch_bridge import TorchBridge, TorchKernel
 from skipjack.execute.peaks import peaks_to_json
+from skipjack.execute.verification import Verdict
 from skipjack.gpu.driver import GpuError
 from skipjack.gpu.fitting import check_fit
 from skipjack.gpu.opening import find_gpu
@@ -196,12 +197,11 @@ class _Worker:
         arrays = checker.arrays
         if message.body["elsewhere"] and _UNALIGNED % held.alignment == 0:
             arrays = checker.elsewhere(_UNALIGNED)
-        self._page.announce(kernel)
-        call = held.on(arrays)
-        checker.prepare(arrays)
-        call_ns = float(self._timer.times(call, 1)[0])
-        self._page.announce(NOTHING)
-        verdict = checker.verdict(arrays, message.body["slack"])
+        call_ns = self._run_once(kernel, arrays)
+        slack = message.body["slack"]
+        verdict = checker.verdict(arrays, slack)
+        if verdict.right and not message.body["elsewhere"] and slack == 1.0:
+            verdict = self._count(kernel, verdict)
         return {
             "call_ns": call_ns,
             "right": verdict.right,
@@ -209,6 +209,27 @@ class _Worker:
             "error_ratio": verdict.error,
             "stray": verdict.stray,
         }
+
+    def _run_once(self, kernel: int, arrays: DeviceArrays) -> float:
+        """On outputs and scratch memory that hold nothing of use; gives nanoseconds."""
+        held = self._kernels[kernel]
+        self._page.announce(kernel)
+        call = held.on(arrays)
+        if held.loaded:
+            held.loaded.poison()
+        self._ready().prepare(arrays)
+        call_ns = float(self._timer.times(call, 1)[0])
+        self._page.announce(NOTHING)
+        return call_ns
+
+    def _count(self, kernel: int, verdict: Verdict) -> Verdict:
+        """A right result once more, on inputs whose sums are exact: that no term is lost."""
+        whole = self._ready().whole_numbers()
+        if whole is None:
+            return verdict
+        self._run_once(kernel, whole.arrays)
+        counted = whole.verdict()
+        return verdict if counted.right else counted
 
     def unload(self, message: wire.Message) -> dict[str, Any]:
         """Free a kernel."""

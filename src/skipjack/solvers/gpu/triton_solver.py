@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 
 from skipjack.core.config import Config
 from skipjack.core.device import Device
@@ -58,6 +59,13 @@ class TritonSolver:
         }
         text = json.dumps(content, sort_keys=True, separators=(",", ":"))
         return Source(text, device.arch, self.compiler(), "gpu")
+
+    def same_source(
+        self, problem: Problem, device: Device, config: Config, digest: str, compiler: str
+    ) -> bool:
+        """What is compiled may depend on the number of units, and kernels are edited."""
+        source = self.lower(problem, device, config)
+        return replace(source, compiler=compiler).digest == digest
 
     def compile(self, source: Source) -> Blob:
         """Binaries with their launch ABI; runs in a build worker and may crash it."""
