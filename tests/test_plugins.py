@@ -65,3 +65,19 @@ def test_a_file_may_import_what_lies_beside_it(
     plugin.write_text("from lies_beside_it import WORD\n")
     plugins.load((str(plugin),))
     assert sys.modules["skipjack_plugin_with_a_neighbour"].WORD == "found"
+
+
+def test_a_file_that_ends_the_program_is_refused(diary: Path) -> None:
+    Path("quitter.py").write_text("import sys\nsys.exit(0)\n")
+    with pytest.raises(UsageError, match=r"quitter\.py ends the program .*__main__"):
+        plugins.load(("quitter.py",))
+    assert not os.environ[plugins.VARIABLE]
+
+
+def test_what_a_file_prints_is_kept_out_of_the_results(
+    diary: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("chatty.py").write_text("print('hello')\n")
+    plugins.load(("chatty.py",))
+    told = capsys.readouterr()
+    assert (told.out, told.err) == ("", "hello\n")

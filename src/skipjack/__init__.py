@@ -7,7 +7,7 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from skipjack.integrations.adapter import triton_kernel
+    from skipjack.integrations.adapting import triton_kernel
     from skipjack.integrations.triton_autotune import autotune
     from skipjack.tuning import FindResult, TuneOptions, Tuner, TuneResult, find, kernels, tune
 
@@ -26,7 +26,7 @@ __all__ = [
     "triton_kernel",
     "tune",
 ]
-_INTEGRATIONS = {"autotune": "triton_autotune", "triton_kernel": "adapter"}
+_INTEGRATIONS = {"autotune": "triton_autotune", "triton_kernel": "adapting"}
 """Names that are not of the tuning machinery, and where they are."""
 
 

@@ -11,6 +11,8 @@ from skipjack.gpu.describing import describe_gpu, names_gpu
 from skipjack.gpu.opening import find_gpus
 from skipjack.native import cpu, named_cpu
 
+_BUILDING = "to build for it without running: --build-only, or skipjack.tuning.build in Python"
+
 
 def describe(text: str) -> Device:
     """The device that ``arch/units`` names, wherever it is; `UsageError` if the name is unknown.
@@ -18,7 +20,8 @@ def describe(text: str) -> Device:
     What is on this machine is described as it is found here, so that what is built for it is used
     by tunings here.
     """
-    arch, _ = parse_device_name(text)
+    arch, units = parse_device_name(text)
+    _check_spelling(arch, units)
     seen = _gpu_here(text)
     if seen:
         return seen
@@ -31,19 +34,17 @@ def find_device(text: str | None = None, threads: int | None = None) -> Device:
         return cpu.detect(threads or 1)
     check_threads(text, threads)
     arch, units = parse_device_name(text)
+    _check_spelling(arch, units)
+    this = cpu.detect()
+    if arch == this.arch:
+        return cpu.detect(units)
     gpu = _gpu_here(text)
     if gpu:
         return gpu
     if names_gpu(arch):
         raise UsageError(_not_here(text))
-    this = cpu.detect()
-    if arch == this.arch:
-        return cpu.detect(units)
     named_cpu.describe(text)  # a name that nobody knows is the greater mistake
-    raise UsageError(
-        f"device {text} is not here: this machine's CPU is {this.name}; "
-        "to build for it without running, add --build-only"
-    )
+    raise UsageError(f"device {text} is not here: this machine's CPU is {this.name}; {_BUILDING}")
 
 
 def device_for(
@@ -53,11 +54,14 @@ def device_for(
 
     The one that is named; ``gpu`` is the first GPU. Without a name it is the CPU, or the first GPU
     where there is one and no kernel for CPUs computes in one of the types.
+
+    GPUs are looked for where one may be meant alone: that starts their driver, which processes
+    forked from this one cannot use any more.
     """
-    gpus = [gpu for _, _, gpu in find_gpus()]
     beyond = text is None and threads is None and not set(dtypes) <= set(CPU_DTYPES)
-    if gpus and (beyond or text == "gpu"):
-        return gpus[0]
+    gpus = find_gpus() if beyond or text == "gpu" else []
+    if gpus:
+        return gpus[0][2]
     if text == "gpu":
         raise UsageError("there is no GPU here; skipjack doctor says why")
     return find_device(text, threads)
@@ -85,4 +89,10 @@ def _not_here(text: str) -> str:
     describe_gpu(text)  # a name that nobody knows is the greater mistake
     names = ", ".join(dict.fromkeys(gpu.name for _, _, gpu in find_gpus()))
     found = f"the GPUs here are {names}" if names else "there is no GPU here"
-    return f"device {text} is not here: {found}; to build for it without running, add --build-only"
+    return f"device {text} is not here: {found}; {_BUILDING}"
+
+
+def _check_spelling(arch: str, units: int) -> None:
+    """GPUs are written in lower case, and LLVM would be asked about a CPU of that name."""
+    if names_gpu(arch.lower()) and not names_gpu(arch):
+        raise UsageError(f"unknown device {arch}/{units}: did you mean {arch.lower()}/{units}?")

@@ -5,6 +5,7 @@ Named by ``SKIPJACK_PLUGINS`` or ``--plugin``; imported in the main process and 
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
 import os
@@ -40,12 +41,19 @@ def _absolute(name: str) -> str:
 
 def _import(name: str) -> None:
     try:
-        if name.endswith(".py"):
-            _import_file(Path(name))
-        else:
-            importlib.import_module(name)
+        # Standard output is for results: what a plugin prints must not get between them.
+        with contextlib.redirect_stdout(sys.stderr):
+            if name.endswith(".py"):
+                _import_file(Path(name))
+            else:
+                importlib.import_module(name)
     except UsageError:
         raise
+    except SystemExit as error:
+        raise UsageError(
+            f"plugin {name} ends the program when it is imported (SystemExit: {error}); put what "
+            'is to run as a script under if __name__ == "__main__":'
+        ) from None
     except Exception as error:
         raise UsageError(f"plugin {name} cannot be imported: {error}") from error
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import sqlite3
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,16 @@ def test_a_kernel_of_a_sister_device_serves_where_there_is_no_own(path: Path) ->
         assert db.find("gelu:8x8:f16", "sm_90/114", "cuda:sm_90:x") == record("gelu:8x8:f16")
         assert db.find("gelu:8x8:f16", "sm_80/108", "cuda:sm_80:x") is None
         assert db.find("gelu:9x9:f16", "sm_90/132", "cuda:sm_90:x") is None
+
+
+def test_other_threads_find_kernels_too(path: Path) -> None:
+    with KernelDb.open(path) as db, ThreadPoolExecutor(2) as threads:
+        asked = [
+            threads.submit(db.find, "gelu:8x8:f16", "sm_90/132", "cuda:sm_90:x") for _ in range(8)
+        ]
+        assert {one.result().artifact for one in asked} == {record().artifact}
+        assert threads.submit(db.code, record()).result() == CODE
+        assert len(threads.submit(lambda: list(db.records())).result()) == 2
 
 
 def test_a_slower_kernel_than_the_library_is_not_recommended() -> None:

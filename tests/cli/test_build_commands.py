@@ -89,8 +89,9 @@ def test_a_wrong_request_is_refused_before_anything_is_started(
 def test_an_output_that_is_no_directory_is_refused_first(tmp_path: Path, user_dir: Path) -> None:
     (tmp_path / "file").write_text("")
     words = ["tune", "add:8", "--build-only", "-o", str(tmp_path / "file")]
-    with pytest.raises(StorageError, match="file"):
+    with pytest.raises(StorageError, match="file: it is not a directory") as caught:
         app(words, standalone_mode=False)
+    assert "USER" not in str(caught.value), "it is not about the user directory"
     assert not user_dir.exists()
 
 

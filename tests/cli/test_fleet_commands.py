@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import skipjack
+from skipjack import lists, plugins
 from skipjack.cli.main import app
 from skipjack.errors import SkipjackError, UsageError
 from skipjack.native import cpu
@@ -103,6 +104,12 @@ def test_the_bank_ships_too(user_dir: Path, fleet: Command) -> None:
         assert kernels.find("matmul:96x96x96") is not None
 
 
+def test_the_lists_that_come_along_are_shown(fleet: Command) -> None:
+    assert "llm: 25 problems. A decoder" in fleet("import", "--lists")
+    shown = [json.loads(line) for line in fleet("import", "--lists", "--json").splitlines()]
+    assert [one["list"] for one in shown] == lists.names()
+
+
 def test_a_list_that_comes_along_is_loaded_by_its_name(fleet: Command) -> None:
     loaded = record(fleet("load", "-t", "llm", "-l", "gpu", "--device", "sm_90/132", "--json"))
     assert loaded["jobs"] == 25
@@ -164,6 +171,7 @@ WRONG = [
     (("status", "--state", "bored"), "unknown state 'bored'"),
     (("load", "-t", "twoo", "-l", "x"), "unknown tag 'twoo'"),
     (("load", "-t", "two", "-l", "x", "--device", "abacus"), "arch/units"),
+    (("load", "-t", "two", "-l", "x", "--device", "gfx906/60"), "Triton cannot build for gfx906"),
     (("load", "-t", "two", "-l", "x", "--solver", "nst"), "nest"),
     (("load", "-t", "two", "-l", "x", "--direction", "up"), "direction"),
     (("job", "show", "99"), "99"),
@@ -188,6 +196,22 @@ def test_what_is_wrong_is_said_in_a_sentence_and_changes_nothing(loaded: Command
         assert sentence in str(raised.value) and "\n" not in str(raised.value), words
     assert record(loaded("status", "-l", "L", "--json"))["states"] == {"new": 2}
     assert loaded("status").count(" new") == 1
+
+
+def test_jobs_of_which_nothing_builds_end_in_error(
+    fleet: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    doomed = Path(__file__).parents[1] / "fleet" / "work" / "doomed_solver.py"
+    monkeypatch.setenv(plugins.VARIABLE, str(doomed))
+    Path("adds.txt").write_text("add:8\n")
+    fleet("import", "-f", "adds.txt", "-t", "adds")
+    fleet("load", "-t", "adds", "-l", "A", "--solver", "doomed", "--budget", "2")
+    with pytest.raises(SkipjackError, match="1 jobs of A are in error"):
+        fleet("run", "-l", "A", "--build")
+    said = " ".join(fleet("status", "-l", "A", "--jobs").split())
+    assert "none of 2 configs could be built" in said and "[today]" in said
+    with pytest.raises(UsageError, match="no job of label A is built"):
+        fleet("bundle", "export", "-l", "A", "-o", "a.skj")
 
 
 def test_a_password_is_never_shown(fleet: Command, monkeypatch: pytest.MonkeyPatch) -> None:

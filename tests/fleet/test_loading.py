@@ -14,6 +14,7 @@ from skipjack.fleet.records import Plan
 from skipjack.fleet.store.problems import ProblemRow
 from skipjack.fleet.toolchain import toolchain
 from skipjack.operations import parse
+from skipjack.solvers import find_solver
 
 CONV, MATMUL = parse("conv2d:n1c8h8w8k8y3x3").key, parse("matmul:8x8x8").key
 HERE = "haswell/1"
@@ -55,11 +56,11 @@ class Known:
 
 
 def test_by_default_a_job_is_a_problem_on_a_device() -> None:
-    planned = plan_jobs(Known(), EVERYTHING, Terms((HERE, "gfx900/56"), budget=8))
+    planned = plan_jobs(Known(), EVERYTHING, Terms((HERE, "gfx90a/104"), budget=8))
     assert planned == Planned(
         [
             Plan(problem, device, budget=8, round=8)
-            for device in (HERE, "gfx900/56")
+            for device in (HERE, "gfx90a/104")
             for problem in (CONV, MATMUL)
         ],
         problems=2,
@@ -98,8 +99,8 @@ def test_unknown_solvers_are_refused(solver: str, says: str) -> None:
         plan_jobs(Known(), EVERYTHING, Terms((HERE,), solver or "packed,"))
 
 
-@pytest.mark.parametrize("solver", ["all", "packed"])
-def test_solvers_are_not_asked_for_gpus_that_nothing_builds_for(solver: str) -> None:
+@pytest.mark.parametrize("solver", [None, "auto", "all", "packed"])
+def test_gpus_that_nothing_builds_for_are_refused(solver: str | None) -> None:
     with pytest.raises(UsageError, match=r"Triton cannot build for gfx900: .* gfx908"):
         plan_jobs(Known(), EVERYTHING, Terms((HERE, "gfx900/56"), solver))
 
@@ -122,7 +123,7 @@ def test_only_stale_ones_are_planned() -> None:
 
 
 def test_a_label_is_copied_as_it_is_or_to_other_devices() -> None:
-    old = [Plan(CONV, "gfx900/56", seed=5, budget=100, round=10), Plan(MATMUL, HERE, "packed")]
+    old = [Plan(CONV, "gfx90a/104", seed=5, budget=100, round=10), Plan(MATMUL, HERE, "packed")]
     store = Known([*old, Plan("relu:4:f32", HERE)])
     copy = Selection(from_label="A")
     assert plan_jobs(store, copy, Terms()).plans == old, "and relu is retired"
@@ -162,3 +163,10 @@ def test_the_toolchain_is_one_short_text_that_names_what_matters() -> None:
     assert text.startswith("skipjack ")
     assert "llvm" in text
     assert len(text) <= 255
+
+
+def test_jobs_for_a_gpu_that_a_plugin_builds_for_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    nest = find_solver("nest")
+    monkeypatch.setattr(nest, "kinds", ("hip",), raising=False)
+    planned = plan_jobs(Known(), EVERYTHING, Terms(("gfx900/56",)))
+    assert {plan.device for plan in planned.plans} == {"gfx900/56"}

@@ -142,10 +142,46 @@ def test_large_shared_memory_is_asked_for_and_more_than_there_is_refused() -> No
 def test_copies_are_on_the_stream_and_waited_for() -> None:
     gpu, handle = opened()
     gpu.upload(5, np.zeros(4, np.float32))
-    last = [name for name, _ in handle.calls if name != "cuCtxSetCurrent"][-2:]
+    last = [name for name, _ in handle.calls if name != "cuCtxGetCurrent"][-2:]
     assert last == ["cuMemcpyHtoDAsync_v2", "cuStreamSynchronize"]
     with pytest.raises(GpuError, match="contiguous"):
         gpu.upload(5, np.zeros((4, 4), np.float32)[:, ::2])
+
+
+def test_work_goes_to_the_stream_that_is_given() -> None:
+    gpu, handle = opened()
+    gpu.fill(1, 0, 8, 0x77)
+    gpu.copy(1, 2, 8, 0)
+    gpu.fill(1, 0, 8)
+    gpu.launch(9, LaunchShape((1, 1, 1), 32), [], 0x77)
+    assert [words[-1] for words in handle.named("cuMemsetD8Async")] == [0x77, gpu.stream]
+    assert [words[-1] for words in handle.named("cuMemcpyDtoDAsync_v2")] == [0]
+    ((config, *_),) = handle.named("cuLaunchKernelEx")
+    assert config._obj.stream == 0x77
+
+
+@pytest.mark.parametrize("current", [0, 0x2000])
+@pytest.mark.parametrize("code", [0, 700])
+def test_the_context_that_was_current_is_so_again(current: int, code: int) -> None:
+    gpu, handle = opened(cuCtxGetCurrent=put(current), cuMemsetD8Async=code)
+    handle.calls.clear()
+    if code:
+        with pytest.raises(GpuError, match="cuMemsetD8Async"):
+            gpu.fill(1, 0, 8)
+    else:
+        gpu.fill(1, 0, 8)
+    assert [name for name, _ in handle.calls if name.startswith(("cuCtx", "cuMem"))] == [
+        *("cuCtxGetCurrent", "cuCtxPushCurrent_v2", "cuMemsetD8Async", "cuCtxPopCurrent_v2")
+    ]
+
+
+def test_memory_is_lent_beside_somebodys_capture() -> None:
+    gpu, handle = opened()
+    handle.calls.clear()
+    gpu.allocate(8)
+    names = [name for name, _ in handle.calls if name != "cuCtxGetCurrent"]
+    mode = "cuThreadExchangeStreamCaptureMode"
+    assert names == [mode, "cuMemAlloc_v2", mode]
 
 
 def test_a_failure_while_recording_frees_the_stream() -> None:

@@ -77,6 +77,18 @@ def test_a_launch_names_its_grid_and_block(nodes: Path) -> None:
     assert len(handle.named("hipModuleLaunchCooperativeKernel")) == 1
 
 
+def test_the_device_that_was_current_is_so_again(nodes: Path) -> None:
+    made, handle = driver(nodes, hipGetDevice=put(3))
+    gpu = made.open(0)
+    handle.calls.clear()
+    gpu.fill(1, 0, 8, 0x77)
+    assert [name for name, _ in handle.calls] == [
+        *("hipGetDevice", "hipSetDevice", "hipMemsetD8Async", "hipSetDevice")
+    ]
+    assert handle.named("hipSetDevice") == [(0,), (3,)]
+    assert handle.named("hipMemsetD8Async") == [(1, 0, 8, 0x77)]
+
+
 def test_it_has_no_descriptors(nodes: Path) -> None:
     gpu = driver(nodes)[0].open(0)
     with pytest.raises(GpuError, match="gfx942 has no copy engine"):

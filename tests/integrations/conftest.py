@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from skipjack import operations, plugins, solvers
-from skipjack.integrations import triton_file
+from skipjack.integrations import gpu_timing, triton_file
 
 
 @pytest.fixture(scope="session")
@@ -21,6 +22,19 @@ def own_places(user_dir: Path, triton_cache: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("TRITON_CACHE_DIR", str(triton_cache))
     monkeypatch.setenv("SKIPJACK_BUILD_WORKERS", "2")
     monkeypatch.delenv("SKIPJACK_AUTOTUNE", raising=False)
+
+
+@pytest.fixture
+def rig(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A GPU that is not there, for kernels of `autotune_rig`."""
+    from autotune_rig import Rig, add_one, by_block
+    from fake_triton import FakeTimer, gpu
+
+    add_one.device_caches.clear()  # kernels that another test's GPU holds
+    with gpu(by_block) as fake:
+        timer = FakeTimer(fake)
+        monkeypatch.setattr(gpu_timing, "GpuTimer", lambda graphs: timer)
+        yield Rig(fake, timer)
 
 
 @pytest.fixture

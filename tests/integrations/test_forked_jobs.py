@@ -1,5 +1,6 @@
 """Calls in children: what they do stays there, what becomes of them is told."""
 
+import errno
 import faulthandler
 import os
 import signal
@@ -43,6 +44,15 @@ def test_a_crash_an_error_and_a_hang_are_each_its_own_alone() -> None:
     assert "SIGSEGV" in outcomes[1].reason
     assert outcomes[3].reason == "ValueError: not like this"
     assert "longer than 1 s" in outcomes[4].reason
+
+
+def test_a_full_disk_is_not_held_against_a_call() -> None:
+    def full() -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    (outcome,) = run_jobs([full], 1, 30.0)
+    assert outcome.status is Status.ERROR
+    assert "No space left" in outcome.reason
 
 
 def test_leaving_the_process_is_a_crash() -> None:

@@ -16,12 +16,21 @@ import triton
 import triton.language as tl
 
 SCALE = tl.constexpr(2)
+SHAPE = tl.constexpr((4, (8, 16)))
 UNUSED = 5
 
 
 @triton.jit
+def add(a, b):
+    return a + b
+
+
+STEPS = tl.constexpr((add, 3))
+
+
+@triton.jit
 def twice(x):
-    return x * SCALE
+    return STEPS[0](x * SCALE, SHAPE.value[1][0])
 
 
 @triton.jit
@@ -70,7 +79,10 @@ def test_what_does_not_matter_changes_nothing(text_of: Any, old: str, new: str) 
     ("old", "new"),
     [
         ("SCALE = tl.constexpr(2)", "SCALE = tl.constexpr(3)"),
-        ("return x * SCALE", "return x + SCALE"),
+        ("x * SCALE", "x + SCALE"),
+        ("(4, (8, 16))", "(4, (8, 32))"),
+        ("(add, 3)", "(add, 4)"),
+        ("return a + b", "return a - b"),
         ("mask=at < n)), mask", "mask=at <= n)), mask"),
     ],
 )

@@ -41,6 +41,19 @@ def test_one_disturbed_sample_puts_nobody_out() -> None:
     assert np.median(samples["fast"]) < np.median(samples["slow"])
 
 
+def test_who_can_run_no_more_is_out_and_the_others_go_on() -> None:
+    calls = 0
+
+    def sample(order: Sequence[str]) -> Mapping[str, float]:
+        nonlocal calls
+        calls += 1
+        return {name: 10.0 for name in order if name != "broken" or calls < 2}
+
+    samples = race(["a", "broken", "b"], sample)
+    assert [len(taken) for taken in samples.values()] == [40, 1, 40]
+    assert race(["broken"], lambda order: {}) == {"broken": []}
+
+
 def test_without_time_everybody_still_gets_the_first_round() -> None:
     samples = race("abc", lambda order: dict.fromkeys(order, 1.0), out_of_time=lambda: True)
     assert [len(taken) for taken in samples.values()] == [ROUNDS[0].samples] * 3

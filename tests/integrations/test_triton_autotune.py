@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,68 +14,21 @@ import pytest
 
 triton = pytest.importorskip("triton")
 torch = pytest.importorskip("torch")
-import triton.language as tl  # noqa: E402
-from fake_triton import FakeDriver, FakeTimer, gpu  # noqa: E402
+from autotune_rig import (  # noqa: E402
+    THREE,
+    Rig,
+    add_one,
+    by_block,
+    compiler_that_fails,
+    config,
+    tuned,
+)
+from fake_triton import gpu  # noqa: E402
 from triton.runtime.errors import OutOfResources  # noqa: E402
 
 import skipjack  # noqa: E402
 from skipjack.errors import SkipjackError, SpaceError, UsageError  # noqa: E402
-from skipjack.integrations import gpu_timing  # noqa: E402
 from skipjack.ledger import Ledger  # noqa: E402
-
-
-@triton.jit
-def add_one(x, y, n, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
-    """Adds one."""
-    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    tl.store(y + at, tl.load(x + at, mask=at < n) + 1, mask=at < n)
-
-
-def config(block: int, warps: int = 4, **more: Any) -> Any:
-    return triton.Config({"BLOCK": block}, num_warps=warps, **more)
-
-
-THREE = [config(64), config(128), config(256)]
-
-
-def by_block(told: Any, _: object) -> float:
-    """Larger blocks are faster."""
-    return 1e6 / float(told.BLOCK)
-
-
-class Rig:
-    """A fake GPU, and how often what ran on it."""
-
-    def __init__(self, fake: FakeDriver, timer: FakeTimer) -> None:
-        self.fake, self.timer = fake, timer
-        self.x = torch.zeros(1024)
-        self.y = torch.zeros(1024)
-
-    def call(self, kernel: Any, n: int = 1000, **kwargs: Any) -> Any:
-        """One call; gives the config that it ran with."""
-        kernel[(8,)](self.x, self.y, n, **kwargs)
-        return kernel.best_config
-
-    def sampled(self) -> set[int]:
-        """Blocks that were timed since the last time."""
-        import json
-
-        blocks = {json.loads(text)["BLOCK"] for text in self.timer.sampled}
-        self.timer.sampled.clear()
-        return blocks
-
-
-@pytest.fixture
-def rig(monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
-    add_one.device_caches.clear()  # kernels that another test's GPU holds
-    with gpu(by_block) as fake:
-        timer = FakeTimer(fake)
-        monkeypatch.setattr(gpu_timing, "GpuTimer", lambda graphs: timer)
-        yield Rig(fake, timer)
-
-
-def tuned(configs: Any = THREE, function: Any = add_one, **more: Any) -> Any:
-    return skipjack.autotune(configs=list(configs), key=["n"], **more)(function)
 
 
 def test_the_fastest_config_is_found_and_kept_in_the_process(rig: Rig) -> None:
@@ -162,23 +115,16 @@ def test_a_config_that_does_not_compile_is_a_status(rig: Rig) -> None:
     assert "power of 2" in next(iter(kernel.failures.values()))
 
 
-def test_a_compiler_that_crashes_is_a_status_and_tried_again_later(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _ = add_one.device_caches[0]  # sets what it compiles with
-    compiler = add_one.compile
+def crash() -> None:
+    faulthandler.disable()  # it would write to the terminal
+    os.kill(os.getpid(), signal.SIGSEGV)
 
-    def crash(src: Any, **options: Any) -> Any:
-        if 256 in src.constants.values():
-            faulthandler.disable()  # it would write to the terminal
-            os.kill(os.getpid(), signal.SIGSEGV)
-        return compiler(src, **options)
 
-    monkeypatch.setattr(add_one, "compile", crash)
+def test_a_compiler_that_crashes_is_a_status_and_tried_again_later(rig: Rig) -> None:
     kernel = tuned()
-    assert rig.call(kernel).kwargs == {"BLOCK": 128}
+    with compiler_that_fails(crash, 256):
+        assert rig.call(kernel).kwargs == {"BLOCK": 128}
     assert "SIGSEGV" in next(iter(kernel.failures.values()))
-    monkeypatch.setattr(add_one, "compile", compiler)
     rig.sampled()
     assert rig.call(tuned()).kwargs == {"BLOCK": 256}
     assert rig.sampled() == {128, 256}

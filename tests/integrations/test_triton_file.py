@@ -12,6 +12,7 @@ from skipjack import operations, plugins, solvers
 from skipjack.core.config import Config
 from skipjack.core.device import Device
 from skipjack.core.problem import Problem
+from skipjack.core.space import Countable
 from skipjack.core.trial import Candidate, Status
 from skipjack.errors import UsageError
 from skipjack.execute.build_pool import BuildPool
@@ -115,6 +116,29 @@ def test_constraints_read_the_sizes(file: Path) -> None:
     assert not space.contains(Config(BLOCK=128, num_warps=1))
 
 
+def test_what_a_compiler_ignores_does_not_vary(file: Path) -> None:
+    values = '"num_warps": [1, 2], "maxnreg": [64, 128], "waves_per_eu": [1, 2, 3]'
+    file.write_text(SCALE.replace('"num_warps": [1, 2]', values))
+    (problem,) = load(file, "1000")
+    for device, count in ((HOPPER, 3 * 2 * 2), (Device("hip", "gfx942", 304), 3 * 2 * 3)):
+        space = solver_of(problem).space(problem, device)
+        assert isinstance(space, Countable)
+        assert space.count() == count
+
+
+def test_listed_configs_that_differ_in_what_is_ignored_are_one(file: Path) -> None:
+    listed = [{"BLOCK": 64, "waves_per_eu": waves} for waves in (1, 2)]
+    space = 'space={"BLOCK": [64, 128, 256], "num_warps": [1, 2]},\n    constraints=["BLOCK <= n"]'
+    assert space in SCALE
+    file.write_text(SCALE.replace(space, f"configs={listed}"))
+    (problem,) = load(file, "1000")
+    configs = [
+        len(list(solver_of(problem).space(problem, device).enumerate()))  # type: ignore[attr-defined]
+        for device in (HOPPER, Device("hip", "gfx942", 304))
+    ]
+    assert configs == [1, 2]
+
+
 def test_the_reference_and_its_scale_are_the_users(file: Path) -> None:
     (problem,) = load(file, "4")
     x = np.array([0.0, -1.0, 2.0, 4.0])
@@ -127,7 +151,9 @@ def test_the_reference_and_its_scale_are_the_users(file: Path) -> None:
     [
         ("import numpy as np", "import numpy as np  # for the reference", True),
         ('"num_warps": [1, 2]', '"num_warps": [1, 2, 4]', True),
-        ("2.5 * x", "x * 2.5", True),
+        ("2.5 * x", "x * 2.5", False),
+        ('dtypes=("f32", "f16")', 'tolerance=8.0, dtypes=("f32", "f16")', False),
+        ('dtypes=("f32", "f16")', 'dtypes=("f32", "f16", "bf16")', True),
         ("* factor, mask", "* factor + 1.0, mask", False),
         ('"factor": 2.5', '"factor": 3.5', False),
         ('triton.cdiv(at["n"], at["BLOCK"])', '1 + at["n"] // at["BLOCK"]', False),
@@ -191,6 +217,18 @@ def test_what_is_wrong_is_told_in_one_sentence(file: Path) -> None:
         ('"step": 1', '"stepp": 1', "'stepp', which the function does not take"),
         ('"num_warps": [', '"num_warp": [', "varies 'num_warp'"),
         ('("f32", "f16")', '("f32", "half")', "unknown dtype 'half'"),
+        ('("f32", "f16")', "()", "has no dtypes"),
+        ('("f32", "f16")', '"f16"', r'dtypes=\("f16",\)'),
+        ('shape=("n",)', 'shape="n"', r'shape=\("n",\)'),
+        ('inputs={"x": ("n",)}', 'inputs={"x": "n"}', "gives 'x' the axes 'n'"),
+        ('inputs={"x": ("n",)}', 'inputs={"x": ("m",)}', "axis 'm', .* needs m; there are n"),
+        ('outputs={"y"', 'outputs={"y:f31"', "unknown dtype 'f31'"),
+        ("grid=blocks", "grid=(1, 1, 1, 1)", "one to three numbers of blocks"),
+        ("grid=blocks", "grid=()", "one to three numbers of blocks"),
+        ("grid=blocks", 'grid=("m",)', "'m' in its grid, .* needs m; there are BLOCK, n"),
+        ('"factor": 2.5', '"factor": "half"', "argument 'factor' as 'half', .* needs half"),
+        ("lambda x: 2.5", "lambda z: 2.5", "reference that does not take 'x'"),
+        ("lambda x: 2.5", "lambda x, m: m", "reference that takes 'm': .*sizes .*(n)"),
         ('outputs={"y"', 'outputs={"x"', "names tensor 'x' twice"),
         ("    scale,\n", "    blocks,\n", "blocks is no function made by triton.jit"),
     ],
@@ -227,3 +265,61 @@ def test_a_list_of_configs_is_a_space() -> None:
     for config in listed:
         near = space.neighbours(config)
         assert near and config not in near and all(map(space.contains, near))
+
+
+ACT = SCALE.replace("BLOCK: tl.constexpr)", "BLOCK: tl.constexpr, ACT: tl.constexpr)")
+
+
+def test_a_text_among_the_constants_has_quotes_of_its_own(file: Path) -> None:
+    with_text = ACT.replace("    grid=", '    constants={"ACT": "\'relu\'"},\n    grid=')
+    file.write_text(with_text)
+    (problem,) = load(file, "1000")
+    (spec,) = solver_of(problem).kernels(problem, HOPPER, Config(BLOCK=64, num_warps=1))
+    assert spec.constants["ACT"] == "relu"
+
+
+@pytest.mark.parametrize(
+    ("constants", "complaint"),
+    [
+        (
+            '{"ACT": "relu"}',
+            "'ACT' as 'relu', .*there are .*a text has quotes of its own: \"'relu'\"",
+        ),
+        ("{}", "does not say what 'ACT' is: give it in constants, as .*'relu'"),
+    ],
+)
+def test_a_text_without_them_is_told_so(file: Path, constants: str, complaint: str) -> None:
+    file.write_text(ACT.replace("    grid=", f"    constants={constants},\n    grid="))
+    with pytest.raises(UsageError, match=complaint):
+        load(file, "1000")
+
+
+@pytest.mark.parametrize(
+    ("grid", "complaint"),
+    [
+        ("lambda at: 7", "the grid of scale is 7: give one to three"),
+        ("lambda at: ()", r"the grid of scale is \(\): give one to three"),
+        ("lambda at: (1, 2, 3, 4)", "give one to three"),
+        ('lambda at: (at["m"],)', "the grid of scale asks for 'm'; there are n, BLOCK, num_warps"),
+        ('lambda at: (at["n"] / 2,)', "the grid of scale is 500.0 and no whole number"),
+    ],
+)
+def test_a_grid_that_is_none_is_told_in_one_sentence(file: Path, grid: str, complaint: str) -> None:
+    file.write_text(SCALE.replace("grid=blocks", f"grid={grid}"))
+    (problem,) = load(file, "1000")
+    with pytest.raises(UsageError, match=complaint):
+        solver_of(problem).slots(problem, HOPPER, Config(BLOCK=64, num_warps=1))
+
+
+def test_numpys_whole_numbers_are_whole(file: Path) -> None:
+    file.write_text(SCALE.replace("grid=blocks", "grid=lambda at: [np.int64(4)]"))
+    (problem,) = load(file, "1000")
+    (slot,) = solver_of(problem).slots(problem, HOPPER, Config(BLOCK=64, num_warps=1))
+    assert json.loads(str(slot))["grid"] == [4, 1, 1]
+
+
+def test_a_kernel_has_one_adapter(file: Path) -> None:
+    call = SCALE[SCALE.index("skipjack.triton_kernel(") :]
+    file.write_text(SCALE + call.replace("shape=", 'name="other", shape='))
+    with pytest.raises(UsageError, match=r"my_scale\.py has two adapters for scale"):
+        load(file, "1000")

@@ -10,6 +10,7 @@ import pytest
 from skipjack.core.device import Device
 from skipjack.core.problem import Problem
 from skipjack.errors import UsageError
+from skipjack.gpu.describing import describe_gpu
 from skipjack.operations import get, parse
 from skipjack.operations import names as operations
 from skipjack.solvers import registry
@@ -119,9 +120,7 @@ def test_a_solver_is_asked_for_what_it_says_it_is_for(restored: None) -> None:
 
 
 def test_a_dtype_for_gpus_alone_is_refused_on_a_cpu_in_one_sentence() -> None:
-    said = (
-        "no solver computes matmul in f16 on a CPU; choose f32 or f64, or name a GPU with --device"
-    )
+    said = "no solver computes matmul in f16 on a CPU; choose f32 or f64, or a GPU"
     with pytest.raises(UsageError) as caught:
         solver_for(HALF, CPU)
     assert str(caught.value) == said
@@ -141,3 +140,11 @@ def test_a_solver_that_was_added_is_taken_by_name_or_where_no_other_can(restored
     assert solver_for(MATMUL, CPU).name == "nest"
     assert solver_for(MATMUL, CPU, "mine").name == "mine"
     assert solver_for(MATMUL, GPU).name == "mine"
+
+
+def test_what_nobody_builds_is_refused_with_what_most_solvers_say() -> None:
+    solid = parse("conv3d:n1c8d8h8w8k8z3y3x3:f16")
+    with pytest.raises(
+        UsageError, match=r"no solver can build conv3d.* for sm_90/132; .*it knows two"
+    ):
+        solver_for(solid, describe_gpu("sm_90/132"))

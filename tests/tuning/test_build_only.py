@@ -18,7 +18,15 @@ from skipjack.native.named_cpu import describe
 from skipjack.operations import parse
 from skipjack.solvers import solver_for
 from skipjack.storage import ARTIFACTS, ArtifactStore
-from skipjack.tuning import Builder, BuildOptions, BuildResult, Progress, build, write_objects
+from skipjack.tuning import (
+    Builder,
+    BuildOptions,
+    BuildResult,
+    Progress,
+    build,
+    object_files,
+    write_objects,
+)
 from skipjack.tuning.build_only import promising_configs
 
 MATMUL = "matmul:600x600x600"
@@ -153,6 +161,22 @@ def test_a_directory_that_cannot_be_is_one_sentence(packed: BuildResult, tmp_pat
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError, match="file"):
         write_objects(packed, tmp_path / "file")
+
+
+def test_a_disk_that_is_full_in_the_middle_leaves_nothing_new(
+    packed: BuildResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine.o").write_text("")
+
+    def full(path: Path, data: bytes) -> None:
+        if path.suffix == ".json":
+            raise StorageError(f"disk full: no room to write {path}, nothing was changed")
+        path.write_bytes(data)
+
+    monkeypatch.setattr(object_files, "atomic_write", full)
+    with pytest.raises(StorageError, match="disk full"):
+        write_objects(packed, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.o"]
 
 
 def test_objects_run_as_their_manifest_says(home: Path, tmp_path: Path) -> None:

@@ -6,12 +6,20 @@ from pathlib import Path
 
 import pytest
 
+import skipjack
 from skipjack import plugins
 from skipjack.core.study import Budget
-from skipjack.core.trial import Status
+from skipjack.core.trial import Candidate, Status
+from skipjack.gpu.artifact import ABI
+from skipjack.gpu.opening import only_drivers
+from skipjack.ledger import BuildRecord, CandidateKey
 from skipjack.settings import Settings
-from skipjack.testing.fake_gpu import DEVICE
+from skipjack.solvers import find_solver
+from skipjack.storage import ARTIFACTS, ArtifactStore
+from skipjack.testing.fake_gpu import DEVICE, FakeDriver
 from skipjack.tuning import Outcome, TuneOptions, Tuner, TuneResult
+from skipjack.tuning.gpu_kernel import GpuKernel, shared_gpu
+from skipjack.tuning.shipping import banked
 
 PLUGIN = Path(__file__).with_name("fake_gpu_solver.py")
 FATES = {
@@ -60,3 +68,50 @@ def test_the_fast_one_wins_and_is_banked_for_the_gpu(result: TuneResult, gpu_tun
 def test_measurements_say_how_gpus_are_timed(result: TuneResult, gpu_tuner: Tuner) -> None:
     (study,) = gpu_tuner.workshop.ledger.studies("add:4096:f32")
     assert '"caches":"rotating"' in study.protocol
+
+
+@pytest.fixture
+def machine() -> Iterator[None]:
+    """A machine whose first GPU is another one."""
+    with only_drivers(FakeDriver([replace(DEVICE, arch="fake_0"), DEVICE])):
+        shared_gpu.cache_clear()
+        yield
+    shared_gpu.cache_clear()
+
+
+def test_results_and_lookups_are_for_the_gpu_that_was_tuned(
+    result: TuneResult, home: Path, machine: None
+) -> None:
+    assert isinstance(result.kernel(), GpuKernel)
+    found = skipjack.lookup("add:4096", device=DEVICE.name, settings=Settings(home))
+    assert isinstance(found, GpuKernel)
+
+
+def test_a_lookup_compiles_nothing_for_a_gpu(
+    result: TuneResult, home: Path, machine: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def compile_nothing(*_: object) -> None:
+        pytest.fail("it was compiled in the caller's process")
+
+    monkeypatch.setattr(type(find_solver("fake_gpu")), "compile", compile_nothing)
+    kept = home / ARTIFACTS
+    kept.rename(home / "elsewhere")
+    try:
+        assert skipjack.lookup("add:4096", device=DEVICE.name, settings=Settings(home)) is None
+    finally:
+        (home / "elsewhere").rename(kept)
+
+
+def test_what_ships_is_the_build_that_was_banked(
+    result: TuneResult, gpu_tuner: Tuner, home: Path, machine: None
+) -> None:
+    assert result.code is not None
+    other = ArtifactStore(home / ARTIFACTS).put(b"built since then, and never run")
+    candidate = Candidate(result.problem, "fake_gpu", result.best)
+    gpu_tuner.workshop.ledger.add_build(
+        BuildRecord("f" * 64, DEVICE.compat_key, Status.OK, other, "gpu", ABI),
+        CandidateKey.of(candidate, 1),
+    )
+    ((record, data),) = banked(Settings(home))
+    assert (record.artifact, record.abi) == (result.code.digest, ABI)
+    assert data == result.code.data

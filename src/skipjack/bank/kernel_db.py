@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from types import TracebackType
 from typing import Any
 from urllib.parse import quote
@@ -88,10 +89,12 @@ def _insert(connection: sqlite3.Connection, record: KernelRecord, data: bytes) -
 
 
 class KernelDb:
-    """An open database; nothing of it is changed."""
+    """An open database; nothing of it is changed. Several threads may use it."""
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        """`connection` may be used by any thread."""
         self._connection, self.path = connection, path
+        self._reading = Lock()
 
     @classmethod
     def open(cls, path: Path) -> KernelDb:
@@ -99,7 +102,8 @@ class KernelDb:
         if not path.is_file():
             raise StorageError(f"there is no kernel database {path}")
         with _sentences(path):
-            connection = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)
+            address = f"file:{quote(str(path))}?mode=ro"
+            connection = sqlite3.connect(address, uri=True, check_same_thread=False)
             try:
                 _check(connection, path)
             except BaseException:
@@ -113,27 +117,36 @@ class KernelDb:
             "SELECT record FROM kernels WHERE problem = ? AND compat = ? "
             "ORDER BY device = ? DESC, device LIMIT 1"
         )
-        with _sentences(self.path):
-            row = self._connection.execute(query, (problem, compat, device)).fetchone()
+        row = self._row(query, problem, compat, device)
         return self._record(row[0]) if row else None
+
+    def devices(self, problem: str) -> list[str]:
+        """The names of those that the file has a kernel of this problem for."""
+        query = "SELECT device FROM kernels WHERE problem = ? ORDER BY device"
+        with _sentences(self.path), self._reading:
+            return [str(name) for (name,) in self._connection.execute(query, (problem,))]
 
     def records(self) -> Iterator[KernelRecord]:
         """All of them, by problem and device."""
-        with _sentences(self.path):
-            found = self._connection.execute("SELECT record FROM kernels ORDER BY problem, device")
-            yield from (self._record(text) for (text,) in found)
+        with _sentences(self.path), self._reading:
+            query = "SELECT record FROM kernels ORDER BY problem, device"
+            found = self._connection.execute(query).fetchall()
+        yield from (self._record(text) for (text,) in found)
 
     def code(self, record: KernelRecord) -> bytes:
         """Machine code whose digest was checked."""
-        with _sentences(self.path):
-            query = "SELECT data FROM artifacts WHERE digest = ?"
-            row = self._connection.execute(query, (record.artifact,)).fetchone()
+        row = self._row("SELECT data FROM artifacts WHERE digest = ?", record.artifact)
         if row is None or hashlib.sha256(row[0]).hexdigest() != record.artifact:
             raise CorruptFileError(
                 f"{self.path} is damaged: the code of {record.problem} is not what was put there; "
                 "export it again"
             )
         return bytes(row[0])
+
+    def _row(self, query: str, *values: str) -> tuple[Any, ...] | None:
+        with _sentences(self.path), self._reading:
+            row: tuple[Any, ...] | None = self._connection.execute(query, values).fetchone()
+        return row
 
     def _record(self, text: str) -> KernelRecord:
         try:

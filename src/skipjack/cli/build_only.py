@@ -10,7 +10,7 @@ import typer
 
 from skipjack.core.problem import Problem
 from skipjack.solvers import solver_for
-from skipjack.storage import ensure_directory
+from skipjack.storage import output_directory
 from skipjack.tuning import Builder, BuildOptions, BuildResult, write_objects
 
 
@@ -25,7 +25,7 @@ def build_problems(
     for problem in problems:  # what cannot work is refused before anything is started
         solver_for(problem, builder.device, options.solver)
     if output is not None:
-        ensure_directory(output)
+        output_directory(output)
     results: list[BuildResult] = []
     try:
         with builder:

@@ -18,6 +18,7 @@ from skipjack.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from skipjack.core.device import Device
     from skipjack.interop import Entry, NotApplicable
     from skipjack.tuning import FindResult, TuneOptions, Tuner
     from skipjack.tuning.options import Observer
@@ -74,7 +75,7 @@ def find(
     """Rank all solvers of problems on this machine, each with its best config."""
     from skipjack import plugins
     from skipjack.cli.problems import make_defaults, read_problems
-    from skipjack.cli.tune import check_trace, choose_device, say
+    from skipjack.cli.tune import check_trace, say
     from skipjack.search import check_name
     from skipjack.settings import load_settings
     from skipjack.solvers import find_solver
@@ -84,7 +85,7 @@ def find(
     settings = load_settings(plugins=tuple(plugin) if plugin else None)
     plugins.load(settings.plugins)
     entries = read_problems(problems or [], file, make_defaults(dtype, layout, direction))
-    tuner = Tuner(settings, choose_device(device, threads, entries), say=say)
+    tuner = Tuner(settings, _device(device, threads, entries), say=say)
     options = TuneOptions(
         budget=make_budget(budget, seconds, FIND_SECONDS),
         searcher=check_name(searcher),
@@ -102,6 +103,22 @@ def find(
         raise KeyboardInterrupt
     if any(result.status == "failed" for result in results):
         raise typer.Exit(1)
+    if results and all(result.status == "not_applicable" for result in results):
+        raise typer.Exit(2)
+
+
+def _device(text: str | None, threads: int | None, entries: list[Entry]) -> Device:
+    """Of a list, what is for GPUs alone is not applicable on a CPU; others go on."""
+    from skipjack.cli.tune import choose_device
+    from skipjack.devices import find_device
+    from skipjack.tuning.placing import NoGpuError
+
+    try:
+        return choose_device(text, threads, entries)
+    except NoGpuError:
+        if len(entries) == 1:
+            raise
+        return find_device(text, threads)
 
 
 def _find_all(

@@ -7,7 +7,11 @@ from typing import Annotated
 import typer
 
 DtypeOption = Annotated[
-    str | None, typer.Option(help="Element type where a key does not say it: f32 or f64.")
+    str | None,
+    typer.Option(
+        help="Element type where a key does not say it: f32 or f64; on GPUs f16, bf16, tf32 or "
+        "f8e4m3, too."
+    ),
 ]
 LayoutOption = Annotated[
     str | None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -189,16 +189,47 @@ def choose_device(
     from dataclasses import replace
 
     from skipjack.core.problem import Problem
-    from skipjack.devices import check_threads, describe, device_for
+    from skipjack.devices import check_threads, describe
     from skipjack.native import cpu
+    from skipjack.tuning.placing import NoGpuError, place
 
+    problems = [entry for entry in entries if isinstance(entry, Problem)]
     if not build_only or text == "gpu":
-        dtypes = {entry.dtype for entry in entries if isinstance(entry, Problem)}
-        return device_for(dtypes, text, threads)
+        try:
+            return place(problems, text, threads)
+        except NoGpuError as error:
+            raise NoGpuError(f"{error}; {_elsewhere()}") from None
     if text is None:
-        return replace(cpu.detect(), units=threads or 1)
+        device = replace(cpu.detect(), units=threads or 1)
+        _check_buildable(problems, device)
+        return device
     check_threads(text, threads)
     return describe(text)
+
+
+def _elsewhere() -> str:
+    """What to do where the right GPU is missing."""
+    from skipjack.gpu.opening import find_gpus
+    from skipjack.solvers import EXAMPLE_GPUS
+
+    if find_gpus():
+        return "leave --threads out, and add --device gpu"
+    return (
+        f"tune --build-only with --device {' or '.join(EXAMPLE_GPUS)} builds it without running; "
+        "skipjack doctor says why no GPU is found"
+    )
+
+
+def _check_buildable(problems: Sequence[Problem], device: Device) -> None:
+    from skipjack.errors import UsageError
+    from skipjack.solvers import EXAMPLE_GPUS, for_gpus_alone, refusal_of_all
+
+    for problem in problems:
+        if for_gpus_alone(problem, device):
+            raise UsageError(
+                f"{refusal_of_all(problem, device)}; name one with --device, as "
+                f"{' or '.join(EXAMPLE_GPUS)}"
+            )
 
 
 def _tune_all(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import select
-import tempfile
 import time
 from collections import deque
 from collections.abc import Mapping
@@ -14,6 +13,7 @@ from types import TracebackType
 
 from skipjack.core.device import Device
 from skipjack.core.trial import Candidate, Status
+from skipjack.execute.build_scratch import BuildScratch
 from skipjack.execute.process import (
     START_TIMEOUT_S,
     WorkerDiedError,
@@ -87,7 +87,7 @@ class BuildPool:
         self._failed_starts = 0
         self._workers: list[_Worker] = []
         # Triton works with files; a worker that is killed in the middle leaves them here.
-        self._scratch = tempfile.TemporaryDirectory(prefix="skipjack-build-") if gpu else None
+        self._scratch = BuildScratch() if gpu else None
         try:
             for _ in range(workers):
                 self._workers.append(self._start())
@@ -274,7 +274,7 @@ class BuildPool:
         for worker in self._workers:
             worker.process.kill()
         if self._scratch:
-            self._scratch.cleanup()
+            self._scratch.close()
 
     def __enter__(self) -> BuildPool:
         return self

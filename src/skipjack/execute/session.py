@@ -321,6 +321,8 @@ class RunSession:
             status = Status.OUT_OF_MEMORY
         if answer.get("fault"):
             self._restart()
+        else:
+            self.unload(kernel)  # what it holds may be what the next one lacks
         return self._blamed(kernel, status, answer["error"])
 
     def _blamed(self, kernel: int, status: Status, reason: str) -> _KernelFailedError:

@@ -23,6 +23,7 @@ from skipjack.gpu.describing import kind_of, names_gpu, refusal_of_arch
 from skipjack.operations import get, parse
 from skipjack.search import check_name
 from skipjack.solvers import find_solver, is_for, names, refusal
+from skipjack.solvers.gpu.triton_solver import TritonSolver
 from skipjack.solvers.solver import BuildingSolver
 
 AUTO, ALL = "auto", "all"
@@ -191,12 +192,21 @@ def _stale_only(
 
 
 def _device(store: Problems, name: str) -> Device:
-    """A real one if one was seen, else what its name says; of a GPU that may be its kind alone."""
+    """A real one if one was seen, else what its name says; `UsageError` if nobody builds for it."""
     arch, units = parse_device_name(name)
     known = store.known_device(name)
-    if known is None and names_gpu(arch) and arch not in KNOWN:
-        return Device(kind_of(arch), arch, units)
-    return known or by_name(name)
+    if not names_gpu(arch) or arch in KNOWN:
+        return known or by_name(name)
+    device = known or Device(kind_of(arch), arch, units)
+    if not _a_plugin_builds_for(device):
+        raise UsageError(refusal_of_arch(arch))
+    return device
+
+
+def _a_plugin_builds_for(device: Device) -> bool:
+    """Whether somebody else's solver is for such devices: Triton's architectures bind ours."""
+    others = (one for one in map(find_solver, names()) if not isinstance(one, TritonSolver))
+    return any(isinstance(one, BuildingSolver) and is_for(one, device) for one in others)
 
 
 class Solvers:
@@ -208,9 +218,6 @@ class Solvers:
         self._wish = wish
         self._asked = None if wish == AUTO else _named(wish)
         self.refused = 0
-        if self._asked is not None:
-            for device in targets.values():
-                _check_buildable(device)
 
     def of(self, draft: Plan) -> list[str]:
         """The solvers' names for a problem on a device."""
@@ -247,11 +254,3 @@ def _building(name: str) -> BuildingSolver:
     if not isinstance(solver, BuildingSolver):
         raise UsageError(f"solver {name} is a library to compare with; it has nothing to tune")
     return solver
-
-
-def _check_buildable(device: Device) -> None:
-    if device.kind != "cpu" and device.arch not in KNOWN:
-        raise UsageError(
-            f"no solver can be asked for: {refusal_of_arch(device.arch)}; "
-            "leave --solver at auto, and its jobs wait for somebody who can"
-        )

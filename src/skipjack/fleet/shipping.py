@@ -61,7 +61,7 @@ def _record(result: JobResult) -> KernelRecord | None:
         device.name,
         device.compat_key,
         verdict["solver"],
-        find_solver(verdict["solver"]).version,
+        _solver_version(verdict),
         verdict["config"],
         code["digest"],
         code["symbol"],
@@ -75,3 +75,9 @@ def _record(result: JobResult) -> KernelRecord | None:
 
 def _time(record: KernelRecord) -> float:
     return record.time_ns if record.time_ns is not None else float("inf")
+
+
+def _solver_version(verdict: Mapping[str, Any]) -> int:
+    """Of who tuned it, which solvers here may have left behind; older verdicts do not say it."""
+    known = verdict.get("solver_version")
+    return find_solver(verdict["solver"]).version if known is None else int(known)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Collection, Mapping
 from importlib.metadata import PackageNotFoundError, version
 
 from skipjack.core.device import Device
@@ -13,8 +14,11 @@ _LONGEST = 255
 """What a column of the store holds."""
 
 
-def toolchain(device: Device) -> str:
+def toolchain(device: Device, built: Mapping[str, Collection[str]] | None = None) -> str:
     """Skipjack's version, a digest of the solvers' versions, and what compiles for a device.
+
+    `built` says which compilers made what was timed, by the name that each has here: a machine
+    that only times need not have them.
 
     It does not depend on the order in which plugins registered their solvers, nor on compilers for
     other kinds of devices, which a machine need not have.
@@ -27,7 +31,8 @@ def toolchain(device: Device) -> str:
     ]
     versions = "\n".join(f"{solver.name} {solver.version}" for solver in building)
     digest = hashlib.sha256(versions.encode()).hexdigest()[:12]
-    compilers = "; ".join(sorted({solver.compiler() for solver in building}))
+    here = {solver.compiler() for solver in building}
+    compilers = "; ".join(sorted({one for name in here for one in (built or {}).get(name, [name])}))
     return f"skipjack {_skipjack()}, solvers {digest}, {compilers}"[:_LONGEST]
 
 

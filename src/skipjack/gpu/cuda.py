@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import lru_cache
 from math import prod
 from typing import Any
@@ -29,9 +30,12 @@ SYMBOLS = {
     "device attribute": "cuDeviceGetAttribute",
     "retain context": "cuDevicePrimaryCtxRetain",
     "release context": "cuDevicePrimaryCtxRelease_v2",
-    "enter context": "cuCtxSetCurrent",
+    "current context": "cuCtxGetCurrent",
+    "enter context": "cuCtxPushCurrent_v2",
+    "leave context": "cuCtxPopCurrent_v2",
     "create stream": "cuStreamCreate",
     "wait": "cuStreamSynchronize",
+    "wait for all": "cuCtxSynchronize",
     "destroy stream": "cuStreamDestroy_v2",
     "allocate": "cuMemAlloc_v2",
     "free": "cuMemFree_v2",
@@ -53,6 +57,7 @@ SYMBOLS = {
     "elapsed": "cuEventElapsedTime",
     "destroy event": "cuEventDestroy_v2",
     "begin capture": "cuStreamBeginCapture_v2",
+    "exchange capture mode": "cuThreadExchangeStreamCaptureMode",
     "end capture": "cuStreamEndCapture",
     "instantiate": "cuGraphInstantiateWithFlags",
     "run graph": "cuGraphLaunch",
@@ -65,7 +70,9 @@ SYMBOLS = {
 _OWN = {
     "retain context": (POINTER, INT),
     "release context": (INT,),
+    "current context": (POINTER,),
     "enter context": (POINTER,),
+    "leave context": (POINTER,),
     "set function attribute": (POINTER, INT, INT),
     "prefer": (POINTER, INT),
     "launch": (POINTER, POINTER, POINTER, POINTER),
@@ -136,19 +143,33 @@ class CudaGpu(StreamGpu):
         self._context = library.handle("retain context", self._ordinal)
         super().__init__(library, device, index)
 
-    def _enter(self) -> None:
+    def _enter(self) -> int | None:
+        before = self._library.handle("current context")
+        if before == self._context:
+            return None
         self._library("enter context", self._context)
+        return before
+
+    def _leave(self, before: int) -> None:
+        with suppress(GpuError):  # after a fault: that is the error to tell
+            self._library.handle("leave context")
 
     def _allow_shared(self, function: int, shared_bytes: int) -> None:
         if shared_bytes > _FREE_SHARED:
             self._call("prefer", function, _PREFER_SHARED)
             self._call("set function attribute", function, _MAX_DYNAMIC_SHARED, shared_bytes)
 
-    def launch(self, function: int, shape: LaunchShape, values: Sequence[bytes]) -> None:
+    def launch(
+        self,
+        function: int,
+        shape: LaunchShape,
+        values: Sequence[bytes],
+        stream: int | None = None,
+    ) -> None:
         """Queue a kernel."""
         if prod(shape.cluster) > _PORTABLE_CLUSTER:
             self._call("set function attribute", function, _LARGE_CLUSTERS, 1)
-        config = launch_config(shape, self.stream)
+        config = launch_config(shape, self._on(stream))
         arguments = arguments_of(tuple(values))
         self._call("launch", ctypes.byref(config), function, arguments.addresses, None)
 

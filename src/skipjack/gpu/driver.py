@@ -53,7 +53,11 @@ class Graph(Protocol):
 
 
 class Gpu(Protocol):
-    """One GPU, its primary context (shared with frameworks in this process) and one stream."""
+    """One GPU, its primary context (shared with frameworks in this process) and one stream.
+
+    What is queued goes to that stream, or to another one whose handle is given. Any thread may
+    call; the GPU that is current in it stays so.
+    """
 
     device: Device
     index: int
@@ -76,11 +80,11 @@ class Gpu(Protocol):
         """Copy from the GPU into a contiguous array."""
         ...
 
-    def copy(self, to: int, source: int, size: int) -> None:
+    def copy(self, to: int, source: int, size: int, stream: int | None = None) -> None:
         """Within the GPU, on the stream."""
         ...
 
-    def fill(self, address: int, byte: int, size: int) -> None:
+    def fill(self, address: int, byte: int, size: int, stream: int | None = None) -> None:
         """Set bytes, on the stream."""
         ...
 
@@ -104,7 +108,13 @@ class Gpu(Protocol):
         """``registers`` of a thread, ``local_bytes``, ``shared_bytes`` (static)."""
         ...
 
-    def launch(self, function: int, shape: LaunchShape, values: Sequence[bytes]) -> None:
+    def launch(
+        self,
+        function: int,
+        shape: LaunchShape,
+        values: Sequence[bytes],
+        stream: int | None = None,
+    ) -> None:
         """Queue it on the stream; each value is an argument's bytes as the kernel reads them."""
         ...
 
@@ -118,8 +128,12 @@ class Gpu(Protocol):
         """The copy engine's descriptor (CUtensorMap, 128 bytes); HIP has none and refuses."""
         ...
 
-    def synchronize(self) -> None:
+    def synchronize(self, stream: int | None = None) -> None:
         """Wait for the stream; raises what went wrong on it."""
+        ...
+
+    def drain(self) -> None:
+        """Wait for all streams of the context, those of frameworks too."""
         ...
 
     def record_event(self) -> int:

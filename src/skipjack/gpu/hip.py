@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +27,11 @@ SYMBOLS = {
     "device uuid": "hipDeviceGetUuid",
     "device memory": "hipDeviceTotalMem",
     "device bus": "hipDeviceGetPCIBusId",
+    "current device": "hipGetDevice",
     "choose device": "hipSetDevice",
     "create stream": "hipStreamCreateWithFlags",
     "wait": "hipStreamSynchronize",
+    "wait for all": "hipDeviceSynchronize",
     "destroy stream": "hipStreamDestroy",
     "allocate": "hipMalloc",
     "free": "hipFree",
@@ -49,6 +52,7 @@ SYMBOLS = {
     "elapsed": "hipEventElapsedTime",
     "destroy event": "hipEventDestroy",
     "begin capture": "hipStreamBeginCapture",
+    "exchange capture mode": "hipThreadExchangeStreamCaptureMode",
     "end capture": "hipStreamEndCapture",
     "instantiate": "hipGraphInstantiateWithFlags",
     "run graph": "hipGraphLaunch",
@@ -59,6 +63,7 @@ SYMBOLS = {
 }
 _LAUNCH = (POINTER, *(UINT,) * 7, POINTER, POINTER)
 _OWN = {
+    "current device": (POINTER,),
     "choose device": (INT,),
     "device bus": (POINTER, INT, INT),
     "launch": (*_LAUNCH, POINTER),
@@ -69,20 +74,34 @@ _OWN = {
 class HipGpu(StreamGpu):
     """A GPU of AMD's."""
 
-    def _enter(self) -> None:
+    def _enter(self) -> int | None:
+        before = self._library.number("current device")
+        if before == self.index:
+            return None
         self._library("choose device", self.index)
+        return before
+
+    def _leave(self, before: int) -> None:
+        with suppress(GpuError):  # after a fault: that is the error to tell
+            self._library("choose device", before)
 
     def _allow_shared(self, function: int, shared_bytes: int) -> None:
         """Every function may use as much as there is."""
 
-    def launch(self, function: int, shape: LaunchShape, values: Sequence[bytes]) -> None:
+    def launch(
+        self,
+        function: int,
+        shape: LaunchShape,
+        values: Sequence[bytes],
+        stream: int | None = None,
+    ) -> None:
         """Queue a kernel; there are neither clusters nor launches that overlap."""
         arguments = arguments_of(tuple(values)).addresses
         sizes = (*shape.grid, shape.threads, 1, 1, shape.shared_bytes)
         if shape.cooperative:
-            self._call("launch cooperative", function, *sizes, self.stream, arguments)
+            self._call("launch cooperative", function, *sizes, self._on(stream), arguments)
         else:
-            self._call("launch", function, *sizes, self.stream, arguments, None)
+            self._call("launch", function, *sizes, self._on(stream), arguments, None)
 
     def tensor_map(
         self,

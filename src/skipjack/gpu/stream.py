@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ctypes
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
@@ -53,15 +54,27 @@ class StreamGpu(ABC):
         self.device = device
         self.index = index
         self._library = library
-        self._enter()
-        self.stream = library.handle("create stream", _NON_BLOCKING)
+        self.stream = self._handle("create stream", _NON_BLOCKING)
 
     @abstractmethod
-    def _enter(self) -> None:
-        """Make this GPU the one that calls of this thread are for."""
+    def _enter(self) -> int | None:
+        """Make this GPU the one that calls of this thread are for; gives what `_leave` needs.
+
+        A framework in the same thread works on the GPU that is current: it has to stay so.
+        """
 
     @abstractmethod
-    def launch(self, function: int, shape: LaunchShape, values: Sequence[bytes]) -> None:
+    def _leave(self, before: int) -> None:
+        """Make current again what was so before; not asked for where `_enter` gave None."""
+
+    @abstractmethod
+    def launch(
+        self,
+        function: int,
+        shape: LaunchShape,
+        values: Sequence[bytes],
+        stream: int | None = None,
+    ) -> None:
         """Queue a kernel."""
 
     @abstractmethod
@@ -75,19 +88,41 @@ class StreamGpu(ABC):
         """Encode a descriptor."""
 
     def _call(self, role: str, *arguments: Any) -> None:
-        self._enter()
-        self._library(role, *arguments)
+        before = self._enter()
+        try:
+            self._library(role, *arguments)
+        finally:
+            if before is not None:
+                self._leave(before)
 
     def _handle(self, role: str, *arguments: Any) -> int:
-        self._enter()
-        return self._library.handle(role, *arguments)
+        place = ctypes.c_void_p()
+        self._call(role, ctypes.byref(place), *arguments)
+        return place.value or 0
+
+    def _on(self, stream: int | None) -> int:
+        return self.stream if stream is None else stream
+
+    @contextmanager
+    def _beside_captures(self) -> Iterator[None]:
+        """Let memory be lent and given back while somebody in this process captures a graph.
+
+        None of it is part of what is captured, and it would make that end in an error.
+        """
+        mode = ctypes.c_int(_RELAXED)
+        self._call("exchange capture mode", ctypes.byref(mode))
+        try:
+            yield
+        finally:
+            self._call("exchange capture mode", ctypes.byref(mode))
 
     # Memory
 
     def allocate(self, size: int) -> int:
         """Address of so many bytes."""
         try:
-            return self._handle("allocate", max(1, size))
+            with self._beside_captures():
+                return self._handle("allocate", max(1, size))
         except CallError as error:
             if error.out_of_memory:
                 free, total = self.memory()
@@ -100,7 +135,8 @@ class StreamGpu(ABC):
 
     def free(self, address: int) -> None:
         """Give memory back."""
-        self._call("free", address)
+        with self._beside_captures():
+            self._call("free", address)
 
     def upload(self, address: int, array: npt.NDArray[Any]) -> None:
         """Copy a contiguous array to the GPU."""
@@ -116,29 +152,29 @@ class StreamGpu(ABC):
             self._call("download", _start(array), address, array.nbytes, self.stream)
             self.synchronize()
 
-    def copy(self, to: int, source: int, size: int) -> None:
+    def copy(self, to: int, source: int, size: int, stream: int | None = None) -> None:
         """Within the GPU, on the stream."""
         if size:
-            self._call("copy", to, source, size, self.stream)
+            self._call("copy", to, source, size, self._on(stream))
 
-    def fill(self, address: int, byte: int, size: int) -> None:
+    def fill(self, address: int, byte: int, size: int, stream: int | None = None) -> None:
         """Set bytes, on the stream."""
         if size:
-            self._call("fill", address, byte, size, self.stream)
+            self._call("fill", address, byte, size, self._on(stream))
 
     def memory(self) -> tuple[int, int]:
         """Free and total bytes."""
-        total = ctypes.c_size_t()
-        self._enter()
-        free = self._library.size("memory", ctypes.byref(total))
-        return free, total.value
+        free, total = ctypes.c_size_t(), ctypes.c_size_t()
+        self._call("memory", ctypes.byref(free), ctypes.byref(total))
+        return free.value, total.value
 
     # Code
 
     def load(self, binary: bytes) -> int:
         """A module's handle."""
         try:
-            return self._handle("load", binary)
+            with self._beside_captures():
+                return self._handle("load", binary)
         except CallError as error:
             if error.code in WRONG_IMAGE:
                 raise GpuError(
@@ -149,7 +185,8 @@ class StreamGpu(ABC):
 
     def unload(self, module: int) -> None:
         """Free a module."""
-        self._call("unload", module)
+        with self._beside_captures():
+            self._call("unload", module)
 
     def function(self, module: int, symbol: str, shared_bytes: int = 0) -> int:
         """A function's handle, allowed to use so much shared memory."""
@@ -169,23 +206,28 @@ class StreamGpu(ABC):
 
     def resources(self, function: int) -> dict[str, int]:
         """``registers`` of a thread, ``local_bytes``, ``shared_bytes`` (static)."""
-        self._enter()
         wanted = {"registers": _REGISTERS, "local_bytes": _LOCAL, "shared_bytes": _STATIC_SHARED}
-        return {
-            name: self._library.number("function attribute", attribute, function)
-            for name, attribute in wanted.items()
-        }
+        return {name: self._attribute_of(function, kind) for name, kind in wanted.items()}
+
+    def _attribute_of(self, function: int, kind: int) -> int:
+        found = ctypes.c_int()
+        self._call("function attribute", ctypes.byref(found), kind, function)
+        return found.value
 
     # Time
 
-    def synchronize(self) -> None:
+    def synchronize(self, stream: int | None = None) -> None:
         """Wait for the stream; raises what went wrong on it."""
-        self._call("wait", self.stream)
+        self._call("wait", self._on(stream))
+
+    def drain(self) -> None:
+        """Wait for all streams of the context, those of frameworks too."""
+        self._call("wait for all")
 
     def record_event(self) -> int:
         """An event on the stream, with time."""
         event = self._handle("create event", 0)
-        self._library("record event", event, self.stream)
+        self._call("record event", event, self.stream)
         return event
 
     def elapsed_ns(self, first: int, second: int) -> float:
@@ -193,10 +235,10 @@ class StreamGpu(ABC):
         milliseconds = ctypes.c_float()
         try:
             self._call("wait for event", second)
-            self._library("elapsed", ctypes.byref(milliseconds), first, second)
+            self._call("elapsed", ctypes.byref(milliseconds), first, second)
         finally:
             for event in (first, second):
-                self._library("destroy event", event)
+                self._call("destroy event", event)
         return float(milliseconds.value) * 1e6
 
     # Graphs
@@ -214,7 +256,7 @@ class StreamGpu(ABC):
         try:
             running = self._handle("instantiate", graph, 0)
         finally:
-            self._library("destroy graph", graph)
+            self._call("destroy graph", graph)
         return StreamGraph(self, running)
 
     def _drop_capture(self) -> None:
@@ -223,7 +265,7 @@ class StreamGpu(ABC):
         try:
             self._call("end capture", self.stream, ctypes.byref(graph))
             if graph.value:
-                self._library("destroy graph", graph)
+                self._call("destroy graph", graph)
         except GpuError:
             return
 

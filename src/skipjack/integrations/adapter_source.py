@@ -1,8 +1,9 @@
-"""The digest of a kernel's text and of how its adapter launches it.
+"""The digest of a kernel's text and of how its adapter launches and checks it.
 
 Machines that build and machines that run must agree on it, so it is made of canonical text and of
-nothing that depends on a Python's version. What does not change a run (space, reference, tolerance)
-is left out: results stay valid when it is edited.
+nothing that depends on a Python's version. What is checked against counts, too: a config that was
+wrong by one reference may be right by the next. What changes no result (the space, the types that
+are offered) is left out: results stay valid when it is edited.
 """
 
 from __future__ import annotations
@@ -17,18 +18,19 @@ from skipjack.solvers.gpu.module_names import ModuleNames, read_module
 from skipjack.solvers.gpu.source import kernel_text
 
 _LAUNCHING = ("shape", "inputs", "outputs", "arguments", "constants", "grid")
+_CHECKING = ("reference", "magnitude", "tolerance", "domain")
 _CALL = "triton_kernel"
 
 
 def source_digest(adapter: Adapter) -> str:
     """Eight hexadecimal digits."""
     path = adapter.path
-    texts = [kernel_text(str(path), adapter.function), *_launching(path, adapter.function)]
+    texts = [kernel_text(str(path), adapter.function), *_said(path, adapter.function)]
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:8]
 
 
-def _launching(path: Path, function: str) -> Iterator[str]:
-    """What the adapter says of launches, with the functions of the file that it uses."""
+def _said(path: Path, function: str) -> Iterator[str]:
+    """What the adapter says of launches and checks, with the functions of the file that it uses."""
     names = read_module(path, path.stat().st_mtime_ns)
     for keyword in _keywords(path, function):
         yield ast.unparse(keyword)
@@ -49,6 +51,6 @@ def _keywords(path: Path, function: str) -> Iterator[ast.keyword]:
         of = node.args[0]
         if called == _CALL and isinstance(of, ast.Name) and of.id == function:
             yield from sorted(
-                (one for one in node.keywords if one.arg in _LAUNCHING),
+                (one for one in node.keywords if one.arg in (*_LAUNCHING, *_CHECKING)),
                 key=lambda one: one.arg or "",
             )

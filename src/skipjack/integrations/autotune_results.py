@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from skipjack.core.trial import Status
 from skipjack.errors import CorruptFileError, StorageError
-from skipjack.integrations.forked_jobs import Outcome
+from skipjack.integrations.outcomes import Outcome
 from skipjack.integrations.race import fold
 from skipjack.ledger import CandidateKey, Ledger, MeasurementRecord
 
@@ -66,25 +66,15 @@ class Results:
 
     def __init__(self, directory: Path | None, place: Place) -> None:
         self._directory = directory
-        self._place = place
+        self.place = place
         self._own: list[MeasurementRecord] = []
 
     def known(self) -> Known:
         """Everything that is still valid here."""
-        place = self._place
-        kept = self._with_ledger(lambda ledger: ledger.measurements(place.problem)) or self._own
-        valid = [
-            record
-            for record in kept
-            if record.device_class == place.device_class
-            and record.protocol == place.protocol
-            and record.candidate.solver == SOLVER
-            and record.candidate.solver_version == _VERSION
-        ]
         sessions: dict[str, dict[str, float]] = {}
         failures: dict[str, Outcome] = {}
         marks = set()
-        for record in valid:
+        for record in filter(self._is_valid, self._records()):
             text, status = record.candidate.config, Status(record.verdict)
             if record.samples_ns:
                 times = sessions.setdefault(record.session, {})
@@ -95,6 +85,21 @@ class Results:
             elif status is Status.NO_RESULT:
                 marks.add(text)
         return Known(fold(sessions.values()), failures, frozenset(marks))
+
+    def _records(self) -> list[MeasurementRecord]:
+        """Of the ledger, and those of our own that it could not take: a disk may be full."""
+        problem = self.place.problem
+        kept = self._with_ledger(lambda ledger: ledger.measurements(problem)) or []
+        sessions = {record.session for record in kept}
+        return kept + [record for record in self._own if record.session not in sessions]
+
+    def _is_valid(self, record: MeasurementRecord) -> bool:
+        return (
+            record.device_class == self.place.device_class
+            and record.protocol == self.place.protocol
+            and record.candidate.solver == SOLVER
+            and record.candidate.solver_version == _VERSION
+        )
 
     def mark(self, text: str) -> None:
         """Note that a search came to its end, so that nobody starts it again."""
@@ -113,7 +118,7 @@ class Results:
     def _record(
         self, text: str, session: str, samples_ns: tuple[float, ...], outcome: Outcome | None = None
     ) -> MeasurementRecord:
-        place = self._place
+        place = self.place
         return MeasurementRecord(
             CandidateKey(place.problem, SOLVER, _VERSION, text),
             source_digest=None,

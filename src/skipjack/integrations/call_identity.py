@@ -3,14 +3,36 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import metadata
 from typing import Any
 
 from skipjack.core.device import Device
+from skipjack.errors import SkipjackError
+from skipjack.integrations.autotune_results import Place
+from skipjack.integrations.hook_identity import hook_text
 from skipjack.integrations.kernel_identity import digest, function_text
+from skipjack.integrations.tuned_call import TunedCall
+from skipjack.integrations.value_text import value_text
 
 Described = list[tuple[str, str]]
+
+
+def place_of(call: TunedCall, protocol: str) -> Place:
+    """Where measurements of a call belong; `SkipjackError` where there is no GPU."""
+    function = _jitted(call.tuner.fn)
+    types = argument_types(function, call.named)
+    known = dict(types)
+    constants = {name: value for name, value in call.given.items() if name not in known}
+    constants |= {f"heuristic {name}": text for name, text in _heuristics(call.tuner.fn)}
+    try:
+        device = current_device()
+    except RuntimeError as error:
+        raise SkipjackError(
+            f"kernel {function.__name__} cannot be tuned: Triton finds no GPU here ({error})"
+        ) from error
+    problem = problem_text(function, call.key, types, constants)
+    return Place(problem, device.class_key, device.instance_key, protocol)
 
 
 def problem_text(
@@ -32,6 +54,20 @@ def argument_types(function: Any, named: Mapping[str, Any]) -> Described:
         for parameter in function.params
         if parameter.name in named and not parameter.is_constexpr
     ]
+
+
+def _jitted(function: Any) -> Any:
+    """The function below heuristics."""
+    while not hasattr(function, "src"):
+        function = function.fn
+    return function
+
+
+def _heuristics(function: Any) -> Iterator[tuple[str, str]]:
+    while not hasattr(function, "src"):
+        values: Mapping[str, Callable[..., object]] = getattr(function, "values", {})
+        yield from ((name, hook_text(one)) for name, one in values.items())
+        function = function.fn
 
 
 def _type(value: Any) -> str:
@@ -58,7 +94,15 @@ def _text(value: Any) -> str:
     """One that is the same in every process."""
     if hasattr(value, "src"):
         return digest(function_text(value))
-    return str(value)
+    if isinstance(value, str):
+        return value
+    if (plain := value_text(value)) is not None:
+        return plain
+    if callable(value):
+        return hook_text(value)
+    text = str(value)
+    # Python's own text for an object has an address in it.
+    return type(value).__qualname__ if text == object.__repr__(value) else text
 
 
 def current_device() -> Device:

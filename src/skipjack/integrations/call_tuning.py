@@ -12,9 +12,10 @@ from typing import Any
 
 from skipjack.core.config import Config
 from skipjack.core.parameters import ParameterSpace
-from skipjack.core.trial import Trial
+from skipjack.core.trial import Status, Trial
 from skipjack.errors import SkipjackError
 from skipjack.integrations.autotune_results import Known, Results
+from skipjack.integrations.outcomes import Outcome
 from skipjack.integrations.trials import Bench, Subject
 from skipjack.integrations.triton_autotune import Search
 from skipjack.integrations.triton_configs import config_text, to_triton
@@ -65,11 +66,16 @@ class CallTuning:
         if missing:
             known = self._try({text: configs[text] for text in missing}, configs, known)
         if known.leader(configs) is None:
-            text, failure = next((t, known.failures[t]) for t in configs if t in known.failures)
-            raise SkipjackError(
-                f"no config of {self.subject.name} can be run; {text}: {failure.reason}"
-            )
+            raise SkipjackError(self._nothing_runs(configs, known))
         return decide(configs, known, fresh=bool(missing))
+
+    def _nothing_runs(self, configs: Mapping[str, Any], known: Known) -> str:
+        """With the first reason."""
+        name = self.subject.name
+        if not configs:
+            return f"no config of {name} is left after pruning: let it leave at least one"
+        reasons = (f"{t}: {known.failures[t].reason}" for t in configs if t in known.failures)
+        return f"no config of {name} can be run; {next(reasons, 'none was timed')}"
 
     def search(self, search: Search, space: ParameterSpace) -> Decision:
         """Look through a space, once for each budget; later calls take what was found."""
@@ -142,5 +148,5 @@ def _searcher(search: Search, space: ParameterSpace, known: Known) -> Searcher:
 def _trial(config: Config, text: str, known: Known) -> Trial:
     if text in known.times_ns:
         return Trial(config, value=known.times_ns[text])
-    failure = known.failures[text]
+    failure = known.failures.get(text, Outcome(Status.ERROR, "was not timed"))
     return Trial(config, failure.status, reason=failure.reason)

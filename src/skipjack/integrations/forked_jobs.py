@@ -24,18 +24,9 @@ from dataclasses import dataclass
 
 from skipjack.core.trial import Status
 from skipjack.execute.worker import die_with
+from skipjack.integrations.outcomes import Outcome, failed_build
 
 Job = Callable[[], object]
-_LONGEST_REASON = 500
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of a call; the value it gave stays in the child."""
-
-    status: Status = Status.OK
-    reason: str = ""
-    seconds: float = 0.0
 
 
 @dataclass
@@ -111,12 +102,16 @@ def _serve(jobs: Sequence[Job], orders: int, answers: int, parent: int) -> None:
     threading.excepthook = lambda _: None
     while order := os.read(orders, 8):
         started = time.monotonic()
-        reason = ""
+        outcome = Outcome()
         try:
             jobs[int.from_bytes(order, "little")]()
         except BaseException as error:  # a compiler may fail in any way
-            reason = f"{type(error).__name__}: {error}"[:_LONGEST_REASON] or "failed"
-        record = {"reason": reason, "seconds": time.monotonic() - started}
+            outcome = failed_build(error)
+        record = {
+            "status": outcome.status,
+            "reason": outcome.reason,
+            "seconds": time.monotonic() - started,
+        }
         os.write(answers, json.dumps(record).encode() + b"\n")
 
 
@@ -155,8 +150,7 @@ def _heard(child: _Child, spent: float) -> Outcome | None:
         return None
     record = json.loads(child.heard)
     child.heard = b""
-    status = Status.BUILD_ERROR if record["reason"] else Status.OK
-    return Outcome(status, record["reason"], record["seconds"])
+    return Outcome(Status(record["status"]), record["reason"], record["seconds"])
 
 
 def _ended(child: _Child) -> str:

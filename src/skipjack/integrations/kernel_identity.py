@@ -1,7 +1,8 @@
 """What a Triton function is, as text: what decides its machine code, and nothing else.
 
 Comments, docstrings, blank lines and decorators are left out, and so is all of the file that the
-function does not use; functions that it calls and constants that it reads are part of it.
+function does not use; functions that it calls and constants that it reads are part of it. A kernel
+in a file that is not loaded has its text from `skipjack.solvers.gpu.source`.
 """
 
 from __future__ import annotations
@@ -9,10 +10,11 @@ from __future__ import annotations
 import ast
 import hashlib
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-_PLAIN = (bool, int, float, str)
+from skipjack.integrations.value_text import unwrap, value_text
+from skipjack.solvers.gpu.kernel_syntax import mentioned, strip
 
 
 def function_text(function: Any) -> str:
@@ -25,6 +27,11 @@ def function_text(function: Any) -> str:
 def digest(text: str) -> str:
     """A short name for a text."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def is_tritons(value: Any) -> bool:
+    """Part of Triton, whose version is in the key besides."""
+    return str(getattr(value, "__module__", "")).split(".")[0] == "triton"
 
 
 def _collect(function: Any, texts: dict[str, str]) -> None:
@@ -40,12 +47,17 @@ def _collect(function: Any, texts: dict[str, str]) -> None:
 
 
 def _collect_value(used: str, value: Any, texts: dict[str, str]) -> None:
-    value = getattr(value, "value", value) if type(value).__name__ == "constexpr" else value
-    if isinstance(value, _PLAIN):
-        texts[f"{used} ="] = repr(value)
-    elif type(value).__name__ == "dtype":
-        texts[f"{used} ="] = str(value)
-    elif hasattr(value, "src") and not _is_tritons(value) and not _is_among(value, texts):
+    value = unwrap(value)
+    if value is None:
+        return
+    if (text := value_text(value)) is not None:
+        texts[f"{used} ="] = text
+    elif isinstance(value, tuple | list | dict):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        texts[f"{used} ="] = f"{type(value).__name__} of {len(value)}"
+        for at, item in items:
+            _collect_value(f"{used}[{at!r}]", item, texts)
+    elif hasattr(value, "src") and not is_tritons(value) and not _is_among(value, texts):
         _collect(value, texts)
 
 
@@ -54,13 +66,8 @@ def _is_among(function: Any, texts: Mapping[str, str]) -> bool:
 
 
 def _bare(source: str) -> ast.Module:
-    """Without the function's decorators and docstring."""
     tree = ast.parse(source)
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef):
-            node.decorator_list = []
-            if ast.get_docstring(node, clean=False) is not None:
-                node.body = node.body[1:] or [ast.Pass()]
+    strip(tree)
     return tree
 
 
@@ -69,13 +76,14 @@ def _names(tree: ast.AST) -> list[str]:
     nodes = list(ast.walk(tree))
     local = {node.arg for node in nodes if isinstance(node, ast.arg)}
     local |= {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-    found: dict[str, None] = {}
-    for node in nodes:
-        if isinstance(node, ast.Name | ast.Attribute):
-            text = ast.unparse(node)
-            if text.replace(".", "").isidentifier() and text.partition(".")[0] not in local:
-                found[text] = None
-    return list(found)
+    outer = (name for name in mentioned(tree) if name.partition(".")[0] not in local)
+    return list(dict.fromkeys(start for name in outer for start in _starts(name)))
+
+
+def _starts(name: str) -> Iterator[str]:
+    """``a``, ``a.b`` and ``a.b.c``: any of them may be a constant with methods."""
+    parts = name.split(".")
+    return (".".join(parts[:length]) for length in range(1, len(parts) + 1))
 
 
 def _scope(function: Any) -> Mapping[str, Any]:
@@ -89,8 +97,3 @@ def _value(name: str, scope: Mapping[str, Any]) -> Any:
     for part in rest:
         value = getattr(value, part, None)
     return value
-
-
-def _is_tritons(value: Any) -> bool:
-    """Part of Triton, whose version is in the key besides."""
-    return str(getattr(value, "__module__", "")).split(".")[0] == "triton"

@@ -17,7 +17,9 @@ from typing import TypeVar
 T = TypeVar("T", bound=Hashable)
 
 Sampler = Callable[[Sequence[T]], Mapping[T, float]]
-"""One sample in nanoseconds of each kernel that it is given, taken in this order."""
+"""One sample in nanoseconds of each kernel that it is given, taken in this order.
+
+A kernel that can run no more has none, and is out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +51,12 @@ def race(
             break
         for turn in range(this.samples):
             # Every other time backwards: nobody always follows the same neighbour.
-            for kernel, time_ns in sample(left if turn % 2 == 0 else left[::-1]).items():
+            times_ns = sample(left if turn % 2 == 0 else left[::-1])
+            for kernel, time_ns in times_ns.items():
                 samples[kernel].append(time_ns)
+            left = [kernel for kernel in left if kernel in times_ns]
+            if not left:
+                return samples
         left = _still_in(left, samples, this.keep_within)
     return samples
 

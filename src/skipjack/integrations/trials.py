@@ -11,10 +11,10 @@ from typing import Any
 from skipjack.core.trial import Status
 from skipjack.errors import SkipjackError
 from skipjack.integrations.autotune_results import Known
-from skipjack.integrations.forked_jobs import Outcome
 from skipjack.integrations.gpu_timing import Shot, Timer
+from skipjack.integrations.outcomes import Outcome, failed_launch
 from skipjack.integrations.race import race
-from skipjack.integrations.triton_builds import build
+from skipjack.integrations.triton_builds import WarmUp, build
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +45,8 @@ class Subject:
     """A call of a kernel, with the config left open."""
 
     name: str
+    ready: Callable[[Any], object]
+    """Bring the arguments into the state that they are compiled for."""
     warm_up: Callable[[Any], Any]
     """Compile and do not launch."""
     launch: Callable[[Any], object]
@@ -88,7 +90,10 @@ class Bench:
 
     def build_all(self, subject: Subject, configs: Mapping[str, Any]) -> dict[str, Outcome]:
         """Compile these at once; gives those that cannot be."""
-        warm_ups = {text: partial(subject.warm_up, config) for text, config in configs.items()}
+        warm_ups = {
+            text: WarmUp(partial(subject.ready, config), partial(subject.warm_up, config))
+            for text, config in configs.items()
+        }
         built = build(warm_ups, self.workers)
         return {text: one for text, one in built.items() if one.status is not Status.OK}
 
@@ -96,21 +101,18 @@ class Bench:
         timer = self.make_timer()
         shots: dict[str, Shot] = {}
         for text, config in configs.items():
-            shot = Shot(
-                partial(subject.launch, config),
-                partial(subject.before, config),
-                partial(subject.after, config, None),
-            )
             if failure := _first(subject, config, text, timer.synchronize):
                 found.failures[text] = failure
             else:
-                shots[text] = timer.ready(shot)
+                shots[text] = timer.ready(_shot(subject, config))
 
         def sample(order: Sequence[str]) -> Mapping[str, float]:
-            return timer.sample(shots, order)
+            return _sample(subject, timer, shots, order, found)
 
         if shots:
             found.samples_ns.update(race(shots, sample, out_of_time=self.out_of_time))
+        for text in found.failures:
+            found.samples_ns.pop(text, None)
 
     def _ask(
         self, bench: Benchmark, subject: Subject, configs: Mapping[str, Any], found: Found
@@ -121,7 +123,12 @@ class Bench:
                 found.failures[text] = failure
                 continue
             call = partial(_whole, subject, config)
-            told = bench(call, quantiles=(0.5, 0.2, 0.8))
+            try:
+                told = bench(call, quantiles=(0.5, 0.2, 0.8))
+            except _expected() as error:
+                _raise_if_lost(subject, [text], error)
+                found.failures[text] = failed_launch(error)
+                continue
             times_ms = told if isinstance(told, Sequence) else [float(told)]
             found.samples_ns[text] = [float(ms) * 1e6 for ms in times_ms]
 
@@ -129,22 +136,56 @@ class Bench:
 def _first(
     subject: Subject, config: Any, text: str, synchronize: Callable[[], object]
 ) -> Outcome | None:
-    """The first launch loads the binary; what is wrong with a config shows here."""
+    """The first launch loads the binary; what is wrong with a config mostly shows here."""
     problem: Exception | None = None
     try:
         subject.before(config)
         subject.launch(config)
         synchronize()
     except _expected() as error:
+        _raise_if_lost(subject, [text], error)
         problem = error
-    if problem is not None and any(words in str(problem) for words in _LOST):
-        raise GpuLostError(
-            f"config {text} of {subject.name} broke the GPU's context ({problem}), which no "
-            "process survives: leave the config out, or tune the kernel in processes of their "
-            "own (skipjack tune file.py::kernel)"
-        ) from problem
     subject.after(config, problem)
-    return _outcome(problem) if problem is not None else None
+    return failed_launch(problem) if problem is not None else None
+
+
+def _sample(
+    subject: Subject,
+    timer: Timer,
+    shots: Mapping[str, Shot],
+    order: Sequence[str],
+    found: Found,
+) -> Mapping[str, float]:
+    """One sample of each; who can run no more is a failure, and the others are timed alone."""
+    try:
+        return timer.sample(shots, order)
+    except _expected() as error:
+        _raise_if_lost(subject, order, error)
+        if len(order) == 1:
+            found.failures[order[0]] = failed_launch(error)
+            return {}
+    each = [_sample(subject, timer, shots, [text], found) for text in order]
+    return {text: time_ns for one in each for text, time_ns in one.items()}
+
+
+def _raise_if_lost(subject: Subject, texts: Sequence[str], error: Exception) -> None:
+    """Launches are queued, so a fault of one of several is told by the GPU without its name."""
+    if not any(words in str(error) for words in _LOST):
+        return
+    which = f"config {texts[0]}" if len(texts) == 1 else f"one of configs {', '.join(texts)}"
+    raise GpuLostError(
+        f"{which} of {subject.name} broke the GPU's context ({error}), which no process "
+        "survives: leave the config out, or tune the kernel in processes of their own "
+        "(skipjack tune file.py::kernel)"
+    ) from error
+
+
+def _shot(subject: Subject, config: Any) -> Shot:
+    return Shot(
+        partial(subject.launch, config),
+        partial(subject.before, config),
+        partial(subject.after, config, None),
+    )
 
 
 def _whole(subject: Subject, config: Any) -> None:
@@ -158,11 +199,3 @@ def _expected() -> tuple[type[Exception], ...]:
     from triton.errors import TritonError
 
     return TritonError, RuntimeError
-
-
-def _outcome(error: Exception) -> Outcome:
-    kind = type(error).__name__
-    statuses = {"OutOfResources": Status.OUT_OF_MEMORY, "PTXASError": Status.BUILD_ERROR}
-    compiler = {"CompilationError", "CompileTimeAssertionFailure", "UnsupportedLanguageConstruct"}
-    status = statuses.get(kind, Status.BUILD_ERROR if kind in compiler else Status.ERROR)
-    return Outcome(status, f"{kind}: {error}"[:500])

@@ -62,16 +62,11 @@ def autotune(
     search = None
     if space is not None:
         search = Search(space, tuple(constraints), Budget(budget, seconds), searcher, seed)
+    graphs, keep = use_cuda_graph is not False, cache_results is not False
 
     def decorate(function: Any) -> Any:
         from skipjack.integrations.triton_tuner import Autotuner, Options
 
-        options = Options(
-            search=search,
-            seconds=seconds,
-            graphs=use_cuda_graph is not False,
-            keep=cache_results is not False,
-        )
         return Autotuner(
             function,
             function.arg_names,
@@ -83,7 +78,7 @@ def autotune(
             post_hook=post_hook,
             prune_configs_by=prune_configs_by,
             do_bench=do_bench,
-            options=options,
+            options=Options(search, seconds, graphs, keep),
         )
 
     return decorate

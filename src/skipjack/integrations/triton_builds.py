@@ -3,18 +3,24 @@
 Triton itself says what each config compiles: under `triton.AsyncCompileMode` a warm-up hands the
 compilation to an executor. Ours collects them, lets forked children fill Triton's cache on disk,
 and then makes the same calls here, where they find the cache filled.
+
+A hook that is called before a compilation may itself launch kernels, which would wait for ever for
+an executor that only collects: hooks run outside of that mode.
 """
 
 from __future__ import annotations
 
+import contextvars
 import logging
 import os
 from collections.abc import Callable, Hashable, Mapping
 from concurrent.futures import Executor, Future
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from skipjack.core.trial import Status
-from skipjack.integrations.forked_jobs import Job, Outcome, run_jobs
+from skipjack.integrations.forked_jobs import Job, run_jobs
+from skipjack.integrations.outcomes import Outcome, failed_build
 
 log = logging.getLogger(__name__)
 
@@ -22,6 +28,15 @@ TIMEOUT_S = 120.0
 """A compilation that takes longer is a hang."""
 
 T = TypeVar("T", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True)
+class WarmUp:
+    """One config's."""
+
+    ready: Callable[[], object]
+    """Bring arguments into the state that they are compiled for."""
+    compile: Callable[[], Any]
 
 
 class _Collector(Executor):
@@ -39,7 +54,7 @@ class _Collector(Executor):
 
 
 def build(
-    warm_ups: Mapping[T, Callable[[], Any]], workers: int, timeout_s: float = TIMEOUT_S
+    warm_ups: Mapping[T, WarmUp], workers: int, timeout_s: float = TIMEOUT_S
 ) -> dict[T, Outcome]:
     """Compile what these warm-ups compile; gives what became of each.
 
@@ -50,12 +65,13 @@ def build(
 
     if not hasattr(triton, "AsyncCompileMode") or not hasattr(os, "fork"):
         return {name: _build_here(warm_up) for name, warm_up in warm_ups.items()}
-    collector = _Collector()
+    collector, outside = _Collector(), contextvars.copy_context()
     numbers: dict[T, int] = {}
     with triton.AsyncCompileMode(collector, ignore_errors=True):
         try:
             for name, warm_up in warm_ups.items():
-                future = getattr(warm_up(), "future", None)
+                outside.run(warm_up.ready)
+                future = getattr(warm_up.compile(), "future", None)
                 if future in collector.futures:
                     numbers[name] = collector.futures.index(future)
             outcomes = _run(collector, workers, timeout_s)
@@ -81,16 +97,17 @@ def _run(collector: _Collector, workers: int, timeout_s: float) -> list[Outcome]
             future.set_result(job())
         except Exception as error:
             log.debug("a compiled kernel cannot be read back", exc_info=True)
-            outcomes[number] = Outcome(Status.BUILD_ERROR, f"{type(error).__name__}: {error}")
+            outcomes[number] = failed_build(error)
             future.set_exception(error)
     return outcomes
 
 
-def _build_here(warm_up: Callable[[], Any]) -> Outcome:
+def _build_here(warm_up: WarmUp) -> Outcome:
     from triton.errors import TritonError
 
+    warm_up.ready()
     try:
-        warm_up()
-    except (TritonError, RuntimeError) as error:
-        return Outcome(Status.BUILD_ERROR, f"{type(error).__name__}: {error}")
+        warm_up.compile()
+    except (TritonError, RuntimeError, OSError, MemoryError) as error:
+        return failed_build(error)
     return Outcome()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from skipjack.core.expressions import Expression
 from skipjack.core.parameter import Parameter
 from skipjack.core.parameters import ParameterSpace
 from skipjack.errors import SpaceError
+from skipjack.integrations.hook_identity import hook_text
 
 LAUNCH_OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 """Settings that Triton takes besides a kernel's own constants."""
@@ -45,14 +46,6 @@ def config_text(config: Any) -> str:
     return Config.of(settings).key
 
 
-def hook_text(hook: Callable[..., object]) -> str:
-    """A function's name and what it does, so that an edited one is another."""
-    code = getattr(hook, "__code__", None)
-    body = f"{code.co_code.hex()}{code.co_consts!r}{code.co_names}" if code else ""
-    name = getattr(hook, "__qualname__", type(hook).__qualname__)
-    return f"{name}:{hashlib.sha256(body.encode()).hexdigest()[:12]}"
-
-
 def _plain(value: object) -> Value:
     return value if isinstance(value, bool | int | float | str) else str(value)
 
@@ -61,9 +54,16 @@ def make_space(
     values: Mapping[str, Sequence[Value]],
     constraints: Sequence[ConstraintLike] = (),
     sizes: Mapping[str, Value] | None = None,
+    still: Collection[str] = (),
 ) -> ParameterSpace:
-    """A space of settings; constraints may read `sizes` besides, which do not vary."""
-    parameters = [Parameter(name, _values(name, given)) for name, given in values.items()]
+    """A space of settings; constraints may read `sizes` besides, which do not vary.
+
+    Settings that are `still` keep their first value.
+    """
+    parameters = [
+        Parameter(name, _values(name, given)[: 1 if name in still else None])
+        for name, given in values.items()
+    ]
     fixed = {name: value for name, value in (sizes or {}).items() if name not in values}
     return ParameterSpace(parameters, [_at(one, tuple(values), fixed) for one in constraints])
 

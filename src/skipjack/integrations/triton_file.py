@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 from skipjack import operations, plugins, solvers
 from skipjack.core.problem import Problem
@@ -19,10 +20,19 @@ from skipjack.integrations.user_solver import UserSolver
 
 _SEPARATOR = ".py::"
 _known: dict[str, tuple[UserOperation, UserSolver]] = {}
+_kernels: dict[str, Any] = {}
+"""The function of each, which a file that is read again makes anew."""
 
 
-def register(adapter: Adapter) -> None:
+def register(adapter: Adapter, kernel: Any) -> None:
     """Add the kernel's operation and solver; a file that is read again takes its own place."""
+    for name, other in _kernels.items():
+        if other is kernel and name in _known:
+            raise UsageError(
+                f"{adapter.path.name} has two adapters for {adapter.function}; one kernel has one: "
+                "describe another use of it by another function"
+            )
+    _kernels[adapter.name] = kernel
     if adapter.name in _known and _known[adapter.name][0].adapter.path == adapter.path:
         operation, solver = _known[adapter.name]
         operation.adapter = adapter

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from skipjack.core.config import Config, Value
@@ -25,6 +25,8 @@ _DIVISOR = 16
 """What Triton's own launcher looks at in sizes and addresses."""
 _WARPS, _STAGES = 4, 3
 """Where a config does not say: as in ``triton.Config``."""
+_IGNORED = {"cuda": ("waves_per_eu", "matrix_instr_nonkdim", "kpack"), "hip": ("maxnreg",)}
+"""Options that the compiler for a kind of GPU takes and makes nothing of."""
 
 
 class UserSolver(TritonSolver):
@@ -48,11 +50,12 @@ class UserSolver(TritonSolver):
         return ""
 
     def space(self, problem: Problem, device: Device) -> Space:
-        """The adapter's."""
+        """The adapter's; what the GPU's compiler ignores does not vary."""
+        ignored = set(_IGNORED.get(device.kind, ())) - set(self.adapter.parameters)
         if self.adapter.configs:
-            return ListedSpace(self.adapter.configs)
+            return ListedSpace(_without_twins(self.adapter.configs, ignored))
         sizes: dict[str, Value] = dict(self.adapter.sizes(problem.shape))
-        return make_space(self.adapter.values, self.adapter.constraints, sizes)
+        return make_space(self.adapter.values, self.adapter.constraints, sizes, ignored)
 
     def kernels(self, problem: Problem, device: Device, config: Config) -> Sequence[KernelSpec]:
         """The one function."""
@@ -147,3 +150,14 @@ class UserSolver(TritonSolver):
 
 def _launch_number(type_: str, value: int | float) -> Number:
     return Number("f32" if type_ == "fp32" else type_, value)
+
+
+def _without_twins(
+    configs: Sequence[Mapping[str, Value]], ignored: Collection[str]
+) -> list[Mapping[str, Value]]:
+    """The first of those configs that differ in nothing but what is ignored."""
+    found: dict[Config, Mapping[str, Value]] = {}
+    for config in configs:
+        rest = {name: value for name, value in config.items() if name not in ignored}
+        found.setdefault(Config(rest), config)
+    return list(found.values())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -11,6 +12,7 @@ from skipjack.core.dtypes import CPU_DTYPES, listed
 from skipjack.core.naming import check_new_name
 from skipjack.core.problem import Problem
 from skipjack.errors import UsageError
+from skipjack.gpu.describing import describe_gpu
 from skipjack.operations import get
 from skipjack.solvers.convolution.depthwise import DepthwiseSolver
 from skipjack.solvers.convolution.direct import DirectSolver
@@ -48,6 +50,8 @@ _CPU_SOLVERS: tuple[Solver, ...] = (
 _known: dict[str, Solver] = {
     solver.name: solver for solver in (*_CPU_SOLVERS, *GPU_SOLVERS, *GPU_LIBRARIES)
 }
+EXAMPLE_GPUS = ("sm_90/132", "gfx942/304")
+"""One of each vendor's, where any will do."""
 _KIND_NAMES = {"cpu": "CPUs", "cuda": "NVIDIA's GPUs", "hip": "AMD's GPUs"}
 
 
@@ -124,7 +128,7 @@ def solvers_for(problem: Problem, device: Device, name: str | None = None) -> li
         return [_named(problem, device, name)]
     able = building_solvers(problem, device)
     if not able:
-        raise UsageError(_nobody(problem, device))
+        raise UsageError(refusal_of_all(problem, device))
     promises = [(1.0, able[0])]
     for solver in able[1:]:
         if isinstance(solver, RacingSolver) and (promise := solver.promise(problem, device)):
@@ -132,21 +136,49 @@ def solvers_for(problem: Problem, device: Device, name: str | None = None) -> li
     return [solver for _, solver in sorted(promises, key=lambda pair: -pair[0])]
 
 
-def _nobody(problem: Problem, device: Device) -> str:
+def refusal_of_all(problem: Problem, device: Device) -> str:
     """Why no solver builds a problem, in a sentence."""
-    possible = [
+    on_cpu = device.kind == "cpu"
+    elsewhere = for_gpus_alone(problem, device)
+    possible = _possible_dtypes(problem, device)
+    if possible:
+        return (
+            f"no solver computes {problem.operation} in {problem.dtype} "
+            f"on {'a CPU' if on_cpu else device.name}; choose {listed(possible, 'or')}"
+            f"{', or a GPU' if elsewhere else ''}"
+        )
+    if elsewhere:
+        return f"no solver can build {problem.key} for {device.name}: it is for GPUs alone"
+    reason = _main_reason(problem, device)
+    why = f"; what most say: {reason}" if reason else ""
+    return f"no solver can build {problem.key} for {device.name}{why}"
+
+
+def for_gpus_alone(problem: Problem, device: Device) -> bool:
+    """Whether no solver builds a problem for this CPU, and one would for a GPU."""
+    if device.kind != "cpu" or building_solvers(problem, device):
+        return False
+    return any(building_solvers(problem, describe_gpu(name)) for name in EXAMPLE_GPUS)
+
+
+def _possible_dtypes(problem: Problem, device: Device) -> list[str]:
+    return [
         dtype
         for dtype in get(problem.operation).dtypes
         if building_solvers(replace(problem, dtype=dtype), device)
     ]
-    if not possible:
-        return f"no solver can build {problem.key} for {device.name}"
-    on_cpu = device.kind == "cpu"
-    return (
-        f"no solver computes {problem.operation} in {problem.dtype} "
-        f"on {'a CPU' if on_cpu else device.name}; choose {listed(possible, 'or')}"
-        f"{', or name a GPU with --device' if on_cpu else ''}"
-    )
+
+
+def _main_reason(problem: Problem, device: Device) -> str:
+    """That of the operation's own solver, if it has one, else what most solvers say."""
+    asked = [
+        solver
+        for solver in _known.values()
+        if isinstance(solver, BuildingSolver) and is_for(solver, device)
+    ]
+    own = [solver for solver in asked if solver.name == problem.operation]
+    reasons = Counter(refusal(solver, problem, device) for solver in own or asked)
+    return reasons.most_common(1)[0][0] if reasons else ""
 
 
 def solver_for(problem: Problem, device: Device, name: str | None = None) -> BuildingSolver:

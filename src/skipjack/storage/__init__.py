@@ -4,7 +4,7 @@ from skipjack.storage.artifacts import ARTIFACTS, ArtifactStore
 from skipjack.storage.atomic import atomic_replacement, atomic_write
 from skipjack.storage.clock import Clock, timestamp, utc_now
 from skipjack.storage.damage import set_aside
-from skipjack.storage.directory import ensure_directory, user_directory
+from skipjack.storage.directory import ensure_directory, output_directory, user_directory
 from skipjack.storage.lock import FileLock
 from skipjack.storage.mounts import is_network_file_system
 
@@ -17,6 +17,7 @@ __all__ = [
     "atomic_write",
     "ensure_directory",
     "is_network_file_system",
+    "output_directory",
     "set_aside",
     "timestamp",
     "user_directory",

@@ -10,13 +10,21 @@ from skipjack.errors import StorageError
 from skipjack.settings import Settings
 from skipjack.storage.failure import disk_full
 
+_ADVICE = "make it writable or choose another one"
+_OF_THE_USER = f"{_ADVICE} (SKIPJACK_USER_DB_PATH is the user directory)"
+
 
 def user_directory(settings: Settings) -> Path:
     """The user directory, created if need be and known to be writable."""
     return ensure_directory(settings.user_dir)
 
 
-def ensure_directory(directory: Path) -> Path:
+def output_directory(directory: Path) -> Path:
+    """As `ensure_directory`, for a place that the user has named for results."""
+    return ensure_directory(directory, _ADVICE)
+
+
+def ensure_directory(directory: Path, advice: str = _OF_THE_USER) -> Path:
     """Create a directory, private to the user if new, and check that files can be made in it."""
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -27,8 +35,5 @@ def ensure_directory(directory: Path) -> Path:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise disk_full(directory) from error
         reason = "it is not a directory" if isinstance(error, FileExistsError) else error.strerror
-        raise StorageError(
-            f"cannot use the directory {directory}: {reason}; "
-            "make it writable or choose another one (SKIPJACK_USER_DB_PATH is the user directory)"
-        ) from error
+        raise StorageError(f"cannot use the directory {directory}: {reason}; {advice}") from error
     return directory

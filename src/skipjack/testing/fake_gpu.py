@@ -60,8 +60,8 @@ class _Clock:
 class FakeGpu:
     """See `skipjack.gpu.driver.Gpu`. Work is done at once; faults are told when one waits."""
 
-    def __init__(self, device: Device = DEVICE, memory: int = MEMORY) -> None:
-        self.device, self.index, self.stream = device, 0, 1
+    def __init__(self, device: Device = DEVICE, memory: int = MEMORY, index: int = 0) -> None:
+        self.device, self.index, self.stream = device, index, 1
         self._total = memory
         self._memory: dict[int, npt.NDArray[np.uint8]] = {}
         self._modules: dict[int, dict[str, Any]] = {}
@@ -103,11 +103,11 @@ class FakeGpu:
         self.synchronize()
         ctypes.memmove(array.ctypes.data, address, array.nbytes)
 
-    def copy(self, to: int, source: int, size: int) -> None:
+    def copy(self, to: int, source: int, size: int, stream: int | None = None) -> None:
         """Copy, in simulated time."""
         self._do(size / _COPY_BYTES_PER_NS, lambda: ctypes.memmove(to, source, size))
 
-    def fill(self, address: int, byte: int, size: int) -> None:
+    def fill(self, address: int, byte: int, size: int, stream: int | None = None) -> None:
         """Set bytes, in simulated time."""
         self._do(size / _COPY_BYTES_PER_NS, lambda: ctypes.memset(address, byte, size))
 
@@ -135,7 +135,13 @@ class FakeGpu:
         """Made up."""
         return {"registers": 32, "local_bytes": 0, "shared_bytes": 0}
 
-    def launch(self, function: int, shape: LaunchShape, values: Sequence[bytes]) -> None:
+    def launch(
+        self,
+        function: int,
+        shape: LaunchShape,
+        values: Sequence[bytes],
+        stream: int | None = None,
+    ) -> None:
         """Add, and misbehave as the binary says."""
         how = self._modules[function]
         behaviour = str(how["behaviour"])
@@ -182,10 +188,14 @@ class FakeGpu:
         else:
             self._recording.append(both)
 
-    def synchronize(self) -> None:
+    def synchronize(self, stream: int | None = None) -> None:
         """Raise what went wrong."""
         if self._fault:
             raise GpuError(self._fault, fault=True)
+
+    def drain(self) -> None:
+        """Raise what went wrong."""
+        self.synchronize()
 
     def record_event(self) -> int:
         """The simulated time."""
@@ -232,17 +242,20 @@ class FakeDriver:
 
     name = KIND
 
+    def __init__(self, devices: Sequence[Device] = (DEVICE,)) -> None:
+        self._devices = devices
+
     def version(self) -> tuple[int, int]:
         """Made up."""
         return 1, 0
 
     def devices(self) -> Sequence[Device]:
-        """One."""
-        return [DEVICE]
+        """One, or those that were asked for."""
+        return self._devices
 
     def open(self, index: int) -> FakeGpu:
         """A new one."""
-        return FakeGpu()
+        return FakeGpu(self._devices[index], index=index)
 
 
 def _floats(address: int, count: int) -> npt.NDArray[np.float32]:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from skipjack.core.problem import Problem
 from skipjack.core.trial import Status
 from skipjack.interrupt import Interrupt
+from skipjack.solvers import for_gpus_alone
 from skipjack.tuning.arm import Arm
 from skipjack.tuning.find_final import Final, hold_find_final, spare
 from skipjack.tuning.find_record import keep_ranking
@@ -44,6 +45,7 @@ def hold_find(
     lineup = line_up(problem, shop.device, only)
     if not lineup.building and not lineup.vendors:
         reason = f"no solver can do {problem.key} on {shop.device.name}"
+        reason += ": it is for GPUs" if for_gpus_alone(problem, shop.device) else ""
         refused = tuple(_refused(lineup))
         return FindResult(
             problem, shop.device.name, FindStatus.NOT_APPLICABLE, refused, reason=reason

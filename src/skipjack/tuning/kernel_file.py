@@ -7,7 +7,10 @@ from types import TracebackType
 
 from skipjack.bank.kernel_db import KernelDb, KernelRecord
 from skipjack.core.device import Device
+from skipjack.core.dtypes import listed
 from skipjack.devices import here
+from skipjack.errors import SkipjackError
+from skipjack.gpu.opening import gpu_name
 from skipjack.operations import parse
 from skipjack.tuning.gpu_kernel import GpuKernel
 from skipjack.tuning.kernel import TunedKernel
@@ -37,22 +40,40 @@ class Kernels:
         layout: str | None = None,
         direction: str | None = None,
     ) -> TunedKernel | GpuKernel | None:
-        """The kernel of a problem on a device of this machine; None if the file has none."""
+        """The kernel of a problem on a device of this machine; None if the file has none at all.
+
+        `SkipjackError` if it has the problem for other devices alone.
+        """
         asked = parse(problem, dtype, layout=layout, direction=direction)
-        record = self.record(asked.key)
-        if record is None:
+        found = self._found(asked.key)
+        if found is None:
             return None
+        record, device = found
         data = self._database.code(record)
         code = KernelCode(data, record.artifact, record.symbol, record.abi, record.slots)
-        return callable_of(asked, code)
+        return callable_of(asked, code, device.name if device.kind == "cpu" else gpu_name(device))
 
     def record(self, key: str) -> KernelRecord | None:
-        """What the file says about a problem, by its full key."""
+        """What the file says about a problem on a device of this machine, by its full key."""
+        found = self._found(key)
+        return found[0] if found else None
+
+    def _found(self, key: str) -> tuple[KernelRecord, Device] | None:
         for device in self._devices:
-            found = self._database.find(key, device.name, device.compat_key)
-            if found is not None:
-                return found
+            record = self._database.find(key, device.name, device.compat_key)
+            if record is not None:
+                return record, device
+        if elsewhere := self._database.devices(key):
+            raise SkipjackError(
+                f"{self._database.path} has {key} for {listed(elsewhere)} and for nothing that is "
+                f"here: {self._have()}"
+            )
         return None
+
+    def _have(self) -> str:
+        gpus = [device.name for device in self._devices if device.kind != "cpu"]
+        archs = {device.arch for device in self._devices if device.kind == "cpu"}
+        return listed([*(gpus or ["no GPU"]), *sorted(archs)])
 
     def close(self) -> None:
         """Let go of the file; kernels that were found stay."""

@@ -6,9 +6,9 @@ from skipjack.bank import Bank, BankEntry
 from skipjack.core.config import Config
 from skipjack.core.device import Device
 from skipjack.core.problem import Problem
-from skipjack.devices import device_for
 from skipjack.errors import StorageError
 from skipjack.gpu.artifact import ABI as GPU_ABI
+from skipjack.gpu.opening import gpu_name
 from skipjack.native import cpu
 from skipjack.operations import parse
 from skipjack.settings import Settings, load_settings
@@ -17,6 +17,7 @@ from skipjack.solvers.solver import ABI, Blob, BuildingSolver
 from skipjack.storage import ARTIFACTS, ArtifactStore
 from skipjack.tuning.gpu_kernel import GpuKernel
 from skipjack.tuning.kernel import TunedKernel
+from skipjack.tuning.placing import NoGpuError, place
 from skipjack.tuning.result import KernelCode, callable_of
 
 
@@ -34,14 +35,18 @@ def lookup(
 
     The device is chosen as for `tune`: the CPU, or a GPU that is named or needed.
 
-    Also None where a library is what the bank recommends. Nothing is written; machine code that is
-    not in the store is compiled here, which takes some milliseconds.
+    Also None where a library is what the bank recommends. Nothing is written. A CPU's machine code
+    that is not in the store is compiled here, which takes some milliseconds; a GPU's is not, since
+    the result would be a build that nobody has checked: None, until it is tuned again.
     """
     chosen = settings or load_settings()
     asked = parse(problem, dtype, layout=layout, direction=direction)
     if threads is not None and threads > len(cpu.usable_cores()):
         return None  # nothing was tuned for what is here
-    found = device_for([asked.dtype], device, threads)
+    try:
+        found = place([asked], device, threads)
+    except NoGpuError:
+        return None
     entry = Bank.open(chosen.user_dir).lookup(asked.key, found.class_key)
     if entry is None or entry.solver not in names():
         return None
@@ -49,8 +54,13 @@ def lookup(
     if not isinstance(solver, BuildingSolver) or solver.version != entry.solver_version:
         return None
     config = Config(dict(entry.config))
-    blob = _stored(chosen, entry, found) or solver.compile(solver.lower(asked, found, config))
-    return callable_of(asked, _code(asked, found, solver, config, blob))
+    blob = _stored(chosen, entry, found)
+    if found.kind != "cpu":
+        if blob is None:
+            return None
+        return callable_of(asked, _code(asked, found, solver, config, blob), gpu_name(found))
+    blob = blob or solver.compile(solver.lower(asked, found, config))
+    return callable_of(asked, _code(asked, found, solver, config, blob), found.name)
 
 
 def _stored(settings: Settings, entry: BankEntry, device: Device) -> Blob | None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from typing import Any
 from skipjack.gpu.artifact import GpuArtifact, unpack
 from skipjack.native.object_code import undefined_symbols
 from skipjack.operations import outputs, tensor_dtype, tensors
-from skipjack.storage import atomic_write, ensure_directory
+from skipjack.storage import atomic_write, output_directory
 from skipjack.tuning.build_result import BuildResult, BuiltConfig
 
 FORMAT = 2
@@ -25,25 +27,51 @@ def write_objects(result: BuildResult, directory: Path) -> BuildResult:
     """Write the files and their manifest; gives the result with their paths.
 
     Configs that differ in run-time settings alone share a file. The manifest comes last, so that
-    what it names is there.
+    what it names is there; if it cannot be written, the new files go again.
     """
-    ensure_directory(directory)
-    stem = _stem(result)
+    output_directory(directory)
+    with _all_or_nothing() as write:
+        written = _write_binaries(result, directory, write)
+        text = json.dumps(_manifest(written), indent=1) + "\n"
+        write(directory / f"{_stem(result)}.json", text.encode())
+    return written
+
+
+_Write = Callable[[Path, bytes], None]
+
+
+@contextmanager
+def _all_or_nothing() -> Iterator[_Write]:
+    """Writes files; those that were not there before are removed if the block fails."""
+    new: list[Path] = []
+
+    def write(path: Path, data: bytes) -> None:
+        there = path.exists()
+        atomic_write(path, data)
+        if not there:
+            new.append(path)
+
+    try:
+        yield write
+    except BaseException:
+        for path in new:
+            path.unlink(missing_ok=True)
+        raise
+
+
+def _write_binaries(result: BuildResult, directory: Path, write: _Write) -> BuildResult:
     files: dict[str, Path] = {}
     builds = []
     for build in result.builds:
         if build.ok:
             if build.digest not in files:
-                names = _files(build, result, f"{stem}.{build.number:03}")
+                names = _files(build, result, f"{_stem(result)}.{build.number:03}")
                 for name, data in names.items():
-                    atomic_write(directory / name, data)
+                    write(directory / name, data)
                 files[build.digest] = directory / next(iter(names))
             build = replace(build, path=files[build.digest])
         builds.append(build)
-    written = replace(result, builds=tuple(builds))
-    text = json.dumps(_manifest(written), indent=1) + "\n"
-    atomic_write(directory / f"{stem}.json", text.encode())
-    return written
+    return replace(result, builds=tuple(builds))
 
 
 def _files(build: BuiltConfig, result: BuildResult, stem: str) -> dict[str, bytes]:

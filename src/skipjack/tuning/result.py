@@ -123,7 +123,7 @@ class TuneResult:
         """The winner as a function: of NumPy arrays, or of tensors on the GPU it was tuned on."""
         if self.code is None:
             raise SkipjackError(f"{self.problem.key} has no tuned kernel: {self.reason}")
-        return callable_of(self.problem, self.code)
+        return callable_of(self.problem, self.code, self.device)
 
     @property
     def rate(self) -> tuple[float, str]:
@@ -176,12 +176,12 @@ class TuneResult:
         }
 
 
-def callable_of(problem: Problem, code: KernelCode) -> TunedKernel | GpuKernel:
-    """Machine code as a function, whichever device it is for."""
+def callable_of(problem: Problem, code: KernelCode, device: str) -> TunedKernel | GpuKernel:
+    """Machine code as a function on a device of this machine: ``sm_90/132``, or ``cuda:1``."""
     if code.abi == GPU_ABI:
         from skipjack.tuning.gpu_kernel import GpuKernel
 
-        return GpuKernel(problem, code)
+        return GpuKernel(problem, code, device)
     from skipjack.tuning.kernel import TunedKernel
 
     return TunedKernel(problem, code)

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 from skipjack.core.trial import Candidate
 from skipjack.execute.statistics import Block
+from skipjack.gpu.artifact import ABI as GPU_ABI
+from skipjack.gpu.plan import from_slots, scratch_sizes
 from skipjack.native.slots import workspace_bytes
 
 
@@ -43,4 +45,6 @@ class Runner:
     @property
     def workspace_bytes(self) -> int:
         """Memory that it borrows for a call."""
+        if self.abi == GPU_ABI:
+            return sum(scratch_sizes(from_slots(self.slots)).values())
         return workspace_bytes(self.slots)

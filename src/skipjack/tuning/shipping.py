@@ -12,11 +12,12 @@ from skipjack.core.device import Device
 from skipjack.core.trial import Candidate
 from skipjack.devices import here
 from skipjack.errors import StorageError, UsageError
+from skipjack.gpu.artifact import ABI as GPU_ABI
 from skipjack.ledger import CandidateKey, Ledger
 from skipjack.operations import parse
 from skipjack.settings import Settings
 from skipjack.solvers import find_solver, names
-from skipjack.solvers.solver import BuildingSolver
+from skipjack.solvers.solver import ABI, Blob, BuildingSolver
 from skipjack.storage import ARTIFACTS, ArtifactStore
 
 
@@ -48,12 +49,10 @@ def _record(ledger: Ledger, entry: BankEntry, device: Device) -> KernelRecord | 
     if not isinstance(solver, BuildingSolver) or solver.version != entry.solver_version:
         return None
     problem, config = parse(entry.problem), Config(dict(entry.config))
-    key = CandidateKey.of(Candidate(problem, solver.name, config), solver.version)
-    build = ledger.find_build(
-        key.problem, key.solver, key.solver_version, key.config, device.compat_key
-    )
-    if build is None or not build.artifact_digest:
+    digest = str(entry.evidence.get("artifact", ""))
+    if not digest:
         return None
+    symbol, abi = _entrance(ledger, Candidate(problem, solver.name, config), digest, device)
     return KernelRecord(
         entry.problem,
         device.name,
@@ -61,11 +60,23 @@ def _record(ledger: Ledger, entry: BankEntry, device: Device) -> KernelRecord | 
         solver.name,
         solver.version,
         entry.config,
-        build.artifact_digest,
-        build.symbol,
-        build.abi,
+        digest,
+        symbol,
+        abi,
         tuple(solver.slots(problem, device, config)),
         entry.time_ns,
         entry.vendor,
         entry.vendor_ns,
     )
+
+
+def _entrance(ledger: Ledger, candidate: Candidate, digest: str, device: Device) -> tuple[str, str]:
+    """The symbol and ABI of what was banked: the candidate may have been built anew since."""
+    key = CandidateKey.of(candidate, find_solver(candidate.solver).version)
+    build = ledger.find_build(
+        key.problem, key.solver, key.solver_version, key.config, device.compat_key
+    )
+    if build is not None and build.artifact_digest == digest:
+        return build.symbol, build.abi
+    blob = Blob(b"", abi=ABI if device.kind == "cpu" else GPU_ABI)
+    return blob.symbol, blob.abi

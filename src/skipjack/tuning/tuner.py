@@ -9,7 +9,6 @@ from skipjack import plugins
 from skipjack.core.device import Device
 from skipjack.core.problem import Problem
 from skipjack.core.study import Budget
-from skipjack.devices import device_for
 from skipjack.interrupt import watch_for_interrupt
 from skipjack.operations import parse
 from skipjack.settings import Settings, load_settings
@@ -18,6 +17,7 @@ from skipjack.tuning.find_result import FindResult
 from skipjack.tuning.find_run import hold_find
 from skipjack.tuning.lineup import line_up
 from skipjack.tuning.options import DEFAULT_SECONDS, FIND_SECONDS, TuneOptions
+from skipjack.tuning.placing import place
 from skipjack.tuning.result import TuneResult
 from skipjack.tuning.rules import TuneRules
 from skipjack.tuning.study_run import StudyRun
@@ -128,7 +128,7 @@ def tune(
     settings = _settings(plugins)
     # Before workers start: a wrong key should fail at once.
     asked = parse(problem, dtype, layout=layout, direction=direction)
-    with Tuner(settings, device_for([asked.dtype], device, threads)) as tuner:
+    with Tuner(settings, place([asked], device, threads)) as tuner:
         return tuner.tune(asked, options)
 
 
@@ -162,7 +162,7 @@ def find(
     )
     settings = _settings(plugins)
     asked = parse(problem, dtype, layout=layout, direction=direction)
-    tuner = Tuner(settings, device_for([asked.dtype], device, threads))
+    tuner = Tuner(settings, place([asked], device, threads))
     only = (solvers,) if isinstance(solvers, str) else tuple(solvers)
     line_up(asked, tuner.workshop.device, only)  # before workers start: a wrong name fails at once
     with tuner:

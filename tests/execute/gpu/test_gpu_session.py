@@ -11,6 +11,7 @@ from skipjack.core.trial import Status
 from skipjack.errors import WorkerError
 from skipjack.execute.session import Loadable, RunSession
 from skipjack.gpu.plan import Fill, Launch, Pointer, Scratch, launch, to_slots
+from skipjack.testing.fake_gpu import MEMORY
 
 Make = Callable[..., Loadable]
 
@@ -176,3 +177,20 @@ def test_the_protocol_of_gpus_says_how_it_differs() -> None:
     protocol = gpu_protocol()
     assert protocol.key != TimingProtocol().key
     assert (protocol.caches, protocol.alignment_bytes) == ("rotating", 256)
+
+
+def test_what_failed_for_want_of_memory_gives_back_what_it_held(
+    session: RunSession, loadable: Make, problem: Problem
+) -> None:
+    size = MEMORY * 2 // 3
+    lent = Scratch("lent", size)
+    steps = [Fill(lent, 16), launch("add", (8,), ["x", "y", "out", problem.shape[0]])]
+    greedy, right = (
+        session.add(replace(loadable(behaviour), slots=tuple(to_slots(steps))))
+        for behaviour in ("memory", "right")
+    )
+    failure, _ = session.verify(greedy)
+    assert failure is not None
+    assert failure.status is Status.OUT_OF_MEMORY
+    assert session.verify(right)[0] is None
+    assert session.restarts == 0

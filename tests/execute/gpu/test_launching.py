@@ -85,7 +85,7 @@ class Watched(FakeGpu):
         self.allocated.append(size)
         return super().allocate(size)
 
-    def launch(self, function: int, shape: Any, values: Any) -> None:
+    def launch(self, function: int, shape: Any, values: Any, stream: int | None = None) -> None:
         self.launched.append(list(values))
 
 

@@ -14,11 +14,13 @@ from skipjack.fleet.host import detect_host
 from skipjack.fleet.records import Plan
 from skipjack.fleet.states import Stage
 from skipjack.fleet.store.devices import describable
-from skipjack.fleet.task import Task
+from skipjack.fleet.task import Outcome, Task
+from skipjack.fleet.toolchain import toolchain
 from skipjack.fleet.work import make_worker
 from skipjack.fleet.work.seating import seat_on_gpu
 from skipjack.gpu.opening import only_drivers
 from skipjack.settings import load_settings
+from skipjack.solvers import find_solver
 from skipjack.testing.fake_gpu import DEVICE, FakeDriver
 
 SOLVER = Path(__file__).parents[2] / "tuning" / "fake_gpu_solver.py"
@@ -43,17 +45,40 @@ def test_a_round_is_built_and_timed_on_the_gpu(fake_everywhere: None, user_dir: 
         builder.close()
     assert not built.failed and not built.inapplicable, built
     task = Task(1, Stage.EVALUATE, plan, DEVICE, 0, 0, (built.facts,), built.artifacts)
-    evaluator = make_worker(Stage.EVALUATE, gpu="fake:0")
-    try:
-        told = evaluator.perform(task)
-    finally:
-        evaluator.close()
+    told = evaluated(task)
     assert not told.failed, told.failed
     assert told.finished and (told.trials, told.failed_trials) == (4, 2)
     assert told.result is not None
     assert told.result["status"] == "banked" and "right" in str(told.result["config"])
     assert "fake compiler 1" in told.result["toolchain"]
     assert "llvm" not in told.result["toolchain"]
+    assert told.result["solver_version"] == 1
+
+
+def evaluated(task: Task) -> Outcome:
+    evaluator = make_worker(Stage.EVALUATE, gpu="fake:0")
+    try:
+        return evaluator.perform(task)
+    finally:
+        evaluator.close()
+
+
+def test_a_result_is_as_fresh_as_its_builds_where_the_compiler_is_not_installed(
+    fake_everywhere: None, user_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = Plan("add:1000:f32", DEVICE.name, searcher="exhaustive", budget=2, round=2)
+    builder = make_worker(Stage.BUILD)
+    try:
+        built = builder.perform(Task(1, Stage.BUILD, plan, DEVICE))
+    finally:
+        builder.close()
+    there = toolchain(DEVICE)
+    solver = type(find_solver("fake_gpu"))
+    monkeypatch.setattr(solver, "compiler", lambda self: "fake compiler (not installed)")
+    assert toolchain(DEVICE) != there
+    told = evaluated(Task(1, Stage.EVALUATE, plan, DEVICE, 0, 0, (built.facts,), built.artifacts))
+    assert told.result is not None
+    assert told.result["toolchain"] == there
 
 
 def test_a_host_lists_its_gpus(fake_everywhere: None) -> None:
@@ -92,5 +117,8 @@ def test_a_gpu_is_taken_by_its_device_and_held_by_its_serial() -> None:
         assert seat_on_gpu(large, "7", (0,)).gpu == "fake:1", "a number of a scheduler's own"
         with pytest.raises(WorkerError, match="GPU fake:0 has no fake_1/8: here is fake_1/4"):
             seat_on_gpu(large, "fake:0", (0,))
+        with pytest.raises(WorkerError, match="no GPU fake:3: here is fake:0, fake:1"):
+            seat_on_gpu(large, "fake:3", (0,))
+        assert seat_on_gpu(large, "GPU-fake-1", (0,)).gpu == "fake:1"
     with pytest.raises(WorkerError, match="this machine has no fake_1/8: here is no GPU"):
         seat_on_gpu(large, "", (0,))

@@ -31,13 +31,15 @@ CASES: tuple[tuple[str, str, dict[str, int | str | bool]], ...] = (
     ("triton_matmul", "matmul:9x80x96", {**BLOCK, "tile_m": 16, "tile_n": 64, "swap": True}),
     ("triton_matmul", "bmm:3x40x48x64/tb=1", BLOCK),
     ("triton_matmul", f"bmm:2x40x33x65{ALL}", {**BLOCK, "walk": "flat"}),
-    ("triton_matmul", "bmm:2x40x40x65/ta=1", {**BLOCK, "splits": 2}),
+    ("triton_matmul", "bmm:2x40x40x65/ta=1", {**BLOCK, "splits": 2, "early": True}),
+    ("triton_matmul", f"bmm:5x40x40x65{ALL}", {**BLOCK, "splits": 2, "early": True}),
     ("triton_addresses", "matmul:71x83x97", TILE),
     ("triton_addresses", "matmul:71x83x97/ta=1/act=sigmoid:f32", TILE),
     ("triton_addresses", f"bmm:3x40x48x65/tb=1{ALL}/act=gelu_tanh", {**TILE, "splits": 2}),
     ("triton_thin", "matmul:1x83x97", THIN),
     ("triton_thin", "matmul:3x64x96/tb=1/bias=1", {**THIN, "splits": 2}),
     ("triton_thin", "bmm:2x3x64x96", THIN),
+    ("triton_thin", "bmm:5x1x70x33/beta=2/tb=1", {**THIN, "splits": 2, "early": True}),
 )
 
 

@@ -21,15 +21,20 @@ from skipjack.solvers.gpu.conv_parts import Parts
 from skipjack.solvers.gpu.conv_planes import PlanesConvolution
 from skipjack.solvers.gpu.conv_winograd import WinogradConvolution
 from skipjack.solvers.gpu.triton_solver import TritonSolver
+from skipjack.solvers.registry import building_solvers
 
 CASES = Path(__file__).with_name("convolution_cases.py")
 HOPPER = Device("cuda", "sm_90", 132)
 AMPERE = Device("cuda", "sm_80", 108)
 CDNA = Device("hip", "gfx942", 304)
+CDNA_1 = Device("hip", "gfx908", 120)
+"""Its matrix units know no tf32."""
 BOX, PLANES, GATHER = BoxConvolution(), PlanesConvolution(), GatherConvolution()
 DEPTHWISE, WINOGRAD = DepthwiseConvolution(), WinogradConvolution()
 THREE = "conv2d:n32c64h56w56k64y3x3p1q1:f16"
 ONE = "conv2d:n32c256h28w28k512y1x1:f16"
+TINY = "conv2d:n1c3h4w4k5y3x3u2v2:f16"
+"""One pixel: a thread has less than one sum."""
 
 
 def launched(solver: TritonSolver, key: str, **changed: int | bool | str) -> list[str]:
@@ -61,7 +66,9 @@ def test_the_interpreter_computes_what_every_plan_says() -> None:
         (GATHER, CDNA, f"{THREE}:NHWC:fwd"),
         (GATHER, AMPERE, f"{ONE}:NCHW:wrw"),
         (DEPTHWISE, CDNA, "conv2d:n32c64h56w56k64y3x3p1q1g64:f16:NHWC:bwd"),
-        (WINOGRAD, HOPPER, f"{THREE}:NHWC:fwd"),
+        (WINOGRAD, HOPPER, f"{THREE.replace('f16', 'tf32')}:NHWC:fwd"),
+        (GATHER, CDNA_1, f"{THREE}:NCHW:fwd"),
+        (GATHER, CDNA, TINY),
     ],
 )
 def test_the_first_config_is_built_for_gpus_that_are_not_here(
@@ -127,6 +134,13 @@ def test_parts_cover_all_chunks_without_an_empty_one() -> None:
 )
 def test_what_a_solver_cannot_do_it_refuses(solver: TritonSolver, key: str, reason: str) -> None:
     assert reason in solver.refuses(operations.parse(key), HOPPER)
+
+
+def test_products_that_cancel_out_are_not_rounded_to_16_bits() -> None:
+    for dtype, right in (("f16", False), ("bf16", False), ("tf32", True), ("f32", True)):
+        problem = operations.parse(THREE.replace("f16", dtype))
+        names = [solver.name for solver in building_solvers(problem, HOPPER)]
+        assert (WINOGRAD.name in names) == right
 
 
 def test_gpus_without_a_copy_engine_gather() -> None:

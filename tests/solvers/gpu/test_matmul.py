@@ -50,7 +50,7 @@ def test_the_interpreter_computes_what_every_plan_says() -> None:
     command = [sys.executable, str(CASES)]
     run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
     assert run.returncode == 0, run.stderr[-2000:]
-    assert run.stdout.splitlines() == ["20 cases"]
+    assert run.stdout.splitlines() == ["22 cases"]
 
 
 @pytest.mark.parametrize(
@@ -60,6 +60,7 @@ def test_the_interpreter_computes_what_every_plan_says() -> None:
         (BLOCKS, HOPPER, "bmm:8x1023x1023x1023/tb=1:f8e4m3"),
         (ADDRESSES, AMPERE, "matmul:512x512x512/bias=1/act=gelu:tf32"),
         (ADDRESSES, CDNA, "matmul:4096x4096x4096:f16"),
+        (ADDRESSES, AMPERE, "bmm:100000x1x64x64:f16"),
         (THIN, CDNA, "matmul:1x4096x4096:bf16"),
     ],
 )
@@ -142,6 +143,16 @@ def test_a_batch_gives_descriptors_of_rank_three() -> None:
     assert isinstance(step, Launch)
     shapes = [value.shape for value in step.values if isinstance(value, Descriptor)]
     assert shapes[:2] == [(5, 64, 256), (5, 256, 128)]
+
+
+@pytest.mark.parametrize("solver", [BLOCKS, ADDRESSES, THIN])
+def test_matrices_of_a_batch_lie_along_the_axis_that_can_be_long(solver: TritonSolver) -> None:
+    problem = f16("100000x1x64x512")
+    for splits in (1, 2):
+        config = first(solver, problem, splits=splits).replace(walk="once", early=False)
+        for step in solver.plan(problem, HOPPER, config):
+            assert isinstance(step, Launch)
+            assert step.grid[0] >= 100_000 and step.grid[1:] in ((1, 1), (2, 1))
 
 
 def test_plans_travel_as_text() -> None:

@@ -3,6 +3,7 @@
 import pytest
 
 from skipjack.errors import UsageError
+from skipjack.gpu.architectures import KNOWN
 from skipjack.solvers.gpu.targets import cannot_build, target_of
 
 
@@ -16,7 +17,7 @@ from skipjack.solvers.gpu.targets import cannot_build, target_of
         ("gfx908", ("hip", "gfx908", 64), "hsaco"),
         ("gfx90a:sramecc+:xnack-", ("hip", "gfx90a", 64), "hsaco"),
         ("gfx942", ("hip", "gfx942", 64), "hsaco"),
-        ("gfx1030", ("hip", "gfx1030", 32), "hsaco"),
+        ("gfx950", ("hip", "gfx950", 64), "hsaco"),
         ("gfx1100", ("hip", "gfx1100", 32), "hsaco"),
         ("gfx1201", ("hip", "gfx1201", 32), "hsaco"),
     ],
@@ -32,12 +33,19 @@ def test_warps_have_64_threads_on_amds_compute_cards_alone(
 @pytest.mark.parametrize(
     ("arch", "said"),
     [
-        ("sm_70", "sm_75 and later, not for sm_70"),
-        ("gfx900", "not for gfx900"),
-        ("gfx906", "gfx908, .*not for gfx906"),
+        ("sm_70", "cannot build for sm_70: .* sm_75, sm_80"),
+        ("gfx900", "cannot build for gfx900"),
+        ("gfx906", "cannot build for gfx906: .* gfx908, gfx90a"),
+        ("gfx1030", "cannot build for gfx1030"),
         ("znver4", "no GPU's architecture"),
     ],
 )
 def test_what_triton_cannot_build_is_refused(arch: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         target_of(arch)
+
+
+def test_what_is_known_of_gpus_and_what_is_built_for_are_one_list() -> None:
+    for limits in KNOWN.values():
+        target = target_of(limits.arch)
+        assert (target.backend, target.warp) == (limits.kind, limits.warp)

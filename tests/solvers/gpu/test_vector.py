@@ -23,7 +23,7 @@ from skipjack.solvers.gpu.triton_rows import TritonRows
 from skipjack.solvers.gpu.triton_solver import TritonSolver
 from skipjack.solvers.registry import solver_for
 
-CASES = Path(__file__).with_name("vector_cases.py")
+CASES = Path(__file__).with_name("vector_problems.py")
 HOPPER = Device("cuda", "sm_90", 132, caches=(("shared", 227 << 10), ("L2", 50 << 20)))
 CDNA = Device("hip", "gfx942", 304, caches=(("shared", 64 << 10), ("L2", 4 << 20)))
 VECTOR = (*ELEMENTWISE, *REDUCTIONS, *NORMALIZATIONS, BatchNorm())

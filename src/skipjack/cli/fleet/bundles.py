@@ -57,6 +57,12 @@ def export(
         typer.echo(dumps(done.to_json()))
         return
     typer.echo(f"{done.jobs} jobs with {done.artifacts} kernels in {output}")
+    if not done.artifacts:
+        typer.echo(
+            "skipjack: there is nothing to run in it: all configs of these jobs failed to build; "
+            f"skipjack reset -l {label} --state built --to new builds them again",
+            err=True,
+        )
     if done.lost or done.failed:
         typer.echo(
             f"skipjack: left out: {done.lost} jobs whose machine code is gone and will be built "

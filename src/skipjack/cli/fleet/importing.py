@@ -16,6 +16,7 @@ EXAMPLES = examples(
     "skipjack import -f all.txt -t resnet --tag-only",
     'skipjack import -f c.txt -t x --recurrent --source "customer A" --model resnet50',
     "grep MIOpenDriver app.log | skipjack import -f - -t app --direction fwd",
+    "skipjack import --lists",
     "skipjack import --list resnet50 -b 32,256 --direction all --layout NHWC",
 )
 
@@ -32,6 +33,9 @@ def import_problems(
     built_in: Annotated[
         str | None, typer.Option("--list", help="A list that comes with Skipjack, as llm.")
     ] = None,
+    show_lists: Annotated[
+        bool, typer.Option("--lists", help="Show which lists come with Skipjack, and import none.")
+    ] = False,
     batch: Annotated[
         str | None,
         typer.Option("-b", "--batch", help="Take every problem with these batch sizes: 32,64."),
@@ -63,6 +67,9 @@ def import_problems(
     from skipjack.report.fleet.importing import import_bar, print_import
     from skipjack.settings import load_settings
 
+    if show_lists:
+        _show_lists(json)
+        return
     plugins.load(load_settings().plugins)
     file, tag = _what(file, tag, built_in)
     options = ImportOptions(
@@ -87,12 +94,30 @@ def import_problems(
         raise SkipjackError(f"no line of {file} is a problem; skipjack import --help says more")
 
 
+def _show_lists(json: bool) -> None:
+    """A line for each: its name, how many problems it has, and what they are of."""
+    from json import dumps
+
+    from skipjack import lists
+
+    for name in lists.names():
+        lines = lists.path_of(name).read_text(encoding="utf-8").splitlines()
+        about = next((line[1:].strip() for line in lines if line.startswith("#")), "")
+        problems = sum(bool(line) and not line.startswith("#") for line in lines)
+        if json:
+            typer.echo(dumps({"format": 1, "list": name, "problems": problems, "about": about}))
+        else:
+            typer.echo(f"{name}: {problems} problems. {about}")
+
+
 def _what(file: Path | None, tag: str | None, built_in: str | None) -> tuple[Path, str]:
     """The file to read, and the tag of what is in it."""
     from skipjack import lists
 
     if (file is None) == (built_in is None):
-        raise UsageError("say either which file to import, after -f, or which --list")
+        raise UsageError(
+            "say either which file to import, after -f, or which --list; --lists shows them"
+        )
     if tag == "" or (tag is None and built_in is None):
         raise UsageError("no tag to find the problems by later; name one after -t")
     return file or lists.path_of(built_in or ""), tag or built_in or ""

@@ -21,7 +21,7 @@ from skipjack.errors import SkipjackError, UsageError
 JobArgument = Annotated[int, typer.Argument(help="A job's number, as status --jobs lists them.")]
 RESET_EXAMPLES = examples(
     "skipjack reset -l resnet_2026_11 --state error --to new",
-    "skipjack reset -l resnet_2026_11 --state error --to built -a gfx900 -n 56",
+    "skipjack reset -l resnet_2026_11 --state error --to built -a gfx90a -n 104",
 )
 
 app = typer.Typer(

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 EXAMPLES = examples(
     "skipjack load -t resnet -l resnet_2026_11 --device emeraldrapids/1 --direction all "
     "--solver all --budget 32",
-    "skipjack load --all --operation conv2d --devices gfx900/56,gfx906/60 -l L",
+    "skipjack load --all --operation conv2d --devices gfx90a/104,gfx942/304 -l L",
     "skipjack load -t llm -l gpu --device sm_90/132",
     "skipjack load --from-label A -l B",
     "skipjack load --recurrent --stale -l nightly",
@@ -52,7 +52,7 @@ def load(
     dtype: Annotated[str | None, typer.Option(help="Only this one, as f32.")] = None,
     device: DeviceOption = None,
     devices: Annotated[
-        str | None, typer.Option("--devices", help="Several, as gfx900/56,gfx906/60.")
+        str | None, typer.Option("--devices", help="Several, as gfx90a/104,gfx942/304.")
     ] = None,
     arch: ArchOption = None,
     units: UnitsOption = None,

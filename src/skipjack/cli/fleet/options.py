@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 LabelOption = Annotated[str | None, typer.Option("-l", "--label", help="Name of a batch of jobs.")]
 RequiredLabel = Annotated[str, typer.Option("-l", "--label", help="Name of a batch of jobs.")]
 DeviceOption = Annotated[
-    str | None, typer.Option("--device", help="What jobs are for, as znver4/1 or gfx900/56.")
+    str | None, typer.Option("--device", help="What jobs are for, as znver4/1 or gfx90a/104.")
 ]
 ArchOption = Annotated[
     str | None, typer.Option("-a", "--arch", help="With -n the same as --device ARCH/UNITS.")
@@ -31,7 +31,7 @@ def device_of(device: str | None, arch: str | None, units: int | None) -> str | 
     from skipjack.core.device import parse_device_name
 
     if (arch is None) != (units is None):
-        raise UsageError("-a and -n go together: -a gfx900 -n 56 is --device gfx900/56")
+        raise UsageError("-a and -n go together: -a gfx90a -n 104 is --device gfx90a/104")
     if arch is not None:
         if device is not None:
             raise UsageError("--device and -a/-n say the same; give one of them")

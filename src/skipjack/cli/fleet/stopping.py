@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 ABORT_EXAMPLES = examples(
     "skipjack abort -l resnet_2026_11",
     "skipjack abort --machine gpu7",
-    "skipjack abort --device gfx900/56 --yes",
+    "skipjack abort --device gfx90a/104 --yes",
 )
 RESUME_EXAMPLES = examples("skipjack resume -l resnet_2026_11", "skipjack resume --machine gpu7")
 

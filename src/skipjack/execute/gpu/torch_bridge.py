@@ -16,6 +16,9 @@ from skipjack.solvers.solver import ResultCall
 
 log = logging.getLogger(__name__)
 
+_LIBRARY_STATUS = "BLAS_STATUS"
+"""As in ``CUBLAS_STATUS_NOT_SUPPORTED`` and ``HIPBLAS_STATUS_ALLOC_FAILED``."""
+
 
 class TorchBridge:
     """PyTorch in this process, on one GPU. It shares the driver's primary context."""
@@ -50,8 +53,23 @@ class TorchBridge:
         except torch.cuda.OutOfMemoryError as error:
             raise GpuError(_first_line(error), out_of_memory=True) from None
         except RuntimeError as error:
-            fault = "CUDA error" in str(error) or "HIP error" in str(error)
-            raise GpuError(_first_line(error), fault=fault) from error
+            raise self._told(error) from error
+
+    def _told(self, error: RuntimeError) -> GpuError:
+        """An error of PyTorch's as the driver would tell it."""
+        said = _first_line(error)
+        if _LIBRARY_STATUS in str(error):  # it calls all that a library refuses a CUDA error, too
+            lacking = f"{_LIBRARY_STATUS}_ALLOC_FAILED" in str(error)
+            return GpuError(said, fault=self._lost(), out_of_memory=lacking)
+        return GpuError(said, fault="CUDA error" in str(error) or "HIP error" in str(error))
+
+    def _lost(self) -> bool:
+        """Whether the context is: then waiting for our stream fails as well."""
+        try:
+            self._gpu.synchronize()
+        except GpuError as error:
+            return error.fault
+        return False
 
     def bytes_at(self, address: int, size: int) -> Any:
         """Memory as a tensor of bytes."""

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
+from collections.abc import Sequence
 
 from skipjack.core.device import Device
 from skipjack.core.problem import Problem
+from skipjack.core.trial import Candidate, Status, Trial
 from skipjack.errors import UsageError, WorkerError
 from skipjack.execute.build_pool import BuildPool
 from skipjack.fleet.states import Stage
@@ -16,10 +19,14 @@ from skipjack.ledger import Ledger
 from skipjack.operations import parse
 from skipjack.settings import Settings
 from skipjack.solvers import find_solver, solvers_for
+from skipjack.solvers.gpu import compiling
 from skipjack.storage import ARTIFACTS, ArtifactStore, user_directory
 from skipjack.tuning.rounds import BuiltRound, build_round
 
 log = logging.getLogger(__name__)
+
+_LASTING = (Status.BUILD_ERROR, Status.INFEASIBLE)
+"""What a config comes to wherever it is built; a crash or a slow machine may not happen again."""
 
 
 class Builder:
@@ -42,12 +49,14 @@ class Builder:
         reason = _inapplicable(problem, task)
         if reason:
             return Outcome(task.job, Stage.BUILD, inapplicable=reason)
+        _check_compiler(problem, task)
         pool = self._pool_for(task.device)
         shop = TaskShop(self._settings, task, pool=pool)
         try:
-            built = build_round(shop, problem, options_of(task), task.plan.round, task.epoch)
+            built = _build_some(shop, problem, task)
             self._keep(shop)
-            _say(built)
+            if _nothing_to_run(built, task):
+                return _nothing_built(task, built.failed)
             return Outcome(
                 task.job,
                 Stage.BUILD,
@@ -97,6 +106,42 @@ def _inapplicable(problem: Problem, task: Task) -> str:
     except UsageError as error:
         return str(error)
     return ""
+
+
+def _check_compiler(problem: Problem, task: Task) -> None:
+    """Without a compiler no config builds, which says nothing about the configs."""
+    solvers = solvers_for(problem, task.device, options_of(task).solver)
+    reason = compiling.missing()
+    if reason and all(solver.compiler() == compiling.compiler_name() for solver in solvers):
+        raise WorkerError(reason)  # another machine may have it
+
+
+def _build_some(shop: TaskShop, problem: Problem, task: Task) -> BuiltRound:
+    """A round; of a first one none of whose configs builds, what the budget has beyond it, too."""
+    done = BuiltRound(0, (), ())
+    while True:
+        more = build_round(shop, problem, options_of(task), task.plan.round, task.epoch)
+        _say(more)
+        done = BuiltRound(done.asked + more.asked, (*done.failed, *more.failed), more.digests)
+        if not more.failed or not _nothing_to_run(done, task):
+            return done
+
+
+def _nothing_to_run(built: BuiltRound, task: Task) -> bool:
+    """Whether all that was ever asked for failed: before a later round, something was built."""
+    return task.round == 0 and bool(built.failed) and not built.digests
+
+
+def _nothing_built(task: Task, failed: Sequence[tuple[Candidate, Trial]]) -> Outcome:
+    """An error that says what most of them failed for."""
+    reasons = Counter(f"{trial.status}: {trial.reason}" for _, trial in failed)
+    reason, times = reasons.most_common(1)[0]
+    return Outcome(
+        task.job,
+        Stage.BUILD,
+        failed=f"none of {len(failed)} configs could be built; {times} for this: {reason}",
+        hopeless=all(trial.status in _LASTING for _, trial in failed),
+    )
 
 
 def _say(built: BuiltRound) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
 from collections.abc import Sequence
 
+from skipjack.core.trial import Candidate
 from skipjack.errors import WorkerError
 from skipjack.execute.device_lock import slot_lock
 from skipjack.execute.session import RunSession
@@ -15,9 +17,12 @@ from skipjack.fleet.work.seating import Seating, seat_on_cores, seat_on_gpu
 from skipjack.fleet.work.shop import TaskShop, options_of
 from skipjack.fleet.work.telling import line_of_trial, performing
 from skipjack.interrupt import Interrupt
+from skipjack.ledger import CandidateKey
 from skipjack.native import cpu
 from skipjack.operations import parse
 from skipjack.settings import Settings
+from skipjack.solvers import find_solver
+from skipjack.solvers.solver import BuildingSolver
 from skipjack.tuning.result import Outcome as Verdict
 from skipjack.tuning.rounds import ToldRound, evaluate_round
 from skipjack.tuning.workshop import protocol_for, timing_cores
@@ -90,7 +95,12 @@ def _outcome(task: Task, shop: TaskShop, told: ToldRound) -> Outcome:
         verdict = None
     else:
         code = result.code.record() if result.code else None
-        verdict = {**result.to_json(), "toolchain": toolchain(task.device), "code": code}
+        verdict = {
+            **result.to_json(),
+            "solver_version": find_solver(result.solver).version,
+            "toolchain": toolchain(task.device, _compilers(task, shop, told)),
+            "code": code,
+        }
         log.info("verdict: %s %s", result.status, result.reason or result.best)
         if result.status is Verdict.FAILED:
             log.warning("no config ran: %s", result.reason)
@@ -104,3 +114,23 @@ def _outcome(task: Task, shop: TaskShop, told: ToldRound) -> Outcome:
         best_ns=told.best_ns,
         result=verdict,
     )
+
+
+def _compilers(task: Task, shop: TaskShop, told: ToldRound) -> dict[str, set[str]]:
+    """What compiled this round's configs and the winner, by the name of that compiler here."""
+    problem = parse(task.plan.problem)
+    timed = [(solver, trial.config) for solver, trial in told.trials]
+    if told.result is not None:
+        timed.append((told.result.solver, told.result.best))
+    found: dict[str, set[str]] = defaultdict(set)
+    for name, config in timed:
+        solver = find_solver(name)
+        if not isinstance(solver, BuildingSolver):
+            continue
+        key = CandidateKey.of(Candidate(problem, name, config), solver.version)
+        build = shop.ledger.find_build(
+            key.problem, key.solver, key.solver_version, key.config, task.device.compat_key
+        )
+        if build is not None and build.compiler:
+            found[solver.compiler()].add(build.compiler)
+    return dict(found)

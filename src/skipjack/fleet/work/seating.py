@@ -46,19 +46,25 @@ def seat_on_gpu(device: Device, wish: str, cores: tuple[int, ...]) -> Seating:
             unit = here.serial or str(index)
             return Seating(here, cores, (unit,), f"{driver.name}:{index}")
     names = ", ".join(dict.fromkeys(here.name for _, _, here in wished))
+    if wish and not wished:
+        have = ", ".join(f"{driver.name}:{index}" for driver, index, _ in found)
+        raise WorkerError(f"this machine has no GPU {wish}: here is {have or 'no GPU'}")
     place = f"GPU {wish}" if wish and len(wished) == 1 else "this machine"
     raise WorkerError(f"{place} has no {device.name}: here is {names or 'no GPU'}")
 
 
 def _wished(found: Sequence[Found], wish: str) -> Sequence[Found]:
-    """Those that a wish leaves.
+    """Those that a wish leaves: none if it is ``cuda:3`` and that is not here.
 
-    A number may be one that only a scheduler knows: it hides the other GPUs from a worker, which
-    then finds the one that it was given under another number.
+    Other words may be those of a scheduler: it hides the other GPUs from a worker, which then finds
+    the one that it was given under another number.
     """
-    named = [one for one in found if wish in (f"{one[0].name}:{one[1]}", one[2].serial)]
+    plain = wish.removeprefix("GPU-")
+    named = [
+        one for one in found if wish == f"{one[0].name}:{one[1]}" or plain == one[2].serial != ""
+    ]
     if named:
         return named
     if wish.isdigit() and int(wish) < len(found):
         return [found[int(wish)]]
-    return found
+    return [] if ":" in wish else found

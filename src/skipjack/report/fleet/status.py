@@ -7,6 +7,7 @@ from json import dumps
 
 from rich import box
 from rich.table import Table
+from rich.text import Text
 
 from skipjack.fleet.records import Job, Machine
 from skipjack.fleet.states import State
@@ -85,7 +86,7 @@ def job_list(found: Sequence[Job], json: bool) -> None:
             *(str(job.id), job.label, plan.problem, plan.device, plan.solver, str(standing.state)),
             f"{job.trials}/{plan.budget}",
             time_text(job.best_ns) if job.best_ns is not None else "-",
-            screen.harmless(standing.reason),
+            Text(screen.harmless(standing.reason)),  # brackets in it are no markup
         )
     screen.out().print(table if found else "no jobs match")
 

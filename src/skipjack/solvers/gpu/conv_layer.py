@@ -122,9 +122,9 @@ class Layer:
         return DTYPES[self.dtype].bytes
 
     @property
-    def precision(self) -> str:
-        """How f32 is multiplied."""
-        return "ieee" if self.dtype == "f32" else "tf32"
+    def precision(self) -> int:
+        """How f32 is multiplied: see `skipjack.solvers.gpu.kernels.epilogue.multiplied`."""
+        return 2 if self.dtype == "f32" else 0
 
     @property
     def long(self) -> bool:

@@ -29,7 +29,8 @@ class WinogradConvolution(TritonSolver):
     """Transforms by kernels of its own, products by the solver for batches of matrices."""
 
     name = "triton_conv_winograd"
-    dtypes = ("f16", "bf16", "tf32", "f32")
+    dtypes = ("tf32", "f32")
+    """None of 16 bits: products that are rounded to them before they cancel out are wrong."""
 
     def refuses(self, problem: Problem, device: Device) -> str:
         """All but 3x3 filters without strides, dilations and groups; filters' gradients."""
@@ -50,7 +51,7 @@ class WinogradConvolution(TritonSolver):
         return product.refuses(bmm, device)
 
     def slack(self, problem: Problem) -> float:
-        """Tiles and products are rounded before they are added up, some of them to cancel out."""
+        """Tiles are rounded before they are multiplied, and some products cancel out."""
         return 8.0
 
     def promise(self, problem: Problem, device: Device) -> float:

@@ -59,6 +59,7 @@ class AddressMatmul(TritonSolver):
         constants = {
             "TA": settings.ta,
             "TB": settings.tb,
+            "BATCHED": product.batch > 1,
             "PARTIAL": finish.partial,
             "EVEN_K": product.k % point.tile_k == 0,
             "LONG": product.is_long,
@@ -99,7 +100,7 @@ class AddressMatmul(TritonSolver):
         out = parts(product, point.splits) if finish.partial else "out"
         step = launch(
             "product",
-            (tiles, point.splits, product.batch),
+            (tiles * product.batch, point.splits),
             ("a", "b", *finish.values(), out, *sizes, *finish.factors()),
         )
         return [step, *_join_steps(product, point.splits, device.units)]
@@ -139,6 +140,7 @@ class ThinMatmul(TritonSolver):
         even = product.k % point.tile_k == 0 and product.n % point.tile_n == 0
         constants = {
             "TB": product.settings.tb,
+            "BATCHED": product.batch > 1,
             "PARTIAL": finish.partial,
             "EVEN": even,
             "LONG": product.is_long,
@@ -173,7 +175,7 @@ class ThinMatmul(TritonSolver):
         sizes = (product.m, product.n, product.k, product.b.shape[-1])
         step = launch(
             "product",
-            (-(-product.n // point.tile_n), point.splits, product.batch),
+            (-(-product.n // point.tile_n) * product.batch, point.splits),
             ("a", "b", *finish.values(), out, *sizes, *finish.factors()),
         )
         return [step, *_join_steps(product, point.splits, device.units)]

@@ -176,7 +176,7 @@ def _launch(product: Product, point: TilePoint, units: int) -> Step:
     if _stores_blocks(product, point):
         out = Descriptor(Pointer("out"), product.out.shape, product.out.strides)
     sizes = [product.m, product.n, product.k]
-    grid = (tiles, point.splits, product.batch)
+    grid = (tiles * product.batch, point.splits, 1)
     if point.persistent:
         sizes.append(product.batch)
         grid = (min(units, tiles * product.batch), 1, 1)

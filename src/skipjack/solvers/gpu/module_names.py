@@ -9,10 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from skipjack.errors import SkipjackError
-
-_COMPILED = ("jit", "constexpr_function", "aggregate")
-"""Decorators that decide what is compiled; tuners and heuristics around them do not."""
-_Function = ast.FunctionDef | ast.AsyncFunctionDef
+from skipjack.solvers.gpu.kernel_syntax import mentioned, strip
 
 
 @dataclass(frozen=True)
@@ -38,7 +35,7 @@ class ModuleNames:
         """Names, with the attributes asked of them (``math.inf``), that a definition mentions."""
         if name not in self.definitions:
             return [f"{name}"] if name in self.imports else []
-        return sorted({path for node in self.definitions[name] for path in _mentioned(node)})
+        return sorted({path for node in self.definitions[name] for path in mentioned(node)})
 
     def neighbour(self, parts: list[str]) -> Path | None:
         """The file of a module of the same project: of this file's package, or of its folder."""
@@ -92,7 +89,7 @@ def _top(body: list[ast.stmt]) -> Iterator[ast.stmt]:
 def _note(names: ModuleNames, statement: ast.stmt) -> None:
     match statement:
         case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-            _strip(statement)
+            strip(statement)
             names.definitions.setdefault(statement.name, []).append(statement)
         case ast.Assign(targets=targets):
             _define(names, targets, statement)
@@ -123,44 +120,3 @@ def _absolute(names: ModuleNames, statement: ast.ImportFrom) -> str:
         return statement.module or ""
     kept = names.package[: len(names.package) - statement.level + 1]
     return ".".join([*kept, *([statement.module] if statement.module else [])])
-
-
-def _strip(node: _Function | ast.ClassDef) -> None:
-    """Take out docstrings, and decorators that do not change what is compiled."""
-    for inner in ast.walk(node):
-        if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            if ast.get_docstring(inner, clean=False) is not None:
-                inner.body = inner.body[1:] or [ast.Pass()]
-            inner.decorator_list = [one for one in inner.decorator_list if _compiles(one)]
-
-
-def _compiles(decorator: ast.expr) -> bool:
-    called = decorator.func if isinstance(decorator, ast.Call) else decorator
-    name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
-    return name in _COMPILED
-
-
-def _mentioned(node: ast.AST) -> Iterator[str]:
-    """Names and dotted names; ``a.b`` gives itself and not ``a`` once more."""
-    match node:
-        case ast.Attribute(value=value):
-            if dotted := _dotted(node):
-                yield dotted
-            else:
-                yield from _mentioned(value)
-        case ast.Name(id=name):
-            yield name
-        case _:
-            for child in ast.iter_child_nodes(node):
-                yield from _mentioned(child)
-
-
-def _dotted(node: ast.expr) -> str:
-    match node:
-        case ast.Name(id=name):
-            return name
-        case ast.Attribute(value=value, attr=attr):
-            before = _dotted(value)
-            return f"{before}.{attr}" if before else ""
-        case _:
-            return ""

@@ -45,7 +45,7 @@ def join_spec(product: Product, shares: int, units: int, early: bool) -> KernelS
             "shares": number(shares),
             **FACTORS,
         },
-        {"BLOCK": block, **finish.constants(), "FOLLOWS": early},
+        {"BATCHED": product.batch > 1, "BLOCK": block, **finish.constants(), "FOLLOWS": early},
         warps=max(1, min(4, block // 128)),
         options=EARLY if early else {},
     )
@@ -57,7 +57,7 @@ def join_step(product: Product, shares: int, units: int) -> Launch:
     finish = Finish(product, False)
     return launch(
         "join",
-        (-(-size // join_block(product, units)), product.batch),
+        (-(-size // join_block(product, units)) * product.batch,),
         (
             parts(product, shares),
             *finish.values(),

@@ -1,4 +1,4 @@
-"""Which GPUs Triton can build for, and how it calls them."""
+"""How Triton calls the GPUs that it builds for; `skipjack.gpu.architectures` lists them."""
 
 from __future__ import annotations
 
@@ -6,13 +6,10 @@ import re
 from typing import NamedTuple
 
 from skipjack.errors import UsageError
+from skipjack.gpu.architectures import KNOWN
+from skipjack.gpu.describing import names_gpu, refusal_of_arch
 
-_LEAST_SM = 75
-_CDNA = ("gfx908", "gfx90a", "gfx940", "gfx941", "gfx942", "gfx950")
-_NVIDIA = re.compile(r"sm_(\d{2,3})a?")
-_AMD = re.compile(r"gfx(\d+)([0-9a-f]{2})")
-_RDNA = range(10, 13)
-"""Generations of AMD's consumer cards, whose warps have 32 threads."""
+_NVIDIA = re.compile(r"sm_(\d+)a?")
 
 
 class Target(NamedTuple):
@@ -31,15 +28,10 @@ class Target(NamedTuple):
 def cannot_build(arch: str) -> str:
     """Why there are no Triton kernels for an architecture; empty if there can be."""
     arch = _plain(arch)
-    if nvidia := _NVIDIA.fullmatch(arch):
-        if int(nvidia[1]) >= _LEAST_SM:
-            return ""
-        return f"Triton builds for sm_{_LEAST_SM} and later, not for {arch}"
-    amd = _AMD.fullmatch(arch)
-    if amd and (arch in _CDNA or int(amd[1]) in _RDNA):
+    if arch in KNOWN:
         return ""
-    if amd:
-        return f"Triton builds for {', '.join(_CDNA)}, gfx10, gfx11 and gfx12, not for {arch}"
+    if names_gpu(arch):
+        return refusal_of_arch(arch)
     return f"{arch!r} is no GPU's architecture, as sm_90 or gfx942"
 
 
@@ -47,12 +39,16 @@ def target_of(arch: str) -> Target:
     """``sm_90`` and ``gfx942`` as Triton wants them; `UsageError` for what it cannot build."""
     if reason := cannot_build(arch):
         raise UsageError(reason)
-    arch = _plain(arch)
-    if nvidia := _NVIDIA.fullmatch(arch):
-        return Target("cuda", int(nvidia[1]), 32)
-    return Target("hip", arch, 64 if arch in _CDNA else 32)
+    limits = KNOWN[_plain(arch)]
+    nvidia = _NVIDIA.fullmatch(limits.arch)
+    return Target(limits.kind, int(nvidia[1]) if nvidia else limits.arch, limits.warp)
 
 
 def _plain(arch: str) -> str:
-    """Without the modes that AMD's driver appends, as in ``gfx90a:sramecc+:xnack-``."""
-    return arch.partition(":")[0]
+    """Without the modes that AMD's driver appends, as in ``gfx90a:sramecc+:xnack-``.
+
+    Nor with the mark of NVIDIA's code that no other chip runs, as in ``sm_90a``.
+    """
+    name = arch.partition(":")[0]
+    nvidia = _NVIDIA.fullmatch(name)
+    return f"sm_{nvidia[1]}" if nvidia else name

@@ -5,6 +5,7 @@ import triton.language as tl
 
 from skipjack.solvers.gpu.kernels.chaining import begin
 from skipjack.solvers.gpu.kernels.conv_taps import first_tap, taps_of
+from skipjack.solvers.gpu.kernels.epilogue import multiplied
 
 
 @triton.jit
@@ -115,7 +116,7 @@ def conv_gather(
             mask=(z < depth)[:, None] & (col < cols)[None, :],
             other=0.0,
         )
-        acc = tl.dot(left, right, acc, input_precision=PRECISION)
+        acc = multiplied(left, right, acc, PRECISION)
     out_h = at_h * OUT_H + place_h
     out_w = at_w * OUT_W + place_w
     inside = (n < images) & (out_h < rows) & (out_w < columns)
@@ -210,7 +211,7 @@ def conv_gather_filter(
         inside &= there[:, None] & (col < taps_c)[None, :]
         at = (n * (groups * c * in_rows * in_columns))[:, None] + from_channel[None, :]
         right = tl.load(image + at + (in_h * in_columns + in_w) * in_stride, mask=inside, other=0.0)
-        acc = tl.dot(left, right, acc, input_precision=PRECISION)
+        acc = multiplied(left, right, acc, PRECISION)
     inside = (row < k)[:, None] & (col < taps_c)[None, :]
     where = (group * k + row)[:, None] * taps_c + col[None, :]
     place = out + part.to(tl.int64) * part_stride + where

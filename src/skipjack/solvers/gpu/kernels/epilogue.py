@@ -76,8 +76,25 @@ def tile_place(tile, tiles_m, tiles_n, GROUP: tl.constexpr):
 
 
 @triton.jit
+def tile_and_batch(each, BATCHED: tl.constexpr):
+    """A program's tile within its matrix, of `each` tiles, and its matrix.
+
+    All tiles of a batch lie along the grid's first axis, the only one that can be long.
+    """
+    tile, batch = tl.program_id(0), tl.program_id(2)
+    if BATCHED:
+        batch = tile // each
+        tile = tile % each
+    return tile, batch
+
+
+@triton.jit
 def multiplied(a, b, sums, PRECISION: tl.constexpr):
-    """`sums` and the product of two blocks. 0: as the types are, or tf32; 1: tf32x3; 2: IEEE."""
+    """`sums` and the product of two blocks. 1: tf32x3; 2: IEEE; 0: as the types are.
+
+    By 0 f32 is taken as tf32 where the matrix units have it, else it is IEEE: Triton knows, and
+    refuses to be told tf32 for a GPU without, even if the types are other ones.
+    """
     if PRECISION == 0:
         sums = tl.dot(a, b, sums)
     elif PRECISION == 1:

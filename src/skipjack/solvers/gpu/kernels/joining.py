@@ -8,6 +8,7 @@ from skipjack.solvers.gpu.kernels.epilogue import (
     activated,
     finished,
     store_tile,
+    tile_and_batch,
     tile_place,
     within,
 )
@@ -16,13 +17,15 @@ from skipjack.solvers.gpu.kernels.epilogue import (
 @triton.jit
 def join(
     parts, c, bias, out, size, N, shares, alpha, beta,
-    BLOCK: tl.constexpr, ACT: tl.constexpr, OUT: tl.constexpr, FOLLOWS: tl.constexpr,
+    BATCHED: tl.constexpr, BLOCK: tl.constexpr, ACT: tl.constexpr, OUT: tl.constexpr,
+    FOLLOWS: tl.constexpr,
 ):  # fmt: skip
-    """``act(alpha * sum of shares + beta * c + bias)``; the grid is blocks of `size`, batch."""
+    """``act(alpha * sum of shares + beta * c + bias)``; the grid is blocks of all matrices."""
     begin(FOLLOWS, False)
-    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tile, number = tile_and_batch(tl.cdiv(size, BLOCK), BATCHED)
+    at = tile * BLOCK + tl.arange(0, BLOCK)
     inside = at < size
-    batch = tl.program_id(1).to(tl.int64)
+    batch = number.to(tl.int64)
     value = tl.zeros((BLOCK,), tl.float32)
     place = parts + batch * shares * size + at
     for _ in range(shares):

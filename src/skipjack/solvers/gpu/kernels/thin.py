@@ -8,21 +8,21 @@ import triton
 import triton.language as tl
 
 from skipjack.solvers.gpu.kernels.chaining import begin
-from skipjack.solvers.gpu.kernels.epilogue import finished, store_tile
+from skipjack.solvers.gpu.kernels.epilogue import finished, store_tile, tile_and_batch
 
 
 @triton.jit
 def product(
     a, b, c, bias, out, M, N, K, ldb, alpha, beta,
-    TB: tl.constexpr, PARTIAL: tl.constexpr, EVEN: tl.constexpr, LONG: tl.constexpr,
-    STAGES: tl.constexpr, FOLLOWED: tl.constexpr,
+    TB: tl.constexpr, BATCHED: tl.constexpr, PARTIAL: tl.constexpr, EVEN: tl.constexpr,
+    LONG: tl.constexpr, STAGES: tl.constexpr, FOLLOWED: tl.constexpr,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, ACT: tl.constexpr, OUT: tl.constexpr,
 ):  # fmt: skip
-    """The grid is blocks of columns, shares of K, batch; all M rows are in one block."""
+    """The grid is blocks of columns of all matrices, shares of K; all M rows are in one block."""
     begin(False, FOLLOWED)
-    first_column = tl.program_id(0) * BN
+    tile, batch = tile_and_batch(tl.cdiv(N, BN), BATCHED)
+    first_column = tile * BN
     rows, columns = tl.arange(0, BM), first_column + tl.arange(0, BN)
-    batch = tl.program_id(2)
     first, last, place = 0, tl.cdiv(K, BK), batch
     if PARTIAL:
         share = tl.cdiv(last, tl.num_programs(1))

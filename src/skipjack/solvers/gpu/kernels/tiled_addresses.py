@@ -1,29 +1,37 @@
 """Matrix products by plain addresses: any alignment, any storage order, any GPU.
 
-The grid is tiles, shares of K, batch. Where PARTIAL, each share is stored as f32 by itself. LONG
-says that an operand has more elements than 31 bits can count.
+The grid is tiles of all matrices, shares of K. Where PARTIAL, each share is stored as f32 by
+itself. LONG says that an operand has more elements than 31 bits can count.
 """
 
 import triton
 import triton.language as tl
 
 from skipjack.solvers.gpu.kernels.chaining import begin
-from skipjack.solvers.gpu.kernels.epilogue import finished, multiplied, store_tile, tile_place
+from skipjack.solvers.gpu.kernels.epilogue import (
+    finished,
+    multiplied,
+    store_tile,
+    tile_and_batch,
+    tile_place,
+)
 
 
 @triton.jit
 def product(
     a, b, c, bias, out, M, N, K, lda, ldb, alpha, beta,
-    TA: tl.constexpr, TB: tl.constexpr, PARTIAL: tl.constexpr, EVEN_K: tl.constexpr,
-    LONG: tl.constexpr, ALIGN_A: tl.constexpr, ALIGN_B: tl.constexpr, ALIGN_K: tl.constexpr,
+    TA: tl.constexpr, TB: tl.constexpr, BATCHED: tl.constexpr, PARTIAL: tl.constexpr,
+    EVEN_K: tl.constexpr, LONG: tl.constexpr,
+    ALIGN_A: tl.constexpr, ALIGN_B: tl.constexpr, ALIGN_K: tl.constexpr,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr,
     PRECISION: tl.constexpr, ACT: tl.constexpr, OUT: tl.constexpr, FOLLOWED: tl.constexpr,
 ):  # fmt: skip
     """One tile a program. Rows and columns beyond the end are read at the first one instead."""
     begin(False, FOLLOWED)
     lda, ldb = tl.multiple_of(lda, ALIGN_A), tl.multiple_of(ldb, ALIGN_B)
-    row, column = tile_place(tl.program_id(0), tl.cdiv(M, BM), tl.cdiv(N, BN), GROUP)
-    batch = tl.program_id(2)
+    tiles_m, tiles_n = tl.cdiv(M, BM), tl.cdiv(N, BN)
+    tile, batch = tile_and_batch(tiles_m * tiles_n, BATCHED)
+    row, column = tile_place(tile, tiles_m, tiles_n, GROUP)
     rows, columns = row * BM + tl.arange(0, BM), column * BN + tl.arange(0, BN)
     first, last, place = 0, tl.cdiv(K, BK), batch
     if PARTIAL:

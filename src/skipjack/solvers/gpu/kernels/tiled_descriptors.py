@@ -12,6 +12,7 @@ from skipjack.solvers.gpu.kernels.epilogue import (
     finished,
     multiplied,
     store_tile,
+    tile_and_batch,
     tile_place,
     within,
 )
@@ -108,10 +109,12 @@ def product(
     PRECISION: tl.constexpr, ACT: tl.constexpr, OUT: tl.constexpr,
     FOLLOWS: tl.constexpr, FOLLOWED: tl.constexpr,
 ):  # fmt: skip
-    """One tile a program; the grid is tiles, shares of K, batch."""
+    """One tile a program; the grid is tiles of all matrices, shares of K."""
     begin(FOLLOWS, FOLLOWED)
-    row, column = tile_place(tl.program_id(0), tl.cdiv(M, BM), tl.cdiv(N, BN), GROUP)
-    m, n, batch = row * BM, column * BN, tl.program_id(2)
+    tiles_m, tiles_n = tl.cdiv(M, BM), tl.cdiv(N, BN)
+    tile, batch = tile_and_batch(tiles_m * tiles_n, BATCHED)
+    row, column = tile_place(tile, tiles_m, tiles_n, GROUP)
+    m, n = row * BM, column * BN
     first, last, place = 0, tl.cdiv(K, BK), batch
     if PARTIAL:
         share = tl.cdiv(last, tl.num_programs(1))

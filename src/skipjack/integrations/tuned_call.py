@@ -1,0 +1,122 @@
+"""One call of a tuned kernel: its arguments by name, its hooks, and what must be as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from skipjack.integrations.trials import GpuLostError, Subject
+
+_NOT_ARGUMENTS = ("grid", "warmup")
+
+
+class TunedCall:
+    """What a caller gave to a kernel whose `tuner` is Triton's autotuner, or derived from it."""
+
+    def __init__(self, tuner: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        self.tuner = tuner
+        self.args = args
+        self.kwargs = dict(kwargs)
+        self.kwargs.pop("warmup", None)
+        self.by_position = dict(zip(tuner.arg_names, args, strict=False))
+        self._copies: dict[str, Any] = {}
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """Everything the caller said, by name: arguments, constants, options of the launch."""
+        both = {**self.by_position, **self.kwargs}
+        return {name: value for name, value in both.items() if name not in _NOT_ARGUMENTS}
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """The kernel's own parameters among that."""
+        names = self.tuner.arg_names
+        # Every call of a kernel comes through here, and gives most of them by position.
+        return self.by_position | {n: value for n, value in self.kwargs.items() if n in names}
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """As Triton's: the values named, and the types of all arguments that have one."""
+        named = self.named
+        values = [named[name] for name in self.tuner.keys if name in named]
+        return (*values, *(str(v.dtype) for v in named.values() if hasattr(v, "dtype")))
+
+    def subject(self) -> Subject:
+        """The call, with the config left open."""
+        return Subject(
+            self.tuner.base_fn.__name__,
+            self._ready,
+            self._warm_up,
+            self.launch,
+            self._before,
+            self._after,
+        )
+
+    def call_hook(self, config: Any) -> None:
+        """The one of the config itself, if it has one."""
+        if config.pre_hook is not None:
+            config.pre_hook(self._full(config))
+
+    def launch(self, config: Any) -> Any:
+        """With this config."""
+        return self.tuner.fn.run(*self.args, **self.kwargs, warmup=False, **config.all_kwargs())
+
+    @contextmanager
+    def as_it_was(self) -> Iterator[None]:
+        """Tensors to be restored hold their values again, those to be reset zeros."""
+        full = {**self.by_position, **self.kwargs}
+        self._copies = {name: full[name].clone() for name in self.tuner.restore_value}
+        lost = False
+        try:
+            yield
+        except GpuLostError:
+            lost = True
+            raise
+        finally:
+            copies, self._copies = self._copies, {}
+            if not lost:
+                _restore(full, copies)
+                self._reset(full)
+
+    def _full(self, config: Any) -> dict[str, Any]:
+        return {**self.by_position, **self.kwargs, **config.all_kwargs()}
+
+    def _ready(self, config: Any) -> None:
+        if conflicts := self.kwargs.keys() & config.kwargs.keys():
+            raise ValueError(
+                f"Conflicting meta-parameters: {', '.join(sorted(conflicts))}. "
+                "Make sure that you don't re-define auto-tuned symbols."
+            )
+        self.call_hook(config)  # it may set what the kernel is compiled for
+
+    def _warm_up(self, config: Any) -> Any:
+        return self.tuner.fn.warmup(*self.args, **self.kwargs, **config.all_kwargs())
+
+    def _before(self, config: Any) -> None:
+        self.call_hook(config)
+        full = self._full(config)
+        if self.tuner.user_defined_pre_hook:
+            self.tuner.pre_hook(full)
+            return
+        self._zero(full)
+        _restore(full, self._copies)
+
+    def _after(self, config: Any, error: Exception | None) -> None:
+        if self.tuner.user_defined_post_hook:
+            self.tuner.post_hook(self._full(config), exception=error)
+
+    def _reset(self, full: dict[str, Any]) -> None:
+        if self.tuner.user_defined_pre_hook:
+            self.tuner.pre_hook(full, reset_only=True)
+            return
+        self._zero(full)
+
+    def _zero(self, full: Mapping[str, Any]) -> None:
+        for name in self.tuner.reset_to_zero:
+            full[name].zero_()
+
+
+def _restore(full: Mapping[str, Any], copies: Mapping[str, Any]) -> None:
+    for name, copy in copies.items():
+        full[name].copy_(copy)

@@ -1,0 +1,59 @@
+"""A job of which nothing can be built is in error, with the reason; it is not called built."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from skipjack import plugins
+from skipjack.devices import describe
+from skipjack.fleet.records import Plan
+from skipjack.fleet.states import Stage
+from skipjack.fleet.task import Outcome, Task
+from skipjack.fleet.work import Worker, make_worker
+from skipjack.native import cpu
+from skipjack.solvers.gpu import compiling
+
+DOOMED = Path(__file__).with_name("doomed_solver.py")
+HERE = cpu.detect()
+
+
+@pytest.fixture
+def builder(user_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Worker]:
+    monkeypatch.setenv(plugins.VARIABLE, "")
+    plugins.load((str(DOOMED),))
+    monkeypatch.setenv(plugins.VARIABLE, str(DOOMED))
+    made = make_worker(Stage.BUILD)
+    yield made
+    made.close()
+
+
+def build(builder: Worker, problem: str, round_: int = 6) -> Outcome:
+    plan = Plan(problem, HERE.name, "doomed", "exhaustive", budget=6, round=round_)
+    return builder.perform(Task(1, Stage.BUILD, plan, HERE))
+
+
+def test_a_job_whose_builds_all_fail_is_hopeless_for_the_most_common_reason(
+    builder: Worker,
+) -> None:
+    outcome = build(builder, "add:8:f32")
+    assert "none of 6 configs" in outcome.failed and "out of luck" in outcome.failed
+    assert "5 for this" in outcome.failed
+    assert outcome.hopeless and not outcome.inapplicable
+
+
+def test_a_round_that_fails_whole_is_followed_by_what_the_budget_has_left(builder: Worker) -> None:
+    outcome = build(builder, "add:1000:f32", round_=2)
+    assert not outcome.failed
+    assert len(outcome.digests) == 1
+    assert (outcome.trials, outcome.failed_trials) == (5, 5)
+
+
+def test_a_machine_without_triton_blames_itself_and_not_the_problem(
+    builder: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compiling, "missing", lambda: "Triton is not installed here")
+    plan = Plan("matmul:64x64x64:f16", "sm_90/132", budget=2, round=2)
+    outcome = builder.perform(Task(1, Stage.BUILD, plan, describe("sm_90/132")))
+    assert "Triton is not installed" in outcome.failed
+    assert not outcome.hopeless and not outcome.inapplicable

@@ -1,0 +1,46 @@
+"""Kernels out of a file: none at all, or none for this machine, are two answers."""
+
+import hashlib
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+import skipjack
+from skipjack.bank.kernel_db import KernelRecord, write_kernel_db
+from skipjack.errors import CorruptFileError, SkipjackError
+from skipjack.gpu.opening import only_drivers
+from skipjack.native import cpu
+
+CODE = b"machine code"
+
+
+def write(path: Path, device: str, compat: str) -> Path:
+    digest = hashlib.sha256(CODE).hexdigest()
+    how = ("triton_matmul", 1, {}, digest, "gpu", "gpu-1", ())
+    write_kernel_db(path, [(KernelRecord("add:8:f32", device, compat, *how), CODE)])
+    return path
+
+
+def test_a_problem_that_the_file_lacks_is_none(tmp_path: Path) -> None:
+    file = write(tmp_path / "x.skk", "sm_90/132", "cuda:sm_90:x")
+    with only_drivers(), skipjack.kernels(file) as kernels:
+        assert kernels.find("add:9") is None
+        assert kernels.record("add:9:f32") is None
+
+
+def test_a_problem_that_it_has_for_others_alone_is_said_to_be_elsewhere(tmp_path: Path) -> None:
+    file = write(tmp_path / "x.skk", "sm_90/132", "cuda:sm_90:x")
+    with only_drivers(), skipjack.kernels(file) as kernels:
+        for ask in (kernels.find, kernels.record):
+            with pytest.raises(SkipjackError, match=r"has add:8:f32 for sm_90/132 .*: no GPU and"):
+                ask("add:8:f32")
+
+
+def test_a_record_that_cannot_be_read_is_no_missing_one(tmp_path: Path) -> None:
+    this = cpu.detect()
+    file = write(tmp_path / "x.skk", this.name, this.compat_key)
+    with sqlite3.connect(file) as connection:
+        connection.execute("UPDATE kernels SET record = '{'")
+    with skipjack.kernels(file) as kernels, pytest.raises(CorruptFileError, match="damaged"):
+        kernels.find("add:8")

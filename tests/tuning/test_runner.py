@@ -1,0 +1,26 @@
+"""What a candidate borrows is told, on CPUs and on GPUs."""
+
+from skipjack.core.config import Config
+from skipjack.core.trial import Candidate
+from skipjack.gpu.artifact import ABI as GPU_ABI
+from skipjack.gpu.plan import Fill, Scratch, launch, to_slots
+from skipjack.native.slots import workspace_slot
+from skipjack.operations import parse
+from skipjack.tuning.runner import Runner
+
+CANDIDATE = Candidate(parse("add:8"), "x", Config())
+
+
+def test_scratch_of_a_launch_plan_counts_once() -> None:
+    parts = Scratch("parts", 1 << 20)
+    steps = [
+        Fill(parts, 1 << 20),
+        launch("k", (1,), ["x", parts, Scratch("locks", 64)]),
+        launch("k", (1,), [parts, "out"]),
+    ]
+    runner = Runner(CANDIDATE, 1, None, 1, abi=GPU_ABI, slots=tuple(to_slots(steps)))
+    assert runner.workspace_bytes == (1 << 20) + 64
+
+
+def test_slots_of_native_code_say_what_they_borrow() -> None:
+    assert Runner(CANDIDATE, 1, None, 1, slots=("x", workspace_slot(64))).workspace_bytes == 64
