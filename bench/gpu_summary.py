@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import json
 from collections.abc import Callable, Iterable
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).resolve().parent / "results"
+LISTS = Path(__file__).resolve().parent / "lists"
 MACHINE = "machine.json"
 FORMAT = 1
 LOSS = 0.95
@@ -137,7 +139,7 @@ def write_results(lines: list[Record], suite: str, machine: Path) -> None:
         "name": f"gpu_{suite}",
         **about,
         "summary": summary,
-        "by": groups(lines, kind_of),
+        "by": groups(lines, kind_of) | groups(lines, heading_of),
         "problems": sorted(lines, key=lambda found: str(found["problem"])),
     }
     path = RESULTS / f"gpu_{suite}_h200.json"
@@ -145,6 +147,26 @@ def write_results(lines: list[Record], suite: str, machine: Path) -> None:
     print(json.dumps({"suite": suite, **summary}))
     for name, part in found["by"].items():
         print(f"  {name}: {part}")
+
+
+@functools.cache
+def _headings() -> Record:
+    """Under which comment of the benchmark's lists each problem stands."""
+    found: Record = {}
+    for path in sorted(LISTS.glob("gpu_*.txt")):
+        heading = ""
+        for text in path.read_text().splitlines():
+            if text.startswith("# "):
+                heading = text[2:].partition(":")[0]
+            else:
+                found[text] = heading
+    return found
+
+
+def heading_of(found: Record) -> str:
+    """What sort of problem the benchmark's list says it is; its kind where it says nothing."""
+    operation, shape, *_ = found["problem"].split(":")
+    return str(_headings().get(f"{operation}:{shape}") or kind_of(found))
 
 
 def keep_beside(name: str, found: Path, machine: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import exp, log
 
 from gpu_summary import LOSS, ratio_of
 from table_text import Record, table
@@ -102,7 +103,18 @@ def vectors(result: Record) -> str:
             ]
         )
     note = f"Not measured: {_listed(result['missed'])}." if result["missed"] else ""
-    return "\n\n".join(part for part in (where(result), table(head, body), note) if part)
+    parts = (where(result), _over_compile(result["problems"]), table(head, body), note)
+    return "\n\n".join(part for part in parts if part)
+
+
+def _over_compile(lines: Sequence[Record]) -> str:
+    ratios = [found["over_compile"]["ratio"] for found in lines]
+    mean = exp(sum(map(log, ratios)) / len(ratios))
+    return (
+        f"Over `torch.compile` {mean:.3f} in geometric mean of {len(ratios)}; it is faster than "
+        f"ours in {sum(ratio < 1 for ratio in ratios)}, by more than 3 % in "
+        f"{sum(ratio < 0.97 for ratio in ratios)}."
+    )
 
 
 def starts(result: Record) -> str:

@@ -14,7 +14,11 @@ def check_new_name(kind: str, name: object, taken: Container[str]) -> None:
     """Refuse what could not be written on a command line, and what is there already."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise UsageError(
-            f"{name!r} is no name for a {kind}: use lower-case letters, digits and underscores"
+            f"{name!r} is no name for {_a(kind)}: use lower-case letters, digits and underscores"
         )
     if name in taken:
-        raise UsageError(f"there is a {kind} {name!r} already; register yours under another name")
+        raise UsageError(f"there is {_a(kind)} {name!r} already; register yours under another name")
+
+
+def _a(kind: str) -> str:
+    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"

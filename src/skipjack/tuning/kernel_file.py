@@ -7,9 +7,7 @@ from types import TracebackType
 
 from skipjack.bank.kernel_db import KernelDb, KernelRecord
 from skipjack.core.device import Device
-from skipjack.core.dtypes import listed
 from skipjack.devices import here
-from skipjack.errors import SkipjackError
 from skipjack.gpu.opening import gpu_name
 from skipjack.operations import parse
 from skipjack.tuning.gpu_kernel import GpuKernel
@@ -40,9 +38,9 @@ class Kernels:
         layout: str | None = None,
         direction: str | None = None,
     ) -> TunedKernel | GpuKernel | None:
-        """The kernel of a problem on a device of this machine; None if the file has none at all.
+        """The kernel of a problem on a device of this machine; None if the file has none for any.
 
-        `SkipjackError` if it has the problem for other devices alone.
+        `devices` says for which the file has one.
         """
         asked = parse(problem, dtype, layout=layout, direction=direction)
         found = self._found(asked.key)
@@ -63,17 +61,11 @@ class Kernels:
             record = self._database.find(key, device.name, device.compat_key)
             if record is not None:
                 return record, device
-        if elsewhere := self._database.devices(key):
-            raise SkipjackError(
-                f"{self._database.path} has {key} for {listed(elsewhere)} and for nothing that is "
-                f"here: {self._have()}"
-            )
         return None
 
-    def _have(self) -> str:
-        gpus = [device.name for device in self._devices if device.kind != "cpu"]
-        archs = {device.arch for device in self._devices if device.kind == "cpu"}
-        return listed([*(gpus or ["no GPU"]), *sorted(archs)])
+    def devices(self, key: str) -> list[str]:
+        """All devices, here or not, for which the file has a problem's kernel, by its full key."""
+        return list(self._database.devices(key))
 
     def close(self) -> None:
         """Let go of the file; kernels that were found stay."""
