@@ -149,14 +149,14 @@ def searches(result: Record) -> str:
             text,
             f"{result[name]['seconds']:.1f}",
             f"{result[name]['seconds'] / base:.3f}",
-            f"{again[name]['tflops']:.0f}" if name in again else "",
-            _hot(again.get(name, {})),
+            _rate(again.get(name, {}), "tflops"),
+            _rate(again.get(name, {}), "hot_tflops"),
         ]
         for name, text in names.items()
         if name in result and "seconds" in result[name]
     ]
     cublas = again["cublas"]
-    rows.append(["cuBLAS", "", "", f"{cublas['tflops']:.0f}", _hot(cublas)])
+    rows.append(["cuBLAS", "", "", _rate(cublas, "tflops"), _rate(cublas, "hot_tflops")])
     build = result["ahead"]["build"]
     built = (
         f"Building the {build['configs']} configs beforehand took {build['cpu_seconds']:.0f} "
@@ -167,8 +167,8 @@ def searches(result: Record) -> str:
     return "\n\n".join([where(result), table(head, rows), built])
 
 
-def _hot(found: Record) -> str:
-    return f"{found['hot_tflops']:.0f}" if "hot_tflops" in found else ""
+def _rate(found: Record, name: str) -> str:
+    return f"{found[name]:.0f}" if name in found else ""
 
 
 def _volume(shape: str) -> int:
