@@ -14,6 +14,7 @@ from skipjack.native.cpu import target_of
 from skipjack.solvers.solver import Blob, Slot, Source
 
 LONG = 1000
+SIZES = (991, 2003)
 LAST = 5
 
 
@@ -22,7 +23,8 @@ class DoomedSolver:
     version = 1
 
     def refuses(self, problem: Problem, device: Device) -> str:
-        return "" if problem.operation == "add" else "it adds"
+        # Other tests in the same process add, too: its problems are known by their sizes.
+        return "" if problem.operation == "add" and problem.shape[0] in SIZES else "it adds some"
 
     def space(self, problem: Problem, device: Device) -> ParameterSpace:
         return ParameterSpace([Parameter("at", range(LAST + 1))])
