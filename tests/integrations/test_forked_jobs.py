@@ -8,8 +8,6 @@ import threading
 import time
 from pathlib import Path
 
-import pytest
-
 from skipjack.core.trial import Status
 from skipjack.integrations.forked_jobs import run_jobs
 
