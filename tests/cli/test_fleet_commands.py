@@ -115,6 +115,8 @@ def test_a_list_that_comes_along_is_loaded_by_its_name(fleet: Command) -> None:
     assert loaded["jobs"] == 25
     again = record(fleet("load", "-t", "llm", "-l", "gpu", "--device", "sm_90/132", "--json"))
     assert (again["jobs"], again["known"]) == (0, 25)
+    with pytest.raises(UsageError, match="in f16, which no kernel for CPUs computes in"):
+        fleet("load", "-t", "llm", "-l", "cpu")
     with pytest.raises(UsageError, match="only llm, resnet50"):
         fleet("import", "--list", "bert")
     with pytest.raises(UsageError, match="either"):
@@ -203,7 +205,7 @@ def test_jobs_of_which_nothing_builds_end_in_error(
 ) -> None:
     doomed = Path(__file__).parents[1] / "fleet" / "work" / "doomed_solver.py"
     monkeypatch.setenv(plugins.VARIABLE, str(doomed))
-    Path("adds.txt").write_text("add:8\n")
+    Path("adds.txt").write_text("add:991\n")
     fleet("import", "-f", "adds.txt", "-t", "adds")
     fleet("load", "-t", "adds", "-l", "A", "--solver", "doomed", "--budget", "2")
     with pytest.raises(SkipjackError, match="1 jobs of A are in error"):

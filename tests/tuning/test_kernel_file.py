@@ -35,7 +35,7 @@ def test_a_problem_that_it_has_for_others_alone_is_none_and_one_can_ask_for_whom
     file = write(tmp_path / "x.skk", "sm_90/132", "cuda:sm_90:x")
     with only_drivers(), skipjack.kernels(file) as kernels:
         assert kernels.find("add:8:f32") is None and kernels.record("add:8:f32") is None
-        assert kernels.devices("add:8:f32") == ["sm_90/132"]
+        assert kernels.devices("add:8:f32") == kernels.devices("add:8") == ["sm_90/132"]
         assert kernels.devices("add:9:f32") == []
 
 

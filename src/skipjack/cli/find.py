@@ -14,6 +14,7 @@ from skipjack.cli.options import (
     JsonOption,
     LayoutOption,
     PluginOption,
+    ShapesOption,
     examples,
 )
 
@@ -42,6 +43,7 @@ def find(
             "--file", "-f", help="A list of keys and driver commands, one a line; - is stdin."
         ),
     ] = None,
+    shapes: ShapesOption = None,
     dtype: DtypeOption = None,
     layout: LayoutOption = None,
     direction: DirectionOption = None,
@@ -84,7 +86,7 @@ def find(
 
     settings = load_settings(plugins=tuple(plugin) if plugin else None)
     plugins.load(settings.plugins)
-    entries = read_problems(problems or [], file, make_defaults(dtype, layout, direction))
+    entries = read_problems(problems or [], file, make_defaults(dtype, layout, direction), shapes)
     tuner = Tuner(settings, _device(device, threads, entries), say=say)
     options = TuneOptions(
         budget=make_budget(budget, seconds, FIND_SECONDS),

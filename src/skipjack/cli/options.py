@@ -9,8 +9,8 @@ import typer
 DtypeOption = Annotated[
     str | None,
     typer.Option(
-        help="Element type where a key does not say it: f32 or f64; on GPUs f16, bf16, tf32 or "
-        "f8e4m3, too."
+        help="Element type where a key does not say it: f32 or f64; on GPUs f16, bf16, tf32, "
+        "f8e4m3 or f8e5m2, too."
     ),
 ]
 LayoutOption = Annotated[
@@ -25,6 +25,10 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON lines for m
 PluginOption = Annotated[
     list[str] | None,
     typer.Option(help="A module or .py file that registers operations, solvers or searchers."),
+]
+ShapesOption = Annotated[
+    list[str] | None,
+    typer.Option("--shapes", help="Of a kernel of your own, as 4096x1024; repeat for more."),
 ]
 ProblemArgument = Annotated[str, typer.Argument(help="A problem key, as matmul:192x192x192.")]
 

@@ -14,6 +14,7 @@ from skipjack.cli.options import (
     JsonOption,
     LayoutOption,
     PluginOption,
+    ShapesOption,
     examples,
 )
 
@@ -51,10 +52,7 @@ def tune(
             "--file", "-f", help="A list of keys and driver commands, one a line; - is stdin."
         ),
     ] = None,
-    shapes: Annotated[
-        list[str] | None,
-        typer.Option("--shapes", help="Of a kernel of your own, as 4096x1024; repeat for more."),
-    ] = None,
+    shapes: ShapesOption = None,
     dtype: DtypeOption = None,
     layout: LayoutOption = None,
     direction: DirectionOption = None,

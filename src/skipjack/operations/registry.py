@@ -125,7 +125,7 @@ def _suffixes(
             raise ProblemError(
                 f"problem {where!r} says {shown(found[kind])} but the {kind} asked for is {wish}"
             )
-        default = "f32" if kind == "dtype" else known[kind][0]
+        default = operation.dtypes[0] if kind == "dtype" else known[kind][0]
         found.setdefault(kind, wish or default)
         if kind != "dtype" and found[kind] not in known[kind]:
             raise UsageError(

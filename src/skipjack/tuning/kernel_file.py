@@ -52,8 +52,8 @@ class Kernels:
         return callable_of(asked, code, device.name if device.kind == "cpu" else gpu_name(device))
 
     def record(self, key: str) -> KernelRecord | None:
-        """What the file says about a problem on a device of this machine, by its full key."""
-        found = self._found(key)
+        """What the file says about a problem on a device of this machine."""
+        found = self._found(parse(key).key)
         return found[0] if found else None
 
     def _found(self, key: str) -> tuple[KernelRecord, Device] | None:
@@ -64,8 +64,8 @@ class Kernels:
         return None
 
     def devices(self, key: str) -> list[str]:
-        """All devices, here or not, for which the file has a problem's kernel, by its full key."""
-        return list(self._database.devices(key))
+        """All devices, here or not, for which the file has a problem's kernel."""
+        return list(self._database.devices(parse(key).key))
 
     def close(self) -> None:
         """Let go of the file; kernels that were found stay."""

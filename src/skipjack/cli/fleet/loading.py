@@ -95,6 +95,8 @@ def load(
         terms = Terms(targets, solver, searcher, seed, budget, round_size)
         planned = plan_jobs(store, selection, terms)
         _check_found(selection, planned)
+        if not named[0] and not devices and not from_label:
+            _check_for_cpus(planned)
         wanted = Label(label, owner or getpass.getuser(), toolchain, versions, image, ticket)
         added = store.add_jobs(wanted, planned.plans, priority=priority)
         unseen = _unseen(store, {plan.device for plan in planned.plans})
@@ -141,6 +143,18 @@ def _check_found(selection: Selection, planned: Planned) -> None:
     what += ["the mark recurrent" if selection.recurrent else ""]
     listed = ", ".join(part for part in what if part)
     raise SkipjackError("no problem matches" + (f" with {listed}" if listed else ""))
+
+
+def _check_for_cpus(planned: Planned) -> None:
+    """Where no device is named it is this CPU: refuse what no CPU's kernels compute in."""
+    from skipjack.core.dtypes import CPU_DTYPES, listed
+
+    dtypes = {plan.problem.split(":")[2] for plan in planned.plans}
+    if not dtypes & set(CPU_DTYPES):
+        raise UsageError(
+            f"these problems are in {listed(sorted(dtypes))}, which no kernel for CPUs computes "
+            "in; name a GPU, as --device sm_90/132"
+        )
 
 
 def _directions(text: str | None) -> tuple[str, ...]:
