@@ -139,7 +139,7 @@ def write_results(lines: list[Record], suite: str, machine: Path) -> None:
         "name": f"gpu_{suite}",
         **about,
         "summary": summary,
-        "by": groups(lines, kind_of) | groups(lines, heading_of),
+        "by": groups(lines, kind_of) | groups(lines, heading_of) | _without_odd(lines),
         "problems": sorted(lines, key=lambda found: str(found["problem"])),
     }
     path = RESULTS / f"gpu_{suite}_h200.json"
@@ -167,6 +167,12 @@ def heading_of(found: Record) -> str:
     """What sort of problem the benchmark's list says it is; its kind where it says nothing."""
     operation, shape, *_ = found["problem"].split(":")
     return str(_headings().get(f"{operation}:{shape}") or kind_of(found))
+
+
+def _without_odd(lines: list[Record]) -> dict[str, Record]:
+    """Where libraries have no aligned kernels the ratios are of another sort."""
+    rest = [found for found in lines if heading_of(found) != "odd sizes"]
+    return {"without odd sizes": means(rest)} if len(rest) < len(lines) else {}
 
 
 def keep_beside(name: str, found: Path, machine: Path) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -22,6 +21,7 @@ from skipjack.execute.kernels import Kernel, NativeKernel, PythonKernel
 from skipjack.execute.peaks import measure, peaks_to_json
 from skipjack.execute.pinning import pinned
 from skipjack.execute.placement import PlacedKernel, placements
+from skipjack.execute.serving import answer_all
 from skipjack.execute.verification import Checker
 from skipjack.native import cpu, llvm
 from skipjack.native.ir import VectorType
@@ -37,25 +37,8 @@ def serve(requests: BinaryIO, answers: BinaryIO, announce: int | None) -> None:
     """Answer requests until the pipe closes. `announce` is the descriptor of the shared page."""
     plugins.load_from_environment()
     page = Announcement(announce)
-    worker = _Worker(page)
-    wire.send(answers, {"ready": True})
-    verbs: dict[str, Callable[[wire.Message], dict[str, Any]]] = {
-        "prepare": worker.prepare,
-        "load": worker.load,
-        "load_vendor": worker.load_vendor,
-        "verify": worker.verify,
-        "time": worker.time,
-        "unload": worker.unload,
-        "peaks": worker.peaks,
-    }
-    while (message := wire.receive(requests.read)) is not None:
-        try:
-            answer = verbs[message.body["verb"]](message)
-        except Exception as error:
-            # Whatever goes wrong is the answer to this request; the session goes on.
-            answer = {"error": f"{type(error).__name__}: {error}"[:500], "kernel": page.kernel}
-        page.announce(NOTHING)
-        wire.send(answers, answer)
+    for _ in answer_all(requests, answers, page, _Worker(page)):
+        pass
 
 
 _SLOW_NS = 2e6

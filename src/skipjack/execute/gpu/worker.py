@@ -25,6 +25,7 @@ from skipjack.execute.gpu.peaks import measure
 from skipjack.execute.gpu.timing import GpuTimer, Recorded, Stopwatch, Timeable
 from skipjack.execute.gpu.torch_bridge import TorchBridge, TorchKernel
 from skipjack.execute.peaks import peaks_to_json
+from skipjack.execute.serving import answer_all, plain_refusal
 from skipjack.execute.verification import Verdict
 from skipjack.gpu.driver import GpuError
 from skipjack.gpu.fitting import check_fit
@@ -51,34 +52,16 @@ def serve(requests: BinaryIO, answers: BinaryIO, announce: int | None, gpu: str)
     except SkipjackError as error:
         wire.send(answers, {"error": str(error)})
         return
-    wire.send(answers, {"ready": True})
-    verbs: dict[str, Callable[[wire.Message], dict[str, Any]]] = {
-        "prepare": worker.prepare,
-        "load": worker.load,
-        "load_vendor": worker.load_vendor,
-        "verify": worker.verify,
-        "time": worker.time,
-        "unload": worker.unload,
-        "peaks": worker.peaks,
-    }
-    while (message := wire.receive(requests.read)) is not None:
-        try:
-            answer = verbs[message.body["verb"]](message)
-        except Exception as error:
-            # Whatever goes wrong is the answer to this request; the session goes on.
-            answer = _refusal(error, page.kernel)
-        page.announce(NOTHING)
-        wire.send(answers, answer)
+    for answer in answer_all(requests, answers, page, worker, _refusal):
         if answer.get("fault"):
             os._exit(_FAULTED)  # whatever is cleaned up at a usual end would only fail again
 
 
 def _refusal(error: Exception, kernel: int) -> dict[str, Any]:
-    name = "" if isinstance(error, GpuError) else f"{type(error).__name__}: "
-    answer = {"error": f"{name}{error}"[:500], "kernel": kernel}
-    if isinstance(error, GpuError):
-        answer |= {"fault": error.fault, "out_of_memory": error.out_of_memory}
-    return answer
+    if not isinstance(error, GpuError):
+        return plain_refusal(error, kernel)
+    about = {"fault": error.fault, "out_of_memory": error.out_of_memory}
+    return {"error": str(error)[:500], "kernel": kernel, **about}
 
 
 @dataclass
