@@ -15,7 +15,7 @@ from skipjack.gpu.plan import launch, to_slots
 from skipjack.operations import parse
 from skipjack.testing.fake_gpu import fake_artifact
 
-QUICK = TimingProtocol(sample_ns=20_000, samples_per_block=2, call_timeout_s=0.6)
+QUICK = TimingProtocol(sample_ns=20_000, samples_per_block=2, call_timeout_s=1.5)
 FAKE = "skipjack.testing.fake_gpu"
 
 Make = Callable[..., Loadable]

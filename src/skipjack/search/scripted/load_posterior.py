@@ -93,7 +93,7 @@ class LoadPosterior:
 
     def chance(self, load: float) -> float:
         """The probability that a run at this load holds."""
-        return float(self._mass @ self._chance(load))
+        return float((self._mass * self._chance(load)).sum())  # BLAS would wait for its threads
 
     def safe(self, level: float) -> float | None:
         """The largest load of the range that holds with this probability, lapses aside.
@@ -139,7 +139,7 @@ class LoadPosterior:
         return curve
 
     def _steady(self, at: float) -> float:
-        return float(self._mass @ self._curve(at))
+        return float((self._mass * self._curve(at)).sum())
 
 
 def _cells(low: float, high: float, step: float) -> Floats:
