@@ -17,14 +17,14 @@ BELOW: dict[str, set[str]] = {
     "core": {"errors"},
     "operations": {"core", "errors"},
     "native": {"core", "errors"},
-    "interop": {"core", "errors", "operations"},
+    "interop": {"core", "errors", "operations", "storage", "gpu"},
     "search": {"core", "errors"},
     "gpu": {"core", "errors"},
     "devices": {"core", "errors", "native", "gpu"},
     "settings": {"errors"},
     "lists": {"errors"},
     "storage": {"errors", "settings"},
-    "solvers": {"core", "errors", "native", "operations", "gpu"},
+    "solvers": {"core", "errors", "native", "operations", "gpu", "interop"},
     "ledger": {"core", "errors", "storage"},
     "bank": {"core", "errors", "ledger", "storage"},
     "plugins": {"errors"},
@@ -57,18 +57,22 @@ BELOW: dict[str, set[str]] = {
         *("core", "errors", "native", "operations", "solvers", "search", "gpu"),
         *("execute", "ledger", "bank", "storage", "settings", "tuning", "sweep", "fleet"),
     },
+    "plans": {"errors", "storage", "interrupt"},
     "__main__": {"cli"},
     "cli": {
         *("", "core", "errors", "native", "operations", "solvers", "search"),
         *("ledger", "bank", "storage", "settings", "plugins", "tuning", "report", "interop"),
-        *("sweep", "interrupt", "fleet", "gpu", "devices", "integrations", "lists"),
+        *("sweep", "interrupt", "fleet", "gpu", "devices", "integrations", "lists", "plans"),
     },
-    "testing": {"core", "errors", "search", "operations", "native", "solvers", "execute", "gpu"},
+    "testing": {
+        *("core", "errors", "search", "operations", "native", "solvers", "execute", "gpu"),
+        "interop",
+    },
     "": {"tuning", "integrations"},
 }
 """For every package or module of ours, those that it may import; "" is `skipjack` itself."""
 
-HEAVY = ("llvmlite", "numpy", "torch", "triton", "ray", "sqlalchemy")
+HEAVY = ("llvmlite", "numpy", "torch", "triton", "ray", "sqlalchemy", "yaml")
 
 
 def ours(path: Path) -> Iterator[str]:

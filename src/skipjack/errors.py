@@ -11,6 +11,7 @@ SkipjackError                 exit code 1: something failed
 │   └── NewerFormatError      written by a newer Skipjack, refused by name
 ├── ScheduleError             an illegal step on a schedule
 ├── ForeignError              a solver, searcher or operation raised something of its own
+├── StepError                 a step of a plan failed; its exit code is the plan's
 └── WorkerError               a worker process that died, hung or answered nonsense
 
 A config that fails to build or run is no exception: it is a trial with a status (core.trial).
@@ -66,6 +67,14 @@ class ScheduleError(SkipjackError):
 
 class ForeignError(SkipjackError):
     """Code that was plugged in raised something of its own."""
+
+
+class StepError(SkipjackError):
+    """A step of a plan failed; its exit code is passed on."""
+
+    def __init__(self, sentence: str, exit_code: int) -> None:
+        super().__init__(sentence)
+        self.exit_code = exit_code
 
 
 class WorkerError(SkipjackError):

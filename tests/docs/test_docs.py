@@ -24,6 +24,8 @@ from skipjack import operations
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")])
+LONG = ("coming-from-tuna.md",)
+"""Those whose blocks take more than a few seconds."""
 _FENCE = re.compile(r"^```(\w*)$")
 _MARK = re.compile(r"^<!-- (run|file: ([\w.-]+)) -->$")
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
@@ -117,7 +119,14 @@ def command_of(block: Block) -> list[str]:
     raise AssertionError(f"line {block.line}: a block of {block.language!r} cannot be run")
 
 
-@pytest.mark.parametrize("path", [p for p in DOCUMENTS if marked(p)], ids=lambda path: path.name)
+RUN = [
+    pytest.param(path, id=path.name, marks=[pytest.mark.long] * (path.name in LONG))
+    for path in DOCUMENTS
+    if marked(path)
+]
+
+
+@pytest.mark.parametrize("path", RUN)
 def test_marked_blocks_run(path: Path, work_dir: Path, user_dir: Path) -> None:
     for block in marked(path):
         if block.file:

@@ -2,14 +2,13 @@
 
 import hashlib
 from collections.abc import Iterable, Iterator
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from skipjack.fleet.shipping import winners
 from skipjack.fleet.store.artifacts import Fetched
-from skipjack.fleet.store.jobs import JobResult
+from skipjack.fleet.store.verdicts import JobVerdict
 from skipjack.solvers import find_solver
 
 DATA = b"machine code"
@@ -31,10 +30,9 @@ class Shelf:
             **verdict,
         }
 
-    def results(self, label: str) -> Iterator[JobResult]:
-        plan = SimpleNamespace(device="sm_90/132")
-        job = SimpleNamespace(result=self._verdict, plan=plan)
-        yield cast(JobResult, SimpleNamespace(job=job, facts=[]))
+    def verdicts(self, label: str, device: str | None = None) -> Iterator[JobVerdict]:
+        problem = str(self._verdict["problem"])
+        yield JobVerdict(1, problem, "sm_90/132", "auto", self._verdict, "tools", "today")
 
     def artifacts(self, digests: Iterable[str]) -> Fetched:
         return Fetched(dict.fromkeys(digests, DATA), {})

@@ -26,6 +26,7 @@ from skipjack.solvers.registry import (
 )
 from skipjack.solvers.solver import (
     BuildingSolver,
+    DrivingSolver,
     GpuVendorSolver,
     NativeVendorSolver,
     VendorSolver,
@@ -49,7 +50,7 @@ def restored() -> Iterator[None]:
 def test_every_solver_is_of_one_kind_and_answers_to_its_name(name: str) -> None:
     solver = find_solver(name)
     assert solver.name == name
-    kinds = (BuildingSolver, VendorSolver, NativeVendorSolver, GpuVendorSolver)
+    kinds = (BuildingSolver, VendorSolver, NativeVendorSolver, GpuVendorSolver, DrivingSolver)
     assert sum(isinstance(solver, kind) for kind in kinds) == 1
 
 

@@ -88,6 +88,31 @@ def test_a_budget_of_trials_has_one_for_everybody() -> None:
     assert RULES.most_trials(Budget(seconds=8), arms) is None
 
 
+def round_turns(arms: list[Arm]) -> list[tuple[int, int]]:
+    return [(arms.index(who), room) for who, room in RULES.round_turns(arms)]
+
+
+def told(asked: int, value: float | None) -> Arm:
+    """One that was told this in an earlier round."""
+    made = arm(asked, value)
+    made.known, made.trials = tuple(made.trials), []
+    return made
+
+
+def test_a_first_round_asks_everybody_for_openings_and_keeps_the_rest_of_the_budget() -> None:
+    assert round_turns([arm(), arm()]) == [(0, 1), (1, 1)]
+    assert round_turns([arm(1), arm(3)]) == [(0, 3), (1, 1)]
+    assert round_turns([arm(4), arm(4)]) == []
+    assert RULES.most_trials(Budget(trials=2), [arm(3), arm(), arm()]) == 5
+
+
+def test_later_rounds_go_to_those_that_are_close_to_the_best() -> None:
+    assert [who for who, _ in round_turns([told(4, 100.0), told(4, 301.0)])] == [0]
+    assert [who for who, _ in round_turns([told(4, 100.0), told(2, 900.0)])] == [1, 0]
+    assert [who for who, _ in round_turns([told(4, 1e9), told(2, 9e9)])] == [0], "slow calls"
+    assert round_turns([told(4, None), told(4, None)]), "where everything fails it goes on"
+
+
 def test_it_is_enough_when_everybody_was_tried_or_is_exhausted() -> None:
     limit = TimeLimit(None, Interrupt())
     assert not RULES.enough([arm(2, 1.0, 2.0), arm(1)], limit)

@@ -2,19 +2,70 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from skipjack.cli.fleet.options import ArchOption, DeviceOption, UnitsOption, device_of
 from skipjack.cli.options import JsonOption, examples
+
+if TYPE_CHECKING:
+    from skipjack.fleet.release.export.exporting import ExportRequest
+    from skipjack.fleet.release.export.publishing import Exported
+    from skipjack.settings import Settings
 
 app = typer.Typer(
     help="What is known, in files for other programs.",
-    epilog=examples("skipjack export kernel-db -l gpu -o sm_90_132.skk"),
+    epilog=examples(
+        "skipjack export find-db -l resnet -o out/ --format miopen",
+        "skipjack export perf-db -l resnet -o out/ --format miopen --sqlite",
+        "skipjack export kernel-db -l gpu -o sm_90_132.skk",
+    ),
     no_args_is_help=True,
     rich_markup_mode=None,
 )
+
+
+class Format(StrEnum):
+    """Whose files."""
+
+    SKIPJACK = "skipjack"
+    MIOPEN = "miopen"
+
+
+class Backend(StrEnum):
+    """What a find-db's name says of how kernels are launched."""
+
+    HIP = "HIP"
+    OPENCL = "OpenCL"
+
+
+OutputOption = Annotated[
+    Path, typer.Option("--output", "-o", help="The directory to write to; made if need be.")
+]
+SourceOption = Annotated[
+    str | None,
+    typer.Option("--label", "-l", help="What this label's jobs found; else what the bank knows."),
+]
+FormatOption = Annotated[Format, typer.Option("--format", help="Whose files to write.")]
+AliasOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--alias",
+        help="TARGET=SOURCE, as gfx803/56=gfx900/64: write SOURCE's file for TARGET too; repeat.",
+    ),
+]
+ReleaseOption = Annotated[
+    str, typer.Option("--release", help="Write below rel-RELEASE of the directory, as 6.2.")
+]
+PartialOption = Annotated[
+    bool, typer.Option("--partial", help="Export what is there though jobs are not done.")
+]
+
+
+_NOUNS = {"problems": "problem", "entries": "entry", "kernels": "kernel"}
 
 
 @app.callback()
@@ -23,42 +74,166 @@ def group() -> None:
 
 
 @app.command(
+    "find-db",
+    epilog=examples(
+        "skipjack export find-db -l resnet -o out/",
+        "skipjack export find-db -l resnet -o out/ --format miopen --top 4",
+        "skipjack export find-db -l resnet -o out/ --format miopen --alias gfx803/56=gfx900/64",
+        "skipjack export find-db -l resnet -o out/ --format miopen --release 6.2 --partial",
+    ),
+)
+def find_db(
+    output: OutputOption,
+    label: SourceOption = None,
+    form: FormatOption = Format.SKIPJACK,
+    device: DeviceOption = None,
+    arch: ArchOption = None,
+    units: UnitsOption = None,
+    alias: AliasOption = None,
+    release: ReleaseOption = "",
+    partial: PartialOption = False,
+    top: Annotated[
+        int | None, typer.Option(min=1, help="Solvers to keep of each problem; all by default.")
+    ] = None,
+    backend: Annotated[
+        Backend, typer.Option(case_sensitive=False, help="MIOpen: in the names of the files.")
+    ] = Backend.HIP,
+    json: JsonOption = False,
+) -> None:
+    """Write the solvers of every problem, ranked: a file for each device, and a manifest."""
+    from skipjack.fleet.release.export.exporting import export_find_db
+
+    named = device_of(device, arch, units)
+    request, settings = _request(output, label, named, form, alias, release, partial)
+    _report(export_find_db(request, settings, top=top, backend=str(backend)), json)
+
+
+@app.command(
+    "perf-db",
+    epilog=examples(
+        "skipjack export perf-db -l resnet -o out/",
+        "skipjack export perf-db -l resnet -o out/ --format miopen",
+        "skipjack export perf-db -l resnet -o out/ --format miopen --sqlite --release 6.2",
+    ),
+)
+def perf_db(
+    output: OutputOption,
+    label: SourceOption = None,
+    form: FormatOption = Format.SKIPJACK,
+    device: DeviceOption = None,
+    arch: ArchOption = None,
+    units: UnitsOption = None,
+    alias: AliasOption = None,
+    release: ReleaseOption = "",
+    partial: PartialOption = False,
+    sqlite: Annotated[
+        bool, typer.Option("--sqlite", help="MIOpen: a database of SQLite instead of text.")
+    ] = False,
+    json: JsonOption = False,
+) -> None:
+    """Write the best config of every solver of every problem: a file for each device."""
+    from skipjack.errors import UsageError
+    from skipjack.fleet.release.export.exporting import export_perf_db
+
+    if sqlite and form is not Format.MIOPEN:
+        raise UsageError("--sqlite is for --format miopen; ours are lines of JSON")
+    named = device_of(device, arch, units)
+    request, settings = _request(output, label, named, form, alias, release, partial)
+    _report(export_perf_db(request, settings, sqlite=sqlite), json)
+
+
+@app.command(
     "kernel-db",
     epilog=examples(
         "skipjack export kernel-db -l gpu -o sm_90_132.skk",
+        "skipjack export kernel-db -l resnet -o out/ --format miopen --release 6.2",
         "skipjack export kernel-db -o mine.skk",
     ),
 )
 def kernel_db(
-    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write, as x.skk.")],
-    label: Annotated[
-        str | None,
-        typer.Option("--label", "-l", help="The winners of this label's jobs; else of the bank."),
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output", "-o", help="One file, as x.skk or x.kdb, or a directory for many."
+        ),
+    ],
+    label: SourceOption = None,
+    form: Annotated[
+        Format | None, typer.Option("--format", help="Whose files to write; a file's name says it.")
     ] = None,
+    device: DeviceOption = None,
+    arch: ArchOption = None,
+    units: UnitsOption = None,
+    alias: AliasOption = None,
+    release: ReleaseOption = "",
+    partial: PartialOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Write precompiled winners into one file, from which programs run them without compiling."""
-    from json import dumps
+    """Write precompiled winners, from which programs run them without compiling."""
+    from skipjack.fleet.release.export.exporting import export_kernel_db
+    from skipjack.fleet.release.export.one_kernel_file import FORMS, check_one_file, export_one_file
 
+    named = device_of(device, arch, units)
+    one = FORMS.get(output.suffix) if not output.is_dir() else None
+    chosen = form or Format(one or Format.SKIPJACK)
+    request, settings = _request(output, label, named, chosen, alias, release, partial)
+    if one is None:
+        _report(export_kernel_db(request, settings), json)
+        return
+    check_one_file(request)
+    _report_one(output, export_one_file(request, settings), json)
+
+
+def _request(
+    output: Path,
+    label: str | None,
+    device: str | None,
+    form: Format,
+    aliases: list[str] | None,
+    release: str,
+    partial: bool,
+) -> tuple[ExportRequest, Settings]:
+    """What is asked for, checked before anything is read."""
     from skipjack import plugins
-    from skipjack.bank.kernel_db import write_kernel_db
     from skipjack.errors import UsageError
+    from skipjack.fleet.release.export.contents import Alias
+    from skipjack.fleet.release.export.exporting import ExportRequest
+    from skipjack.fleet.release.export.publishing import release_directory
     from skipjack.settings import load_settings
 
     settings = load_settings()
     plugins.load(settings.plugins)
-    if not output.absolute().parent.is_dir():
-        raise UsageError(f"cannot write {output}: there is no directory {output.absolute().parent}")
-    if label is None:
-        from skipjack.tuning.shipping import banked
+    if partial and label is None:
+        raise UsageError("--partial is for the jobs of a label; give -l as well")
+    release_directory(output, release)
+    parsed = tuple(Alias.parse(text) for text in aliases or ())
+    request = ExportRequest(output, label, device, str(form), parsed, release, partial)
+    return request, settings
 
-        count = write_kernel_db(output, banked(settings))
-    else:
-        from skipjack.fleet.shipping import winners
-        from skipjack.fleet.store.opening import open_store
 
-        with open_store(settings=settings) as store:
-            count = write_kernel_db(output, winners(store, label))
+def _report(done: Exported, json: bool) -> None:
+    from json import dumps
+
+    from skipjack.fleet.release.export.contents import numbered
+
+    if json:
+        typer.echo(dumps(done.to_json()))
+        return
+    for note in done.files:
+        counts = ", ".join(numbered(count, _NOUNS[key]) for key, count in note.counts.items())
+        copied = f" (measured on {note.alias_of})" if note.alias_of else ""
+        typer.echo(f"{done.directory / note.name}: {counts}{copied}")
+    if done.unfinished:
+        typer.echo(f"  left out: {numbered(done.unfinished, 'job')} not done")
+    if done.not_applicable:
+        typer.echo(f"  left out: {numbered(done.not_applicable, 'job')} that no solver can do")
+    for remark in done.remarks:
+        typer.echo(f"  {remark}")
+
+
+def _report_one(output: Path, count: int, json: bool) -> None:
+    from json import dumps
+
     size = output.stat().st_size
     if json:
         record = {"format": 1, "file": str(output), "kernels": count, "bytes": size}

@@ -10,12 +10,30 @@ from typing import Annotated, NoReturn
 import typer
 
 import skipjack
-from skipjack.cli import bank, device, doctor, export, find, grid, ledger, sweep, tune
+from skipjack.cli import (
+    bank,
+    compare,
+    databases,
+    device,
+    doctor,
+    export,
+    find,
+    grid,
+    ledger,
+    plans,
+    promote,
+    sweep,
+    tune,
+)
+from skipjack.cli.complaints import BadRequest, complaint_text
 from skipjack.cli.fleet import (
     bundles,
+    cluster,
+    images,
     importing,
     jobs,
     loading,
+    machines,
     running,
     status,
     stopping,
@@ -56,12 +74,20 @@ app.command("status", epilog=status.EXAMPLES)(status.status)
 app.command("reset", epilog=jobs.RESET_EXAMPLES)(jobs.reset)
 app.command("abort", epilog=stopping.ABORT_EXAMPLES)(stopping.abort)
 app.command("resume", epilog=stopping.RESUME_EXAMPLES)(stopping.resume)
+app.command("compare", epilog=compare.EXAMPLES)(compare.compare)
+app.command("promote", epilog=promote.EXAMPLES)(promote.promote)
+app.command("convert-db", epilog=databases.CONVERT_EXAMPLES)(databases.convert_db)
+app.command("check-db", epilog=databases.CHECK_EXAMPLES)(databases.check_db)
 app.add_typer(jobs.app, name="job")
+app.add_typer(machines.app, name="machine")
+app.add_typer(cluster.app, name="fleet")
+app.add_typer(images.app, name="image")
 app.add_typer(bundles.app, name="bundle")
 app.add_typer(stores.app, name="store")
 app.add_typer(bank.app, name="bank")
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(export.app, name="export")
+app.add_typer(plans.app, name="plan")
 
 
 def _show_version(wanted: bool) -> None:
@@ -94,10 +120,6 @@ def set_log_level(log_level: str | None) -> None:
     logging.getLogger().setLevel(level.upper())
 
 
-_BadRequest: type[Exception] = typer.BadParameter.__bases__[0]
-"""What every complaint about options, arguments and commands descends from."""
-
-
 def run() -> None:
     """Run the command; one sentence and an exit code for everything that goes wrong."""
     for stream in (sys.stdout, sys.stderr):
@@ -110,7 +132,7 @@ def run() -> None:
         _end(str(error), error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
-    except _BadRequest as error:
+    except BadRequest as error:
         _end(_complaint(error), 2)
     except OSError as error:
         logging.getLogger(__name__).debug("details", exc_info=True)
@@ -127,13 +149,13 @@ def run() -> None:
 
 def _complaint(error: Exception) -> str:
     """One sentence out of what the command line parser says."""
-    text = str(getattr(error, "format_message", lambda: error)()).rstrip(".")
+    text = complaint_text(error)
     context = getattr(error, "ctx", None)
     if "\n" in text:  # a command group without a command: the text is its help
         print(text, file=sys.stderr)
         text = "no command given"
     path = context.command_path if context else "skipjack"
-    return f"{text[:1].lower()}{text[1:]}; {path} --help says more"
+    return f"{text}; {path} --help says more"
 
 
 def _end(sentence: str, code: int) -> NoReturn:

@@ -52,7 +52,12 @@ def _whole(kind: str, on_wait: OnWait | None, *, shared: bool) -> Iterator[None]
         yield
 
 
-def _path(name: str) -> Path:
+def directory() -> Path:
+    """Where the locks lie."""
     # All users of a host share its devices, so the locks lie where all of them can reach them,
     # whatever their TMPDIR is.
-    return Path(os.environ.get(VARIABLE, "/tmp")) / f"skipjack-{name}.lock"
+    return Path(os.environ.get(VARIABLE, "/tmp")).absolute()
+
+
+def _path(name: str) -> Path:
+    return directory() / f"skipjack-{name}.lock"

@@ -12,11 +12,12 @@ import sys
 import tempfile
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, Protocol
 
 from skipjack.errors import WorkerError
 from skipjack.execute import wire
+from skipjack.execute.worker import ELSEWHERE
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +51,25 @@ class WorkerHungError(WorkerError):
     """No answer within the time allowed; the process was killed."""
 
 
+class Enclosure(Protocol):
+    """Where a worker is, if it is not beside its parent: in a container."""
+
+    def command(self, module: str, arguments: Sequence[str], given: Collection[str]) -> list[str]:
+        """A program that runs ``python -m module ...`` in there and passes its pipes on.
+
+        `given` names variables that the worker must have with the values that the program has.
+        """
+        ...
+
+    def words(self, lines: Sequence[str]) -> str:
+        """Of lines of error output, the worker's and the program's, the one that tells most."""
+        ...
+
+    def end(self) -> None:
+        """End what is left in there, now that the program is gone; does not wait for it."""
+        ...
+
+
 class WorkerProcess:
     """One child that answers requests in order. Not for use from several threads.
 
@@ -66,17 +86,22 @@ class WorkerProcess:
         *,
         module: str = "skipjack.execute.worker",
         settings: Mapping[str, str] | None = None,
+        enclosure: Enclosure | None = None,
     ) -> None:
-        """`share` lists descriptors that the child inherits, `settings` variables it is given."""
+        """`share` lists descriptors that the child inherits, `settings` variables it is given.
+
+        One in an enclosure inherits no descriptors.
+        """
         self.role = role
+        self._enclosure = enclosure
         # A worker's words go to a file that has no name: nothing is left whoever dies.
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the worker)
         # Libraries get as many threads as the kernels that they are compared with.
         libraries = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-        environment = {**os.environ, **dict.fromkeys(libraries, str(max(1, len(cores))))}
+        given = dict.fromkeys(libraries, str(max(1, len(cores))))
         # Their threads must not go on spinning after a call: with two threads on two cores, that
         # made the kernels timed next to them twice as slow.
-        environment |= {
+        given |= {
             "OPENBLAS_THREAD_TIMEOUT": "4",
             "KMP_BLOCKTIME": "0",
             "GOMP_SPINCOUNT": "20000",
@@ -84,17 +109,20 @@ class WorkerProcess:
         # A library that allocates its result gets memory that it freed before. Fresh pages from the
         # system at each call made some convolutions look three times as slow.
         if role == "run":
-            environment |= {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40)}
-        environment |= settings or {}
-        command = [sys.executable, "-m", module, role, str(os.getpid())]
+            given |= {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40)}
+        given |= settings or {}
+        words = [role, str(ELSEWHERE if enclosure else os.getpid())]
         if cores:
-            command += ["--cores", ",".join(map(str, cores))]
+            words += ["--cores", ",".join(map(str, cores))]
+        words += arguments
         self._process = subprocess.Popen(
-            [*command, *arguments],
+            enclosure.command(module, words, given)
+            if enclosure
+            else [sys.executable, "-m", module, *words],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr,
-            env=environment,
+            env={**os.environ, **given},
             pass_fds=tuple(share),
             bufsize=0,
             # Ctrl-C is for the parent, which decides what its workers still do.
@@ -227,6 +255,8 @@ class WorkerProcess:
             size = self._stderr.seek(0, os.SEEK_END)
             self._stderr.seek(max(0, size - _STDERR_TAIL))
             lines = self._stderr.read().decode(errors="replace").strip().splitlines()
+            if self._enclosure:
+                return self._enclosure.words(lines)
             return lines[-1] if lines else ""
         return ""
 
@@ -239,6 +269,8 @@ class WorkerProcess:
             # One that waits in the kernel, for a disk or a driver, dies when that lets it go.
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(_KILLED_WITHIN_S)
+        if self._enclosure and not self._stderr.closed:  # once
+            self._enclosure.end()
         self._pass_on(_HEARERS)
         _LIVE.discard(self)
         for stream in (self._in, self._out, self._stderr):

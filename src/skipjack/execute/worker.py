@@ -10,10 +10,14 @@ import contextlib
 import ctypes
 import os
 import resource
+import select
 import signal
 import sys
+import threading
 from typing import BinaryIO
 
+ELSEWHERE = 0
+"""The parent of a worker in a container: its number means nothing there."""
 _PR_SET_PDEATHSIG = 1
 
 
@@ -46,9 +50,13 @@ def main(arguments: list[str] | None = None) -> None:
 
 def settle_in(parent: int) -> tuple[BinaryIO, BinaryIO]:
     """What every worker does first: die with its parent, have limits; gives the two pipes."""
-    die_with(parent)
+    if parent != ELSEWHERE:
+        die_with(parent)
     _limit()
-    return _take_pipes()
+    requests, answers = _take_pipes()
+    if parent == ELSEWHERE:
+        _die_with_pipe(requests.fileno())
+    return requests, answers
 
 
 def core_list(text: str) -> list[int]:
@@ -62,6 +70,18 @@ def die_with(parent: int) -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         sys.exit(0)
+
+
+def _die_with_pipe(descriptor: int) -> None:
+    """End this process when nobody can ask it anything any more, whatever it is at."""
+
+    def watch() -> None:
+        poll = select.poll()
+        poll.register(descriptor, 0)  # the end of the pipe is told unasked, and what comes is left
+        poll.poll()
+        os._exit(0)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _limit() -> None:

@@ -92,7 +92,7 @@ class Coordinator:
             self._engine.cancel(list(self._held))
             self._leave(reason)
         self._register()
-        counts = self._store.live(self._request.label)
+        counts = self._store.live(self._request.label, self._request.kind)
         return RunSummary(
             counts,
             dict(self._settled),
@@ -185,9 +185,9 @@ class Coordinator:
         asks = self._asks()
         if not settlements and not asks:
             return False
-        label = self._request.label
+        label, kind = self._request.label, self._request.kind
         try:
-            exchanged = self._store.exchange(self._owner, settlements, asks, label=label)
+            exchanged = self._store.exchange(self._owner, settlements, asks, label=label, kind=kind)
         except StoreAwayError:
             raise
         except _REFUSALS:
@@ -290,7 +290,7 @@ class Coordinator:
         if self._held or not self._machines or not self._idle():
             self._idle_since = None
             return False
-        counts = self._store.live(self._request.label)
+        counts = self._store.live(self._request.label, self._request.kind)
         elsewhere = counts.get(State.BUILDING, 0) + counts.get(State.EVALUATING, 0)
         unfinished = any(count for state, count in counts.items() if not state.over)
         moved, self._counts = counts != self._counts, counts
@@ -324,7 +324,7 @@ class Coordinator:
         ]
 
     def _report(self, started: float) -> None:
-        counts = self._store.live(self._request.label)
+        counts = self._store.live(self._request.label, self._request.kind)
         notes = [f"{name} gets no jobs" for name in self._idle_machines()]
         elsewhere = counts.get(State.BUILDING, 0) + counts.get(State.EVALUATING, 0)
         if elsewhere and not self._held and self._idle():

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from skipjack.fleet.engine import Host
 from skipjack.fleet.exchange import Ask, Exchanged
-from skipjack.fleet.records import Claim, Machine, Settlement
+from skipjack.fleet.records import Claim, Kind, Machine, Settlement
 from skipjack.fleet.states import State
 
 
@@ -53,6 +53,7 @@ class JobStore(Protocol):
         asks: Sequence[Ask],
         *,
         label: str,
+        kind: Kind,
     ) -> Exchanged:
         """Write down what came of claims and take further jobs for workers, all at once."""
         ...
@@ -65,6 +66,6 @@ class JobStore(Protocol):
         """Free the jobs of owners whose lease has expired."""
         ...
 
-    def live(self, label: str) -> Mapping[State, int]:
-        """How many jobs there are in each state."""
+    def live(self, label: str, kind: Kind) -> Mapping[State, int]:
+        """How many jobs of a kind there are in each state."""
         ...

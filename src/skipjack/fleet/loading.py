@@ -6,7 +6,7 @@ By default a job is a problem on a device, and all solvers that promise somethin
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -14,7 +14,7 @@ from skipjack.core.device import Device, parse_device_name
 from skipjack.core.dtypes import DTYPES, listed
 from skipjack.core.problem import Problem
 from skipjack.errors import UsageError
-from skipjack.fleet.records import Plan
+from skipjack.fleet.records import MIOPEN, Kind, Plan
 from skipjack.fleet.store.devices import by_name
 from skipjack.fleet.store.problems import ProblemRow
 from skipjack.fleet.toolchain import toolchain
@@ -24,7 +24,7 @@ from skipjack.operations import get, parse
 from skipjack.search import check_name
 from skipjack.solvers import find_solver, is_for, names, refusal
 from skipjack.solvers.gpu.triton_solver import TritonSolver
-from skipjack.solvers.solver import BuildingSolver
+from skipjack.solvers.solver import BuildingSolver, DrivingSolver, Solver
 
 AUTO, ALL = "auto", "all"
 DIRECTIONS = ("fwd", "bwd", "wrw")
@@ -115,8 +115,11 @@ def plan_jobs(store: Problems, selection: Selection, terms: Terms) -> Planned:
         )
     )
     copied = store.plans_of(selection.from_label) if selection.from_label else []
+    copied = [plan for plan in copied if Kind.of(plan.solver) is Kind.TUNE]
     devices = terms.devices or tuple(plan.device for plan in copied)
-    targets = {name: _device(store, name) for name in dict.fromkeys(devices)}
+    wished = map(str.strip, (terms.solver or "").split(","))
+    solvers_named = {*wished, *(plan.solver for plan in copied)}
+    targets = {name: _device(store, name, solvers_named) for name in dict.fromkeys(devices)}
     if selection.from_label:
         drafts = _copied(copied, rows, terms)
     elif targets:
@@ -130,8 +133,14 @@ def plan_jobs(store: Problems, selection: Selection, terms: Terms) -> Planned:
     plans = list(wanted)
     if terms.solver is not None:
         chosen = dict.fromkeys(replace(draft, solver=AUTO) for draft in wanted)
-        plans = [replace(draft, solver=name) for draft in chosen for name in solvers.of(draft)]
+        plans = [_for_solver(draft, name) for draft in chosen for name in solvers.of(draft)]
     return Planned(plans, selected, solvers.refused, fresh)
+
+
+def _for_solver(draft: Plan, name: str) -> Plan:
+    """MIOpen searches by itself, also in the further jobs that a label gets; nobody else by it."""
+    searcher = AUTO if draft.by_miopen else draft.searcher
+    return replace(draft, solver=name, searcher=MIOPEN if name == MIOPEN else searcher)
 
 
 def _check(selection: Selection) -> None:
@@ -191,22 +200,30 @@ def _stale_only(
     return [draft for draft in drafts if ids[draft.problem] in stale[draft.device]]
 
 
-def _device(store: Problems, name: str) -> Device:
+def _device(store: Problems, name: str, solvers_named: Collection[str]) -> Device:
     """A real one if one was seen, else what its name says; `UsageError` if nobody builds for it."""
     arch, units = parse_device_name(name)
     known = store.known_device(name)
     if not names_gpu(arch) or arch in KNOWN:
         return known or by_name(name)
     device = known or Device(kind_of(arch), arch, units)
-    if not _a_plugin_builds_for(device):
-        raise UsageError(refusal_of_arch(arch))
+    if not _another_is_for(device, solvers_named):
+        other = f"; MIOpen itself may: --solver {MIOPEN}" if device.kind == "hip" else ""
+        raise UsageError(refusal_of_arch(arch) + other)
     return device
 
 
-def _a_plugin_builds_for(device: Device) -> bool:
-    """Whether somebody else's solver is for such devices: Triton's architectures bind ours."""
-    others = (one for one in map(find_solver, names()) if not isinstance(one, TritonSolver))
-    return any(isinstance(one, BuildingSolver) and is_for(one, device) for one in others)
+def _another_is_for(device: Device, solvers_named: Collection[str]) -> bool:
+    """Whether a solver that is not ours is for such devices: Triton's architectures bind ours.
+
+    A program of its own knows its architectures; it counts where it is asked for.
+    """
+    for solver in map(find_solver, names()):
+        driven = isinstance(solver, DrivingSolver) and solver.name in solvers_named
+        builds = isinstance(solver, BuildingSolver) and not isinstance(solver, TritonSolver)
+        if (driven or builds) and is_for(solver, device):
+            return True
+    return False
 
 
 class Solvers:
@@ -239,18 +256,24 @@ class Solvers:
         return found
 
 
-def _named(wish: str) -> list[BuildingSolver]:
+def _named(wish: str) -> Sequence[Solver]:
     """Those that are wished for, or all that build."""
     if wish == ALL:
         everyone = map(find_solver, names())
         return [solver for solver in everyone if isinstance(solver, BuildingSolver)]
-    return [_building(name.strip()) for name in dict.fromkeys(wish.split(","))]
+    return [_with_jobs(name.strip()) for name in dict.fromkeys(wish.split(","))]
 
 
-def _building(name: str) -> BuildingSolver:
+def _with_jobs(name: str) -> Solver:
+    """A solver that jobs can be made for: one that builds, or a program of its own."""
+    if (kind := Kind.of(name)) is not Kind.TUNE:
+        option = "--find" if kind is Kind.FIND else "--kernel-cache"
+        raise UsageError(
+            f"{name} is no solver: load the jobs without it, then skipjack run -l LABEL {option}"
+        )
     if name in (AUTO, ALL):
         raise UsageError(f"solver {name} stands alone: it cannot be combined with others")
     solver = find_solver(name)
-    if not isinstance(solver, BuildingSolver):
+    if not isinstance(solver, BuildingSolver | DrivingSolver):
         raise UsageError(f"solver {name} is a library to compare with; it has nothing to tune")
     return solver

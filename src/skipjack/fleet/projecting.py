@@ -3,7 +3,7 @@
 All facts go into the ledger, and the best of the label's jobs for a problem and a class of devices
 into the bank. Jobs of several solvers ran in sessions of their own, so their times do not compare:
 their gains over a library that was timed beside each do. Only where they have no library in common
-do times decide.
+do times decide. Rankings of solvers are entries of their own, of which the newest counts.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from skipjack.bank import Bank, BankEntry
+from skipjack.bank.bank import PROJECTED
 from skipjack.bank.entry import Key, newer
 from skipjack.core.config import Config
 from skipjack.errors import StorageError, UsageError
@@ -24,7 +25,7 @@ from skipjack.ledger import Ledger, VerdictRecord
 from skipjack.ledger.facts import read_facts
 from skipjack.storage import timestamp
 
-BANKED = "banked"
+BANKED, FOUND = PROJECTED
 
 
 class Results(Protocol):
@@ -60,24 +61,31 @@ def project(store: Results, label: str, ledger: Ledger, bank: Bank) -> Projectio
     """Take a label's results in; doing so again changes nothing."""
     jobs = rows = 0
     found: dict[Key, list[_Verdict]] = {}
+    rankings: dict[Key, BankEntry] = {}
     for result in store.results(label):
         jobs += 1
         rows += sum(ledger.add_facts(text) for text in result.facts)
-        verdict = _last(_verdicts(result))
+        verdict = _last(_verdicts(result, BANKED))
         if verdict is not None:
             found.setdefault(verdict.entry.key, []).append(verdict)
+        ranking = _last(_verdicts(result, FOUND))
+        if ranking is not None:
+            key = ranking.entry.key
+            known = rankings.get(key)
+            rankings[key] = newer(known, ranking.entry) if known else ranking.entry
     if not jobs:
         raise UsageError(
             f"label {label} has no finished job yet; skipjack status -l {label} shows how far it is"
         )
     best = [_undisputed(ledger, rivals) for rivals in found.values()]
+    best += rankings.values()
     return Projection(label, jobs, rows, len(best), bank.add(best) if best else 0)
 
 
-def _verdicts(result: JobResult) -> Iterator[_Verdict]:
+def _verdicts(result: JobResult, status: str) -> Iterator[_Verdict]:
     for text in result.facts:
         for row in read_facts(text).get("verdicts", ()):
-            if row["status"] == BANKED:
+            if row["status"] == status:
                 yield _Verdict(row["study"], _entry(row["record"], result))
 
 

@@ -4,12 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
+from skipjack.core.config import Value
 from skipjack.fleet.states import Event, Stage, Standing
 
 LONGEST_LOG = 64 << 10
 """Characters that are kept of one stage's log of one round; the end of it counts."""
+
+
+MIOPEN = "miopen"
+"""The solver whose jobs a program of its own does; also the searcher of finds and kernels by it."""
+FIND, KERNELS = "find", "kernels"
+"""Words that stand in the place of a solver: rank all of them; build the winner to be shipped."""
+
+
+class Kind(StrEnum):
+    """What a job is for; a run does jobs of one kind."""
+
+    TUNE = "tune"
+    FIND = FIND
+    KERNELS = KERNELS
+
+    @classmethod
+    def of(cls, solver: str) -> Kind:
+        """The kind of a job with this word for its solver."""
+        return cls(solver) if solver in (FIND, KERNELS) else cls.TUNE
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A config that did well on the same problem and device in another job."""
+
+    solver: str
+    config: Mapping[str, Value]
+    solver_version: int | None = None
+    """Of who found it, where that is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,13 +52,19 @@ class Plan:
     device: str
     """As ``znver4/1``."""
     solver: str = "auto"
-    """``auto``: those that promise something race, as in a tuning."""
+    """``auto``: those that promise something race, as in a tuning. ``find`` and ``kernels``
+    are no solvers but what else a job may be for."""
     searcher: str = "auto"
     seed: int = 0
     budget: int = 32
     """Trials in all."""
     round: int = 32
     """Trials that are asked for at once."""
+
+    @property
+    def by_miopen(self) -> bool:
+        """Whether MIOpenDriver does the job."""
+        return MIOPEN in (self.solver, self.searcher)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +83,8 @@ class Job:
     failed_trials: int = 0
     best_ns: float | None = None
     result: Mapping[str, Any] | None = None
-    """What its verdict says: outcome, solver, config, time and gains; once it is evaluated."""
+    """What its verdict says: outcome, solver, config, time and gains; once it is evaluated. Of a
+    find, the ranking."""
     build_machine: str = ""
     eval_machine: str = ""
     gpu: str = ""

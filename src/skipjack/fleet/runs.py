@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from skipjack.fleet.records import Kind
 from skipjack.fleet.states import Stage, State
 
 LEASE_S = 60.0
@@ -50,6 +51,8 @@ class RunRequest:
     """What a coordinator should do."""
 
     label: str
+    kind: Kind = field(default=Kind.TUNE, kw_only=True)
+    """Jobs of other kinds are left to other runs."""
     stages: tuple[Stage, ...] = (Stage.BUILD, Stage.EVALUATE)
     wait: bool = False
     """Stay when there is nothing to do, for jobs that are still to come."""

@@ -34,7 +34,7 @@ def fleet_key(settings: Settings) -> bytes:
         return read_key(Path(given).expanduser())
     path = ensure_directory(settings.user_dir) / FILE_NAME
     if not path.exists():
-        _make(path)
+        make_key(path)
     return read_key(path)
 
 
@@ -53,8 +53,8 @@ def fingerprint(key: bytes) -> str:
     return seal(key, "fingerprint of a fleet's key")[:12]
 
 
-def _make(path: Path) -> None:
-    """Write a new key; whoever comes second keeps the first one's."""
+def make_key(path: Path) -> None:
+    """Write a new key, for its owner's eyes; whoever comes second keeps the first one's."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
     try:
         file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Protocol
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
 
 from skipjack.bank.kernel_db import KernelRecord
 from skipjack.errors import StorageError, UsageError
-from skipjack.fleet.store.artifacts import Fetched
-from skipjack.fleet.store.devices import by_name
-from skipjack.fleet.store.jobs import JobResult
+from skipjack.fleet.records import FIND, KERNELS
 from skipjack.solvers import find_solver
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from skipjack.fleet.store.artifacts import Fetched
+    from skipjack.fleet.store.verdicts import JobVerdict
 
 
 class Shelves(Protocol):
     """What shipping reads of a `Store`."""
 
-    def results(self, label: str) -> Iterator[JobResult]:
-        """The label's evaluated jobs."""
+    def verdicts(self, label: str, device: str | None = None) -> Iterator[JobVerdict]:
+        """What the label's evaluated jobs say."""
         ...
 
     def artifacts(self, digests: Iterable[str]) -> Fetched:
@@ -25,37 +30,68 @@ class Shelves(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Winner:
+    """A kernel that ships, and what it was made with."""
+
+    record: KernelRecord
+    toolchain: str
+    packed: bool
+    """Its job was to build it for this; else a tuning left it."""
+
+    @property
+    def rank(self) -> tuple[bool, float]:
+        """Smaller is better."""
+        time_ns = self.record.time_ns
+        return not self.packed, float("inf") if time_ns is None else time_ns
+
+
 def winners(store: Shelves, label: str) -> Iterator[tuple[KernelRecord, bytes]]:
     """The fastest kernel of each problem and device of a label, with its code."""
-    best: dict[tuple[str, str], KernelRecord] = {}
+    for winner in winning(store, label):
+        record = winner.record
+        yield record, artifact(store, label, record.artifact, record.problem)
+
+
+def winning(store: Shelves, label: str, device: str | None = None) -> list[Winner]:
+    """The fastest kernel of each problem and device; one that was packed comes first."""
+    best: dict[tuple[str, str], Winner] = {}
     jobs = 0
-    for result in store.results(label):
+    for verdict in store.verdicts(label, device):
         jobs += 1
-        record = _record(result)
+        record = _record(verdict)
         if record is None:
             continue
-        known = best.get((record.problem, record.device))
-        if known is None or _time(record) < _time(known):
-            best[record.problem, record.device] = record
+        winner = Winner(record, verdict.toolchain, verdict.solver == KERNELS)
+        at = (record.problem, record.device)
+        best[at] = min(best.get(at, winner), winner, key=lambda one: one.rank)
     if not best:
         why = "has no finished job yet" if not jobs else "has no job that found a kernel"
         raise UsageError(f"label {label} {why}; skipjack status -l {label} shows how far it is")
-    for record in best.values():
-        fetched = store.artifacts([record.artifact])
-        if record.artifact not in fetched.whole:
-            raise StorageError(
-                f"the code of {record.problem} {fetched.lost[record.artifact]}; "
-                f"skipjack reset -l {label} --state evaluated --to new builds it again"
-            )
-        yield record, fetched.whole[record.artifact]
+    return list(best.values())
 
 
-def _record(result: JobResult) -> KernelRecord | None:
-    verdict: Mapping[str, Any] = result.job.result or {}
+def artifact(store: Shelves, label: str, digest: str, what: str) -> bytes:
+    """Machine code of the store; `StorageError` says of what it was and what to do."""
+    fetched = store.artifacts([digest])
+    if digest not in fetched.whole:
+        raise StorageError(
+            f"the code of {what} {fetched.lost[digest]}; "
+            f"skipjack reset -l {label} --state evaluated --to new builds it again"
+        )
+    return fetched.whole[digest]
+
+
+def _record(job: JobVerdict) -> KernelRecord | None:
+    from skipjack.fleet.store.devices import by_name
+
+    verdict: Mapping[str, Any] = job.result
+    if job.solver == FIND:  # a library may be first; what ships is the fastest that was built
+        verdict = {**(verdict.get("verdict") or {}), "problem": job.problem}
     code = verdict.get("code")
     if not code:
         return None
-    device = by_name(result.job.plan.device)
+    device = by_name(job.device)
     return KernelRecord(
         verdict["problem"],
         device.name,
@@ -71,10 +107,6 @@ def _record(result: JobResult) -> KernelRecord | None:
         verdict["vendor"],
         verdict["vendor_ns"],
     )
-
-
-def _time(record: KernelRecord) -> float:
-    return record.time_ns if record.time_ns is not None else float("inf")
 
 
 def _solver_version(verdict: Mapping[str, Any]) -> int:

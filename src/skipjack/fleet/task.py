@@ -10,7 +10,7 @@ from typing import Any
 from skipjack.core.device import Device
 from skipjack.errors import StorageError
 from skipjack.execute.wire import Message
-from skipjack.fleet.records import Plan
+from skipjack.fleet.records import Known, Plan
 from skipjack.fleet.states import Stage
 
 FORMAT = 1
@@ -33,6 +33,8 @@ class Task:
     """Machine code by digest, for an evaluation."""
     attempt: int = 0
     """Of which claim it is, counted for each job; its outcome says so too."""
+    known: tuple[Known, ...] = ()
+    """For the first build of a find: configs that did well before; of kernels: the winner."""
 
     def message(self) -> Message:
         """As a frame for a pipe, a file or Ray."""
@@ -47,6 +49,7 @@ class Task:
             "facts": list(self.facts),
             "digests": list(self.artifacts),
             "attempt": self.attempt,
+            "known": [_fields(one) for one in self.known],
         }
         return Message(body, tuple(self.artifacts.values()))
 
@@ -65,6 +68,7 @@ class Task:
             tuple(body["facts"]),
             _matched(body["digests"], message.blobs),
             int(body["attempt"]),
+            tuple(Known(**one) for one in body.get("known", ())),
         )
 
 
@@ -132,7 +136,7 @@ class Outcome:
         return cls(**body, artifacts=artifacts)
 
 
-def _fields(record: Plan | Device) -> dict[str, Any]:
+def _fields(record: Plan | Device | Known) -> dict[str, Any]:
     """As `asdict` for records that hold no others, at a tenth of its cost."""
     return {one.name: getattr(record, one.name) for one in fields(record)}
 

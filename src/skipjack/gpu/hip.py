@@ -140,7 +140,7 @@ class HipDriver:
 
     def _describe(self, index: int) -> Device:
         ordinal = self._library.number("device", index)
-        bus = self._bus(index)
+        bus = self.bus(index)
         node = next((node for node in read_nodes(self._nodes) if node.bus == bus), None)
         if node is None:
             raise GpuError(f"HIP's GPU {index} at {bus} is not among those in {self._nodes}")
@@ -154,7 +154,8 @@ class HipDriver:
             serial=self._library.device_serial(ordinal),
         )
 
-    def _bus(self, index: int) -> str:
+    def bus(self, index: int) -> str:
+        """Where a GPU is on the PCI bus, as ``0000:c1:00.0``."""
         text = ctypes.create_string_buffer(32)
         self._library("device bus", text, len(text), index)
         return text.value.decode(errors="replace").lower()

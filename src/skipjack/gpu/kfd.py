@@ -24,6 +24,8 @@ class Node:
     l2_bytes: int
     bus: str
     """Where it is on the PCI bus, as ``0000:c1:00.0``."""
+    render_node: str = ""
+    """Its device file, as ``/dev/dri/renderD128``; empty if the list does not say it."""
 
 
 def read_nodes(folder: Path = NODES) -> list[Node]:
@@ -53,6 +55,7 @@ def _node(values: dict[str, int], place: Path) -> Node:
         values.get("lds_size_in_kb", 64) << 10,
         _l2_bytes(place / "caches"),
         f"{values.get('domain', 0):04x}:{bus:02x}:{slot:02x}.{function}",
+        f"/dev/dri/renderD{minor}" if (minor := values.get("drm_render_minor")) else "",
     )
 
 

@@ -40,7 +40,7 @@ _BEFORE = r"(?:^|(?<=[\s:\"'`]))"
 """A name of a file, as grep puts it, or a quotation may stand before the key."""
 _TYPE = "|".join(TYPES)
 _MEANT = re.compile(_BEFORE + r"\d+-\d+-\d+-(?:\d+-)?\d+x\d+(?:x\d+)?-", re.ASCII)
-_KEY = re.compile(
+KEY = re.compile(
     _BEFORE + r"(?P<first>\d+(?:-\d+){2,3})-(?P<filter>\d+(?:x\d+){1,2})"
     r"-(?P<second>\d+(?:-\d+){2,3})-(?P<n>\d+)"
     r"-(?P<pad>\d+(?:x\d+){1,2})-(?P<stride>\d+(?:x\d+){1,2})-(?P<dilation>\d+(?:x\d+){1,2})"
@@ -103,7 +103,7 @@ def is_find_db_line(text: str) -> bool:
 
 def parse_find_db(text: str) -> Entry:
     """The problem of a line; what stands after the key does not matter."""
-    match = _KEY.search(text)
+    match = KEY.search(text)
     if match is None:
         raise _no_key(text)
     said, spatial = _said(match), match["filter"].count("x") + 1

@@ -3,6 +3,7 @@
 from skipjack.solvers.registry import (
     EXAMPLE_GPUS,
     building_solvers,
+    driven_elsewhere,
     find_solver,
     for_gpus_alone,
     is_for,
@@ -18,6 +19,7 @@ from skipjack.solvers.registry import (
 __all__ = [
     "EXAMPLE_GPUS",
     "building_solvers",
+    "driven_elsewhere",
     "find_solver",
     "for_gpus_alone",
     "is_for",

@@ -25,7 +25,8 @@ from skipjack.solvers.loops.microkernel_solver import MicrokernelSolver
 from skipjack.solvers.loops.nest_solver import NestSolver
 from skipjack.solvers.loops.packed_solver import PackedSolver
 from skipjack.solvers.loops.rows_solver import RowsSolver
-from skipjack.solvers.solver import BuildingSolver, RacingSolver, Solver
+from skipjack.solvers.miopen.solver import MiopenSolver
+from skipjack.solvers.solver import BuildingSolver, DrivingSolver, RacingSolver, Solver
 from skipjack.solvers.vendor.blas import MklSolver, OpenBlasSolver
 from skipjack.solvers.vendor.numpy_solver import NumpySolver
 from skipjack.solvers.vendor.torch_gpu import GPU_LIBRARIES
@@ -48,7 +49,7 @@ _CPU_SOLVERS: tuple[Solver, ...] = (
     TorchConvolutionSolver(),
 )
 _known: dict[str, Solver] = {
-    solver.name: solver for solver in (*_CPU_SOLVERS, *GPU_SOLVERS, *GPU_LIBRARIES)
+    solver.name: solver for solver in (*_CPU_SOLVERS, *GPU_SOLVERS, *GPU_LIBRARIES, MiopenSolver())
 }
 EXAMPLE_GPUS = ("sm_90/132", "gfx942/304")
 """One of each vendor's, where any will do."""
@@ -188,12 +189,19 @@ def solver_for(problem: Problem, device: Device, name: str | None = None) -> Bui
 
 def _named(problem: Problem, device: Device, name: str) -> BuildingSolver:
     solver = find_solver(name)
+    if isinstance(solver, DrivingSolver):
+        raise UsageError(driven_elsewhere(name))
     if not isinstance(solver, BuildingSolver):
         raise UsageError(f"solver {name} is a library to compare with; it has nothing to tune")
     reason = refusal(solver, problem, device)
     if reason:
         raise UsageError(f"solver {name} cannot do {problem.key}: {reason}")
     return solver
+
+
+def driven_elsewhere(name: str) -> str:
+    """What to say where a program of its own is asked for beside solvers of ours."""
+    return f"{name} searches and times by itself: make jobs with skipjack load --solver {name}"
 
 
 def vendors_for(problem: Problem, device: Device) -> list[Solver]:

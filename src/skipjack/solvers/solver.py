@@ -177,3 +177,16 @@ class GpuVendorSolver(Solver, Protocol):
         result back in memory of its own.
         """
         ...
+
+
+@runtime_checkable
+class DrivingSolver(Solver, Protocol):
+    """A solver that is a program of its own: it searches, builds, checks and times by itself.
+
+    Nothing of it is asked for, built or timed here, so that its times are not comparable with those
+    of a session: it takes part in no race and no ranking of ours. Fleet jobs that name it run it.
+    """
+
+    def arguments(self, problem: Problem) -> Sequence[str]:
+        """The words of the command that searches, behind the program's name."""
+        ...

@@ -46,7 +46,10 @@ class FindRules:
 
     def most_trials(self, budget: Budget, arms: Sequence[Arm]) -> int | None:
         """What the budget says, but one for everybody."""
-        return None if budget.trials is None else max(budget.trials, len(arms))
+        if budget.trials is None:
+            return None
+        untried = sum(not arm.asked and not arm.known for arm in arms)
+        return max(budget.trials, len(arms), sum(arm.asked for arm in arms) + untried)
 
     def turns(self, arms: Sequence[Arm], contest: Contest) -> list[tuple[Arm, int]]:
         """First everybody once, then the openings, then who is close to the best."""
@@ -61,6 +64,25 @@ class FindRules:
         opening = [arm for arm in (hopeful if slow else known) if arm.asked < _OPENING]
         rest = in_turn(hopeful) if hopeful else []
         return [*first, *((arm, _OPENING - arm.asked) for arm in opening), *rest]
+
+    def round_turns(self, arms: Sequence[Arm]) -> list[tuple[Arm, int]]:
+        """Everybody once, then the openings, also of those of which nothing is known yet.
+
+        Of what is known to be slow, those that are far behind get no opening. The rest of the
+        budget waits until something is known.
+        """
+        best = min((arm.best for arm in arms), default=float("inf"))
+        hopeful = [arm for arm in arms if nearness(best, arm.best) >= _HOPELESS]
+        opening = [
+            arm
+            for arm in arms
+            if 0 < arm.asked < _OPENING and (arm in hopeful or best <= SLOW_NS or not arm.known)
+        ]
+        return [
+            *((arm, 1) for arm in arms if not arm.asked),
+            *((arm, _OPENING - arm.asked) for arm in opening),
+            *(in_turn(hopeful) if any(arm.known for arm in arms) else []),
+        ]
 
     def enough(self, arms: Sequence[Arm], limit: TimeLimit) -> bool:
         """Everybody was tried, and there is some news; or all this takes far too long."""

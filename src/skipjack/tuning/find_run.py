@@ -55,21 +55,29 @@ def hold_find(
         run.prepare()
         run.add_vendors(lineup.vendors)
         run.search()
-        solvers = [arm.name for arm in run.arms]
-        vendors, seconds = list(run.vendors.values()), options.budget.seconds
-        final = hold_find_final(run.contest, solvers, vendors, seconds)
-        standing = run.standing(final.winner, final.ties)
-        if final.winner:
-            spare(final.winner, [standing.default, standing.incumbent, *standing.vendors.values()])
-        confirmation = confirm_winner(run, standing)
-        places = rank(_asked_for(final, run), joined(final.blocks, confirmation.blocks))
-        perf = judge(run, standing, confirmation) if run.arms else None
-        result = _result(run, lineup, places, perf)
-        if places and not only and not result.interrupted:
-            keep_ranking(run, places, result)
-        return result
+        return rank_all(run, lineup, keep=not only)
     finally:
         run.close()
+
+
+def rank_all(run: StudyRun, lineup: Lineup, *, keep: bool = True) -> FindResult:
+    """Hold the final of a search whose libraries are in, and judge its winner.
+
+    The ranking is kept unless the search was interrupted, or `keep` says that it is of some only.
+    """
+    solvers = [arm.name for arm in run.arms]
+    vendors, seconds = list(run.vendors.values()), run.options.budget.seconds
+    final = hold_find_final(run.contest, solvers, vendors, seconds)
+    standing = run.standing(final.winner, final.ties)
+    if final.winner:
+        spare(final.winner, [standing.default, standing.incumbent, *standing.vendors.values()])
+    confirmation = confirm_winner(run, standing)
+    places = rank(_asked_for(final, run), joined(final.blocks, confirmation.blocks))
+    perf = judge(run, standing, confirmation) if run.arms else None
+    result = _result(run, lineup, places, perf)
+    if places and keep and not result.interrupted:
+        keep_ranking(run, places, result)
+    return result
 
 
 def _asked_for(final: Final, run: StudyRun) -> list[Runner]:

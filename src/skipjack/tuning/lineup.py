@@ -10,6 +10,7 @@ from skipjack.core.problem import Problem
 from skipjack.errors import blaming
 from skipjack.solvers import (
     building_solvers,
+    driven_elsewhere,
     find_solver,
     is_for,
     names,
@@ -17,7 +18,7 @@ from skipjack.solvers import (
     solvers_for,
     vendors_for,
 )
-from skipjack.solvers.solver import BuildingSolver, Solver
+from skipjack.solvers.solver import BuildingSolver, DrivingSolver, Solver
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +32,19 @@ class Lineup:
     """Why a solver does not take part, by its name; of other kinds of devices those named alone."""
 
 
+def entrants(problem: Problem, device: Device) -> tuple[BuildingSolver, ...]:
+    """All solvers that build something for a problem, the most promising first."""
+    with blaming(f"a solver asked about {problem.key}"):
+        return tuple(_by_promise(problem, device))
+
+
 def line_up(problem: Problem, device: Device, only: Sequence[str] = ()) -> Lineup:
     """All solvers, or those that are named."""
     for name in only:
         find_solver(name)  # a wrong name is an error, also where nothing else is asked
-    wanted = only or [name for name in names() if is_for(find_solver(name), device)]
+    wanted = only or [name for name in names() if _takes_part(find_solver(name), device)]
     with blaming(f"a solver asked about {problem.key}"):
-        refused = {name: refusal(find_solver(name), problem, device) for name in wanted}
+        refused = {name: _refusal(find_solver(name), problem, device) for name in wanted}
         able = {name for name, reason in refused.items() if not reason}
         building = _by_promise(problem, device)
         vendors = [*vendors_for(problem, device), *map(find_solver, sorted(able))]
@@ -50,6 +57,18 @@ def line_up(problem: Problem, device: Device, only: Sequence[str] = ()) -> Lineu
         ),
         {name: reason for name, reason in refused.items() if reason},
     )
+
+
+def _takes_part(solver: Solver, device: Device) -> bool:
+    return is_for(solver, device) and not isinstance(solver, DrivingSolver)
+
+
+def _refusal(solver: Solver, problem: Problem, device: Device) -> str:
+    """Why a solver is not ranked; a program of its own never is, for want of comparable times."""
+    reason = refusal(solver, problem, device)
+    if reason or not isinstance(solver, DrivingSolver):
+        return reason
+    return driven_elsewhere(solver.name)
 
 
 def _by_promise(problem: Problem, device: Device) -> list[BuildingSolver]:

@@ -1,4 +1,4 @@
-"""A tuning in rounds: configs are asked for and built at one place, timed and told at another.
+"""A search in rounds: configs are asked for and built at one place, timed and told at another.
 
 What passes between the places is in the ledger: a study's searcher is where the replayed tells put
 it, and configs that were asked for and not yet told are those of the round under way.
@@ -6,30 +6,49 @@ it, and configs that were asked for and not yet told are those of the round unde
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
 
 from skipjack.core.problem import Problem
 from skipjack.core.study import Budget
 from skipjack.core.trial import Candidate, Trial
-from skipjack.errors import StorageError, WorkerError
+from skipjack.errors import ForeignError, StorageError, WorkerError, blaming
 from skipjack.execute.build_pool import Build
 from skipjack.interrupt import Interrupt
 from skipjack.ledger import CandidateKey, Ledger
-from skipjack.tuning.arm import TURN, Arm, in_turn, make_arm
+from skipjack.solvers.solver import Solver
+from skipjack.tuning.arm import TURN, Arm, make_arm
 from skipjack.tuning.build_desk import BuildDesk, build_record
-from skipjack.tuning.final import finish_tuning
 from skipjack.tuning.journal import Journal
 from skipjack.tuning.options import TuneOptions
-from skipjack.tuning.result import TuneResult
-from skipjack.tuning.rules import TuneRules, led_before
+from skipjack.tuning.rules import Rules, led_before
 from skipjack.tuning.study_run import StudyRun
-from skipjack.tuning.verdict import conclude
 from skipjack.tuning.workshop import Workshop
+
+log = logging.getLogger(__name__)
+
+R = TypeVar("R")
 
 
 class MissingCodeError(StorageError):
     """Machine code of a config that was asked for is not there; build the round again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sitting:
+    """What the rounds of one search have in common, wherever each of them is done."""
+
+    problem: Problem
+    options: TuneOptions
+    rules: Rules
+    epoch: int = 0
+    first: tuple[Candidate, ...] = ()
+    """What is tried before any searcher is asked: it did well elsewhere."""
+    beside_default: bool = False
+    """Whether the default is built in every round, also if no searcher asks for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,29 +63,30 @@ class BuiltRound:
 
 
 @dataclass(frozen=True, slots=True)
-class ToldRound:
+class ToldRound(Generic[R]):
     """What came of timing."""
 
     trials: tuple[tuple[str, Trial], ...]
     """With the names of their solvers."""
-    result: TuneResult | None
+    result: R | None
     """The verdict, if the budget is spent or there is nothing left to try."""
     best_ns: float | None
 
 
-def build_round(
-    shop: Workshop, problem: Problem, options: TuneOptions, count: int, epoch: int = 0
-) -> BuiltRound:
+def build_round(shop: Workshop, sitting: Sitting, count: int) -> BuiltRound:
     """Ask for up to `count` configs and build them, and the leaders so far, which run again."""
-    arms = _open_arms(shop, problem, options, epoch)
+    arms = _open_arms(shop, sitting)
     desk = BuildDesk(shop)
     journal = Journal(shop.ledger, shop.tracer)
     for arm in arms:
         desk.offer(arm.solver, arm.space)
-    asked = list(_ask(shop, arms, options, count))
+    asked = _first(arms, sitting)
+    room = max(count - len(asked), sum(not arm.asked for arm in arms) if asked else 0)
+    asked += _ask(shop, arms, sitting, room, tuple(asked))
     for candidate in asked:
         journal.ask(_arm_of(arms, candidate).study.id, candidate.config)
-    for candidate in dict.fromkeys([*asked, *led_before(arms, TuneRules())]):
+    default = [arms[0].default] if arms and sitting.beside_default else []
+    for candidate in dict.fromkeys([*asked, *led_before(arms, sitting.rules), *default]):
         desk.order(candidate)
     failed, digests = [], []
     try:
@@ -87,17 +107,26 @@ def build_round(
 
 
 def evaluate_round(
-    shop: Workshop, problem: Problem, options: TuneOptions, interrupt: Interrupt, epoch: int = 0
-) -> ToldRound:
-    """Time what was asked for and built beside the leaders of before, and tell it."""
-    run = StudyRun(shop, problem, options, interrupt, TuneRules(options.solver))
+    shop: Workshop,
+    sitting: Sitting,
+    interrupt: Interrupt,
+    finish: Callable[[StudyRun], R],
+    libraries: Sequence[Solver] = (),
+) -> ToldRound[R]:
+    """Time what was asked for and built beside the leaders of before, and tell it.
+
+    `finish` speaks the verdict once there is nothing left to try. It may take libraries in; those
+    that are given here run from the start, so that nobody waits for what is far behind them.
+    """
+    run = StudyRun(shop, sitting.problem, sitting.options, interrupt, sitting.rules)
     try:
         for arm in run.arms:
-            _open_study(shop.ledger, arm, epoch)
+            _open_study(shop.ledger, arm, sitting.epoch)
         _check_known(shop.ledger, run.arms)
         run.trials += [trial for arm in run.arms for trial in arm.known]  # the verdict is on all
         run.open_contest()
         run.limit.prepared()
+        run.add_vendors(libraries)
         waiting = [build for arm in run.arms for build in _recalled(run, arm)]
         again = [build for leader in run.leaders() if (build := run.desk.recall(leader))]
         if again:
@@ -105,29 +134,60 @@ def evaluate_round(
         while waiting and not interrupt.requested:
             batch, waiting = waiting[: run.batch()], waiting[run.batch() :]
             run.take(batch)
-        finished = not waiting and _spent(shop, run.arms, options)
-        result = conclude(run, finish_tuning(run)) if finished else None
-        best = run.contest.best
         trials = tuple((arm.name, trial) for arm in run.arms for trial in arm.trials)
+        finished = not waiting and _spent(shop, sitting)
+        result = _finished(run, sitting, finish) if finished else None
+        best = run.contest.best
         return ToldRound(trials, result, best.time_ns if best else None)
     finally:
         run.close()
 
 
-def _open_arms(shop: Workshop, problem: Problem, options: TuneOptions, epoch: int) -> list[Arm]:
+def _finished(run: StudyRun, sitting: Sitting, finish: Callable[[StudyRun], R]) -> R:
+    default = run.default
+    if default is not None and sitting.beside_default and run.default_runner is None:
+        build = run.desk.recall(default)
+        run.enter_again([build] if build else [])
+    for arm in run.arms:
+        arm.trials[:0] = arm.known  # what counts are the trials of all rounds
+    return finish(run)
+
+
+def _open_arms(shop: Workshop, sitting: Sitting) -> list[Arm]:
     """The solvers that race, their searchers where the tells so far put them."""
-    solvers = TuneRules(options.solver).solvers(problem, shop.target)
+    with blaming(f"a solver asked about {sitting.problem.key}"):
+        solvers = sitting.rules.solvers(sitting.problem, shop.target)
     arms: list[Arm] = []
     for solver in solvers:
-        arms.append(make_arm(shop, problem, solver, options, leads=not arms))
+        with _forgiving(sitting.rules):
+            arms.append(make_arm(shop, sitting.problem, solver, sitting.options, leads=not arms))
     for arm in arms:
-        _open_study(shop.ledger, arm, epoch)
-    left = _left(arms, options)
-    for arm in arms:
+        _open_study(shop.ledger, arm, sitting.epoch)
         arm.asked = len(arm.known)
-        if left:
-            arm.start(shop, replace(options, budget=Budget(trials=left)))
+    left = _left(arms, sitting)
+    if left:
+        _start(shop, arms, sitting, left)
     return arms
+
+
+def _start(shop: Workshop, arms: Sequence[Arm], sitting: Sitting, left: int) -> None:
+    options = replace(sitting.options, budget=Budget(trials=left))
+    for arm in arms:
+        with _forgiving(sitting.rules, arm):
+            arm.start(shop, options)
+
+
+@contextmanager
+def _forgiving(rules: Rules, arm: Arm | None = None) -> Iterator[None]:
+    """Go on without a solver or a searcher that raises something, if the rules are so."""
+    try:
+        yield
+    except ForeignError as error:
+        if not rules.forgiving:
+            raise
+        log.warning("%s", error)
+        if arm is not None:
+            arm.broken = str(error)
 
 
 def _open_study(ledger: Ledger, arm: Arm, epoch: int) -> None:
@@ -141,42 +201,65 @@ def _open_study(ledger: Ledger, arm: Arm, epoch: int) -> None:
 def _check_known(ledger: Ledger, arms: Sequence[Arm]) -> None:
     """Whoever built the round has asked for something, by studies that are known here too."""
     if not any(ledger.log(arm.study.id) for arm in arms):
+        what = f"the round of {arms[0].problem.key}" if arms else "a round"
         raise WorkerError(
-            f"the round of {arms[0].problem.key} was asked for by other solvers or spaces than "
+            f"{what} was asked for by other solvers or spaces than "
             "those here; builders and evaluators need the same version of Skipjack and of plug-ins"
         )
 
 
 def _open_asks(shop: Workshop, arm: Arm) -> list[Candidate]:
-    log = shop.ledger.log(arm.study.id)
-    told = {entry.config for entry in log if entry.trial is not None}
-    asked = [entry.config for entry in log if entry.kind == "ask" and entry.config not in told]
+    entries = shop.ledger.log(arm.study.id)
+    told = {entry.config for entry in entries if entry.trial is not None}
+    asked = [entry.config for entry in entries if entry.kind == "ask" and entry.config not in told]
     return [arm.candidate(config) for config in dict.fromkeys(asked)]
 
 
-def _left(arms: Sequence[Arm], options: TuneOptions) -> int:
-    assert options.budget.trials is not None, "rounds have a budget of trials"
-    return max(0, options.budget.trials - sum(len(arm.known) for arm in arms))
+def _left(arms: Sequence[Arm], sitting: Sitting) -> int:
+    most = sitting.rules.most_trials(sitting.options.budget, arms)
+    assert most is not None, "rounds have a budget of trials"
+    return max(0, most - sum(arm.asked for arm in arms))
+
+
+def _first(arms: Sequence[Arm], sitting: Sitting) -> list[Candidate]:
+    """What is to be tried before searchers are asked, if it can be built and was not yet tried."""
+    found = []
+    by_name = {arm.name: arm for arm in arms}
+    for candidate in dict.fromkeys(sitting.first):
+        arm = by_name.get(candidate.solver)
+        if arm is None or any(trial.config == candidate.config for trial in arm.known):
+            continue
+        with _forgiving(sitting.rules, arm), blaming(f"the space of {arm.name}"):
+            if arm.space.contains(candidate.config):
+                arm.asked += 1
+                found.append(candidate)
+    return found
 
 
 def _ask(
-    shop: Workshop, arms: Sequence[Arm], options: TuneOptions, count: int
+    shop: Workshop, arms: Sequence[Arm], sitting: Sitting, count: int, first: Sequence[Candidate]
 ) -> Iterator[Candidate]:
-    room = min(count, _left(arms, options))
+    """Up to so many configs, besides those that come first in any case."""
+    room = min(count, _left(arms, sitting))
     with shop.tracer.span("ask", "search"):
         while room > 0:
-            asked = _ask_one_arm(arms, min(room, TURN))
+            asked = _ask_one_arm(arms, sitting.rules, min(room, TURN))
             if not asked:
                 return
-            room -= len(asked)
-            yield from asked
+            for candidate in asked:
+                if candidate in first:
+                    _arm_of(arms, candidate).asked -= 1  # it was counted before
+                else:
+                    room -= 1
+                    yield candidate
 
 
-def _ask_one_arm(arms: Sequence[Arm], most: int) -> list[Candidate]:
-    for arm, limit in in_turn(arms):
-        configs = arm.ask(min(most, limit)) if limit else []
-        if configs:
-            return [arm.candidate(config) for config in configs]
+def _ask_one_arm(arms: Sequence[Arm], rules: Rules, most: int) -> list[Candidate]:
+    for arm, limit in rules.round_turns([arm for arm in arms if not arm.broken]):
+        with _forgiving(rules, arm):
+            configs = arm.ask(min(most, limit)) if limit else []
+            if configs:
+                return [arm.candidate(config) for config in configs]
     return []
 
 
@@ -200,14 +283,9 @@ def _recalled(run: StudyRun, arm: Arm) -> Iterator[Build]:
         yield build
 
 
-def _spent(shop: Workshop, arms: Sequence[Arm], options: TuneOptions) -> bool:
+def _spent(shop: Workshop, sitting: Sitting) -> bool:
     """Whether nothing more is to be asked: the budget is gone, or the searchers have no more."""
-    fresh = [make_arm(shop, arm.problem, arm.solver, options, leads=arm.leads) for arm in arms]
-    for arm in fresh:
-        arm.known = tuple(shop.ledger.trials(arm.study.id))
-    left = _left(fresh, options)
-    if not left:
-        return True
-    for arm in fresh:
-        arm.start(shop, replace(options, budget=Budget(trials=left)))
-    return not any(arm.ask(1) for arm in fresh)
+    arms = _open_arms(shop, sitting)
+    if sitting.rules.forgiving:  # whom the builder does not have would be waited for for ever
+        arms = [arm for arm in arms if shop.ledger.log(arm.study.id)]
+    return not _left(arms, sitting) or not _ask_one_arm(arms, sitting.rules, 1)

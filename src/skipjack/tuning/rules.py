@@ -59,6 +59,10 @@ class Rules(Protocol):
         """The arms in the order in which they should be asked, each with the most it may ask."""
         ...
 
+    def round_turns(self, arms: Sequence[Arm]) -> list[tuple[Arm, int]]:
+        """Likewise where a whole round is asked for before anything of it is known."""
+        ...
+
     def enough(self, arms: Sequence[Arm], limit: TimeLimit) -> bool:
         """Whether the search may end where its time is short."""
         ...
@@ -92,6 +96,10 @@ class TuneRules:
 
     def turns(self, arms: Sequence[Arm], contest: Contest) -> list[tuple[Arm, int]]:
         """Who is close to the best gets the next trials."""
+        return in_turn(arms)
+
+    def round_turns(self, arms: Sequence[Arm]) -> list[tuple[Arm, int]]:
+        """Likewise."""
         return in_turn(arms)
 
     def enough(self, arms: Sequence[Arm], limit: TimeLimit) -> bool:

@@ -268,6 +268,11 @@ class StudyRun:
     # what the final needs
 
     @property
+    def default(self) -> Candidate | None:
+        """The default of the leading solver: gains are over it."""
+        return self._default
+
+    @property
     def default_runner(self) -> Runner | None:
         """The default of the leading solver, if it runs."""
         return self.contest.runners.get(self._default.key) if self._default else None

@@ -45,14 +45,17 @@ def confirm_winner(run: StudyRun, standing: Standing) -> Confirmation:
     return confirmation
 
 
-def judge(run: StudyRun, standing: Standing, confirmation: Confirmation) -> TuneResult:
-    """The outcome, written to the ledger and the bank."""
+def judge(
+    run: StudyRun, standing: Standing, confirmation: Confirmation, *, keep: bool = True
+) -> TuneResult:
+    """The outcome, written to the ledger and the bank if it is to be kept."""
     winner = standing.winner
     if winner is None or winner.kernel not in confirmation.blocks:
         return _failed(run, standing)
     judged = _Judged(run, standing, winner, standing.default, confirmation)
     result = judged.result(judged.outcome(), run.shop.peaks())
-    _write(run, result, judged)
+    if keep:
+        _write(run, result, judged)
     return result
 
 

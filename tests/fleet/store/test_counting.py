@@ -72,6 +72,7 @@ def test_filters_and_all_columns_at_once(loaded: Store) -> None:
         "state": "error",
         "stage": "evaluate",
         "solver": "packed",
+        "kind": "tune",
         "operation": "matmul",
         "direction": "",
         "build_machine": "",

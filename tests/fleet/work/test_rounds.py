@@ -1,52 +1,17 @@
 """A round is built by one worker and evaluated by another, which share nothing but the task."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from job_rounds import HERE, plan, through
 
 from skipjack.core.device import Device
-from skipjack.fleet.records import Plan
 from skipjack.fleet.states import Stage
 from skipjack.fleet.task import Outcome, Task
-from skipjack.fleet.work import Worker, make_worker
+from skipjack.fleet.work import Worker
 from skipjack.ledger import Ledger
 from skipjack.ledger.facts import read_facts
-from skipjack.native import cpu
-
-HERE = cpu.detect()
-
-
-@pytest.fixture
-def workers(user_dir: Path) -> Iterator[dict[Stage, Worker]]:
-    made = {stage: make_worker(stage) for stage in Stage}
-    yield made
-    for worker in made.values():
-        worker.close()
-
-
-def plan(problem: str, **options: object) -> Plan:
-    return replace(Plan(problem, HERE.name, budget=6, round=4), **options)  # type: ignore[arg-type]
-
-
-def through(workers: dict[Stage, Worker], plan: Plan, epoch: int = 0) -> list[Outcome]:
-    """What a coordinator does with a job, up to its verdict."""
-    outcomes: list[Outcome] = []
-    code: dict[str, bytes] = {}
-    for number in range(8):
-        for stage in Stage:
-            facts = tuple(outcome.facts for outcome in outcomes)
-            needed = outcomes[-1].digests if stage is Stage.EVALUATE else ()
-            artifacts = {digest: code[digest] for digest in needed}
-            task = Task(1, stage, plan, HERE, epoch, number, facts, artifacts)
-            outcome = Outcome.of(workers[stage].perform(Task.of(task.message())).message())
-            assert not outcome.failed, outcome.failed
-            outcomes.append(outcome)
-            code |= outcome.artifacts
-        if outcome.finished:
-            return outcomes
-    raise AssertionError("no verdict after 8 rounds")
 
 
 def tells(outcomes: list[Outcome]) -> list[dict[str, object]]:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from skipjack.errors import UsageError
+from skipjack.execute.commands import Ended
 from skipjack.sweep.commands import pattern
-from skipjack.sweep.commands.processes import Ended
 from skipjack.sweep.commands.results import Reading, ResultReader
 
 

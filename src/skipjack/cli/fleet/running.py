@@ -13,14 +13,21 @@ from skipjack.cli.options import JsonOption, examples
 from skipjack.errors import SkipjackError, UsageError
 
 if TYPE_CHECKING:
+    from skipjack.cli.fleet.kinds import Asked
     from skipjack.fleet.engine import Engine
+    from skipjack.fleet.further_jobs import Further
+    from skipjack.fleet.records import Kind
     from skipjack.fleet.runs import RunRequest, RunSummary
+    from skipjack.fleet.store.store import Store
     from skipjack.settings import Settings
 
 EXAMPLES = examples(
     "skipjack run -l resnet_2026_11",
     "skipjack run -l resnet_2026_11 --build",
     "skipjack run -l resnet_2026_11 --evaluate --evaluators 2",
+    "skipjack run -l resnet_2026_11 --find --find-mode 1",
+    "skipjack run -l resnet_2026_11 --kernel-cache",
+    "skipjack run -l resnet_2026_11 --image my_img",
     "skipjack run -l resnet_2026_11 --engine ray --address ray://head:10001",
     "skipjack run -l resnet_2026_11 --engine slurm -N 4 --gpus-per-node 8 --time 1:00:00",
 )
@@ -43,6 +50,19 @@ def run(
     evaluate: Annotated[
         bool, typer.Option("--evaluate", help="Evaluators only: takes what is built.")
     ] = False,
+    find: Annotated[
+        bool, typer.Option("--find", help="Rank all solvers of each problem, libraries too.")
+    ] = False,
+    find_mode: Annotated[
+        int | None,
+        typer.Option(help="1: rank all; 3: take rankings over that are there.", show_default="1"),
+    ] = None,
+    kernel_cache: Annotated[
+        bool, typer.Option("--kernel-cache", help="Build and check each problem's winner to ship.")
+    ] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="With these two: do again what is done.")
+    ] = False,
     engine: Annotated[EngineName, typer.Option(help="Where workers are.")] = EngineName.LOCAL,
     address: Annotated[
         str | None, typer.Option(help="Of a Ray cluster, as ray://head:10001 or auto.")
@@ -53,6 +73,9 @@ def run(
     evaluators: Annotated[
         int | None, typer.Option(min=0, help="Evaluators; one for each device, or one CPU.")
     ] = None,
+    image: Annotated[
+        str, typer.Option(help="Workers run in containers of this image, each in its own.")
+    ] = "",
     wait: Annotated[
         bool, typer.Option("--wait", help="Stay until every job of the label is over.")
     ] = False,
@@ -82,11 +105,17 @@ def run(
     json: JsonOption = False,
 ) -> None:
     """Work through the jobs of a label; running again continues, several may run at once."""
+    from skipjack.cli.fleet.kinds import asked_for
     from skipjack.fleet.runs import RunRequest
     from skipjack.fleet.states import Stage
 
+    asked = asked_for(find, find_mode, kernel_cache, fresh)
     if engine is not EngineName.RAY and address:
         raise UsageError("--address is for --engine ray")
+    if image and engine is not EngineName.LOCAL:
+        raise UsageError(
+            "--image is for --engine local; skipjack fleet up --image starts Ray in containers"
+        )
     for_slurm: dict[str, object] = {
         "-N": nodes != 1,
         "--gpus-per-node": gpus_per_node,
@@ -113,6 +142,7 @@ def run(
         more = [word for name, n in counts if n is not None for word in (name, str(n))]
         _submit(
             label,
+            asked,
             dry_run=dry_run,
             json=json,
             nodes=nodes,
@@ -123,21 +153,32 @@ def run(
             qos=qos,
             extra=tuple(sbatch or ()),
             until_done=until_done,
-            run_arguments=(*window, *more, *(["--wait"] if wait else []), "--lease", f"{lease:g}"),
+            run_arguments=(
+                *(*asked.words, *window, *more),
+                *(["--wait"] if wait else []),
+                *("--lease", f"{lease:g}"),
+            ),
         )
         return
     request = RunRequest(label, stages, wait, lease)
-    _coordinate(request, engine, address, builders, evaluators, json)
+    _coordinate(request, asked, engine, address, builders, evaluators, image, json)
 
 
-def _submit(label: str, *, dry_run: bool, json: bool, **fields: object) -> None:
+def _submit(label: str, asked: Asked, *, dry_run: bool, json: bool, **fields: object) -> None:
     from json import dumps
 
+    from skipjack import plugins
+    from skipjack.cli.fleet.kinds import make_now
     from skipjack.fleet.slurm import SlurmRequest, batch_script, submit
+    from skipjack.settings import load_settings
 
     request = SlurmRequest(label, **fields)  # type: ignore[arg-type]
     with the_store() as store:
         store.label(label)  # a wrong name should fail now, not in the queue
+        if not dry_run and asked.words:
+            settings = load_settings()
+            plugins.load(settings.plugins)
+            make_now(asked, store, label, settings)
     if dry_run:
         typer.echo(batch_script(request), nl=False)
         return
@@ -150,16 +191,22 @@ def _submit(label: str, *, dry_run: bool, json: bool, **fields: object) -> None:
 
 def _coordinate(
     request: RunRequest,
+    asked: Asked,
     name: EngineName,
     address: str | None,
     builders: int | None,
     evaluators: int | None,
+    image: str,
     json: bool,
 ) -> None:
     from dataclasses import replace
 
     from skipjack import plugins
+    from skipjack.cli.fleet.kinds import all_over, phases
     from skipjack.fleet.coordinator import Coordinator
+    from skipjack.fleet.records import Kind
+    from skipjack.fleet.runs import RunSummary
+    from skipjack.fleet.states import State
     from skipjack.interrupt import watch_for_interrupt
     from skipjack.report.fleet.progress import run_bars
     from skipjack.settings import load_settings
@@ -172,15 +219,31 @@ def _coordinate(
     ):
         # Before workers start: a wrong name should fail at once.
         label = store.label(request.label).name
-        engine = _engine(name, request, settings, address, builders, evaluators)
+        engine: Engine | None = None
         try:
-            with run_bars(enabled=not json) as observe:
-                watched = replace(request, observer=observe)
-                summary = Coordinator(store, engine, watched).run(interrupt)
+            for kind, further in phases(asked, store, label, settings):
+                request = replace(request, kind=kind)
+                if further and not request.wait and all_over(store, label, kind):
+                    summary = RunSummary(store.live(label, kind), {}, 0, 0.0, False)
+                else:
+                    if engine is None:
+                        engine = _engine(
+                            name, request, settings, address, builders, evaluators, image
+                        )
+                        _note_image(store, label, engine)
+                    with run_bars(enabled=not json) as observe:
+                        watched = replace(request, observer=observe)
+                        summary = Coordinator(store, engine, watched).run(interrupt)
+                _say(summary, kind, further, json)
+                if interrupt.requested:
+                    break
+            unlikely = store.live(label, Kind.FIND).get(State.NOT_APPLICABLE, 0)
         finally:
-            engine.close()
+            if engine is not None:
+                engine.close()
         stopped = [name for name in store.stopped_devices() if name in store.devices_of(label)]
-    _report(summary, request, stopped, json)
+    packed = further if request.kind is Kind.KERNELS else None
+    _complain(summary, request, stopped, packed.left_out - unlikely if packed else 0)
 
 
 def _engine(
@@ -190,6 +253,7 @@ def _engine(
     address: str | None,
     builders: int | None,
     evaluators: int | None,
+    image: str = "",
 ) -> Engine:
     """The engine, with workers for the stages that are wanted alone."""
     from skipjack.fleet.states import Stage
@@ -208,20 +272,39 @@ def _engine(
         settings,
         settings.build_workers if builders is None else builders,
         1 if evaluators is None else evaluators,
+        image=image,
     )
 
 
-def _report(summary: RunSummary, request: RunRequest, stopped: Sequence[str], json: bool) -> None:
+def _note_image(store: Store, label: str, engine: Engine) -> None:
+    """Write down which image jobs run in, and say so if others ran in another."""
+    from skipjack.fleet.engines.local import LocalEngine
+    from skipjack.fleet.images.noting import note_image
+
+    if isinstance(engine, LocalEngine) and engine.image:
+        warning = note_image(store, label, engine.image)
+        if warning:
+            typer.echo(f"skipjack: {warning}", err=True)
+
+
+def _say(summary: RunSummary, kind: Kind, further: Further | None, json: bool) -> None:
     from json import dumps
 
-    from skipjack.report.fleet.summary import leftovers, print_summary, summary_json
+    from skipjack.report.fleet.summary import print_summary, summary_json
 
     if json:
-        typer.echo(dumps(summary_json(summary)))
+        typer.echo(dumps(summary_json(summary, kind, further)))
     else:
-        print_summary(summary)
+        print_summary(summary, kind, further)
+
+
+def _complain(
+    summary: RunSummary, request: RunRequest, stopped: Sequence[str], unpacked: int
+) -> None:
+    from skipjack.report.fleet.summary import leftovers
+
     if summary.interrupted:
         raise KeyboardInterrupt
-    complaint = leftovers(summary, request, stopped)
+    complaint = leftovers(summary, request, stopped, unpacked)
     if complaint:
         raise SkipjackError(complaint)

@@ -31,7 +31,7 @@ def status(
         str,
         typer.Option(
             help="What to count by, with commas between: label, device, arch, units, state, stage, "
-            "solver, operation, direction, build_machine, eval_machine, gpu."
+            "solver, kind, operation, direction, build_machine, eval_machine, gpu."
         ),
     ] = "state",
     state: Annotated[str | None, typer.Option(help="Only jobs in this state.")] = None,

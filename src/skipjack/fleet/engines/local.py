@@ -18,6 +18,8 @@ from skipjack.fleet.engines.placement import (
 )
 from skipjack.fleet.engines.seat import Seat
 from skipjack.fleet.host import detect_host
+from skipjack.fleet.images.identity import Identity
+from skipjack.fleet.images.workers import ContainedWorkers
 from skipjack.fleet.task import Task
 from skipjack.fleet.worker import Factory, name_of
 from skipjack.settings import Settings
@@ -48,8 +50,13 @@ class LocalEngine:
         *,
         make_worker: Factory | None = None,
         stall_s: float = 30.0,
+        image: str = "",
     ) -> None:
-        """`make_worker` is imported by its name in the workers, so it must be a module's."""
+        """`make_worker` is imported by its name in the workers, so it must be a module's.
+
+        With an `image` each worker has a container of its own, made of it.
+        """
+        self._contained = ContainedWorkers(image, settings) if image else None
         self._settings = settings
         self._factory = make_worker
         self._host = detect_host()
@@ -66,17 +73,27 @@ class LocalEngine:
         return Seat(slot, lambda: self._start(slot), stall_s)
 
     def _start(self, slot: Slot) -> WorkerProcess:
-        arguments = ["--slot", slot.name, "--gpu", slot.gpu]
-        if slot.name in self._cores:
-            arguments += ["--cores", ",".join(map(str, self._cores[slot.name]))]
+        cores = self._cores.get(slot.name, ())
+        enclosure = self._contained.enclose(slot, cores) if self._contained else None
+        # Among the devices of a container its only GPU is the first.
+        gpu = enclosure.gpu.inside if enclosure and enclosure.gpu else slot.gpu
+        arguments = ["--slot", slot.name, "--gpu", gpu]
+        if cores:
+            arguments += ["--cores", ",".join(map(str, cores))]
         if self._factory is not None:
             arguments += ["--factory", name_of(self._factory)]
         return WorkerProcess(
             str(slot.stage),
             arguments,
             module="skipjack.fleet.worker",
-            settings=_as_variables(self._settings),
+            settings=_as_variables(self._settings, cores if enclosure else ()),
+            enclosure=enclosure,
         )
+
+    @property
+    def image(self) -> Identity | None:
+        """What workers' containers are made of."""
+        return self._contained.image if self._contained else None
 
     def hosts(self) -> Sequence[Host]:
         """This machine."""
@@ -150,6 +167,8 @@ class LocalEngine:
         """End all workers now."""
         for seat in self._seats.values():
             seat.close()
+        if self._contained:
+            self._contained.close()
 
     def __enter__(self) -> LocalEngine:
         for seat in self._seats.values():
@@ -165,13 +184,13 @@ class LocalEngine:
         self.close()
 
 
-def _as_variables(settings: Settings) -> dict[str, str]:
-    """What a worker needs in order to load the same settings."""
+def _as_variables(settings: Settings, cores: Sequence[int] = ()) -> dict[str, str]:
+    """What a worker needs in order to load the same settings; `cores` are all that it sees."""
     variables = {
         "SKIPJACK_USER_DB_PATH": str(settings.user_dir),
         "SKIPJACK_LOG_LEVEL": settings.log_level,
         "SKIPJACK_BUILD_WORKERS": "1",  # each builder is one
     }
-    if settings.core is not None:
+    if settings.core is not None and (not cores or settings.core in cores):
         variables["SKIPJACK_CORE"] = str(settings.core)
     return variables

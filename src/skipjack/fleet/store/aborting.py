@@ -6,13 +6,14 @@ A stop is a flag that lasts until it is taken back, so that jobs which are loade
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Column, Connection, Table, select, update
 
 from skipjack.errors import UsageError
+from skipjack.fleet.records import Kind
 from skipjack.fleet.states import (
     Aborted,
     Event,
@@ -23,9 +24,11 @@ from skipjack.fleet.states import (
     State,
     advance,
 )
-from skipjack.fleet.store import labels, tables, transitions
-from skipjack.fleet.store.bulk import chunks
+from skipjack.fleet.store import labels, registrations, tables, transitions
+from skipjack.fleet.store.bulk import among_thousands, chunks
+from skipjack.fleet.store.kinds import of_kind
 from skipjack.fleet.store.near import unknown
+from skipjack.fleet.store.problems import digest_of, ids_of
 from skipjack.fleet.store.transitions import JobRow, Step, worked_on
 
 _GOING = [str(state) for state in State if state.going]
@@ -77,6 +80,8 @@ def resume(
     """
     column, name = _one(label, device, machine)
     _must_exist(connection, column, name)
+    if machine is not None and registrations.why_disabled(connection, machine):
+        raise UsageError(f"{machine} is disabled; skipjack machine enable {machine} puts it back")
     _flag(connection, column, name, aborted=False)
     if machine is not None:
         return 0
@@ -94,14 +99,26 @@ def resume(
 
 
 def reset(
-    connection: Connection, label: str, state: State, to: State, *, device: str | None = None
+    connection: Connection,
+    label: str,
+    state: State,
+    to: State,
+    *,
+    device: str | None = None,
+    kind: Kind | None = None,
+    problems: Collection[str] | None = None,
 ) -> ResetCount:
-    """Set a label's jobs in a state back, those of one device if it is named."""
+    """Set a label's jobs in a state back: of one device, one kind, some problems if named."""
     job = tables.jobs.c
     conditions = [job.label == labels.id_of(connection, label), job.state == str(state)]
     if device is not None:
         _must_exist(connection, tables.devices.c.name, device)
         conditions.append(job.device == device)
+    if kind is not None:
+        conditions.append(of_kind(kind))
+    if problems is not None:
+        ids = list(ids_of(connection, map(digest_of, problems)).values())
+        conditions.append(among_thousands(connection, job.problem, ids))
     rows = transitions.locked(connection, *conditions)
     event = Reset(to)
     legal, reasons = [], Counter[str]()

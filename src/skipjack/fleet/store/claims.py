@@ -6,17 +6,18 @@ the machines are locked against being swept or aborted in between; jobs are neve
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
 from sqlalchemy import Connection, Select, bindparam, func, select
 
-from skipjack.fleet.records import Claim, Want
+from skipjack.fleet.records import Claim, Kind, Want
 from skipjack.fleet.states import ArtifactLost, Claimed, Failed, Inapplicable, Stage
 from skipjack.fleet.store import labels, tables, transitions
 from skipjack.fleet.store.batches import among
 from skipjack.fleet.store.devices import record_of
+from skipjack.fleet.store.kinds import of_kind
 from skipjack.fleet.store.statements import found, listed
 from skipjack.fleet.store.supplies import Fault, supply
 from skipjack.fleet.store.transitions import LONGEST_GPU, JobRow, Step
@@ -34,9 +35,11 @@ def claim(
     label: str | None = None,
     *,
     key: bytes,
+    kind: Kind | None = None,
 ) -> list[tuple[Claim, Task]]:
     """Jobs for these workers, the most urgent first; fewer than wanted if fewer wait.
 
+    Of one kind, if one is named.
     Nothing for an owner whose lease was swept, nor for a machine that is aborted or set aside. A
     job that turns out not to be doable is settled here, and is not among the answers.
     """
@@ -45,7 +48,7 @@ def claim(
     label_id, able = _admitted(connection, owner, wants, label)
     seen: list[int] = []
     for _ in range(_TIMES_AT_ONCE):
-        taken = _taken(connection, stage, able, label_id, seen)
+        taken = _taken(connection, stage, able, label_id, seen, kind)
         if not taken:
             return []
         seen += [row.id for row, _ in taken]
@@ -62,13 +65,15 @@ def _taken(
     able: Sequence[Want],
     label: int | None,
     seen: Sequence[int],
+    kind: Kind | None,
 ) -> list[tuple[JobRow, Want]]:
     """Jobs for the wants, locked, but none that was seen before."""
     taken: list[tuple[JobRow, Want]] = []
     for devices, group in _groups(able).items():
         most = sum(want.count for want in group)
         passed = [*seen, *(row.id for row, _ in taken)]
-        rows = _waiting(connection, stage, label, devices, passed, most)
+        values = {"most": most, "label": label, "devices": list(devices), "taken": passed}
+        rows = _waiting(connection, stage, kind, values)
         taken += zip(rows, _dealt(group), strict=False)
     return taken
 
@@ -123,22 +128,16 @@ def _groups(wants: Sequence[Want]) -> dict[tuple[str, ...], list[Want]]:
 
 
 def _waiting(
-    connection: Connection,
-    stage: Stage,
-    label: int | None,
-    devices: tuple[str, ...],
-    taken: Sequence[int],
-    most: int,
+    connection: Connection, stage: Stage, kind: Kind | None, values: Mapping[str, Any]
 ) -> Sequence[JobRow]:
     """Jobs that wait for the stage, locked, but none of those that were taken before."""
-    values = {"most": most, "label": label, "devices": list(devices), "taken": list(taken)}
     given = tuple(name for name, value in values.items() if value)
-    statement = _next(connection.dialect.name, stage, given)
+    statement = _next(connection.dialect.name, stage, kind, given)
     return found(connection, statement, **{name: values[name] for name in given})
 
 
 @cache
-def _next(dialect: str, stage: Stage, given: tuple[str, ...]) -> Select[Any]:
+def _next(dialect: str, stage: Stage, kind: Kind | None, given: tuple[str, ...]) -> Select[Any]:
     """Who is next, in the order of the index; `given` are the parameters."""
     job, device = tables.jobs.c, tables.devices.c
     stopped = select(device.name).where(device.aborted.is_(True))
@@ -154,6 +153,8 @@ def _next(dialect: str, stage: Stage, given: tuple[str, ...]) -> Select[Any]:
         .where(job.state == str(stage.waiting), job.device.not_in(stopped))
         .order_by(job.priority.desc(), job.failures, job.losses, job.id)
     )
+    if kind is not None:
+        query = query.where(of_kind(kind))
     if "label" in given:
         query = query.where(job.label == bindparam("label"))
         # Sorting instead would lock all that waits, and others would find nothing.

@@ -9,9 +9,11 @@ from typing import Any
 from sqlalchemy import Column, Connection, Select, func, select
 
 from skipjack.errors import UsageError
+from skipjack.fleet.records import Kind
 from skipjack.fleet.states import State
 from skipjack.fleet.store import tables
 from skipjack.fleet.store.jobs import check_device
+from skipjack.fleet.store.kinds import of_kind
 from skipjack.fleet.store.labels import id_of
 
 _builder, _evaluator = tables.machines.alias("builder"), tables.machines.alias("evaluator")
@@ -25,6 +27,7 @@ _COLUMNS: dict[str, Column[Any]] = {
     "state": tables.jobs.c.state,
     "stage": tables.jobs.c.stage,
     "solver": tables.jobs.c.solver,
+    "kind": tables.jobs.c.solver,
     "operation": tables.problems.c.operation,
     "direction": tables.problems.c.direction,
     "build_machine": _builder.c.name,
@@ -94,6 +97,8 @@ def _value(name: str, value: str | None) -> str:
     if name in ("arch", "units"):
         arch, _, units = str(value).partition("/")
         return arch if name == "arch" else units
+    if name == "kind":
+        return str(Kind.of(value or ""))
     return value or ""
 
 
@@ -108,11 +113,18 @@ def _place(by: Sequence[str], values: Sequence[str]) -> tuple[tuple[int, str], .
     )
 
 
-def live(connection: Connection, label: str | None = None) -> dict[State, int]:
-    """How many jobs are in each state, of one label or of all; states without any are left out."""
+def live(
+    connection: Connection, label: str | None = None, kind: Kind | None = None
+) -> dict[State, int]:
+    """How many jobs are in each state, of one label or of all, of one kind or of all.
+
+    States without any are left out.
+    """
     job = tables.jobs.c
     query = select(job.state, func.count()).group_by(job.state)
     if label is not None:
         query = query.where(job.label == id_of(connection, label))
+    if kind is not None:
+        query = query.where(of_kind(kind))
     found = {State(state): count for state, count in connection.execute(query)}
     return {state: found[state] for state in State if state in found}

@@ -55,6 +55,22 @@ def devices_of(connection: Connection, label: str) -> dict[str, bool]:
     return {str(row.name): bool(row.seen) for row in connection.execute(query)}
 
 
+def toolchains_of(connection: Connection, label: str) -> dict[str, list[str]]:
+    """Toolchains that evaluated jobs of a label, by device."""
+    jobs, labels = tables.jobs.c, tables.labels.c
+    query = (
+        select(jobs.device, jobs.toolchain)
+        .join(tables.labels, labels.id == jobs.label)
+        .where(labels.name == label, jobs.toolchain != "")
+        .distinct()
+        .order_by(jobs.device, jobs.toolchain)
+    )
+    found: dict[str, list[str]] = {}
+    for device, toolchain in connection.execute(query):
+        found.setdefault(str(device), []).append(str(toolchain))
+    return found
+
+
 def stopped_devices(connection: Connection) -> list[str]:
     """Devices that get no jobs until they are resumed."""
     devices = tables.devices.c

@@ -11,10 +11,11 @@ from sqlalchemy import Connection, Select, and_, select
 
 from skipjack.core.device import Device
 from skipjack.errors import UsageError
-from skipjack.fleet.records import Job, Label, Plan, StoryLine
+from skipjack.fleet.records import Job, Kind, Label, Plan, StoryLine
 from skipjack.fleet.states import Stage, State
 from skipjack.fleet.store import bulk, clock, tables
 from skipjack.fleet.store.devices import of_record
+from skipjack.fleet.store.kinds import of_kind
 from skipjack.fleet.store.labels import add_label, id_of
 from skipjack.fleet.store.moments import spelled
 from skipjack.fleet.store.near import unknown
@@ -57,9 +58,17 @@ class JobResult:
 
 
 def add_jobs(
-    connection: Connection, label: Label, plans: Iterable[Plan], *, priority: int = 0
+    connection: Connection,
+    label: Label,
+    plans: Iterable[Plan],
+    *,
+    priority: int = 0,
+    epoch: int = 0,
 ) -> AddedJobs:
-    """Add the jobs that the label does not have yet; the label is made if need be."""
+    """Add the jobs that the label does not have yet; the label is made if need be.
+
+    A job that begins with a later epoch counts as one that was started over.
+    """
     label_id = add_label(connection, label)
     now = clock.read(connection)
     added = known = 0
@@ -70,6 +79,7 @@ def add_jobs(
             connection, tables.devices, [{"name": name, "created": now} for name in devices]
         )
         fixed = {"label": label_id, "priority": priority, "created": now, "updated": now}
+        fixed["epoch"] = epoch
         rows = [{**_plan_row(plan, ids[plan.problem]), **fixed} for plan in chunk]
         new = bulk.insert_new(connection, tables.jobs, rows)
         added += new
@@ -121,7 +131,7 @@ def stale(
 ) -> set[int]:
     """Those that were never evaluated on the device, or only by another toolchain."""
     job = tables.jobs.c
-    evaluated = and_(job.state == State.EVALUATED, job.toolchain == toolchain)
+    evaluated = and_(job.state == State.EVALUATED, job.toolchain == toolchain, of_kind(Kind.TUNE))
     found = select(job.problem).distinct().where(job.device == device, evaluated)
     return set(problem_ids).difference(connection.execute(found).scalars())
 

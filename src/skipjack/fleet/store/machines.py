@@ -10,7 +10,7 @@ from sqlalchemy import Connection, RowMapping, func, select, update
 from skipjack.fleet.engine import Host
 from skipjack.fleet.records import Machine
 from skipjack.fleet.states import Built, Event, Failed, Lost, Told
-from skipjack.fleet.store import clock, tables
+from skipjack.fleet.store import clock, registrations, tables
 from skipjack.fleet.store.batches import among
 from skipjack.fleet.store.bulk import insert_new
 from skipjack.fleet.store.devices import record_of
@@ -35,6 +35,8 @@ def register(connection: Connection, host: Host, engine: str) -> Machine:
     table = tables.machines
     insert_new(connection, table, [{"name": host.name, "set_aside": "", **found}])
     here = table.c.name == host.name
+    if why := registrations.why_disabled(connection, host.name):
+        connection.execute(update(table).where(here, table.c.set_aside == "").values(set_aside=why))
     connection.execute(update(table).where(here).values(found))
     return _machine(connection.execute(select(table).where(here)).mappings().one())
 

@@ -6,7 +6,7 @@ happens whole, once, and also when the database goes away for a while (`retrying
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
@@ -16,7 +16,19 @@ from skipjack.core.device import Device
 from skipjack.fleet.bundle.contents import BundledOutcome
 from skipjack.fleet.engine import Host
 from skipjack.fleet.exchange import Ask, Exchanged
-from skipjack.fleet.records import Claim, Job, Label, Machine, Plan, Settlement, StoryLine, Want
+from skipjack.fleet.machines.registration import Registration
+from skipjack.fleet.records import (
+    Claim,
+    Job,
+    Kind,
+    Known,
+    Label,
+    Machine,
+    Plan,
+    Settlement,
+    StoryLine,
+    Want,
+)
 from skipjack.fleet.states import Stage, State
 from skipjack.fleet.store import (
     aborting,
@@ -31,8 +43,12 @@ from skipjack.fleet.store import (
     leases,
     machines,
     neighbours,
+    precedents,
     problems,
+    registrations,
     settling,
+    taking_over,
+    verdicts,
 )
 from skipjack.fleet.store.aborting import ResetCount
 from skipjack.fleet.store.artifacts import Fetched
@@ -41,6 +57,7 @@ from skipjack.fleet.store.labels import LabelSummary
 from skipjack.fleet.store.problems import Added, NewProblem, ProblemRow, add_problems
 from skipjack.fleet.store.retrying import Patience
 from skipjack.fleet.store.transacting import Transacting
+from skipjack.fleet.store.verdicts import JobVerdict
 from skipjack.fleet.task import Task
 
 if TYPE_CHECKING:
@@ -132,9 +149,25 @@ class Store(Transacting):
 
     # ---- labels and jobs
 
-    def add_jobs(self, label: Label, plans: Iterable[Plan], *, priority: int = 0) -> AddedJobs:
+    def add_jobs(
+        self, label: Label, plans: Iterable[Plan], *, priority: int = 0, epoch: int = 0
+    ) -> AddedJobs:
         """Add the jobs that the label does not have yet; the label is made if need be."""
-        return self._transaction(jobs.add_jobs, label, list(plans), priority=priority)
+        return self._transaction(jobs.add_jobs, label, list(plans), priority=priority, epoch=epoch)
+
+    def take_over(
+        self, label: str, pairs: Iterable[tuple[str, str]], toolchains: Mapping[str, str]
+    ) -> int:
+        """Find jobs from rankings of other labels, for these problems and devices; how many."""
+        return self._transaction(taking_over.take_over, label, list(pairs), toolchains)
+
+    def winners(self, label: str) -> dict[tuple[str, str], Known]:
+        """What is to be packed of a label, by problem and device, as far as jobs have said it."""
+        return self._reading(precedents.winners, label)
+
+    def packed(self, label: str) -> dict[tuple[str, str], Known]:
+        """What kernel jobs of a label have packed, by problem and device."""
+        return self._reading(precedents.packed, label)
 
     def label(self, name: str) -> Label:
         """The label of this name."""
@@ -167,9 +200,9 @@ class Store(Transacting):
         """The number of jobs for each combination of values that occurs."""
         return self._reading(counting.counts, label=label, by=by, state=state, device=device)
 
-    def live(self, label: str | None = None) -> dict[State, int]:
-        """The number of jobs in each state, cheaply."""
-        return self._reading(counting.live, label)
+    def live(self, label: str | None = None, kind: Kind | None = None) -> dict[State, int]:
+        """The number of jobs in each state, of one kind or of all, cheaply."""
+        return self._reading(counting.live, label, kind)
 
     def job(self, id: int) -> Job:
         """The job of this number."""
@@ -198,13 +231,26 @@ class Store(Transacting):
         """The label's evaluated jobs with all that was found out."""
         return self._streaming(jobs.results, label)
 
+    def verdicts(self, label: str, device: str | None = None) -> Iterator[JobVerdict]:
+        """What the label's evaluated jobs say, without the facts; all of a problem in a row."""
+        return self._streaming(verdicts.verdicts, label, device)
+
     # ---- stopping and repairing
 
     def reset(
-        self, label: str, state: State, to: State, *, device: str | None = None
+        self,
+        label: str,
+        state: State,
+        to: State,
+        *,
+        device: str | None = None,
+        kind: Kind | None = None,
+        problems: Collection[str] | None = None,
     ) -> ResetCount:
         """Start the label's jobs of a state over, or repeat their evaluation."""
-        return self._transaction(aborting.reset, label, state, to, device=device)
+        return self._transaction(
+            aborting.reset, label, state, to, device=device, kind=kind, problems=problems
+        )
 
     def abort(
         self,
@@ -224,6 +270,32 @@ class Store(Transacting):
     ) -> int:
         """Let a label, a device or a machine go on; how many jobs were touched."""
         return self._transaction(aborting.resume, label=label, device=device, machine=machine)
+
+    # ---- machines as people register them
+
+    def add_registration(self, registration: Registration, *, replace: bool = False) -> bool:
+        """Write down a machine; whether it replaced one of its name, which `replace` allows."""
+        return self._transaction(registrations.add, registration, replace=replace)
+
+    def registrations(self, enabled_only: bool = False) -> list[Registration]:
+        """All of them by name, or those that are in use."""
+        return self._reading(registrations.registrations, enabled_only=enabled_only)
+
+    def registration(self, name: str) -> Registration:
+        """That of this name."""
+        return self._reading(registrations.registration, name)
+
+    def remove_registrations(self, names: Iterable[str]) -> list[Registration]:
+        """Forget machines, all or none; gives what they were."""
+        return self._transaction(registrations.remove, list(names))
+
+    def enable(self, names: Iterable[str]) -> list[str]:
+        """Let machines have jobs again, also those that were set aside."""
+        return self._transaction(registrations.enable, list(names))
+
+    def disable(self, names: Iterable[str], why: str) -> list[str]:
+        """Give machines no jobs until they are enabled, also if they turn up later."""
+        return self._transaction(registrations.disable, list(names), why)
 
     # ---- coordinators
 
@@ -252,6 +324,10 @@ class Store(Transacting):
         """Devices that jobs of a label are for, and whether a real one was ever seen."""
         return self._reading(devices.devices_of, label)
 
+    def toolchains_of(self, label: str) -> dict[str, list[str]]:
+        """Toolchains that evaluated jobs of a label, by device."""
+        return self._reading(devices.toolchains_of, label)
+
     def stopped_devices(self) -> list[str]:
         """Devices that get no jobs until they are resumed."""
         return self._reading(devices.stopped_devices)
@@ -279,13 +355,21 @@ class Store(Transacting):
         return self._reading(machines.machines)
 
     def claim(
-        self, owner: str, stage: Stage, wants: Sequence[Want], *, label: str | None = None
+        self,
+        owner: str,
+        stage: Stage,
+        wants: Sequence[Want],
+        *,
+        label: str | None = None,
+        kind: Kind | None = None,
     ) -> list[tuple[Claim, Task]]:
         """Take waiting jobs for workers: those of higher priority and fewer failures first."""
         key = self._key
         return self._patience.transact(
             self._engine,
-            lambda connection: claims.claim(connection, owner, stage, wants, label=label, key=key),
+            lambda connection: claims.claim(
+                connection, owner, stage, wants, label=label, key=key, kind=kind
+            ),
             committed=lambda connection, taken: claims.holds(connection, owner, taken),
         )
 
@@ -300,6 +384,7 @@ class Store(Transacting):
         asks: Sequence[Ask],
         *,
         label: str | None = None,
+        kind: Kind | None = None,
     ) -> Exchanged:
         """`settle`, then `claim` for each stage that is asked for, in one transaction."""
         key = self._key  # before the transaction: agreeing on it is one of its own
@@ -310,7 +395,7 @@ class Store(Transacting):
                 pair
                 for ask in asks
                 for pair in claims.claim(
-                    connection, owner, ask.stage, ask.wants, label=label, key=key
+                    connection, owner, ask.stage, ask.wants, label=label, key=key, kind=kind
                 )
             ]
             return Exchanged(tuple(refused), tuple(claimed))

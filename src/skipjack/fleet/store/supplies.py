@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -12,9 +12,9 @@ from sqlalchemy import Connection, Select, select
 
 from skipjack.core.device import Device
 from skipjack.errors import SkipjackError, UsageError
-from skipjack.fleet.records import Plan
+from skipjack.fleet.records import Kind, Plan
 from skipjack.fleet.states import ArtifactLost, Failed, Inapplicable, Stage
-from skipjack.fleet.store import artifacts, devices, tables
+from skipjack.fleet.store import artifacts, devices, precedents, tables
 from skipjack.fleet.store.statements import found, listed
 from skipjack.fleet.store.transitions import JobRow
 from skipjack.fleet.task import Task
@@ -44,7 +44,20 @@ def supply(
     }
     wanted = {digest for digests in needed.values() for digest in digests or ()}
     fetched = artifacts.fetch(connection, key, wanted)
-    return [_task(stage, row, pasts.get(row.id, ()), needed[row.id], fetched) for row in rows]
+    tasks = [_task(stage, row, pasts.get(row.id, ()), needed[row.id], fetched) for row in rows]
+    if stage is not Stage.BUILD or all(Kind.of(row.solver) is Kind.TUNE for row in rows):
+        return tasks
+    return [_informed(connection, row, task) for row, task in zip(rows, tasks, strict=True)]
+
+
+def _informed(connection: Connection, row: JobRow, task: Task | Fault) -> Task | Fault:
+    """The first build of a find or of kernels learns what other jobs found out."""
+    if not isinstance(task, Task) or task.round > 0:
+        return task
+    known = precedents.known_for(connection, row)
+    if not known and Kind.of(row.solver) is Kind.KERNELS and not task.plan.by_miopen:
+        return Inapplicable("no job of the label found a kernel that could be packed")
+    return replace(task, known=known)
 
 
 def _pasts(connection: Connection, ids: Sequence[int]) -> dict[int, list[_Past]]:

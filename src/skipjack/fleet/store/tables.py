@@ -23,6 +23,7 @@ from sqlalchemy import (
     UniqueConstraint,
     false,
     text,
+    true,
 )
 from sqlalchemy.dialects.mysql import LONGBLOB, LONGTEXT
 
@@ -123,6 +124,25 @@ machines = Table(
     CheckConstraint("failures >= 0", name="failures_count_up"),
 )
 
+registrations = Table(
+    "registrations",
+    metadata,
+    Column("name", _name(), primary_key=True),  # that of the machine
+    Column("host", _name(), nullable=False),
+    Column("port", Integer, nullable=False, server_default=text("22")),
+    Column("login", _name(), nullable=False, server_default=""),  # or as ssh decides
+    Column("device", _name(), nullable=False, server_default=""),
+    Column("gpus", Integer, nullable=False, server_default=text("0")),
+    Column("enabled", Boolean, nullable=False, server_default=true()),
+    Column("disabled_why", _name(), nullable=False, server_default=""),
+    Column("remarks", _TEXT, nullable=False),
+    Column("python", _name(), nullable=False, server_default=""),
+    Column("created", Double, nullable=False),
+    CheckConstraint("port > 0 AND port < 65536", name="port_is_one"),
+    CheckConstraint("gpus >= 0", name="gpus_count_up"),
+)
+"""How to reach machines. `machines` has those that worked, registered or not."""
+
 owners = Table(
     "owners",
     metadata,
@@ -188,6 +208,7 @@ jobs = Table(
         "losses",
         "id",
         "device",
+        "solver",
     ),
     Index(None, "owner"),
     Index(None, "problem"),

@@ -9,17 +9,19 @@ from collections.abc import Sequence
 from skipjack.core.device import Device
 from skipjack.core.problem import Problem
 from skipjack.core.trial import Candidate, Status, Trial
-from skipjack.errors import UsageError, WorkerError
+from skipjack.errors import WorkerError
 from skipjack.execute.build_pool import BuildPool
 from skipjack.fleet.states import Stage
 from skipjack.fleet.task import Outcome, Task
-from skipjack.fleet.work.shop import TaskShop, options_of
+from skipjack.fleet.work.course import Course, course_of
+from skipjack.fleet.work.miopen_jobs import pass_on
+from skipjack.fleet.work.shop import TaskShop
 from skipjack.fleet.work.telling import line_of_trial, performing
 from skipjack.ledger import Ledger
 from skipjack.operations import parse
 from skipjack.settings import Settings
-from skipjack.solvers import find_solver, solvers_for
 from skipjack.solvers.gpu import compiling
+from skipjack.solvers.solver import BuildingSolver
 from skipjack.storage import ARTIFACTS, ArtifactStore, user_directory
 from skipjack.tuning.rounds import BuiltRound, build_round
 
@@ -36,24 +38,29 @@ class Builder:
         self._settings = settings
         self._pool: BuildPool | None = None
         self._device: Device | None = None
+        self._fresh = False
         directory = user_directory(settings)
         self._ledger = Ledger.open(directory)
         self._artifacts = ArtifactStore(directory / ARTIFACTS)
 
     def perform(self, task: Task) -> Outcome:
         """Build a round."""
+        if task.plan.by_miopen:
+            return performing(task, lambda: pass_on(task))
         return performing(task, lambda: self._build(task))
 
     def _build(self, task: Task) -> Outcome:
-        problem = parse(task.plan.problem)
-        reason = _inapplicable(problem, task)
+        problem, course = parse(task.plan.problem), course_of(task)
+        reason = course.refusal(problem)
         if reason:
             return Outcome(task.job, Stage.BUILD, inapplicable=reason)
-        _check_compiler(problem, task)
-        pool = self._pool_for(task.device)
+        _check_compiler(course.solvers(problem))
+        if course.fresh:
+            log.info("compiling anew, whatever was built before")
+        pool = self._pool_for(task.device, fresh=course.fresh)
         shop = TaskShop(self._settings, task, pool=pool)
         try:
-            built = _build_some(shop, problem, task)
+            built = _build_some(shop, course, problem, task)
             self._keep(shop)
             if _nothing_to_run(built, task):
                 return _nothing_built(task, built.failed)
@@ -69,11 +76,13 @@ class Builder:
         finally:
             shop.close()
 
-    def _pool_for(self, device: Device) -> BuildPool:
-        if self._pool is None or self._device != device:
+    def _pool_for(self, device: Device, *, fresh: bool) -> BuildPool:
+        """A compiler for the device; a fresh one knows nothing of what was built before."""
+        if self._pool is None or (self._device, self._fresh) != (device, fresh):
             self._dismiss()
-            self._pool = BuildPool(1, device, user_directory(self._settings))
-            self._device = device
+            known = None if fresh else user_directory(self._settings)
+            self._pool = BuildPool(1, device, known)
+            self._device, self._fresh = device, fresh
         return self._pool
 
     def _keep(self, shop: TaskShop) -> None:
@@ -93,34 +102,18 @@ class Builder:
         self._ledger.close()
 
 
-def _inapplicable(problem: Problem, task: Task) -> str:
-    """Why no solver takes part, if none does."""
-    name = options_of(task).solver
-    if name is not None:
-        try:
-            find_solver(name)
-        except UsageError as error:  # a plug-in that this machine lacks; another may have it
-            raise WorkerError(str(error)) from None
-    try:
-        solvers_for(problem, task.device, name)
-    except UsageError as error:
-        return str(error)
-    return ""
-
-
-def _check_compiler(problem: Problem, task: Task) -> None:
+def _check_compiler(solvers: Sequence[BuildingSolver]) -> None:
     """Without a compiler no config builds, which says nothing about the configs."""
-    solvers = solvers_for(problem, task.device, options_of(task).solver)
     reason = compiling.missing()
     if reason and all(solver.compiler() == compiling.compiler_name() for solver in solvers):
         raise WorkerError(reason)  # another machine may have it
 
 
-def _build_some(shop: TaskShop, problem: Problem, task: Task) -> BuiltRound:
+def _build_some(shop: TaskShop, course: Course, problem: Problem, task: Task) -> BuiltRound:
     """A round; of a first one none of whose configs builds, what the budget has beyond it, too."""
     done = BuiltRound(0, (), ())
     while True:
-        more = build_round(shop, problem, options_of(task), task.plan.round, task.epoch)
+        more = build_round(shop, course.sitting(problem), course.at_once(problem))
         _say(more)
         done = BuiltRound(done.asked + more.asked, (*done.failed, *more.failed), more.digests)
         if not more.failed or not _nothing_to_run(done, task):

@@ -8,7 +8,7 @@ from json import dumps
 
 from rich.text import Text
 
-from skipjack.fleet.records import Job, StoryLine
+from skipjack.fleet.records import Job, Kind, StoryLine
 from skipjack.fleet.store.jobs import LogText
 from skipjack.report import screen
 from skipjack.report.fleet.status import job_json
@@ -62,8 +62,17 @@ def _facts(job: Job) -> list[tuple[str, str]]:
         facts += [
             ("verdict", str(job.result.get("status", ""))),
             ("winner", f"{job.result.get('solver')} {dumps(job.result.get('config'))}"),
+            ("ranking", _ranking(job)),
         ]
     return [(name, value) for name, value in facts if value]
+
+
+def _ranking(job: Job) -> str:
+    """The solvers of a find with their times, fastest first."""
+    if job.result is None or Kind.of(job.plan.solver) is not Kind.FIND:
+        return ""
+    timed = [row for row in job.result.get("solvers", ()) if row.get("time_ns") is not None]
+    return ", ".join(f"{row['solver']} {time_text(row['time_ns'])}" for row in timed)
 
 
 def _say(line: str) -> None:

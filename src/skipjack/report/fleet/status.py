@@ -134,8 +134,10 @@ def _name_idle(machines: Sequence[Machine], stopped: Sequence[str]) -> None:
     for machine in machines:
         if machine.set_aside or machine.aborted:
             why = f"was set aside: {machine.set_aside}" if machine.set_aside else "is aborted"
+            disabled = machine.set_aside.startswith("disabled")
+            verb = "machine enable" if disabled else "resume --machine"
             screen.out().print(
-                f"machine {machine.name} {why}; skipjack resume --machine {machine.name}",
+                f"machine {machine.name} {why}; skipjack {verb} {machine.name}",
                 markup=False,
                 soft_wrap=True,
             )

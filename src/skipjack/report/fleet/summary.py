@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
+from skipjack.fleet.further_jobs import Further
+from skipjack.fleet.records import Kind
 from skipjack.fleet.runs import RunRequest, RunSummary
 from skipjack.fleet.states import Stage, State
 from skipjack.report import screen
@@ -12,10 +15,17 @@ from skipjack.report import screen
 FORMAT = 1
 
 
-def summary_json(summary: RunSummary) -> dict[str, Any]:
-    """For machines."""
+_OPTIONS = {Kind.TUNE: "", Kind.FIND: " --find", Kind.KERNELS: " --kernel-cache"}
+_JOBS = {Kind.TUNE: "jobs", Kind.FIND: "find jobs", Kind.KERNELS: "kernel jobs"}
+
+
+def summary_json(
+    summary: RunSummary, kind: Kind = Kind.TUNE, further: Further | None = None
+) -> dict[str, Any]:
+    """For machines; `further` is what was made of the jobs before the run."""
     return {
         "format": FORMAT,
+        "kind": str(kind),
         "states": {str(state): count for state, count in summary.counts.items() if count},
         "settled": dict(summary.settled),
         "refused": summary.refused,
@@ -23,30 +33,52 @@ def summary_json(summary: RunSummary) -> dict[str, Any]:
         "interrupted": summary.interrupted,
         "idle_machines": list(summary.idle_machines),
         "unbuildable": list(summary.unbuildable),
+        **({"jobs": asdict(further)} if further else {}),
     }
 
 
-def print_summary(summary: RunSummary) -> None:
-    """The states of the label's jobs."""
+def print_summary(
+    summary: RunSummary, kind: Kind = Kind.TUNE, further: Further | None = None
+) -> None:
+    """The states of the label's jobs of a kind."""
+    made = _made(kind, further) if further else ""
+    name = "" if kind is Kind.TUNE else f"{kind}: "
     states = ", ".join(
         f"{summary.counts[state]} {state}" for state in State if summary.counts.get(state)
     )
     screen.out().print(
-        f"{states or 'no jobs'} after {summary.seconds:.1f} s", markup=False, soft_wrap=True
+        f"{name}{states or 'no jobs'} after {summary.seconds:.1f} s{made}",
+        markup=False,
+        soft_wrap=True,
     )
 
 
-def leftovers(summary: RunSummary, request: RunRequest, stopped: Sequence[str]) -> str:
+def _made(kind: Kind, further: Further) -> str:
+    left = "without a winner" if kind is Kind.KERNELS else "ranked in the bank and left out"
+    counted = {
+        f"{_JOBS[kind]} made": further.made,
+        "done again": further.again,
+        "rankings of other labels taken over": further.taken_over,
+        left: further.left_out,
+    }
+    said = [f"{count} {what}" for what, count in counted.items() if count]
+    return f" ({', '.join(said)})" if said else ""
+
+
+def leftovers(
+    summary: RunSummary, request: RunRequest, stopped: Sequence[str], unpacked: int = 0
+) -> str:
     """What went wrong or waits for somebody else; empty if all is well.
 
-    `stopped` are devices that were aborted.
+    `stopped` are devices that were aborted, `unpacked` problems without a kernel to pack.
     """
     counts, label = summary.counts, request.label
+    jobs, again = _JOBS[request.kind], f"skipjack run -l {label}{_OPTIONS[request.kind]}"
     new, built = counts.get(State.NEW, 0), counts.get(State.BUILT, 0)
     aborted = counts.get(State.ABORTED, 0)
     if errors := counts.get(State.ERROR, 0):
         return (
-            f"{errors} jobs of {label} are in error; skipjack status -l {label} --state error "
+            f"{errors} {jobs} of {label} are in error; skipjack status -l {label} --state error "
             "--jobs says why"
         )
     if (new or built) and summary.idle_machines:
@@ -56,15 +88,22 @@ def leftovers(summary: RunSummary, request: RunRequest, stopped: Sequence[str]) 
         names = ", ".join(stopped)
         return f"aborted devices: {names}; skipjack resume --device {stopped[0]} lets it go on"
     if aborted:
-        return f"{aborted} jobs of {label} are aborted; skipjack resume -l {label} lets them go on"
+        return (
+            f"{aborted} {jobs} of {label} are aborted; skipjack resume -l {label} lets them go on"
+        )
     if new and Stage.BUILD not in request.stages:
-        return f"{new} jobs of {label} wait to be built: skipjack run -l {label} --build"
+        return f"{new} {jobs} of {label} wait to be built: {again} --build"
     if new and summary.unbuildable:
         names = ", ".join(summary.unbuildable)
-        return f"{new} jobs of {label} wait for a machine that builds for {names}"
+        return f"{new} {jobs} of {label} wait for a machine that builds for {names}"
     if built and Stage.EVALUATE in request.stages:
         return (
-            f"{built} jobs of {label} are for devices that are not here: "
+            f"{built} {jobs} of {label} are for devices that are not here: "
             f"skipjack status -l {label} --by device,state"
+        )
+    if unpacked > 0:
+        return (
+            f"{unpacked} problems of {label} have no kernel to pack, or it was found by another "
+            f"version of its solver: skipjack run -l {label} --find --fresh ranks them again"
         )
     return ""

@@ -18,11 +18,11 @@ from typing import Any
 from skipjack.core.config import Config
 from skipjack.core.trial import Status
 from skipjack.errors import WorkerError
+from skipjack.execute.commands import CommandRunner, Ended, Task
 from skipjack.sweep.commands import environment
 from skipjack.sweep.commands.build_trees import NOTHING, BuildTrees, Left, Tree
 from skipjack.sweep.commands.command_spec import CommandSpec
 from skipjack.sweep.commands.failures import build_failure
-from skipjack.sweep.commands.processes import CommandRunner, Ended, Task
 from skipjack.sweep.commands.run_directories import write_files
 from skipjack.sweep.commands.sources import SourceWatch
 from skipjack.sweep.commands.working_directory import Before, WorkingDirectory

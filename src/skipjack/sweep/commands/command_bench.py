@@ -10,6 +10,7 @@ from typing import Any
 from skipjack.core.config import Config
 from skipjack.core.trial import Status
 from skipjack.errors import WorkerError
+from skipjack.execute.commands import CommandRunner, Ended, Task, says_out_of_memory
 from skipjack.interop.loadgen_log import LoadgenVerdict
 from skipjack.interop.user_conf import user_conf_lines
 from skipjack.sweep.commands import environment
@@ -17,7 +18,6 @@ from skipjack.sweep.commands.builder import Builder
 from skipjack.sweep.commands.command_spec import CommandSpec
 from skipjack.sweep.commands.failures import run_failure
 from skipjack.sweep.commands.power import with_power
-from skipjack.sweep.commands.processes import CommandRunner, Ended, Task, says_out_of_memory
 from skipjack.sweep.commands.repair import (
     TRIES,
     Learned,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from skipjack.core.trial import Status
-from skipjack.sweep.commands.processes import Ended
+from skipjack.execute.commands import Ended
 from skipjack.sweep.outcome import Outcome
 
 _SIGNALS_IN_SHELL = range(129, 160)

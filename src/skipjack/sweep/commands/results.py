@@ -13,6 +13,7 @@ from typing import Any
 
 from skipjack.core.objective import Metric
 from skipjack.errors import UsageError
+from skipjack.execute.commands import Ended
 from skipjack.interop.loadgen_log import (
     DETAIL_LOG,
     Judgement,
@@ -23,7 +24,6 @@ from skipjack.interop.loadgen_log import (
 )
 from skipjack.sweep.commands.command import Command, fill
 from skipjack.sweep.commands.pattern import PatternTooSlowError, check_pattern, last_match
-from skipjack.sweep.commands.processes import Ended
 
 KINDS = ("json", "regex", "loadgen", "exit")
 _LARGEST_JSON = 64 << 20

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from skipjack.errors import WorkerError
+from skipjack.execute import command_keeper as keeper
 from skipjack.execute.process import describe_exit
 from skipjack.storage.failure import disk_full
-from skipjack.sweep.commands import keeper
 
 GRACE_S = 2.0
 """Between the polite signal and the other one."""

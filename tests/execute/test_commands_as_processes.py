@@ -12,8 +12,8 @@ import pytest
 
 from processes import alive, gone
 from skipjack.errors import StorageError, WorkerError
-from skipjack.sweep.commands import keeper
-from skipjack.sweep.commands.processes import CommandRunner, Ended, Task
+from skipjack.execute import command_keeper as keeper
+from skipjack.execute.commands import CommandRunner, Ended, Task
 
 Run = Callable[..., Ended]
 
@@ -99,7 +99,7 @@ def test_stopping_ends_the_command(shell: Run, tmp_path: Path) -> None:
 def test_nothing_survives_when_we_are_killed(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path\n"
-        "from skipjack.sweep.commands.processes import CommandRunner, Task\n"
+        "from skipjack.execute.commands import CommandRunner, Task\n"
         'script = \'setsid sh -c "echo \\\\$\\\\$ > b.pid; exec sleep 60" & echo $$ > a.pid; '
         "sleep 60'\n"
         "here = Path(sys.argv[1])\n"

@@ -1,0 +1,65 @@
+"""The commands as they describe themselves, for plans and for the tests of documents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import typer
+
+from skipjack.cli.complaints import BadRequest, complaint_text
+from skipjack.plans.commands import Command, CommandBook, Complaint, Parameter
+
+
+def command_book(app: typer.Typer) -> CommandBook:
+    """Every command of an application by its words."""
+    # The parser's classes are not public and differ between versions; their attributes do not.
+    root: Any = typer.main.get_command(app)
+    return {command.name: command for command in _below(root, ())}
+
+
+def _below(parsed: Any, words: tuple[str, ...]) -> Iterator[Command]:
+    if hasattr(parsed, "commands"):
+        for name, child in parsed.commands.items():
+            yield from _below(child, (*words, name))
+        return
+    parameters = tuple(_parameter(one) for one in parsed.params)
+
+    def parse(arguments: Sequence[str]) -> Complaint | None:
+        return _try(parsed, " ".join(words), arguments)
+
+    yield Command(words, parameters, parse)
+
+
+def _parameter(one: Any) -> Parameter:
+    if one.param_type_name == "argument":
+        return Parameter(
+            name=one.name.replace("_", "-"),
+            repeatable=one.nargs == -1,
+            width=max(one.nargs, 1),
+            required=bool(one.required),
+        )
+    longs = [word for word in one.opts if word.startswith("--")]
+    shorts = [word.lstrip("-") for word in one.opts if not word.startswith("--")]
+    word = longs[0] if longs else one.opts[0]
+    return Parameter(
+        name=word.lstrip("-").replace("_", "-"),
+        word=word,
+        off_word=one.secondary_opts[0] if one.secondary_opts else "",
+        flag=bool(one.is_flag),
+        repeatable=bool(one.multiple),
+        width=max(one.nargs, 1),
+        required=bool(one.required),
+        short=shorts[0] if shorts else "",
+    )
+
+
+def _try(parsed: Any, name: str, arguments: Sequence[str]) -> Complaint | None:
+    """What the parser would say; values are converted and checked, and nothing is started."""
+    try:
+        parsed.make_context(name, list(arguments))
+    except BadRequest as error:
+        about = getattr(error, "param", None)
+        named = _parameter(about).name if about is not None else ""
+        return Complaint(complaint_text(error), named)
+    return None

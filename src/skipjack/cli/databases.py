@@ -1,0 +1,130 @@
+"""``skipjack convert-db`` and ``skipjack check-db``: databases of MIOpen, in every format."""
+
+from __future__ import annotations
+
+from json import dumps
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from skipjack.cli.options import JsonOption, examples
+
+if TYPE_CHECKING:
+    from skipjack.interop.miopen.findings import FileReport
+
+CONVERT_EXAMPLES = examples(
+    "skipjack convert-db gfx942130.HIP.fdb.txt -o same.fdb.txt",
+    "skipjack convert-db gfx1030_36.db -o gfx1030_36.db.txt",
+    "skipjack convert-db gfx900_56.OpenCL.fdb.txt -o new.fdb.txt --values current",
+)
+CHECK_EXAMPLES = examples(
+    "skipjack check-db out/",
+    "skipjack check-db gfx90a68.HIP.fdb.txt --json",
+)
+DeviceOption = Annotated[
+    str | None,
+    typer.Option("--device", help="As gfx900/56: which one, where an old perf-db holds several."),
+]
+
+
+def convert_db(
+    file: Annotated[
+        Path, typer.Argument(help="A find-db, perf-db or kernel-db, as it is or as .bz2.")
+    ],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            help="The file to write; its end says the format: .fdb.txt, .db.txt, .db, .kdb, "
+            ".jsonl.",
+        ),
+    ],
+    values: Annotated[
+        str | None, typer.Option(help="Write all find results as current or as legacy values.")
+    ] = None,
+    keep_order: Annotated[
+        bool, typer.Option("--keep-order", help="Leave records that are not sorted as they are.")
+    ] = False,
+    merge: Annotated[
+        list[Path] | None,
+        typer.Option(help="Another file of the kind, which adds what is missing; repeat for more."),
+    ] = None,
+    device: DeviceOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Write a database of MIOpen in another format, or sorted; nothing is lost without a word."""
+    from skipjack.errors import UsageError
+    from skipjack.interop.miopen.converting import VALUES, ConvertOptions, convert
+
+    wanted = VALUES.get(values or "")
+    if values and wanted is None:
+        raise UsageError(f"--values is current or legacy, {values!r} is neither")
+    if not output.absolute().parent.is_dir():
+        raise UsageError(f"cannot write {output}: there is no directory {output.absolute().parent}")
+    options = ConvertOptions(wanted, keep_order, device, tuple(merge or ()))
+    done = convert(file, output, options)
+    if json:
+        record = {
+            "format": 1,
+            "file": str(output),
+            "read": str(done.source),
+            "written": str(done.target),
+            "records": done.records,
+            "lost": list(done.losses),
+        }
+        typer.echo(dumps(record))
+        return
+    for loss in done.losses:
+        typer.echo(f"not in {output}: {loss}", err=True)
+    what = "kernels" if done.source.kind == "kernel" else "records"
+    typer.echo(f"{done.records} {what} from {file} ({done.source}) in {output} ({done.target})")
+
+
+def check_db(
+    paths: Annotated[
+        list[Path], typer.Argument(help="Database files, or directories with some in them.")
+    ],
+    limit: Annotated[
+        int, typer.Option(min=1, help="How many findings of a kind in a file are listed.")
+    ] = 5,
+    device: DeviceOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Look for wrong times, orphans, duplicates and damage; exit code 1 if there are errors."""
+    from skipjack.interop.miopen.checking import check_paths
+
+    reports = check_paths(paths, limit=limit, device=device)
+    for report in reports:
+        if json:
+            typer.echo(dumps(report.to_json()))
+        else:
+            _print(report)
+    errors = sum(report.total("error") for report in reports)
+    if not json and len(reports) > 1:
+        warnings = sum(report.total("warning") for report in reports)
+        typer.echo(f"{len(reports)} files: {errors} errors, {warnings} warnings")
+    if errors:
+        raise typer.Exit(1)
+
+
+def _print(report: FileReport) -> None:
+    from skipjack.interop.miopen.findings import KINDS
+    from skipjack.report.screen import harmless
+
+    what = f" ({report.database}, {report.records} records)" if report.database else ""
+    if not report.counts:
+        typer.echo(f"{report.file}{what}: clean")
+        return
+    totals = f"{report.total('error')} errors, {report.total('warning')} warnings"
+    typer.echo(f"{report.file}{what}: {totals}")
+    for kind in sorted(report.counts, key=lambda name: (KINDS[name] != "error", name)):
+        listed = [finding for finding in report.findings if finding.kind == kind]
+        for finding in listed:
+            at = f":{finding.line}" if finding.line else ""
+            text = harmless(f"{report.file}{at}: {finding.severity}: {kind}: {finding.message}")
+            typer.echo(f"  {text}")
+        more = report.counts[kind] - len(listed)
+        if more > 0 and len(listed) == report.limit:
+            typer.echo(f"  ... and {more} more of {kind}")

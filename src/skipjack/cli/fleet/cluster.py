@@ -1,0 +1,123 @@
+"""``skipjack fleet``: a Ray cluster on the enabled machines, started and ended over ssh."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from skipjack.cli.fleet.options import the_store
+from skipjack.cli.options import JsonOption, examples
+from skipjack.errors import SkipjackError
+
+if TYPE_CHECKING:
+    from skipjack.fleet.machines.cluster import ClusterState
+    from skipjack.fleet.machines.cluster_record import ClusterFile
+
+app = typer.Typer(
+    help="A Ray cluster on the enabled machines: start it, look at it, end it.",
+    epilog=examples(
+        "skipjack fleet up --head gpu7",
+        "skipjack fleet status",
+        "skipjack run -l resnet_2026_11 --engine ray --address ray://10.0.0.7:10001",
+        "skipjack fleet down",
+    ),
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@app.command(
+    "up",
+    epilog=examples("skipjack fleet up", "skipjack fleet up --head gpu7 --address-file head.txt"),
+)
+def up(
+    head: Annotated[str, typer.Option(help="The machine that leads; else the first by name.")] = "",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Of the head; else 6379.")] = 0,
+    client_port: Annotated[
+        int, typer.Option(min=0, max=65535, help="For ray:// addresses; else 10001.")
+    ] = 0,
+    image: Annotated[str, typer.Option(help="Run the nodes in containers of this image.")] = "",
+    ray_option: Annotated[
+        list[str] | None, typer.Option(help="One more for ray start; repeat for more.")
+    ] = None,
+    address_file: Annotated[
+        Path | None, typer.Option(help="Write the cluster's address into this file, too.")
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Start Ray on all enabled machines; what runs already is left as it is."""
+    from skipjack.fleet.machines import cluster
+    from skipjack.fleet.machines.selecting import select_machines
+
+    with the_store() as store:
+        if head:
+            store.registration(head)
+        machines = select_machines(store)
+    options = cluster.ClusterOptions(head, port, client_port, tuple(ray_option or ()), image)
+    file = _file()
+    state = cluster.up(file, machines, options)
+    _show(state, file, json)
+    record = state.record
+    if record is not None and record.ip:
+        if address_file is not None:
+            from skipjack.storage import atomic_write
+
+            atomic_write(address_file, f"{record.client_address}\n".encode())
+        if not json:
+            typer.echo(_how_to_run(record.client_address, file.token_path))
+    _complain(state, "did not start", "the others stay up; mend it and run skipjack fleet up again")
+
+
+@app.command("down", epilog=examples("skipjack fleet down"))
+def down(json: JsonOption = False) -> None:
+    """End exactly what up started; other programs on the machines, and their Ray, go on."""
+    from skipjack.fleet.machines import cluster
+
+    file = _file()
+    state = cluster.down(file)
+    _show(state, file, json)
+    _complain(state, "could not be ended", "run skipjack fleet down again when it is back")
+
+
+@app.command("status", epilog=examples("skipjack fleet status", "skipjack fleet status --json"))
+def status(json: JsonOption = False) -> None:
+    """Say which nodes are up."""
+    from skipjack.fleet.machines import cluster
+
+    with the_store() as store:
+        machines = store.registrations(enabled_only=True)
+    file = _file()
+    state = cluster.status(file, machines)
+    _show(state, file, json)
+    _complain(state, "is not up", "skipjack fleet up starts what is missing")
+
+
+def _file() -> ClusterFile:
+    from skipjack.fleet.machines.cluster_record import ClusterFile
+    from skipjack.settings import load_settings
+
+    return ClusterFile(load_settings())
+
+
+def _show(state: ClusterState, file: ClusterFile, json: bool) -> None:
+    from skipjack.report.fleet.cluster import cluster_state
+
+    cluster_state(state, file.token_path, json)
+
+
+def _how_to_run(address: str, token: Path) -> str:
+    from shlex import quote
+
+    return (
+        f"export RAY_AUTH_MODE=token RAY_AUTH_TOKEN_PATH={quote(str(token))}\n"
+        f"skipjack run -l LABEL --engine ray --address {address}"
+    )
+
+
+def _complain(state: ClusterState, what: str, advice: str) -> None:
+    if not state.down:
+        return
+    reasons = "; ".join(f"{node.machine} {what}: {node.text}" for node in state.down)
+    raise SkipjackError(f"{reasons}; {advice}")

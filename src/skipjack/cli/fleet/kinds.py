@@ -1,0 +1,99 @@
+"""Which kind of jobs a run is to do, and the jobs it makes before it begins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from skipjack.errors import UsageError
+
+if TYPE_CHECKING:
+    from skipjack.fleet.further_jobs import Further
+    from skipjack.fleet.records import Kind
+    from skipjack.fleet.store.store import Store
+    from skipjack.settings import Settings
+
+NORMAL, HYBRID = 1, 3
+_ELSEWHERE = {
+    2: "find mode 2 (fast) measures nothing: programs get what the bank knows, or a heuristic's "
+    "guess, from skipjack.lookup() without a run",
+    5: "find mode 5 (dynamic hybrid) leaves solvers out that compile for each shape; --find-mode 3 "
+    "ranks all of them where there is no ranking yet",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the options say."""
+
+    kind: Kind
+    hybrid: bool = False
+    fresh: bool = False
+
+    @property
+    def words(self) -> list[str]:
+        """The options for a run that goes on with the same jobs: it starts nothing over."""
+        from skipjack.fleet.records import Kind
+
+        if self.kind is Kind.FIND:
+            return ["--find", "--find-mode", str(HYBRID if self.hybrid else NORMAL)]
+        return ["--kernel-cache"] if self.kind is Kind.KERNELS else []
+
+
+def asked_for(find: bool, find_mode: int | None, kernel_cache: bool, fresh: bool) -> Asked:
+    """The options together; `UsageError` if they contradict each other."""
+    from skipjack.fleet.records import Kind
+
+    if find and kernel_cache:
+        raise UsageError("--find and --kernel-cache are two runs: find first, then the kernels")
+    if find_mode is not None:
+        if not find:
+            raise UsageError("--find-mode says how to --find; give that too")
+        if find_mode in _ELSEWHERE:
+            raise UsageError(_ELSEWHERE[find_mode])
+        if find_mode not in (NORMAL, HYBRID):
+            raise UsageError(
+                f"unknown find mode {find_mode}: 1 ranks all solvers, 3 only where no ranking is"
+            )
+    hybrid = find_mode == HYBRID
+    if fresh and not (find or kernel_cache):
+        raise UsageError(
+            "--fresh is for --find and --kernel-cache; skipjack reset --state evaluated --to new "
+            "starts tuning jobs over"
+        )
+    if fresh and hybrid:
+        raise UsageError("--fresh does all again and --find-mode 3 what is missing: give one")
+    kind = Kind.FIND if find else Kind.KERNELS if kernel_cache else Kind.TUNE
+    return Asked(kind, hybrid, fresh)
+
+
+def phases(
+    asked: Asked, store: Store, label: str, settings: Settings
+) -> Iterator[tuple[Kind, Further | None]]:
+    """The kinds of jobs to do one after the other, each with what was made of its jobs just now."""
+    from skipjack.bank import Bank
+    from skipjack.fleet import further_jobs
+    from skipjack.fleet.records import Kind
+
+    if asked.kind is Kind.TUNE:
+        yield Kind.TUNE, None
+    elif asked.kind is Kind.FIND:
+        bank = Bank.open(settings.user_dir) if asked.hybrid else None
+        yield Kind.FIND, further_jobs.make_finds(store, label, fresh=asked.fresh, hybrid=bank)
+    else:
+        searches = further_jobs.make_searches(store, label)
+        if searches.problems:
+            yield Kind.FIND, searches
+        yield Kind.KERNELS, further_jobs.make_kernels(store, label, fresh=asked.fresh)
+
+
+def all_over(store: Store, label: str, kind: Kind) -> bool:
+    """Whether no job of the kind is left to do, so that no worker need be started."""
+    return all(state.over for state, count in store.live(label, kind).items() if count)
+
+
+def make_now(asked: Asked, store: Store, label: str, settings: Settings) -> None:
+    """Make the jobs, for a run that begins elsewhere and later."""
+    for _ in phases(asked, store, label, settings):
+        pass

@@ -1,0 +1,254 @@
+"""``skipjack machine``: the machines of a fleet, reached over ssh."""
+
+from __future__ import annotations
+
+import getpass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from skipjack.cli.fleet.options import (
+    ArchOption,
+    LabelOption,
+    UnitsOption,
+    device_of,
+    the_store,
+)
+from skipjack.cli.options import JsonOption, examples
+from skipjack.errors import SkipjackError, UsageError
+
+if TYPE_CHECKING:
+    from skipjack.fleet.machines.ssh import Answer
+
+app = typer.Typer(
+    help="The machines of a fleet: how to reach them, what they have, and whether they are fit.",
+    epilog=examples(
+        "skipjack machine add gpu7 --host 10.0.0.7 --user tuner --device gfx908/120 --gpus 8",
+        "skipjack machine list",
+        "skipjack machine check -l resnet_2026_11",
+        'skipjack machine exec "uptime" -a gfx908 -n 120',
+    ),
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+NameArgument = Annotated[str, typer.Argument(help="What it is called.")]
+NamesArgument = Annotated[list[str], typer.Argument(help="Names of machines.")]
+NamesOption = Annotated[
+    list[str] | None, typer.Option("--machine", help="A machine by its name; repeat for more.")
+]
+HasDeviceOption = Annotated[
+    str | None, typer.Option("--device", help="Machines with this device, as gfx908/120.")
+]
+TimeoutOption = Annotated[
+    float, typer.Option("--timeout", min=1, help="Seconds after which a machine is given up.")
+]
+
+
+@app.command(
+    "add",
+    epilog=examples(
+        "skipjack machine add gpu7 --host 10.0.0.7 --port 22 --user tuner --device gfx908/120 "
+        "--gpus 8",
+        "skipjack machine add gpu7 --host 10.0.0.8 --device gfx908/120 --gpus 4 --replace",
+    ),
+)
+def add(
+    name: NameArgument,
+    host: Annotated[str, typer.Option(help="A name, an address, or an alias of your ssh.")],
+    port: Annotated[int, typer.Option(help="Where its sshd listens.")] = 22,
+    user: Annotated[str, typer.Option(help="Who to log in as; else as ssh decides.")] = "",
+    device: Annotated[
+        str | None, typer.Option(help="What can be measured there, as gfx908/120 or znver4/1.")
+    ] = None,
+    arch: ArchOption = None,
+    units: UnitsOption = None,
+    gpus: Annotated[int, typer.Option(help="How many GPUs of that device it has.")] = 0,
+    python: Annotated[
+        str, typer.Option(help="The interpreter there that has Skipjack; else python3.")
+    ] = "",
+    remarks: Annotated[str, typer.Option(help="A note for people.")] = "",
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Register a machine of this name anew.")
+    ] = False,
+    json: JsonOption = False,
+) -> None:
+    """Register a machine. Keys and the agent of ssh let us in: no password is stored anywhere."""
+    from skipjack.fleet.machines.registration import Registration
+    from skipjack.report.fleet.machines import machine_json
+
+    named = device_of(device, arch, units) or ""
+    one = Registration(name, host, port, user, named, gpus, remarks=remarks, python=python)
+    with the_store() as store:
+        replaced = store.add_registration(one, replace=replace)
+        one = store.registration(name)
+    if json:
+        from json import dumps
+
+        typer.echo(dumps({**machine_json(one, None), "replaced": replaced}))
+        return
+    verb = "registered anew" if replaced else "registered"
+    note = "" if one.enabled else "; it is still disabled"
+    typer.echo(f"{one.place} is {verb}{note}; skipjack machine check {name} looks at it")
+
+
+@app.command("list", epilog=examples("skipjack machine list", "skipjack machine list --json"))
+def list_machines(
+    device: HasDeviceOption = None,
+    arch: ArchOption = None,
+    units: UnitsOption = None,
+    json: JsonOption = False,
+) -> None:
+    """List the machines, and whether each is in use and was seen at work."""
+    from skipjack.report.fleet.machines import machine_list
+
+    named = device_of(device, arch, units)
+    with the_store() as store:
+        found = [one for one in store.registrations() if named in (None, one.device)]
+        workers = {worker.name: worker for worker in store.machines()}
+    machine_list(found, workers, json)
+
+
+@app.command("show", epilog=examples("skipjack machine show gpu7"))
+def show(name: NameArgument, json: JsonOption = False) -> None:
+    """Show all that is known of a machine."""
+    from skipjack.report.fleet.machines import machine_details, machine_json
+
+    with the_store() as store:
+        one = store.registration(name)
+        worker = next((each for each in store.machines() if each.name == name), None)
+    if json:
+        from json import dumps
+
+        typer.echo(dumps(machine_json(one, worker)))
+    else:
+        machine_details(one, worker)
+
+
+@app.command("remove", epilog=examples("skipjack machine remove gpu7 gpu8"))
+def remove(names: NamesArgument, json: JsonOption = False) -> None:
+    """Forget machines; what was measured on them is kept."""
+    with the_store() as store:
+        gone = store.remove_registrations(names)
+        idle = {worker.name for worker in store.machines() if worker.set_aside}
+    _say("removed", [one.name for one in gone], json)
+    for one in gone:
+        if one.name in idle and not json:
+            typer.echo(
+                f"{one.name} was set aside and stays so as a worker: "
+                f"skipjack resume --machine {one.name} gives it jobs again"
+            )
+
+
+@app.command("enable", epilog=examples("skipjack machine enable gpu7 gpu8"))
+def enable(names: NamesArgument, json: JsonOption = False) -> None:
+    """Put machines in use again, also those that were set aside for their failures."""
+    with the_store() as store:
+        _say("enabled", store.enable(names), json)
+
+
+@app.command("disable", epilog=examples('skipjack machine disable gpu7 --reason "new fans"'))
+def disable(
+    names: NamesArgument,
+    reason: Annotated[str, typer.Option(help="Why; shown wherever the machine is missed.")] = "",
+    json: JsonOption = False,
+) -> None:
+    """Leave machines out: no further jobs, commands, images or clusters. Running jobs finish."""
+    why = f"disabled by {getpass.getuser()}" + (f": {reason}" if reason else "")
+    with the_store() as store:
+        _say("disabled", store.disable(names, why), json)
+
+
+@app.command(
+    "check",
+    epilog=examples(
+        "skipjack machine check",
+        "skipjack machine check gpu7 --accept-new-keys",
+        "skipjack machine check -l resnet_2026_11 --json",
+    ),
+)
+def check(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Names of machines; else all that are enabled.")
+    ] = None,
+    label: LabelOption = None,
+    device: HasDeviceOption = None,
+    arch: ArchOption = None,
+    units: UnitsOption = None,
+    accept_new_keys: Annotated[
+        bool, typer.Option("--accept-new-keys", help="Trust machines that ssh never saw before.")
+    ] = False,
+    timeout: TimeoutOption = 60.0,
+    json: JsonOption = False,
+) -> None:
+    """Look whether machines are reachable and have their device, GPUs, room and versions.
+
+    Versions are compared with those here; with -l also with the label's notes and results so far.
+    """
+    from skipjack.fleet.machines.checking import check_machines, wanted
+    from skipjack.fleet.machines.selecting import select_machines
+    from skipjack.report.fleet.machines import conditions
+
+    named = device_of(device, arch, units)
+    with the_store() as store:
+        machines = select_machines(store, names or (), named, disabled_too=bool(names))
+        wish = wanted(store, label or "")
+    found = check_machines(machines, wish, timeout_s=timeout, accept_new=accept_new_keys)
+    conditions(found, json)
+    bad = [one.machine.name for one in found if not one.ok]
+    if bad:
+        raise SkipjackError(f"{len(bad)} of {len(found)} machines are not fit: {', '.join(bad)}")
+
+
+@app.command(
+    "exec",
+    epilog=examples(
+        'skipjack machine exec "uptime"',
+        'skipjack machine exec "rocm-smi --showuse" -a gfx908 -n 120',
+        'skipjack machine exec "df -h /" --machine gpu7 --machine gpu8 --json',
+    ),
+)
+def execute(
+    command: Annotated[str, typer.Argument(help="What the login shell there is given.")],
+    names: NamesOption = None,
+    device: HasDeviceOption = None,
+    arch: ArchOption = None,
+    units: UnitsOption = None,
+    timeout: TimeoutOption = 60.0,
+    json: JsonOption = False,
+) -> None:
+    """Run a command on all enabled machines at once, or on some; what each says as it says it."""
+    from json import dumps
+
+    from skipjack.fleet.machines.selecting import select_machines
+    from skipjack.fleet.machines.ssh import run_everywhere
+    from skipjack.report.fleet.machines import answer_json, exit_codes, say_line
+
+    if not command.strip():
+        raise UsageError('the command is empty; write one, as skipjack machine exec "uptime"')
+    with the_store() as store:
+        machines = select_machines(store, names or (), device_of(device, arch, units))
+    observer = None if json else say_line
+    answers = run_everywhere(machines, command, timeout_s=timeout, observer=observer)
+    if json:
+        for answer in answers:
+            typer.echo(dumps(answer_json(answer)))
+    else:
+        exit_codes(answers)
+    _complain(answers)
+
+
+def _complain(answers: list[Answer]) -> None:
+    failed = [answer for answer in answers if not answer.ok]
+    if not failed:
+        return
+    reasons = [one.failure or f"{one.machine} exited with {one.exit_code}" for one in failed]
+    raise SkipjackError(f"failed on {len(failed)} of {len(answers)} machines: {'; '.join(reasons)}")
+
+
+def _say(verb: str, names: list[str], json: bool) -> None:
+    from json import dumps
+
+    is_or_are = "is" if len(names) == 1 else "are"
+    text = f"{', '.join(names)} {is_or_are} {verb}"
+    typer.echo(dumps({"format": 1, verb: names}) if json else text)

@@ -1,0 +1,243 @@
+"""``skipjack plan``: a cycle of commands in one file."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from skipjack.cli.options import JsonOption, examples
+from skipjack.errors import UsageError
+
+if TYPE_CHECKING:
+    from skipjack.plans import Mistakes, PlannedStep, Progress
+    from skipjack.plans.running import Observer
+
+app = typer.Typer(
+    help="A cycle of commands in one file: checked as a whole, run in order, resumed.",
+    epilog=examples(
+        "skipjack plan init cycle.yaml",
+        "skipjack plan check cycle.yaml",
+        "skipjack plan run cycle.yaml",
+    ),
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+PlanArgument = Annotated[Path, typer.Argument(help="A YAML file.")]
+ProgressOption = Annotated[
+    Path | None,
+    typer.Option(help="Where it is written how far the plan is; PLAN.progress.jsonl."),
+]
+DirectoryOption = Annotated[
+    Path | None,
+    typer.Option("-C", "--directory", help="Where steps run; the plan's own directory."),
+]
+
+
+@app.callback()
+def group() -> None:
+    """Plans."""
+
+
+@app.command(
+    "run",
+    epilog=examples(
+        "skipjack plan run cycle.yaml",
+        "skipjack plan run cycle.yaml --dry-run",
+        "skipjack plan run cycle.yaml --from load",
+    ),
+)
+def run(
+    plan: PlanArgument,
+    start: Annotated[
+        str | None, typer.Option("--from", help="Go on from this step: its number or name.")
+    ] = None,
+    restart: Annotated[bool, typer.Option("--restart", help="Begin with the first step.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the commands that are left; start none.")
+    ] = False,
+    progress: ProgressOption = None,
+    directory: DirectoryOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Run the steps that are left; all of them are checked before the first one starts."""
+    from contextlib import nullcontext
+
+    from skipjack.plans import Progress, find_step
+
+    if start is not None and restart:
+        raise UsageError("--from and --restart exclude each other")
+    ready = _ready(plan, progress, directory)
+    record = Progress(ready.progress)
+    with nullcontext() if dry_run else record:
+        first = find_step(ready.steps, start) if start else ready.steps[0] if restart else None
+        steps = _left(ready, record, first)
+        _check_inputs(ready, steps)
+        if dry_run:
+            _print_commands(steps, json)
+            return
+        if restart:
+            record.restart()
+        elif first is not None:
+            record.go_on_from(first, ready.steps[: first.number - 1])
+        _run(ready, steps, record, json)
+
+
+@app.command("check", epilog=examples("skipjack plan check cycle.yaml"))
+def check(plan: PlanArgument, directory: DirectoryOption = None, json: JsonOption = False) -> None:
+    """Say everything that is wrong with a plan, with its lines; start nothing."""
+    from json import dumps
+
+    name, steps, mistakes = _read(plan, directory)
+    if json:
+        found = [{"line": line, "sentence": text} for line, text in sorted(mistakes.found)]
+        record = {"format": 1, "plan": name, "steps": len(steps), "mistakes": found}
+        typer.echo(dumps(record))
+    else:
+        for line in mistakes.lines:
+            typer.echo(line)
+    if mistakes.found:
+        count = len(mistakes.found)
+        raise UsageError(f"{count} mistake{'s' * (count > 1)} in {plan}; nothing was started")
+    if not json:
+        typer.echo(f"{name}: {len(steps)} steps, no mistakes")
+
+
+@app.command("show", epilog=examples("skipjack plan show cycle.yaml"))
+def show(
+    plan: PlanArgument,
+    progress: ProgressOption = None,
+    directory: DirectoryOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Show the steps and how far the plan is."""
+    from json import dumps
+
+    from skipjack.plans import Progress, command_line, standing
+
+    ready = _ready(plan, progress, directory)
+    history = Progress(ready.progress).history()
+    for step in ready.steps:
+        stands = standing(step, history)
+        seconds = history.last.get(step.number, {}).get("seconds")
+        if json:
+            record = {"format": 1, "step": step.number, "name": step.name, "standing": stands}
+            more = {"seconds": seconds, "line": step.line, "argv": list(step.argv)}
+            typer.echo(dumps({**record, **more}))
+        else:
+            took = f"{seconds:8.1f} s" if isinstance(seconds, int | float) else " " * 10
+            name = f"  # {step.name}" if step.name else ""
+            typer.echo(f"{step.number:3} {stands:11} {took}  {command_line(step)}{name}")
+
+
+@app.command("init", epilog=examples("skipjack plan init cycle.yaml"))
+def init(plan: Annotated[Path, typer.Argument(help="The file to write.")]) -> None:
+    """Write a plan with comments to begin with."""
+    from skipjack.plans.example import write_example
+
+    write_example(plan)
+    typer.echo(f"{plan} written; skipjack plan check {plan} checks it, plan run {plan} runs it")
+
+
+@dataclass(frozen=True)
+class _Ready:
+    """A plan without mistakes."""
+
+    path: Path
+    name: str
+    steps: tuple[PlannedStep, ...]
+    directory: Path
+    progress: Path
+
+
+def _read(
+    path: Path, directory: Path | None, *, inputs: bool = True
+) -> tuple[str, tuple[PlannedStep, ...], Mistakes]:
+    """A plan's name, its steps, and everything that is wrong with it."""
+    from skipjack.cli.command_book import command_book
+    from skipjack.cli.main import app as whole
+    from skipjack.plans import Mistakes, check_inputs, read_plan, validate
+
+    mistakes = Mistakes(path)
+    plan = read_plan(path, mistakes)
+    # A plan that runs plans would be resumed in two places.
+    book = {name: one for name, one in command_book(whole).items() if one.words[0] != "plan"}
+    steps = validate(plan, book, mistakes)
+    if inputs:
+        check_inputs(steps, _home(path, directory), mistakes)
+    return plan.name, steps, mistakes
+
+
+def _home(path: Path, directory: Path | None) -> Path:
+    home = path.absolute().parent if directory is None else directory.absolute()
+    if not home.is_dir():
+        raise UsageError(f"there is no directory {home}")
+    return home
+
+
+def _ready(path: Path, progress: Path | None, directory: Path | None) -> _Ready:
+    """The plan without mistakes, or an error that says the first of them."""
+    name, steps, mistakes = _read(path, directory, inputs=False)
+    mistakes.refuse()
+    home = _home(path, directory)
+    return _Ready(path, name, steps, home, progress or home / f"{path.stem}.progress.jsonl")
+
+
+def _check_inputs(ready: _Ready, steps: tuple[PlannedStep, ...]) -> None:
+    """Files that steps to come read are there; those of finished ones may be gone."""
+    from skipjack.plans import Mistakes, check_inputs
+
+    mistakes = Mistakes(ready.path)
+    check_inputs(steps, ready.directory, mistakes)
+    mistakes.refuse()
+
+
+def _left(ready: _Ready, record: Progress, first: PlannedStep | None) -> tuple[PlannedStep, ...]:
+    """The steps to run, from where the user or the progress says."""
+    from skipjack.plans import to_do
+
+    if first is None:
+        return to_do(ready.steps, record.history())
+    return tuple(step for step in ready.steps if step.enabled and step.number >= first.number)
+
+
+def _print_commands(steps: tuple[PlannedStep, ...], json: bool) -> None:
+    from json import dumps
+
+    from skipjack.plans import command_line
+
+    for step in steps:
+        record = {"format": 1, "step": step.number, "argv": list(step.argv)}
+        typer.echo(dumps(record) if json else command_line(step))
+
+
+def _run(ready: _Ready, steps: tuple[PlannedStep, ...], record: Progress, json: bool) -> None:
+    from skipjack.plans import PlanRun, run_steps
+
+    if not steps and not json:
+        typer.echo(f"{ready.name}: nothing is left to do; --restart begins anew")
+        return
+    # With --json standard output is for the plan's own lines.
+    output = sys.stderr if json else None
+    plan_run = PlanRun(ready.name, steps, ready.directory, output=output)
+    run_steps(plan_run, record, _observer(len(ready.steps), json))
+    if not json:
+        typer.echo(f"{ready.name}: all steps are done")
+
+
+def _observer(total: int, json: bool) -> Observer:
+    from json import dumps
+
+    def observe(line: Mapping[str, object]) -> None:
+        if json:
+            typer.echo(dumps(line))
+        elif line["event"] == "begun":
+            typer.echo(f"step {line['step']} of {total}: {line['name']}")
+        sys.stdout.flush()
+
+    return observe

@@ -1,0 +1,225 @@
+"""Further jobs of a label: one that ranks all solvers for each of its problems on each device, and
+one that packs the winner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from skipjack.bank import FIND as RANKING
+from skipjack.bank import Bank
+from skipjack.core.device import Device
+from skipjack.errors import SkipjackError
+from skipjack.fleet.records import FIND, KERNELS, Kind, Known, Label, Plan
+from skipjack.fleet.states import State
+from skipjack.fleet.store.aborting import ResetCount
+from skipjack.fleet.store.devices import by_name
+from skipjack.fleet.store.jobs import AddedJobs
+from skipjack.fleet.toolchain import toolchain
+from skipjack.solvers import find_solver, names
+
+Pair = tuple[str, str]
+"""A problem's key and a device's name."""
+
+_DONE = (State.EVALUATED, State.NOT_APPLICABLE, State.ERROR)
+
+
+class Jobs(Protocol):
+    """What making jobs needs of a `Store`."""
+
+    def label(self, name: str) -> Label:
+        """The label of this name."""
+        ...
+
+    def plans_of(self, label: str) -> list[Plan]:
+        """The plans of its jobs."""
+        ...
+
+    def add_jobs(
+        self, label: Label, plans: Iterable[Plan], *, priority: int = 0, epoch: int = 0
+    ) -> AddedJobs:
+        """Add those that are not there."""
+        ...
+
+    def reset(
+        self,
+        label: str,
+        state: State,
+        to: State,
+        *,
+        device: str | None = None,
+        kind: Kind | None = None,
+        problems: Collection[str] | None = None,
+    ) -> ResetCount:
+        """Start jobs over."""
+        ...
+
+    def take_over(self, label: str, pairs: Iterable[Pair], toolchains: Mapping[str, str]) -> int:
+        """Rankings of other labels."""
+        ...
+
+    def winners(self, label: str) -> dict[Pair, Known]:
+        """What is to be packed."""
+        ...
+
+    def packed(self, label: str) -> dict[Pair, Known]:
+        """What is."""
+        ...
+
+    def known_device(self, name: str) -> Device | None:
+        """A real device, if one was seen."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Further:
+    """What came of making further jobs."""
+
+    problems: int = 0
+    """On devices: each has one job in the end, or was left out."""
+    made: int = 0
+    again: int = 0
+    """Done before, and started over."""
+    taken_over: int = 0
+    """Rankings of other labels by today's solvers and compilers."""
+    left_out: int = 0
+    """Ranked in this user's bank, or without a winner to pack."""
+
+
+def make_finds(
+    store: Jobs, label: str, *, fresh: bool = False, hybrid: Bank | None = None
+) -> Further:
+    """A find job for every problem on every device of the label.
+
+    `fresh` starts those over that are done. With `hybrid`, what has a ranking by today's solvers
+    is not measured again: of another label it is taken over, and what this bank has is left out.
+    """
+    owner, plans = store.label(label), store.plans_of(label)
+    wanted = _wanted(plans, FIND)
+    missing = _missing(wanted, plans, FIND)
+    again = _start_over(store, label, Kind.FIND) if fresh else 0
+    taken = left = 0
+    if hybrid is not None:
+        taken = _take_over(store, label, missing)
+        missing = _missing(wanted, store.plans_of(label), FIND) if taken else missing
+        unranked = [plan for plan in missing if not _banked(store, hybrid, plan)]
+        left, missing = len(missing) - len(unranked), unranked
+    made = store.add_jobs(owner, missing).added if missing else 0
+    return Further(len(wanted), made, again, taken, left)
+
+
+def make_searches(store: Jobs, label: str) -> Further:
+    """Find jobs for what has no winner that could be built today; outdated rankings start over."""
+    owner, plans = store.label(label), store.plans_of(label)
+    winners = store.winners(label)
+    lost = _without_winner(winners, _wanted(plans, FIND))
+    missing = _missing(lost, plans, FIND)
+    outdated = [(plan.problem, plan.device) for plan in lost if plan not in missing]
+    again = _again(store, label, Kind.FIND, [pair for pair in outdated if pair in winners])
+    taken = _take_over(store, label, missing)
+    made = store.add_jobs(owner, missing).added if missing else 0
+    return Further(len(lost), made, again, taken)
+
+
+def make_kernels(store: Jobs, label: str, *, fresh: bool = False) -> Further:
+    """A job for each winner of the label; another winner than was packed is packed instead.
+
+    `fresh` has all of them compiled again.
+    """
+    owner, plans = store.label(label), store.plans_of(label)
+    wanted, winners = _wanted(plans, KERNELS), store.winners(label)
+    lost = set(_without_winner(winners, wanted))
+    missing = [plan for plan in _missing(wanted, plans, KERNELS) if plan not in lost]
+    if fresh:
+        again = _start_over(store, label, Kind.KERNELS)
+    else:
+        packed = store.packed(label).items()
+        outdated = [pair for pair, known in packed if not _same(known, winners.get(pair))]
+        again = _again(store, label, Kind.KERNELS, outdated)
+    made = store.add_jobs(owner, missing, epoch=int(fresh)).added if missing else 0
+    return Further(len(wanted), made, again, left_out=len(lost))
+
+
+def _wanted(plans: Sequence[Plan], solver: str) -> list[Plan]:
+    """One plan for each problem on each device, with the largest budget of its jobs."""
+    wanted: dict[Pair, Plan] = {}
+    for plan in sorted(plans, key=lambda plan: plan.by_miopen):  # it does what nobody else is for
+        if Kind.of(plan.solver) is not Kind.TUNE:
+            continue
+        suits_all = plan.solver == "auto" or plan.by_miopen
+        searcher = plan.searcher if suits_all else "auto"
+        first = replace(plan, solver=solver, searcher=searcher)
+        known = wanted.setdefault((plan.problem, plan.device), first)
+        if plan.budget > known.budget:
+            wanted[plan.problem, plan.device] = replace(
+                known, budget=plan.budget, round=max(known.round, plan.round)
+            )
+    return list(wanted.values())
+
+
+def _missing(wanted: Sequence[Plan], plans: Sequence[Plan], solver: str) -> list[Plan]:
+    there = {(plan.problem, plan.device) for plan in plans if plan.solver == solver}
+    return [plan for plan in wanted if (plan.problem, plan.device) not in there]
+
+
+def _start_over(store: Jobs, label: str, kind: Kind) -> int:
+    return sum(store.reset(label, state, State.NEW, kind=kind).reset for state in _DONE)
+
+
+def _again(store: Jobs, label: str, kind: Kind, pairs: Iterable[Pair]) -> int:
+    """Start these over that are evaluated."""
+    by_device: dict[str, list[str]] = {}
+    for problem, device in pairs:
+        by_device.setdefault(device, []).append(problem)
+    done = State.EVALUATED
+    return sum(
+        store.reset(label, done, State.NEW, device=device, kind=kind, problems=problems).reset
+        for device, problems in by_device.items()
+    )
+
+
+def _same(packed: Known, winner: Known | None) -> bool:
+    """Whether what was packed is still to be packed; without a winner it is the best there is."""
+    return winner is None or (packed.solver, packed.config) == (winner.solver, winner.config)
+
+
+def _take_over(store: Jobs, label: str, missing: Sequence[Plan]) -> int:
+    if not missing:
+        return 0
+    devices = {plan.device: _device(store, plan.device) for plan in missing}
+    known = {name: toolchain(device) for name, device in devices.items() if device}
+    ours = [plan for plan in missing if plan.device in known and not plan.by_miopen]
+    pairs = [(plan.problem, plan.device) for plan in ours]
+    return store.take_over(label, pairs, known)
+
+
+def _without_winner(winners: Mapping[Pair, Known], wanted: Sequence[Plan]) -> list[Plan]:
+    ours = (plan for plan in wanted if not plan.by_miopen)  # MIOpen ranks first if it has to
+    return [plan for plan in ours if not _buildable(winners.get((plan.problem, plan.device)))]
+
+
+def _buildable(winner: Known | None) -> bool:
+    """Whether the solver that found it is still what it was."""
+    if winner is None:
+        return False
+    if winner.solver not in names():
+        return True  # a plug-in that is not here; a builder may have it
+    return winner.solver_version in (None, find_solver(winner.solver).version)
+
+
+def _banked(store: Jobs, bank: Bank, plan: Plan) -> bool:
+    device = _device(store, plan.device)
+    entry = bank.lookup(plan.problem, device.class_key, RANKING) if device else None
+    if plan.by_miopen or entry is None or entry.solver not in names():
+        return False
+    return entry.solver_version == find_solver(entry.solver).version
+
+
+def _device(store: Jobs, name: str) -> Device | None:
+    """A real one, or what its name says; None if that says nothing here."""
+    try:
+        return store.known_device(name) or by_name(name)
+    except SkipjackError:
+        return None

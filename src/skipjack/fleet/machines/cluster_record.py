@@ -1,0 +1,114 @@
+"""What was started, as this machine remembers it: the cluster, its nodes, and its token."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+from skipjack.errors import StorageError
+from skipjack.fleet.machines.registration import Registration
+from skipjack.fleet.seal import make_key
+from skipjack.settings import Settings
+from skipjack.storage import FileLock, atomic_write, ensure_directory
+
+RECORD = "fleet-cluster.json"
+TOKEN = "ray-token"
+PORT = 6379
+CLIENT_PORT = 10001
+_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterRecord:
+    """A cluster that was begun, whether or not all of it runs."""
+
+    head: str
+    id: str = field(default_factory=lambda: secrets.token_hex(8))
+    port: int = PORT
+    client_port: int = CLIENT_PORT
+    ip: str = ""
+    """Of the head, once it ran."""
+    image: str = ""
+    nodes: Mapping[str, Registration] = field(default_factory=dict)
+    """All machines on which a start was tried, as they were registered then."""
+
+    @property
+    def address(self) -> str:
+        """For nodes, and drivers on one of their machines."""
+        return f"{self._host}:{self.port}"
+
+    @property
+    def client_address(self) -> str:
+        """For drivers anywhere."""
+        return f"ray://{self._host}:{self.client_port}"
+
+    @property
+    def _host(self) -> str:
+        return f"[{self.ip}]" if ":" in self.ip else self.ip
+
+    def with_nodes(self, machines: Iterable[Registration]) -> ClusterRecord:
+        """These too."""
+        return replace(self, nodes={**self.nodes, **{one.name: one for one in machines}})
+
+    def without(self, names: Iterable[str]) -> ClusterRecord:
+        """All but these."""
+        gone = set(names)
+        return replace(self, nodes={k: v for k, v in self.nodes.items() if k not in gone})
+
+
+class ClusterFile:
+    """Where it is kept. Hold `alone` while a cluster is changed."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._path = settings.user_dir / RECORD
+
+    @property
+    def token_path(self) -> Path:
+        """The file with the token, for RAY_AUTH_TOKEN_PATH."""
+        return self._settings.user_dir / TOKEN
+
+    def alone(self) -> FileLock:
+        """Whoever comes second waits."""
+        return FileLock(ensure_directory(self._settings.user_dir) / f"{RECORD}.lock")
+
+    def token(self) -> str:
+        """The token of this user's clusters, made at first use."""
+        ensure_directory(self._settings.user_dir)
+        if not self.token_path.exists():
+            make_key(self.token_path)
+        return self.token_path.read_text(encoding="ascii").strip()
+
+    def read(self) -> ClusterRecord | None:
+        """The cluster; None if there is none."""
+        try:
+            content = json.loads(self._path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        except ValueError as error:
+            raise self._damaged(error) from None
+        try:
+            if content.pop("format") != _FORMAT:
+                raise ValueError("its format is another")
+            nodes = {one["name"]: Registration(**one) for one in content.pop("nodes")}
+            return ClusterRecord(**content, nodes=nodes)
+        except (KeyError, TypeError, ValueError) as error:
+            raise self._damaged(error) from None
+
+    def write(self, record: ClusterRecord) -> None:
+        """Remember it."""
+        nodes = [asdict(one) for one in record.nodes.values()]
+        content = {"format": _FORMAT, **asdict(replace(record, nodes={})), "nodes": nodes}
+        atomic_write(self._path, json.dumps(content, indent=1).encode())
+
+    def forget(self) -> None:
+        """There is no cluster any more; the token stays."""
+        self._path.unlink(missing_ok=True)
+
+    def _damaged(self, error: Exception) -> StorageError:
+        return StorageError(
+            f"{self._path} is damaged: {error}; end the nodes by hand and delete the file"
+        )

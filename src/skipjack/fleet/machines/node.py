@@ -1,0 +1,189 @@
+"""``python -m skipjack.fleet.machines.node``: a node of a Ray cluster on this machine.
+
+It reads a request from standard input and prints one line of JSON. ``start`` leaves the node
+running, ``stop`` ends exactly what was started, ``status`` looks. The token of the cluster arrives
+with the request and lies in a file that only its user may read; it is on no command line.
+
+A machine has at most one node of its name. What is known of it lies in a folder of the user
+directory, so that it can be stopped also if whoever started it has forgotten all about it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from skipjack.errors import SkipjackError
+from skipjack.fleet.images.container_engine import ready_engine
+from skipjack.fleet.machines import contained_node
+from skipjack.fleet.machines.marked import end_marked, marked
+from skipjack.fleet.machines.node_record import (
+    NodeRecord,
+    NodeRequest,
+    forget,
+    read_record,
+    write_record,
+    write_token,
+)
+from skipjack.fleet.machines.ray_start import (
+    START_S,
+    check_head,
+    not_started,
+    own_ip,
+    ray_variables,
+    ray_words,
+    started,
+)
+from skipjack.settings import load_settings
+from skipjack.storage import FileLock, ensure_directory
+
+FOLDER = "ray-nodes"
+LOG = "ray.log"
+_LOOK_S = 0.1
+_LONGEST_TEMPORARY = 16
+
+
+def start(request: NodeRequest, folder: Path) -> dict[str, Any]:
+    """Start the node unless it runs already; gives where it is."""
+    there = read_record(folder)
+    if there is not None and _state(there) is not State.GONE:
+        if there.cluster != request.cluster:
+            raise SkipjackError(
+                f"{request.machine} already is a node of another cluster ({there.what}); skipjack "
+                " fleet down where it was started ends it"
+            )
+        if _state(there) is State.WHOLE:
+            return {"ip": there.ip, "what": there.what, "already": True}
+        _end(there)  # half of it died
+    if there is not None:
+        forget(folder, there)
+    if request.head:
+        check_head(request.head)
+    if request.image:
+        ready_engine()  # complains if there is none, before anything is written down
+    id = secrets.token_hex(8)
+    record = NodeRecord(id, request.cluster, own_ip(), str(_temporary(id)))
+    if request.image:
+        record = replace(record, containers=contained_node.names_for(request, id))
+    write_record(folder, record)  # before anything runs: whatever bears the mark can be found
+    try:
+        record = _begin(request, record, folder)
+        write_record(folder, record)
+    except BaseException:
+        _end(record)
+        forget(folder, record)
+        raise
+    return {"ip": record.ip, "what": record.what, "already": False}
+
+
+def stop(folder: Path, cluster: str) -> dict[str, Any]:
+    """End the node and forget it; nothing happens if there is none, or one of another cluster."""
+    record = read_record(folder)
+    if record is None or record.cluster != cluster:
+        return {"ended": False}
+    ran = _state(record) is not State.GONE
+    _end(record)
+    forget(folder, record)
+    return {"ended": ran}
+
+
+def status(folder: Path, cluster: str) -> dict[str, Any]:
+    """Whether the node runs."""
+    record = read_record(folder)
+    if record is None or record.cluster != cluster:
+        return {"up": False}
+    return {"up": _state(record) is State.WHOLE, "ip": record.ip, "what": record.what}
+
+
+def _temporary(id: str) -> Path:
+    """Ray's own folder. Names of sockets that it makes below have at most 107 characters."""
+    usual = tempfile.gettempdir()
+    outer = Path(usual if len(usual) <= _LONGEST_TEMPORARY else "/tmp") / f"sj-ray-{id}"
+    outer.mkdir(mode=0o700)  # Ray lets everybody write to its own
+    return outer
+
+
+def _begin(request: NodeRequest, record: NodeRecord, folder: Path) -> NodeRecord:
+    token = write_token(folder, request.token)
+    if request.image:
+        return contained_node.begin(request, record, token, folder.parent.parent)
+    log = folder / LOG
+    words = ray_words(request, record.ip, record.temporary, request.gpus)
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, *words],
+            env={**os.environ, **ray_variables(request.machine, token, record.id)},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,  # it outlives this connection
+        )
+    deadline = time.monotonic() + START_S
+    while (ip := started(said := log.read_text(errors="replace"))) is None:
+        late = time.monotonic() > deadline
+        if late or process.poll() is not None:
+            raise not_started(said, late)
+        time.sleep(_LOOK_S)
+    return replace(record, pid=process.pid, ip=ip or record.ip)
+
+
+class State(Enum):
+    """What is left of a node that was started."""
+
+    WHOLE = "whole"
+    PARTLY = "partly"
+    GONE = "gone"
+
+
+def _state(record: NodeRecord) -> State:
+    if record.containers:
+        there = len(contained_node.running(record))
+        whole = there == len(record.containers)
+    else:
+        pids = marked(record.id)
+        there, whole = len(pids), record.pid in pids
+    return State.WHOLE if whole else State.PARTLY if there else State.GONE
+
+
+def _end(record: NodeRecord) -> None:
+    left = [*contained_node.end(record)] if record.containers else []
+    left += [f"process {pid}" for pid in end_marked(record.id, record.pid)]
+    if left:
+        raise SkipjackError(f"{', '.join(left)} of the node do not end; end them by hand")
+
+
+def answer(request: Mapping[str, Any]) -> dict[str, Any]:
+    """What came of a request."""
+    machine, cluster = str(request["machine"]), str(request["cluster"])
+    folder = ensure_directory(load_settings().user_dir / FOLDER / machine)
+    with FileLock(folder / "lock"):
+        if request["do"] == "start":
+            fields = {name: request[name] for name in NodeRequest.__dataclass_fields__}
+            return start(NodeRequest(**fields), folder)
+        return (stop if request["do"] == "stop" else status)(folder, cluster)
+
+
+def main() -> None:
+    """Answer one request; of a failure, ``failure`` says why."""
+    request = json.loads(sys.stdin.read())
+    try:
+        content = answer(request)
+    except SkipjackError as error:
+        content = {"failure": f"{request['machine']}: {error}"}
+    with contextlib.suppress(BrokenPipeError):
+        print(json.dumps({"format": 1, **content}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

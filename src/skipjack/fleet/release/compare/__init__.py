@@ -1,0 +1,1 @@
+"""Two sides problem by problem, and a gate."""

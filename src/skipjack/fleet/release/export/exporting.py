@@ -1,0 +1,152 @@
+"""``skipjack export``: from a label's jobs, or this user's bank, to files for other programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from skipjack.bank import Bank
+from skipjack.fleet.release.export.contents import SKIPJACK, Alias, Contents
+from skipjack.fleet.release.export.find_export import find_files
+from skipjack.fleet.release.export.kernel_export import (
+    Fetch,
+    Shipment,
+    fetching,
+    kernel_files,
+    kernels_in_label,
+)
+from skipjack.fleet.release.export.manifest import Origin
+from skipjack.fleet.release.export.perf_export import perf_files
+from skipjack.fleet.release.export.publishing import Exported, publish
+from skipjack.fleet.release.results.best_configs import tuned_in_bank, tuned_in_label
+from skipjack.fleet.release.results.readiness import (
+    CACHED,
+    CONFIGS,
+    RANKINGS,
+    TUNINGS,
+    Readiness,
+    Wanted,
+    readiness,
+)
+from skipjack.fleet.release.results.sources import found_in_bank, found_in_label
+from skipjack.settings import Settings
+
+if TYPE_CHECKING:
+    from skipjack.fleet.store.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class ExportRequest:
+    """What is to be exported, and where to."""
+
+    output: Path
+    label: str | None = None
+    """None: what this user's bank knows."""
+    device: str | None = None
+    """None: all there are."""
+    form: str = SKIPJACK
+    aliases: tuple[Alias, ...] = ()
+    release: str = ""
+    partial: bool = False
+    """Also if jobs are not done."""
+
+
+def export_find_db(
+    request: ExportRequest, settings: Settings, *, top: int | None = None, backend: str = "HIP"
+) -> Exported:
+    """Rankings of solvers."""
+    if request.label is None:
+        found = found_in_bank(Bank.open(settings.user_dir), request.device)
+        return _published(request, find_files(found, request.form, top=top, backend=backend))
+    with _ready(request, settings, RANKINGS) as (store, ready):
+        found = found_in_label(store, request.label, request.device)
+        contents = find_files(found, request.form, top=top, backend=backend)
+        return _published(request, contents, store, ready)
+
+
+def export_perf_db(request: ExportRequest, settings: Settings, *, sqlite: bool = False) -> Exported:
+    """The best config of every solver."""
+    if request.label is None:
+        tuned = tuned_in_bank(Bank.open(settings.user_dir), request.device)
+        return _published(request, perf_files(tuned, request.form, sqlite=sqlite))
+    with _ready(request, settings, CONFIGS) as (store, ready):
+        tuned = tuned_in_label(store, request.label, request.device)
+        contents = perf_files(tuned, request.form, sqlite=sqlite)
+        return _published(request, contents, store, ready)
+
+
+def export_kernel_db(request: ExportRequest, settings: Settings) -> Exported:
+    """Machine code of the winners."""
+    if request.label is None:
+        shipments, fetch = banked_kernels(settings, request.device)
+        return _published(request, kernel_files(shipments, request.form, fetch))
+    with shipping(request, settings) as (store, ready, shipments):
+        fetch = fetching(store, request.label)
+        contents = kernel_files(shipments, request.form, fetch)
+        return _published(request, contents, store, ready)
+
+
+@contextmanager
+def shipping(
+    request: ExportRequest, settings: Settings
+) -> Iterator[tuple[Store, Readiness, dict[str, Shipment]]]:
+    """The kernels of a label: those that were packed for this, else what tunings left."""
+    assert request.label is not None
+    with _store(settings) as store:
+        packed, tuned = (
+            readiness(store, request.label, wanted, request.device) for wanted in (CACHED, TUNINGS)
+        )
+        ready = tuned if tuned.jobs and not packed.jobs else packed
+        ready.check(partial=request.partial)
+        yield store, ready, kernels_in_label(store, request.label, request.device)
+
+
+def banked_kernels(settings: Settings, device: str | None) -> tuple[dict[str, Shipment], Fetch]:
+    """The kernels of this user's bank for the devices that are here."""
+    from skipjack.tuning.shipping import banked
+
+    shipments: dict[str, Shipment] = {}
+    code: dict[str, bytes] = {}
+    for record, data in banked(settings):
+        if device in (None, record.device):
+            shipments.setdefault(record.device, Shipment()).kernels.append(record)
+            code[record.artifact] = data
+    return shipments, lambda digest, what: code[digest]
+
+
+@contextmanager
+def _ready(
+    request: ExportRequest, settings: Settings, wanted: Wanted
+) -> Iterator[tuple[Store, Readiness]]:
+    assert request.label is not None
+    with _store(settings) as store:
+        ready = readiness(store, request.label, wanted, request.device)
+        ready.check(partial=request.partial)
+        yield store, ready
+
+
+def _store(settings: Settings) -> Store:
+    from skipjack.fleet.store.opening import open_store
+
+    return open_store(settings=settings)
+
+
+def _published(
+    request: ExportRequest,
+    contents: Contents,
+    store: Store | None = None,
+    ready: Readiness | None = None,
+) -> Exported:
+    origin = Origin()
+    if store is not None and request.label is not None:
+        label = store.label(request.label)
+        origin = Origin(label.name, label.owner, label.versions, label.image, label.ticket)
+    done = publish(
+        contents, request.output, origin, aliases=request.aliases, release=request.release
+    )
+    if ready is None:
+        return done
+    return replace(done, not_applicable=ready.not_applicable, unfinished=ready.unfinished)

@@ -1,0 +1,131 @@
+"""Writing the files of an export: all of them with a manifest, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from skipjack.errors import UsageError
+from skipjack.fleet.release.export.contents import Alias, Contents, ReleaseFile, check_aliases
+from skipjack.fleet.release.export.manifest import (
+    FILE_NAME,
+    FileNote,
+    Origin,
+    digest_of,
+    read_manifest,
+)
+from skipjack.fleet.release.export.staging import Staging, staged
+from skipjack.storage import timestamp, utc_now
+from skipjack.storage.atomic import atomic_write
+
+FORMAT = 1
+_SOURCES = {
+    "find-db": "skipjack find",
+    "perf-db": "skipjack tune",
+    "kernel-db": "skipjack tune",
+}
+"""What makes results where there are none; labels were checked for jobs before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """What an export wrote and what it left out."""
+
+    directory: Path
+    contents: Contents
+    files: tuple[FileNote, ...]
+    remarks: tuple[str, ...]
+    not_applicable: int = 0
+    """Jobs that no solver can do."""
+    unfinished: int = 0
+    """Jobs that have no result yet, of an export that was wanted nevertheless."""
+
+    def to_json(self) -> dict[str, Any]:
+        """One record for machines."""
+        return {
+            "format": FORMAT,
+            "kind": self.contents.kind,
+            "directory": str(self.directory),
+            "files": [note.to_json() for note in self.files],
+            "left_out": {
+                **self.contents.counts,
+                "not_applicable": self.not_applicable,
+                "unfinished": self.unfinished,
+            },
+            "remarks": list(self.remarks),
+        }
+
+
+def release_directory(output: Path, release: str) -> Path:
+    """Where the files go: ``out/rel-6.2`` for a release 6.2."""
+    if not release:
+        return output
+    if release.startswith(".") or "/" in release or not release.isprintable():
+        raise UsageError(f"{release!r} is no name of a release; write one like 6.2")
+    return output / f"rel-{release}"
+
+
+def publish(
+    contents: Contents,
+    output: Path,
+    origin: Origin,
+    *,
+    aliases: Iterable[Alias] = (),
+    release: str = "",
+) -> Exported:
+    """Write every file and the manifest; on a failure the directory is as it was."""
+    aliases = tuple(aliases)
+    if not contents.files:
+        raise _nothing(contents, origin)
+    check_aliases(aliases, contents.files)
+    directory = release_directory(output, release)
+    remarks = list(contents.remarks)
+    with staged(directory) as staging:
+        notes = [_written(staging, contents, file, origin) for file in contents.files]
+        for alias in aliases:
+            file = next(file for file in contents.files if file.device == alias.source)
+            if file.is_code and not alias.same_architecture:
+                remarks.append(
+                    f"{alias.target} gets no kernels of {alias.source}, whose machine code does "
+                    "not load there"
+                )
+                continue
+            notes.append(_written(staging, contents, file, origin, alias))
+        manifest = read_manifest(directory).of_files_in(directory).updated(notes, release)
+        # Last of all: until it is there, the old one tells of the old files.
+        atomic_write(staging.path(FILE_NAME), manifest.text().encode())
+    return Exported(directory, contents, tuple(notes), tuple(remarks))
+
+
+def _nothing(contents: Contents, origin: Origin) -> UsageError:
+    """Why no file would be written, or what has to happen first."""
+    where = f"label {origin.label}" if origin.label else "the bank"
+    first = "; ".join(contents.remarks) or f"{_SOURCES[contents.kind]} fills it"
+    return UsageError(f"{where} has nothing to export as a {contents.kind}: {first}")
+
+
+def _written(
+    staging: Staging,
+    contents: Contents,
+    file: ReleaseFile,
+    origin: Origin,
+    alias: Alias | None = None,
+) -> FileNote:
+    device = alias.target if alias else file.device
+    name = file.name(device)
+    path = staging.path(name)
+    file.write(path, device)
+    return FileNote(
+        name,
+        contents.kind,
+        contents.format,
+        device,
+        digest_of(path),
+        path.stat().st_size,
+        file.counts,
+        alias.source if alias else "",
+        replace(origin, toolchains=file.toolchains),
+        date=timestamp(utc_now()),
+    )

@@ -1,0 +1,1 @@
+"""Databases of a label joined into a directory of databases, and taken back."""

@@ -1,0 +1,111 @@
+"""Skipjack's own databases as keyed records: lines of JSON, and kernels (``.skk``)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from skipjack.bank.kernel_db import KernelDb, KernelRecord, write_kernel_db
+from skipjack.errors import CorruptFileError, NewerFormatError, StorageError
+from skipjack.fleet.release.results.json_lines import line_of
+from skipjack.storage import atomic_write
+
+FORMAT = 1
+
+
+def read_lines(path: Path) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Lines by problem and device."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise StorageError(f"cannot read {path}: {error.strerror}") from error
+    except UnicodeDecodeError:
+        raise CorruptFileError(f"{path} is no file of JSON lines: it is no UTF-8") from None
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.strip():
+            yield _key(line, f"{path}:{number}"), line
+
+
+def _key(line: str, where: str) -> tuple[str, ...]:
+    try:
+        record = json.loads(line)
+        if record["format"] > FORMAT:
+            raise NewerFormatError(
+                f"{where} has format {record['format']}, this Skipjack knows {FORMAT}; "
+                "use a newer one"
+            )
+        return str(record["problem"]), str(record["device"])
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise CorruptFileError(
+            f"{where} is no line of a database: {error}; repair or remove it"
+        ) from None
+
+
+def write_lines(path: Path, lines: Iterable[str], like: Path | None) -> None:
+    """By problem, as they are exported."""
+    ordered = sorted(lines, key=lambda line: _key(line, "a line"))
+    atomic_write(path, "".join(f"{line}\n" for line in ordered).encode())
+
+
+def same_line(old: str, new: str) -> bool:
+    """Whether it was there to the letter."""
+    return old == new
+
+
+def joined_line(old: str, new: str) -> str:
+    """A ranking, or a list of configs, in which solvers that the new one does not have stay."""
+    before, after = json.loads(old), json.loads(new)
+    for field, rank in (("ranking", _by_time), ("configs", _by_name)):
+        named = {entry["solver"] for entry in after.get(field, ())}
+        kept = [entry for entry in before.get(field, ()) if entry["solver"] not in named]
+        if kept:
+            after[field] = sorted([*after.get(field, ()), *kept], key=rank)
+    return new if after == json.loads(new) else line_of(after)
+
+
+def _by_time(entry: dict[str, Any]) -> tuple[float, str]:
+    return entry["time_ns"], entry["solver"]
+
+
+def _by_name(entry: dict[str, Any]) -> str:
+    return str(entry["solver"])
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A kernel, and the file that its code is in."""
+
+    record: KernelRecord
+    file: Path
+
+
+def read_packed(path: Path) -> Iterator[tuple[tuple[str, str], Packed]]:
+    """Kernels by problem and device; their code is read when it is written."""
+    with KernelDb.open(path) as database:
+        for record in database.records():
+            yield (record.problem, record.device), Packed(record, path)
+
+
+def write_packed(path: Path, kernels: Iterable[Packed], like: Path | None) -> None:
+    """All of them with their code."""
+    open_files: dict[Path, KernelDb] = {}
+
+    def coded() -> Iterator[tuple[KernelRecord, bytes]]:
+        for kernel in kernels:
+            if kernel.file not in open_files:
+                open_files[kernel.file] = KernelDb.open(kernel.file)
+            yield kernel.record, open_files[kernel.file].code(kernel.record)
+
+    try:
+        write_kernel_db(path, coded())
+    finally:
+        for database in open_files.values():
+            database.close()
+
+
+def same_packed(old: Packed, new: Packed) -> bool:
+    """Whether it is the same kernel with the same evidence."""
+    return old.record == new.record

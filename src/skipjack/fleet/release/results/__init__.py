@@ -1,0 +1,1 @@
+"""Rankings and best configs, wherever they were found."""

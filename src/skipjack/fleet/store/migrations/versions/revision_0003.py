@@ -1,0 +1,20 @@
+"""Claims pass over jobs of other kinds without reading their rows."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0003"
+down_revision = "0002"
+
+_INDEX = "ix_jobs_waiting"
+
+
+def upgrade() -> None:
+    """From 0002."""
+    # MariaDB cannot undo: a process may have died between the two.
+    if any(one["name"] == _INDEX for one in sa.inspect(op.get_bind()).get_indexes("jobs")):
+        op.drop_index(_INDEX, "jobs")
+    order = ("state", "label", sa.text("priority DESC"), "failures", "losses", "id", "device")
+    op.create_index(_INDEX, "jobs", [*order, "solver"])

@@ -1,0 +1,106 @@
+"""What other jobs found out about the same problem on the same device: where a find begins, and
+which kernel is to be packed.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from sqlalchemy import Connection, Select, and_, select
+
+from skipjack.fleet.records import KERNELS, MIOPEN, Kind, Known
+from skipjack.fleet.states import State
+from skipjack.fleet.store import miopen_lines, tables, verdicts
+from skipjack.fleet.store.transitions import JobRow
+from skipjack.fleet.winners import Result, known_of, winner_of, worth_trying
+from skipjack.ledger.facts import read_facts
+
+_NEWEST = 6
+"""Evaluated jobs of a problem that are looked into."""
+
+
+def known_for(connection: Connection, row: JobRow) -> tuple[Known, ...]:
+    """For a find, good configs of each solver; for kernels the winner, if there is any."""
+    kind = Kind.of(row.solver)
+    if row.searcher == MIOPEN:
+        return miopen_lines.known_for(connection, row)
+    if kind is Kind.FIND:
+        return worth_trying(_of_any_label(connection, row))
+    if kind is Kind.KERNELS:
+        job = tables.jobs.c
+        mine = _evaluated(row).where(job.label == row.label, job.solver != KERNELS)
+        winner = winner_of(
+            [(one.solver, json.loads(one.result)) for one in connection.execute(mine)]
+        )
+        return (winner,) if winner else ()
+    return ()
+
+
+def winners(connection: Connection, label: str) -> dict[tuple[str, str], Known]:
+    """What the evaluated jobs of a label say that is to be packed, by problem and device."""
+    found: dict[tuple[str, str], list[Result]] = {}
+    for one in verdicts.verdicts(connection, label):
+        pair = one.problem, one.device
+        found.setdefault(pair, []).append((one.solver, _short(one.result)))
+    chosen = {pair: winner_of(results) for pair, results in found.items()}
+    return {pair: winner for pair, winner in chosen.items() if winner}
+
+
+def packed(connection: Connection, label: str) -> dict[tuple[str, str], Known]:
+    """What the kernel jobs of a label have packed."""
+    return {
+        (one.problem, one.device): known_of(one.result)
+        for one in verdicts.verdicts(connection, label)
+        if one.solver == KERNELS and one.result.get("code")
+    }
+
+
+_DECIDING = ("solver", "config", "solver_version", "time_ns", "vendor", "vendor_ns", "code")
+
+
+def _short(result: Mapping[str, Any]) -> dict[str, Any]:
+    """As much of a result as decides who wins: a label may have very many."""
+    return {name: result[name] for name in (*_DECIDING, "verdict") if name in result}
+
+
+def _evaluated(row: JobRow) -> Select[Any]:
+    """Evaluated jobs of the same problem and device, newest first."""
+    job = tables.jobs.c
+    return (
+        select(job.id, job.solver, job.result)
+        .where(job.problem == row.problem, job.device == row.device, job.id != row.id)
+        .where(job.state == str(State.EVALUATED), job.searcher != MIOPEN)
+        .order_by(job.updated.desc(), job.id.desc())
+    )
+
+
+def _of_any_label(connection: Connection, row: JobRow) -> Iterator[Result]:
+    """Results of jobs, each before what its searches found of other solvers than the winner."""
+    for one in connection.execute(_evaluated(row).limit(_NEWEST)).all():
+        yield one.solver, json.loads(one.result)
+        if Kind.of(one.solver) is Kind.TUNE:
+            yield from _searched(connection, one.id)
+
+
+def _searched(connection: Connection, id: int) -> Iterator[Result]:
+    """The best trial of each solver of a job, as if it were the result of one."""
+    done = tables.rounds.c
+    same = and_(tables.jobs.c.id == done.job, tables.jobs.c.epoch == done.epoch)
+    query = select(done.facts).join(tables.jobs, same).where(done.job == id)
+    solvers: dict[str, str] = {}
+    best: dict[str, tuple[float, Mapping[str, Any]]] = {}
+    for text in connection.execute(query).scalars():
+        facts = read_facts(text) if text else {}
+        solvers |= {row["id"]: row["solver"] for row in facts.get("studies", ())}
+        for trial in facts.get("study_log", ()):
+            value = trial["value"]
+            if trial["kind"] != "tell" or trial["status"] != "ok" or value is None:
+                continue
+            if value < best.get(trial["study"], (math.inf, {}))[0]:
+                best[trial["study"]] = value, json.loads(trial["config"])
+    for study, (value, config) in best.items():
+        if study in solvers:
+            yield solvers[study], {"solver": solvers[study], "config": config, "time_ns": value}

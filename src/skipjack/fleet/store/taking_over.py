@@ -1,0 +1,118 @@
+"""Rankings of other labels, taken over: the jobs are there as if they had been done here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, and_, select
+
+from skipjack.fleet.records import FIND
+from skipjack.fleet.states import State
+from skipjack.fleet.store import bulk, clock, labels, tables
+from skipjack.fleet.store.batches import insert_long_rows, insert_rows
+
+_AT_ONCE = 200
+_COPIED = (
+    *("problem", "device", "solver", "searcher", "seed", "budget", "round_size", "priority"),
+    *("attempt", "device_record", "build_machine", "eval_machine", "gpu", "trials"),
+    *("failed_trials", "best_ns", "toolchain"),
+)
+
+Pair = tuple[str, str]
+"""A problem's key and a device."""
+
+
+def take_over(
+    connection: Connection, label: str, pairs: Iterable[Pair], toolchains: Mapping[str, str]
+) -> int:
+    """Give the label a find job for each pair that has a ranking by its device's toolchain.
+
+    Of several the newest. A pair for which the label has a find job is left as it is.
+    """
+    label_id = labels.id_of(connection, label)
+    by_device: dict[str, list[str]] = {}
+    for key, device in pairs:
+        by_device.setdefault(device, []).append(key)
+    return sum(
+        _take(connection, label_id, device, chunk, toolchains[device])
+        for device, keys in by_device.items()
+        for chunk in bulk.chunks(keys, _AT_ONCE)
+    )
+
+
+def _take(
+    connection: Connection, label: int, device: str, keys: Sequence[str], toolchain: str
+) -> int:
+    job, problem = tables.jobs.c, tables.problems.c
+    there = select(job.problem).where(job.label == label, job.device == device, job.solver == FIND)
+    query = (
+        select(tables.jobs, tables.labels.c.name.label("label_name"))
+        .join(tables.problems, problem.id == job.problem)
+        .join(tables.labels, tables.labels.c.id == job.label)
+        .where(problem.key.in_(keys), job.device == device, job.solver == FIND)
+        .where(job.state == str(State.EVALUATED), job.toolchain == toolchain)
+        .where(job.problem.not_in(there))
+        .order_by(job.updated.desc(), job.id.desc())
+    )
+    newest: dict[int, Any] = {}
+    for row in connection.execute(query):
+        newest.setdefault(row.problem, row)
+    if not newest:
+        return 0
+    now = clock.read(connection)
+    fixed = {"label": label, "state": str(State.EVALUATED), "reason": "", "created": now}
+    rows = [
+        {
+            **{name: getattr(row, name) for name in _COPIED},
+            **fixed,
+            "result": json.dumps(_marked(row), sort_keys=True),
+            "updated": now,
+        }
+        for row in newest.values()
+    ]
+    made = bulk.insert_new(connection, tables.jobs, rows)
+    _copy_past(connection, label, device, newest, now)
+    return made
+
+
+def _marked(row: Any) -> dict[str, Any]:
+    """The result, with where it was found."""
+    return {**json.loads(row.result), "taken_over": {"job": row.id, "label": row.label_name}}
+
+
+def _copy_past(
+    connection: Connection, label: int, device: str, originals: Mapping[int, Any], now: float
+) -> None:
+    """What the originals found out, and a line about where it comes from."""
+    job, done = tables.jobs.c, tables.rounds.c
+    mine = select(job.id, job.problem).where(
+        job.label == label, job.device == device, job.solver == FIND, job.problem.in_(originals)
+    )
+    copies = {originals[row.problem].id: row.id for row in connection.execute(mine)}
+    same = and_(job.id == done.job, job.epoch == done.epoch)
+    query = select(tables.rounds).join(tables.jobs, same).where(done.job.in_(copies))
+    rows = [
+        {**row, "job": copies[row["job"]], "epoch": 0}
+        for row in connection.execute(query).mappings()
+    ]
+    if rows:
+        insert_long_rows(connection, tables.rounds, rows)
+    insert_rows(connection, tables.story, [_line(copies[r.id], r, now) for r in originals.values()])
+
+
+def _line(job: int, original: Any, now: float) -> dict[str, Any]:
+    return {
+        "job": job,
+        "at": now,
+        "event": "taken_over",
+        "before": "",
+        "after": str(State.EVALUATED),
+        "epoch": 0,
+        "round": 0,
+        "attempt": original.attempt,
+        "machine": None,
+        "gpu": "",
+        "reason": f"from job {original.id} of {original.label_name}",
+    }

@@ -1,0 +1,79 @@
+"""Who won, as far as results of jobs say: a ranking speaks before the verdicts of tunings. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from skipjack.fleet.records import Kind, Known
+
+_MOST = 2
+"""Configs of one solver that are worth another look."""
+
+Result = tuple[str, Mapping[str, Any]]
+"""What stands in the place of the solver in a job's plan, and what came of the job."""
+
+
+def winner_of(results: Sequence[Result]) -> Known | None:
+    """What to ship: the best that was built, of a ranking if there is one, else of the tunings."""
+    rankings = [_built(result) for solver, result in results if Kind.of(solver) is Kind.FIND]
+    for verdict in rankings:
+        if verdict is not None:
+            return known_of(verdict)
+    tuned = [
+        result
+        for solver, result in results
+        if Kind.of(solver) is Kind.TUNE and result.get("code") and result.get("time_ns")
+    ]
+    if not tuned:
+        return None
+    return known_of(min(tuned, key=_gain if _comparable(tuned) else _time))
+
+
+def worth_trying(results: Iterable[Result]) -> tuple[Known, ...]:
+    """The best configs of every solver, those of the results that come first before others."""
+    counts: dict[str, int] = {}
+    found: dict[tuple[str, str], Known] = {}
+    for known in (one for result in results for one in _configs(result)):
+        key = known.solver, repr(sorted(known.config.items()))
+        if key not in found and counts.get(known.solver, 0) < _MOST:
+            counts[known.solver] = counts.get(known.solver, 0) + 1
+            found[key] = known
+    return tuple(found.values())
+
+
+def _configs(result: Result) -> Iterator[Known]:
+    solver, record = result
+    if Kind.of(solver) is not Kind.FIND:
+        if record.get("solver") and record.get("time_ns"):
+            yield known_of(record)
+        return
+    for row in record.get("solvers", ()):
+        if row.get("status") == "ok" and row.get("config"):
+            yield known_of(row)
+
+
+def _built(result: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """What a ranking says of the fastest that was built; None if nothing was, or nothing ran."""
+    verdict = result.get("verdict")
+    return verdict if verdict and verdict.get("time_ns") else None
+
+
+def known_of(record: Mapping[str, Any]) -> Known:
+    """The solver and the config of a verdict, or of a place in a ranking."""
+    version = record.get("solver_version")
+    return Known(record["solver"], record["config"], None if version is None else int(version))
+
+
+def _comparable(results: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether all were timed beside the same library: times of several sessions do not compare."""
+    vendors = {str(result.get("vendor") or "") for result in results}
+    return len(vendors) == 1 and all(result.get("vendor_ns") for result in results)
+
+
+def _gain(result: Mapping[str, Any]) -> float:
+    return float(result["time_ns"]) / float(result["vendor_ns"])
+
+
+def _time(result: Mapping[str, Any]) -> float:
+    return float(result["time_ns"])

@@ -1,0 +1,175 @@
+"""Jobs of MIOpen: nothing is built or timed by us, a program does both and leaves its databases.
+
+The build stage passes such a job on. MIOpen can compile without running, by
+``MIOPEN_DEBUG_COMPILE_ONLY`` and ``MIOPEN_DEVICE_ARCH``; but MIOpenDriver opens a stream on a GPU
+before it reads its command, so that a machine without one needs a library that was built for that.
+The evaluator compiles, into a cache that its GPU keeps.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from skipjack.errors import UsageError
+from skipjack.execute.commands import CommandRunner
+from skipjack.execute.commands import Task as CommandTask
+from skipjack.fleet.host import machine_name
+from skipjack.fleet.records import MIOPEN, Kind, Known
+from skipjack.fleet.states import Stage
+from skipjack.fleet.task import Outcome, Task
+from skipjack.fleet.work.miopen_result import FIND_DB, PERF_DB, result_of
+from skipjack.fleet.work.seating import Seating
+from skipjack.interop.miopen import Record
+from skipjack.ledger import Ledger
+from skipjack.operations import parse
+from skipjack.settings import Settings
+from skipjack.solvers import find_solver, refusal
+from skipjack.solvers.miopen.command import Mode
+from skipjack.solvers.miopen.databases import Harvest, Installation
+from skipjack.solvers.miopen.driving import Bench, Finished, Invocation, drive, probe
+from skipjack.solvers.miopen.environment import Place, place_of
+from skipjack.solvers.miopen.finding import find_driver
+from skipjack.storage import user_directory
+
+log = logging.getLogger(__name__)
+
+TIMEOUT_VARIABLE = "SKIPJACK_MIOPEN_TIMEOUT_S"
+"""What one run of MIOpenDriver may take, if not as long as usual."""
+_TIMEOUTS_S = {Mode.SEARCH: 4 * 3600.0, Mode.FIND: 1800.0, Mode.KERNELS: 1800.0}
+"""MIOpen itself gives the search of one solver two hours."""
+_MODES = {Kind.TUNE: Mode.SEARCH, Kind.FIND: Mode.FIND, Kind.KERNELS: Mode.KERNELS}
+_FORMAT = 1
+
+
+def pass_on(task: Task) -> Outcome:
+    """The build stage: there is nothing to build, but what cannot be done is said here."""
+    problem = parse(task.plan.problem)
+    reason = refusal(find_solver(MIOPEN), problem, task.device)
+    if reason:
+        return Outcome(task.job, Stage.BUILD, inapplicable=f"miopen cannot do it: {reason}")
+    log.info("MIOpen compiles where it runs: nothing is built here")
+    brought = {hashlib.sha256(data).hexdigest(): data for data in map(pack_known, task.known)}
+    return Outcome(
+        task.job, Stage.BUILD, facts=_no_facts(), digests=tuple(brought), artifacts=brought
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Seat:
+    driver: Path
+    gpu: str
+    device: str
+
+
+class MiopenJobs:
+    """Runs MIOpenDriver for an evaluator, and remembers which MIOpen it is."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._directory = user_directory(settings)
+        self._runner = CommandRunner()
+        self._known: dict[_Seat, Installation] = {}
+
+    def evaluate(self, task: Task, seating: Seating) -> Outcome:
+        """Do a job on a GPU, which is held by the caller."""
+        problem = parse(task.plan.problem)
+        mode = _MODES[Kind.of(task.plan.solver)]
+        bench = Bench(
+            find_driver(),
+            _place(self._directory, seating),
+            seating.gpu,
+            task.device.name,
+            self._run,
+            _timeout_s(mode),
+        )
+        driven = drive(bench, problem, mode, self._installation(bench), _harvest_of(task))
+        result = result_of(problem, task.device.name, driven)
+        timed = [entry.time_ms for entry in driven.entries if entry.time_ms is not None]
+        return Outcome(
+            task.job,
+            Stage.EVALUATE,
+            finished=True,
+            facts=_no_facts(),
+            digests=tuple(driven.code),
+            artifacts=driven.code,
+            trials=len(driven.entries),
+            failed_trials=len(driven.entries) - len(timed),
+            best_ns=min(timed) * 1e6 if timed else None,
+            result=result,
+        )
+
+    def _installation(self, bench: Bench) -> Installation:
+        """Asked once by each worker, so that a wrong GPU or program is told before hours pass."""
+        seat = _Seat(bench.driver, bench.gpu, bench.device)
+        if seat not in self._known:
+            self._known[seat] = probe(bench)
+            log.info("MIOpen %s on %s", self._known[seat].version, bench.device)
+        return self._known[seat]
+
+    def _run(self, invocation: Invocation) -> Finished:
+        ended = self._runner.run(
+            CommandTask(
+                invocation.argv,
+                invocation.directory,
+                invocation.output,
+                invocation.environment,
+                invocation.timeout_s,
+            )
+        )
+        try:
+            text = ended.output.read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            text = ended.tail()
+        return Finished(text, "" if ended.ok else ended.describe())
+
+    def close(self) -> None:
+        """End what runs."""
+        self._runner.close()
+
+
+def _place(directory: Path, seating: Seating) -> Place:
+    """Of the very GPU: in containers that share a directory, each one's is the first."""
+    return place_of(directory, machine_name(), "-".join(map(str, (seating.gpu, *seating.units))))
+
+
+def pack_known(known: Known) -> bytes:
+    """Lines that earlier jobs have found, as an artifact: an evaluator gets those of its job."""
+    return json.dumps({"format": _FORMAT, "miopen": dict(known.config)}, sort_keys=True).encode()
+
+
+def _harvest_of(task: Task) -> Harvest:
+    for data in task.artifacts.values():
+        lines = json.loads(data)["miopen"]
+        return Harvest(_record(lines.get(FIND_DB, "")), _record(lines.get(PERF_DB, "")))
+    return Harvest()
+
+
+def _record(line: str) -> Record | None:
+    key, _, contents = line.partition("=")
+    return Record.of_texts(key, contents) if contents else None
+
+
+def _timeout_s(mode: Mode) -> float:
+    text = os.environ.get(TIMEOUT_VARIABLE)
+    if not text:
+        return _TIMEOUTS_S[mode]
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not seconds > 0.0:
+        raise UsageError(f"{TIMEOUT_VARIABLE} is {text!r}; write a number of seconds")
+    return seconds
+
+
+def _no_facts() -> str:
+    """MIOpen's times are no measurements of ours: nothing of them goes into ledgers."""
+    ledger = Ledger.in_memory()
+    try:
+        return ledger.facts_beyond(ledger.snapshot())
+    finally:
+        ledger.close()

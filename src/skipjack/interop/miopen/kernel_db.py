@@ -1,0 +1,145 @@
+"""Kernel-dbs (``.kdb``): SQLite files with compiled kernels, packed by bzip2 and checked by MD5."""
+
+from __future__ import annotations
+
+import bz2
+import hashlib
+import sqlite3
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from skipjack.core.problem import shown
+from skipjack.errors import CorruptFileError, StorageError, UsageError
+from skipjack.interop.miopen.sqlite_file import columns, reading, writing
+
+KERNEL_DB = "kernel-db"
+_SCHEMA = (
+    "CREATE TABLE `kern_db` (`id` INTEGER PRIMARY KEY ASC,`kernel_name` TEXT NOT NULL,"
+    "`kernel_args` TEXT NOT NULL,`kernel_blob` BLOB NOT NULL,`kernel_hash` TEXT NOT NULL,"
+    "`uncompressed_size` INT NOT NULL)",
+    "CREATE UNIQUE INDEX `idx_kern_db` ON kern_db(kernel_name, kernel_args)",
+)
+_COLUMNS = ("kernel_name", "kernel_args", "kernel_blob", "kernel_hash", "uncompressed_size")
+_SELECT = f"SELECT id, {', '.join(_COLUMNS)} FROM kern_db ORDER BY id"
+_INSERT = f"INSERT INTO kern_db ({', '.join(_COLUMNS)}) VALUES (?, ?, ?, ?, ?)"
+_LARGEST = 1 << 32
+"""Bytes of a kernel; a row that says more is damaged."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelRow:
+    """A compiled kernel."""
+
+    name: str
+    """Its source's file name and ``.o``."""
+    args: str
+    """What it was compiled with, ``-mcpu`` among it."""
+    code: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class PackedKernel:
+    """A row as it is stored."""
+
+    row: int
+    name: str
+    args: str
+    blob: bytes
+    md5: str
+    uncompressed_bytes: int
+    """0: the blob is the code itself."""
+
+
+def read_kernel_db(path: Path) -> Iterator[KernelRow]:
+    """The kernels in order; `CorruptFileError` names a row whose code is not what was put there."""
+    for packed in packed_kernels(path):
+        yield KernelRow(packed.name, packed.args, code_of(packed, path))
+
+
+def packed_kernels(path: Path) -> Iterator[PackedKernel]:
+    """The rows in order, not yet unpacked or checked."""
+    with reading(path, KERNEL_DB) as connection:
+        missing = set(_COLUMNS) - set(columns(connection, "kern_db"))
+        if missing:
+            raise CorruptFileError(
+                f"{path} is no kernel-db that is read here: its table kern_db has no "
+                f"{', '.join(sorted(missing))}"
+            )
+        for row in connection.execute(_SELECT):
+            yield _packed(row, path)
+
+
+def _packed(row: tuple[object, ...], path: Path) -> PackedKernel:
+    number, name, args, blob, md5, size = row
+    match number, name, args, blob, md5, size:
+        case int(), str(), str(), bytes(), str(), int():
+            return PackedKernel(number, name, args, blob, md5, size)
+    raise CorruptFileError(f"{path}: row {number} of kern_db has values of other types")
+
+
+def code_of(packed: PackedKernel, path: Path) -> bytes:
+    """The code of a row, whose size and MD5 were checked."""
+    where = f"{path}: row {packed.row} of kern_db ({shown(packed.name)})"
+    code = _unpacked(packed, where)
+    if packed.uncompressed_bytes and len(code) != packed.uncompressed_bytes:
+        raise CorruptFileError(
+            f"{where} is damaged: it should unpack to {packed.uncompressed_bytes} bytes, "
+            f"not {len(code)}"
+        )
+    if _md5(code) != packed.md5.lower():
+        raise CorruptFileError(f"{where} is damaged: its code does not match its MD5")
+    return code
+
+
+def _unpacked(packed: PackedKernel, where: str) -> bytes:
+    size = packed.uncompressed_bytes
+    if size == 0:
+        return packed.blob
+    if not 0 < size <= _LARGEST:
+        raise CorruptFileError(f"{where} is damaged: {size} is no size of a kernel")
+    try:
+        return bz2.BZ2Decompressor().decompress(packed.blob, size + 1)
+    except (OSError, ValueError) as error:
+        raise CorruptFileError(f"{where} is damaged: {error}") from None
+
+
+def packed_kernel(row: KernelRow) -> PackedKernel:
+    """As MIOpen packs it: by bzip2 at level 9, or raw where that would not be smaller."""
+    blob = bz2.compress(row.code, 9)
+    md5 = _md5(row.code)
+    if len(blob) < len(row.code):
+        return PackedKernel(0, row.name, row.args, blob, md5, len(row.code))
+    return PackedKernel(0, row.name, row.args, row.code, md5, 0)
+
+
+def write_kernel_db(path: Path, rows: Iterable[KernelRow]) -> int:
+    """Write these kernels or nothing; gives how many there are, the same one twice counted once."""
+    return write_packed(path, (packed_kernel(row) for row in rows))
+
+
+def write_packed(path: Path, rows: Iterable[PackedKernel]) -> int:
+    """Write rows as they are packed."""
+    known: dict[tuple[str, str], str] = {}
+    with writing(path, _SCHEMA, KERNEL_DB) as connection:
+        for row in rows:
+            before = known.setdefault((row.name, row.args), row.md5)
+            if before != row.md5:
+                raise UsageError(
+                    f"there are two kernels {shown(row.name)!r} with the arguments "
+                    f"{shown(row.args)!r} and different code; a kernel-db holds one of them"
+                )
+            _insert(connection, row, path)
+    return len(known)
+
+
+def _insert(connection: sqlite3.Connection, row: PackedKernel, path: Path) -> None:
+    values = (row.name, row.args, row.blob, row.md5, row.uncompressed_bytes)
+    try:
+        connection.execute(_INSERT.replace("INSERT", "INSERT OR IGNORE", 1), values)
+    except (sqlite3.DataError, OverflowError) as error:
+        raise StorageError(f"{path} cannot hold the kernel {shown(row.name)!r}: {error}") from None
+
+
+def _md5(code: bytes) -> str:
+    return hashlib.md5(code, usedforsecurity=False).hexdigest()

@@ -1,0 +1,182 @@
+"""Perf-dbs as SQLite files: a table of problems, and one of the solvers' parameters for them.
+
+Read, they are the records of the text form: sorted by key, the items by their solvers' names.
+Old files hold several devices, told apart by columns ``arch`` and ``num_cu``; one is chosen.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from skipjack.core.problem import shown
+from skipjack.errors import CorruptFileError, UsageError
+from skipjack.interop.miopen.keys import perf_fields
+from skipjack.interop.miopen.records import Item, Record
+from skipjack.interop.miopen.sqlite_file import columns, reading, writing
+
+PERF_DB = "perf-db in SQLite"
+_WORDS = ("layout", "data_type", "direction")
+_NUMBERS = (
+    *("spatial_dim", "in_channels", "in_h", "in_w", "in_d", "fil_h", "fil_w", "fil_d"),
+    *("out_channels", "batchsize", "pad_h", "pad_w", "pad_d"),
+    *("conv_stride_h", "conv_stride_w", "conv_stride_d"),
+    *("dilation_h", "dilation_w", "dilation_d", "bias", "group_count"),
+)
+_TABLES = (
+    "CREATE TABLE `config` (`id` INTEGER PRIMARY KEY ASC,"
+    + ",".join(f"`{name}` TEXT NOT NULL" for name in _WORDS)
+    + ","
+    # The blank before batchsize is in the files that MIOpen ships.
+    + ",".join(f"{' ' if name == 'batchsize' else ''}`{name}` INT NOT NULL" for name in _NUMBERS)
+    + ")",
+    "CREATE TABLE `perf_db` (`id` INTEGER PRIMARY KEY ASC,`solver` TEXT NOT NULL,"
+    "`config` INTEGER NOT NULL, `params` TEXT NOT NULL)",
+)
+_INDEXES = (
+    f"CREATE UNIQUE INDEX `idx_config` ON config( {','.join((*_WORDS, *_NUMBERS))} )",
+    "CREATE UNIQUE INDEX `idx_perf_db` ON perf_db(solver, config)",
+)
+_DEVICE = ("arch", "num_cu")
+_CONVOLUTION = (*_NUMBERS, *_WORDS)
+_BATCHNORM = (
+    *("spatial_dim", "batchsize", "in_channels", "in_h", "in_w", "in_d"),
+    *("resultsave", "resultrunning", "useSaved", "layout", "direction", "data_type", "mode"),
+)
+"""Columns in the order in which a text key has them."""
+
+
+@dataclass(frozen=True, slots=True)
+class PerfContents:
+    """What is in a file."""
+
+    records: list[Record]
+    configs_without_rows: int = 0
+    rows_without_config: int = 0
+    other_devices: int = 0
+    """Rows of devices that were not asked for."""
+
+
+def read_perf_sqlite(path: Path, device: str | None = None) -> list[Record]:
+    """The records; `device` as ``gfx900/56`` chooses in a file that holds several."""
+    return perf_contents(path, device).records
+
+
+def perf_contents(path: Path, device: str | None = None) -> PerfContents:
+    """The records, and how much cannot be said in records."""
+    with reading(path, PERF_DB) as connection:
+        names = _key_columns(connection, path)
+        where, values = _chosen(connection, path, device)
+        records = _records(connection, path, names, (where, values))
+        total, mine = (
+            int(connection.execute(f"SELECT count(*) FROM perf_db p {each}", at).fetchone()[0])
+            for each, at in (("", ()), (where, values))
+        )
+        bare = "SELECT count(*) FROM config WHERE id NOT IN (SELECT config FROM perf_db)"
+        lost = "SELECT count(*) FROM perf_db WHERE config NOT IN (SELECT id FROM config)"
+        counts = [int(connection.execute(query).fetchone()[0]) for query in (bare, lost)]
+    return PerfContents(records, counts[0], counts[1], total - mine)
+
+
+def _key_columns(connection: sqlite3.Connection, path: Path) -> tuple[str, ...]:
+    """Those of config that make up a text key, in its order; refuses other tables."""
+    have = set(columns(connection, "perf_db"))
+    if missing := [name for name in ("solver", "config", "params") if name not in have]:
+        raise CorruptFileError(
+            f"{path} is no perf-db: a table perf_db with {', '.join(missing)} is missing"
+        )
+    have = set(columns(connection, "config"))
+    wanted = _BATCHNORM if "resultsave" in have else _CONVOLUTION
+    if missing := [name for name in wanted if name not in have]:
+        raise CorruptFileError(
+            f"{path} is no perf-db: its table config has no column {', '.join(missing[:4])}"
+        )
+    if more := sorted(have - {"id", *wanted}):
+        raise CorruptFileError(
+            f"{path} has a column {', '.join(more[:4])} in its table config, which is not known "
+            "here; nothing was read, so that nothing is lost"
+        )
+    return wanted
+
+
+def _chosen(
+    connection: sqlite3.Connection, path: Path, device: str | None
+) -> tuple[str, tuple[str, ...]]:
+    """A condition on rows ``p`` of perf_db, and its values."""
+    in_rows = set(_DEVICE) <= set(columns(connection, "perf_db"))
+    if not in_rows:
+        return "", ()
+    found = connection.execute("SELECT DISTINCT arch, num_cu FROM perf_db ORDER BY 1, 2").fetchall()
+    names = {f"{arch}/{units}": (str(arch), str(units)) for arch, units in found}
+    if device is None and len(names) > 1:
+        raise UsageError(
+            f"{path} holds {len(names)} devices ({', '.join(list(names)[:6])}); choose one with "
+            f"--device {next(iter(names))}"
+        )
+    chosen = device or next(iter(names), "")
+    if names and chosen not in names:
+        raise UsageError(f"{path} has nothing for {chosen}; it has {', '.join(list(names)[:6])}")
+    return ("WHERE p.arch = ? AND p.num_cu = ?", names[chosen]) if names else ("", ())
+
+
+def _records(
+    connection: sqlite3.Connection,
+    path: Path,
+    names: tuple[str, ...],
+    condition: tuple[str, tuple[str, ...]],
+) -> list[Record]:
+    key = " || 'x' || ".join(names)
+    keys = dict(connection.execute(f"SELECT id, {key} FROM config").fetchall())
+    where, values = condition
+    query = f"SELECT p.config, p.solver, p.params, p.id FROM perf_db p {where} ORDER BY p.id"
+    found: dict[str, list[Item]] = {}
+    for config, solver, params, row in connection.execute(query, values):
+        if config not in keys:
+            continue  # counted by the caller
+        text = keys[config]
+        if not (isinstance(text, str) and isinstance(solver, str) and isinstance(params, str)):
+            raise CorruptFileError(f"{path}: row {row} of perf_db has values of other types")
+        found.setdefault(text, []).append(Item(solver, params))
+    try:
+        return [
+            Record(text, sorted(found[text], key=lambda item: item.id)) for text in sorted(found)
+        ]
+    except UsageError as error:
+        raise CorruptFileError(f"{path}: {error}") from None
+
+
+def write_perf_sqlite(path: Path, records: Iterable[Record]) -> None:
+    """Write a file with the tables that MIOpen makes, all of it or nothing.
+
+    Of records of one key, and of items of one solver in it, the first counts, as for MIOpen.
+    """
+    configs: dict[str, tuple[int, Sequence[int | str]]] = {}
+    rows: dict[tuple[str, int], str] = {}
+    for record in records:
+        if record.key not in configs:
+            configs[record.key] = (len(configs) + 1, _config(record.key))
+            number = len(configs)
+            for item in record.items:
+                rows.setdefault((item.id, number), item.values)
+    marks = ", ".join("?" * (1 + len(_NUMBERS) + len(_WORDS)))
+    into = f"INSERT INTO config (id, {', '.join((*_NUMBERS, *_WORDS))}) VALUES ({marks})"
+    with writing(path, _TABLES, PERF_DB) as connection:
+        connection.executemany(into, ((number, *fields) for number, fields in configs.values()))
+        connection.executemany(
+            "INSERT INTO perf_db (solver, config, params) VALUES (?, ?, ?)",
+            ((solver, number, params) for (solver, number), params in rows.items()),
+        )
+        for statement in _INDEXES:  # faster than keeping them up to date row by row
+            connection.execute(statement)
+
+
+def _config(key: str) -> Sequence[int | str]:
+    fields = perf_fields(key)
+    if fields is None:
+        raise UsageError(
+            f"{shown(key)!r} is not the key of a convolution in a perf-db, so SQLite has no "
+            "columns for it; write a text database (.db.txt) or JSON lines (.jsonl)"
+        )
+    return fields

@@ -1,0 +1,45 @@
+"""Which machines have an image, and which of them have another one under its name."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from rich import box
+from rich.markup import escape
+from rich.table import Table
+
+from skipjack.fleet.images.everywhere import Present
+from skipjack.report import screen
+
+Row = dict[str, str | bool]
+
+
+def image_rows(found: Sequence[Present], machines: Sequence[str], image: str = "") -> list[Row]:
+    """A row for each image and machine, those without it too; `differs` from what most have."""
+    ids: dict[str, dict[str, str]] = {}
+    if image:
+        ids[image.removesuffix(":latest")] = {}
+    for one in found:
+        ids.setdefault(one.image, {})[one.machine] = one.id
+    rows: list[Row] = []
+    for name, here in sorted(ids.items()):
+        usual = Counter(here.values()).most_common(1)[0][0] if here else ""
+        for machine in machines:
+            id = here.get(machine, "")
+            differs = bool(id) and id != usual
+            rows.append({"image": name, "machine": machine, "id": id, "differs": differs})
+    return rows
+
+
+def print_images(rows: Sequence[Row]) -> None:
+    """The same for people."""
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
+    for column in ("image", "machine", "id", ""):
+        table.add_column(column, no_wrap=True)
+    for row in rows:
+        short = str(row["id"]).removeprefix("sha256:")[:12] or "not there"
+        words = (str(row["image"]), str(row["machine"]), short)
+        shown = (escape(screen.harmless(word)) for word in words)
+        table.add_row(*shown, "differs" if row["differs"] else "")
+    screen.out().print(table if rows else "no image that was built by skipjack image build")

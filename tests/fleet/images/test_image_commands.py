@@ -1,0 +1,275 @@
+"""``skipjack image``: build, tag, push, pull, login and list, with stand-ins for engine and ssh."""
+
+import json
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from image_stand_ins import ID, StandIn
+from typer.testing import CliRunner, Result
+
+import skipjack
+from skipjack.cli.fleet.images import app
+from skipjack.errors import SkipjackError, UsageError
+from skipjack.fleet.images import building
+from skipjack.fleet.images.commands import Recipe
+from skipjack.fleet.images.everywhere import remote_command
+from skipjack.fleet.machines.registration import Registration
+from skipjack.fleet.store.opening import open_store
+
+PASSWORD = "correct horse"
+WRONG = "battery staple"
+
+
+def image(*words: str, stdin: str | None = None) -> Result:
+    return CliRunner().invoke(app, words, input=stdin)
+
+
+def lines(result: Result) -> list[dict[str, object]]:
+    assert result.exception is None, result.exception
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def sentence(result: Result) -> str:
+    """What the command fails with."""
+    assert isinstance(result.exception, SkipjackError), result.exception
+    assert "\n" not in str(result.exception)
+    return str(result.exception)
+
+
+@pytest.fixture
+def fleet(docker: StandIn, ssh: None, user_dir: Path) -> Iterator[StandIn]:
+    """Three machines, one of them disabled."""
+    with open_store() as store:
+        store.add_registration(Registration("gpu1", "one", device="gfx908/120", gpus=8))
+        store.add_registration(Registration("gpu2", "two", device="gfx90a/104", gpus=4))
+        store.add_registration(Registration("off", "three", enabled=False))
+    yield docker
+
+
+def register(name: str, host: str) -> None:
+    with open_store() as store:
+        store.add_registration(Registration(name, host))
+
+
+class TestBuilding:
+    def test_the_documents_command(self, docker: StandIn) -> None:
+        words = "build --branch develop --version 6.2 --no-cache -t my_img --json"
+        (done,) = lines(image(*words.split()))
+        assert done == {"format": 1, "image": "my_img", "id": "sha256:" + "b" * 64}
+        (line,) = docker.asked()
+        context = line[-1]
+        assert " ".join(line) == (
+            f"build --tag my_img --file {context}/Dockerfile --build-arg MIOPEN_BRANCH=develop "
+            f"--build-arg ROCM_VERSION=6.2 --label skipjack.version={skipjack.__version__} "
+            f"--no-cache {context}"
+        )
+        assert not Path(context).exists()
+
+    def test_its_context_is_a_project_that_pip_installs(self, docker: StandIn) -> None:
+        assert image("build", "-t", "my_img").exception is None
+        files = json.loads((docker.place / "context.json").read_text())
+        for name in ("cli/main.py", "fleet/worker.py", "fleet/images/Dockerfile", "py.typed"):
+            assert f"skipjack/src/skipjack/{name}" in files
+        assert {"Dockerfile", "skipjack/pyproject.toml"} <= set(files)
+        assert not [name for name in files if "__pycache__" in name]
+
+    def test_all_that_can_be_said(self, docker: StandIn, tmp_path: Path) -> None:
+        own = tmp_path / "My.Dockerfile"
+        own.write_text("FROM scratch\n")
+        more = ["--repository", "https://example.org/m.git", "--build-arg", "BUILD_JOBS=4"]
+        assert image("build", "-t", "i", "-b", "b", "--file", str(own), *more).exception is None
+        (line,) = docker.asked()
+        arguments = [line[at + 1] for at, word in enumerate(line) if word == "--build-arg"]
+        assert arguments == [
+            "MIOPEN_BRANCH=b",
+            "MIOPEN_REPOSITORY=https://example.org/m.git",
+            "BUILD_JOBS=4",
+        ]
+
+    @pytest.mark.parametrize(
+        ("words", "complaint"),
+        [
+            (["-t", "My Img"], "'My Img' is no name of an image"),
+            (["-t", "i", "--branch=--upload-pack=x"], "'--upload-pack=x' is no branch"),
+            (["-t", "i", "--version", "new"], "'new' is no version of ROCm"),
+            (["-t", "i", "--build-arg", "x"], "'x' is no build argument"),
+            (["-t", "i", "--file", "/no/Dockerfile"], "there is no Dockerfile /no/Dockerfile"),
+        ],
+    )
+    def test_bad_words_start_nothing(
+        self, docker: StandIn, words: list[str], complaint: str
+    ) -> None:
+        assert sentence(image("build", *words)).startswith(complaint)
+        assert docker.calls() == []
+
+    def test_a_build_that_fails_is_one_sentence(
+        self, docker: StandIn, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("STAND_IN_NO_BUILD", "1")
+        why = sentence(image("build", "-t", "new"))
+        assert why.startswith("docker could not build new: it ended with exit code 1")
+
+    def test_an_installed_package_describes_itself(self) -> None:
+        needs = ["numpy>=1", "ray[client]>=2; extra == 'ray'", "mkl; (a == 'b') and extra == 'mkl'"]
+        project = tomllib.loads(building._project(needs))["project"]
+        assert project["dependencies"] == ["numpy>=1"]
+        assert project["optional-dependencies"] == {
+            "ray": ["ray[client]>=2"],
+            "mkl": ["mkl; (a == 'b')"],
+        }
+
+    def test_the_dockerfile_takes_what_the_command_gives(self) -> None:
+        text = building.DOCKERFILE.read_text()
+        for name in ("MIOPEN_BRANCH", "ROCM_VERSION", "MIOPEN_REPOSITORY", "BASE_IMAGE"):
+            assert f"\nARG {name}=" in text
+        building.check(Recipe("my_img", rocm_version="6.2"))
+
+
+class TestPushing:
+    def test_tag_and_push_to_a_repository(self, docker: StandIn) -> None:
+        (done,) = lines(image("push", "my_img", "--repository", "rocm/miopen-private", "--json"))
+        assert done["pushed"] == "rocm/miopen-private:my_img"
+        assert docker.asked() == [
+            ["tag", "my_img", "rocm/miopen-private:my_img"],
+            ["push", "rocm/miopen-private:my_img"],
+        ]
+
+    def test_tag(self, docker: StandIn) -> None:
+        assert (
+            image("tag", "my_img", "skipjack:latest").stdout == "my_img is also skipjack:latest\n"
+        )
+        why = sentence(image("tag", "other", "x"))
+        assert why == "tag ended with exit code 1: No such image: other"
+
+    def test_a_daemon_that_does_not_run(
+        self, docker: StandIn, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("STAND_IN_DOWN", "1")
+        assert "Is the docker daemon running?" in sentence(image("tag", "my_img", "x"))
+
+
+class TestPulling:
+    def test_every_enabled_machine_gets_it(self, fleet: StandIn) -> None:
+        found = lines(image("pull", "my_img", "--repository", "rocm/miopen-private", "--json"))
+        assert [(one["machine"], one["ok"]) for one in found] == [("gpu1", True), ("gpu2", True)]
+        for machine in ("one", "two"):
+            assert fleet.asked(machine) == [
+                ["pull", "rocm/miopen-private:my_img"],
+                ["tag", "rocm/miopen-private:my_img", "my_img"],
+            ]
+        assert fleet.asked("three") == fleet.asked() == []
+
+    def test_those_of_a_device_and_under_a_further_name(self, fleet: StandIn) -> None:
+        words = ["pull", "my_img", "-a", "gfx908", "-n", "120", "--as", "skipjack:latest"]
+        assert image(*words).stdout == "gpu1 has my_img as skipjack:latest\n"
+        assert fleet.asked("one")[1] == ["tag", "my_img", "skipjack:latest"]
+        assert fleet.asked("two") == []
+
+    def test_a_machine_that_fails_is_named_and_the_others_go_on(self, fleet: StandIn) -> None:
+        register("disk", "full")
+        register("away", "gone")
+        result = image("pull", "img", "--as", "skipjack:latest")
+        assert result.stdout.splitlines() == [
+            "gpu1 has img as skipjack:latest",
+            "gpu2 has img as skipjack:latest",
+        ]
+        why = sentence(result)
+        assert why.startswith("pulling img failed on 2 of 4 machines: away: ")
+        assert "away (gone port 22) refuses connections" in why
+        disk = (
+            "disk: pull ended with exit code 1: failed to register layer: no space left on device"
+        )
+        assert disk in why
+
+    def test_here_is_this_machine_alone(self, fleet: StandIn) -> None:
+        assert image("pull", "img", "--here").stdout == "here has img\n"
+        assert fleet.asked() == [["pull", "img"]]
+
+    def test_without_machines_it_says_what_to_do(self, docker: StandIn, user_dir: Path) -> None:
+        result = image("pull", "img")
+        assert isinstance(result.exception, UsageError)
+        assert "no machine is registered yet" in sentence(result)
+
+
+class TestOtherMachines:
+    """What their shells are told."""
+
+    def test_words_reach_the_engine_as_they_are(self, docker: StandIn, tmp_path: Path) -> None:
+        words = ["tag", f"a; touch {tmp_path}/x", "$(b) 'c' \"d\""]
+        subprocess.run(["sh", "-c", remote_command(words)], check=False)
+        assert docker.asked() == [words]
+        assert not (tmp_path / "x").exists()
+
+    def test_one_without_an_engine_says_so(self, tmp_path: Path) -> None:
+        (tmp_path / "sh").symlink_to("/bin/sh")
+        done = subprocess.run(
+            ["/bin/sh", "-c", remote_command(["pull", "x"])],
+            env={"PATH": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 127
+        assert done.stderr == "neither docker nor podman is installed\n"
+
+
+class TestLoggingIn:
+    def test_here_and_everywhere_by_standard_input(self, fleet: StandIn) -> None:
+        result = image("login", "-u", "me", "reg.example.org", stdin=f"{PASSWORD}\n")
+        assert result.stdout.splitlines() == [
+            "here is logged in",
+            "gpu1 is logged in",
+            "gpu2 is logged in",
+        ]
+        line = ["login", "--username", "me", "--password-stdin", "reg.example.org"]
+        for machine in ("", "one", "two"):
+            (call,) = fleet.calls(machine=machine)
+            assert (call["argv"], call["stdin"]) == (line, f"{PASSWORD}\n")
+        for call in fleet.calls("ssh.jsonl"):
+            assert PASSWORD not in " ".join(call["argv"])
+
+    def test_a_wrong_password_is_refused_once_and_never_repeated(
+        self, fleet: StandIn, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        result = image("login", "-u", "me", stdin=WRONG)
+        why = sentence(result)
+        assert why == (
+            "logging in as me failed: login ended with exit code 1: "
+            "unauthorized: incorrect password ***"
+        )
+        assert WRONG not in result.output + caplog.text
+        assert fleet.calls("ssh.jsonl") == []
+
+    @pytest.mark.parametrize("stdin", ["", "\n", "one\ntwo\n"])
+    def test_what_is_no_password(self, fleet: StandIn, stdin: str) -> None:
+        assert sentence(image("login", "-u", "me", stdin=stdin)).startswith("the password is read")
+        assert fleet.calls() == []
+
+    def test_somebody_logs_in(self, fleet: StandIn) -> None:
+        assert sentence(image("login", stdin=PASSWORD)).startswith("-u says who logs in")
+
+
+class TestListing:
+    def test_who_has_another_one_is_seen(self, fleet: StandIn) -> None:
+        image("pull", "my_img")
+        (fleet.place / "two" / "images.json").write_text(
+            json.dumps({"my_img": "sha256:" + "c" * 64})
+        )
+        found = lines(image("list", "my_img", "--json"))
+        told = [(one["machine"], one["id"], one["differs"]) for one in found]
+        assert told == [
+            ("here", ID, False),
+            ("gpu1", ID, False),
+            ("gpu2", "sha256:" + "c" * 64, True),
+        ]
+        shown = image("list").stdout
+        assert "aaaaaaaaaaaa" in shown and "differs" in shown
+
+    def test_who_has_none_is_seen_and_who_does_not_answer_is_named(self, fleet: StandIn) -> None:
+        register("away", "gone")
+        result = image("list", "my_img")
+        assert result.stdout.count("not there") == 2
+        assert sentence(result).startswith("listing images failed on 1 of 4 machines: away: ")

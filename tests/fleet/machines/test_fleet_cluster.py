@@ -1,0 +1,150 @@
+"""A cluster over real sshd, with a stand-in for Ray: what starts, what ends, what is left alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+from loopback_ssh import Sshd
+
+from processes import alive, gone
+from skipjack.errors import SkipjackError, UsageError
+from skipjack.fleet.machines import cluster, node
+from skipjack.fleet.machines.cluster import ClusterOptions, ClusterState
+from skipjack.fleet.machines.cluster_record import ClusterFile
+from skipjack.fleet.machines.marked import marked
+from skipjack.fleet.machines.node_record import NodeRequest
+from skipjack.fleet.machines.registration import Registration
+from skipjack.settings import load_settings
+from skipjack.testing.servers import free_port
+
+
+@pytest.fixture
+def file(user_dir: Path, two: list[Sshd]) -> Iterator[ClusterFile]:
+    """Of this test's own; nothing is left running."""
+    made = ClusterFile(load_settings())
+    yield made
+    cluster.down(made)
+    assert made.read() is None
+
+
+@pytest.fixture
+def options() -> ClusterOptions:
+    return ClusterOptions(port=free_port())
+
+
+def node_of(server: Sshd) -> dict[str, object]:
+    """What is remembered over there."""
+    path = server.user_dir / "ray-nodes" / server.name / "node.json"
+    return dict(json.loads(path.read_text()))
+
+
+def processes(server: Sshd) -> list[int]:
+    return marked(str(node_of(server)["id"]))
+
+
+def ups(state: ClusterState) -> list[tuple[str, bool]]:
+    return [(node.machine, node.up) for node in state.nodes]
+
+
+def words_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+
+
+def test_up_starts_what_is_missing_and_down_ends_that_and_nothing_else(
+    two: list[Sshd], file: ClusterFile, options: ClusterOptions
+) -> None:
+    machines = [two[0].registration(device="gfx908/120", gpus=8), two[1].registration()]
+    state = cluster.up(file, machines, options)
+    assert ups(state) == [("m1", True), ("m2", True)] and state.nodes[0].head
+    assert state.record and state.record.client_address == "ray://127.0.0.1:10001"
+    first = node_of(two[0])["pid"]
+    head = words_of(int(str(first)))
+    assert "--node-name=m1" in head and '--num-gpus=8 --resources={"gfx908/120": 8}' in head
+    assert f"--address=127.0.0.1:{options.port}" in words_of(int(str(node_of(two[1])["pid"])))
+
+    # Half of a node dies, and comes back; the other is left as it is.
+    os.kill(int(str(node_of(two[1])["pid"])), signal.SIGKILL)
+    orphan = processes(two[1])
+    assert ups(cluster.status(file, machines)) == [("m1", True), ("m2", False)]
+    assert ups(cluster.up(file, machines, ClusterOptions())) == [("m1", True), ("m2", True)]
+    assert node_of(two[0])["pid"] == first and gone(set(orphan))
+
+    # Somebody else's Ray on the same machine.
+    other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(100)", "ray", "start"])
+    ours = {*processes(two[0]), *processes(two[1])}
+    assert len(ours) == 4
+    assert ups(cluster.down(file)) == [("m2", True), ("m1", True)]
+    assert not any(map(alive, ours)) and other.poll() is None
+    other.kill()
+    other.wait()
+    assert cluster.down(file).record is None and cluster.status(file, machines).record is None
+
+
+def test_the_token_is_in_files_of_their_owner_and_on_no_command_line(
+    two: list[Sshd], file: ClusterFile, options: ClusterOptions
+) -> None:
+    cluster.up(file, [two[0].registration()], options)
+    token = file.token_path.read_text().strip()
+    there = two[0].user_dir / "ray-nodes" / "m1" / "token"
+    assert len(token) == 64 and there.read_text() == token
+    for path in (file.token_path, there):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    for pid in processes(two[0]):
+        environment = Path(f"/proc/{pid}/environ").read_text()
+        assert token not in words_of(pid) and token not in environment
+        assert f"RAY_AUTH_TOKEN_PATH={there}" in environment
+    kept = [path.read_text() for path in there.parent.iterdir() if path != there]
+    assert not any(token in text for text in kept)
+    cluster.down(file)
+    assert not there.exists() and file.token_path.read_text().strip() == token
+
+
+def test_a_machine_that_fails_is_named_and_the_others_stay_up(
+    two: list[Sshd], file: ClusterFile, options: ClusterOptions
+) -> None:
+    closed = Registration("closed", "127.0.0.1", 1)
+    machines = [*(server.registration() for server in two), closed]
+    state = cluster.up(file, machines, replace(options, ray_options=("--fail-on=m2",)))
+    assert ups(state) == [("m1", True), ("m2", False), ("closed", False)]
+    assert "m2: Ray did not start: ConnectionError: Ray is trying" in state.nodes[1].text
+    assert "refuses connections" in state.nodes[2].text
+    # What cannot be reached is remembered until it can be, or is known to be nothing.
+    assert ups(cluster.down(file)) == [("m2", True), ("closed", False), ("m1", True)]
+    record = file.read()
+    assert record is not None and list(record.nodes) == ["closed"]
+    file.forget()
+
+
+def test_a_head_that_does_not_start_keeps_nothing_running(
+    two: list[Sshd], file: ClusterFile, options: ClusterOptions
+) -> None:
+    machines = [server.registration() for server in two]
+    failing = replace(options, head="m2", ray_options=("--fail-on=m2",))
+    assert ups(cluster.up(file, machines, failing)) == [("m2", False)]
+    assert not (two[1].user_dir / "ray-nodes" / "m2" / "node.json").exists()
+    with pytest.raises(UsageError, match="already, with head m2"):
+        cluster.up(file, machines, replace(options, head="m1"))
+    with pytest.raises(UsageError, match="head m3 is not among the machines m1, m2"):
+        cluster.up(file, machines, replace(options, head="m3"))
+
+
+def test_a_node_of_another_cluster_is_left_alone(
+    servers: list[Sshd], ssh_folder: Path, user_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ssh_folder / "stand_in"))
+    ours = {**asdict(NodeRequest("m1", "ours", "t", port=free_port())), "do": "start"}
+    assert not node.answer(ours)["already"] and node.answer(ours)["already"]
+    with pytest.raises(SkipjackError, match="m1 already is a node of another cluster"):
+        node.answer({**ours, "cluster": "theirs"})
+    assert node.answer({**ours, "cluster": "theirs", "do": "stop"}) == {"ended": False}
+    assert node.answer({**ours, "do": "status"})["up"]
+    assert node.answer({**ours, "do": "stop"}) == {"ended": True}

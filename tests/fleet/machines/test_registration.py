@@ -1,0 +1,54 @@
+"""What may be written down about a machine."""
+
+import pytest
+
+from skipjack.errors import UsageError
+from skipjack.fleet.machines.registration import Registration
+
+
+@pytest.mark.parametrize("host", ["10.0.0.7", "gpu7.example.org", "fe80::1%eth0", "gpu_alias"])
+def test_hosts_are_names_addresses_and_aliases(host: str) -> None:
+    assert Registration("gpu7", host).host == host
+
+
+@pytest.mark.parametrize("host", ["-oProxyCommand=sh", "", "a b", "a;b", "$(x)", "a\nb", "h" * 300])
+def test_a_host_that_ssh_or_a_shell_could_take_for_something_else_is_refused(host: str) -> None:
+    with pytest.raises(UsageError, match="is no host"):
+        Registration("gpu7", host)
+
+
+@pytest.mark.parametrize("user", ["-l", "a b", "$(x)", "root;id"])
+def test_so_is_such_a_user(user: str) -> None:
+    with pytest.raises(UsageError, match="is no user"):
+        Registration("gpu7", "h", user=user)
+
+
+@pytest.mark.parametrize("name", ["-x", "", "a/b", "../x", "n" * 65, "a b"])
+def test_so_is_such_a_name(name: str) -> None:
+    with pytest.raises(UsageError, match="cannot be called"):
+        Registration(name, "h")
+
+
+def test_a_password_is_refused_and_not_repeated() -> None:
+    with pytest.raises(UsageError, match="--host h --user me; Skipjack stores none") as caught:
+        Registration("gpu7", "me:geheim@h")
+    assert "geheim" not in str(caught.value)
+    with pytest.raises(UsageError, match="no password") as caught:
+        Registration("gpu7", "h", user="me:geheim")
+    assert "geheim" not in str(caught.value)
+
+
+def test_a_user_in_the_host_belongs_apart() -> None:
+    with pytest.raises(UsageError, match="--host h --user me"):
+        Registration("gpu7", "me@h")
+
+
+@pytest.mark.parametrize("wrong", [{"port": 0}, {"port": 65536}, {"gpus": -1}, {"gpus": 5000}])
+def test_numbers_are_in_their_ranges(wrong: dict[str, int]) -> None:
+    with pytest.raises(UsageError, match="gpu7"):
+        Registration("gpu7", "h", **wrong)  # type: ignore[arg-type]
+
+
+def test_a_device_is_spelled_as_everywhere() -> None:
+    with pytest.raises(UsageError, match="gfx908"):
+        Registration("gpu7", "h", device="gfx908")

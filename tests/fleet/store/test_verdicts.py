@@ -1,0 +1,42 @@
+"""What evaluated jobs say is read without their facts, problem by problem, on every database."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from sqlalchemy import update
+
+from skipjack.errors import UsageError
+from skipjack.fleet.records import Label, Plan
+from skipjack.fleet.store import tables, verdicts
+from skipjack.fleet.store.problems import NewProblem
+from skipjack.fleet.store.store import Store
+
+KEYS = ["matmul:8x8x8:f32", "matmul:16x16x16:f32"]
+PLANS = [
+    Plan(KEYS[1], "znver4/1", "find"),
+    Plan(KEYS[0], "znver4/1", "find"),
+    Plan(KEYS[0], "gfx900/56", "find"),
+    Plan(KEYS[0], "znver4/1", "auto"),
+    Plan(KEYS[1], "znver4/1", "auto"),
+]
+
+
+def test_jobs_of_a_problem_come_in_a_row(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verdicts, "_PAGE", 2)
+    store.add_problems([NewProblem(key, "matmul") for key in KEYS], "t")
+    for label in ("L", "M"):
+        store.add_jobs(Label(label, "ann"), PLANS)
+    done = {"state": "evaluated", "result": json.dumps({"time_ns": 1.5}), "toolchain": "tools"}
+    with store._engine.begin() as connection:
+        connection.execute(update(tables.jobs).where(tables.jobs.c.id != 5).values(**done))
+    found = list(store.verdicts("L"))
+    order = [PLANS[1], PLANS[2], PLANS[3], PLANS[0]]
+    assert [(one.problem, one.device, one.solver) for one in found] == [
+        (plan.problem, plan.device, plan.solver) for plan in order
+    ]
+    assert {(one.toolchain, one.result["time_ns"]) for one in found} == {("tools", 1.5)}
+    assert [one.solver for one in store.verdicts("L", "gfx900/56")] == ["find"]
+    with pytest.raises(UsageError, match="unknown device"):
+        list(store.verdicts("L", "gfx900/57"))

@@ -1,0 +1,100 @@
+"""Find and kernel jobs that a label gets beside those that tune."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from skipjack.bank import FIND as RANKING
+from skipjack.bank import Bank, BankEntry
+from skipjack.fleet.further_jobs import make_finds, make_kernels, make_searches
+from skipjack.fleet.records import FIND, KERNELS, Kind, Known, Label, Plan
+from skipjack.fleet.states import State
+from skipjack.fleet.store.opening import open_store
+from skipjack.fleet.store.problems import NewProblem
+from skipjack.fleet.store.store import Store
+from skipjack.native import cpu
+from skipjack.solvers import find_solver
+
+HERE = cpu.detect()
+KEYS = ("matmul:8x8x8:f32", "matmul:9x9x9:f32")
+TUNED = [
+    Plan(KEYS[0], HERE.name, "nest", searcher="genetic", budget=4, round=4),
+    Plan(KEYS[0], HERE.name, "packed", budget=16, round=8),
+    Plan(KEYS[1], HERE.name, budget=8, round=8),
+]
+
+
+@pytest.fixture
+def store(user_dir: Path) -> Iterator[Store]:
+    with open_store(f"sqlite:///{user_dir / 'fleet.sqlite'}") as opened:
+        opened.add_problems([NewProblem(key, "matmul", "", "f32") for key in KEYS], "t")
+        opened.add_jobs(Label("l", "me"), TUNED)
+        yield opened
+
+
+def plans(store: Store, solver: str) -> list[Plan]:
+    return [plan for plan in store.plans_of("l") if plan.solver == solver]
+
+
+def test_every_problem_on_every_device_gets_one_find_with_the_largest_budget(store: Store) -> None:
+    made = make_finds(store, "l")
+    assert (made.problems, made.made, made.left_out) == (2, 2, 0)
+    first, second = plans(store, FIND)
+    assert (first.budget, first.round, first.searcher) == (16, 8, "auto")
+    assert replace(second, solver="auto") == TUNED[2]
+    assert make_finds(store, "l").made == 0, "they are there"
+
+
+def test_what_the_bank_ranks_today_is_left_out_of_a_hybrid_find(
+    store: Store, user_dir: Path
+) -> None:
+    version = find_solver("nest").version
+    new = BankEntry(KEYS[0], HERE.class_key, HERE.name, "nest", version, {}, 1, 1, None, "", {})
+    bank = Bank.open(user_dir)
+    bank.add([replace(new, kind=RANKING), replace(new, problem=KEYS[1])])
+    made = make_finds(store, "l", hybrid=bank)
+    assert (made.made, made.left_out) == (1, 1)
+    assert [plan.problem for plan in plans(store, FIND)] == [KEYS[1]], "a tuning is no ranking"
+
+
+class Judged:
+    """A store whose label has winners."""
+
+    def __init__(self, store: Store, versions: Mapping[str, int | None]) -> None:
+        self._store, self._versions = store, versions
+
+    def winners(self, label: str) -> dict[tuple[str, str], Known]:
+        return {
+            (key, HERE.name): Known("nest", {}, version) for key, version in self._versions.items()
+        }
+
+    def packed(self, label: str) -> dict[tuple[str, str], Known]:
+        return {(KEYS[0], HERE.name): Known("rows", {})}
+
+    def add_jobs(
+        self, label: Label, plans: Iterable[Plan], *, priority: int = 0, epoch: int = 0
+    ) -> object:
+        return self._store.add_jobs(label, plans, priority=priority, epoch=epoch)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._store, name)
+
+
+def test_what_has_no_winner_or_an_outdated_one_is_searched_and_not_packed(store: Store) -> None:
+    judged = Judged(store, {KEYS[0]: 10**6})
+    assert make_searches(judged, "l").made == 2  # type: ignore[arg-type]
+    packed = make_kernels(judged, "l")  # type: ignore[arg-type]
+    assert (packed.made, packed.left_out) == (0, 2)
+
+
+def test_winners_are_packed_and_fresh_ones_begin_as_if_started_over(store: Store) -> None:
+    judged = Judged(store, {KEYS[0]: find_solver("nest").version})
+    packed = make_kernels(judged, "l", fresh=True)  # type: ignore[arg-type]
+    assert (packed.made, packed.left_out) == (1, 1)
+    (job,) = [job for job in store.jobs(label="l") if job.plan.solver == KERNELS]
+    assert (job.plan.problem, job.standing.epoch) == (KEYS[0], 1)
+    assert store.live("l", Kind.KERNELS) == {State.NEW: 1}

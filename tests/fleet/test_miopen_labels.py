@@ -1,0 +1,137 @@
+"""A label in MIOpen's hands from its import to its kernels; one process plays the whole fleet."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from skipjack.bank import Bank
+from skipjack.core.device import Device
+from skipjack.errors import UsageError
+from skipjack.fleet.engine import Done, Host
+from skipjack.fleet.further_jobs import make_finds, make_kernels
+from skipjack.fleet.importing import ImportOptions, import_file
+from skipjack.fleet.loading import Selection, Terms, plan_jobs
+from skipjack.fleet.projecting import project
+from skipjack.fleet.records import Job, Kind, Label, Want
+from skipjack.fleet.settlements import settlement_of
+from skipjack.fleet.states import Stage, State
+from skipjack.fleet.store.opening import open_store
+from skipjack.fleet.store.store import Store
+from skipjack.fleet.work import Worker, make_worker
+from skipjack.gpu.opening import only_drivers
+from skipjack.ledger import Ledger
+from skipjack.solvers.miopen.finding import VARIABLE
+from skipjack.testing import miopen_driver
+from skipjack.testing.fake_gpu import FakeDriver
+
+DEVICE = Device("hip", "gfx908", 120, "a fake MI100", serial="fake-a")
+LINES = """MIOpenDriver convfp16 -n 32 -c 256 -H 57 -W 57 -k 512 -y 1 -x 1 -u 2 -v 2 -F 2
+./bin/MIOpenDriver conv -n 8 -c 64 -H 16 -W 16 -k 32 -y 4 -x 4 -p 1 -q 1 -u 2 -v 2 -m trans -F 1
+"""
+KEYS = (
+    "512-29-29-1x1-256-57-57-32-0x0-2x2-1x1-0-NCHW-FP16-B",
+    "64-16-16-4x4-32-32-32-8-1x1-2x2-1x1-0-NCHW-FP32-B",
+)
+
+
+class Hip(FakeDriver):
+    """One GPU of AMD's."""
+
+    name = "hip"
+
+    def __init__(self) -> None:
+        super().__init__([DEVICE])
+
+
+class Fleet:
+    """A store, a machine, and a worker for each stage."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._machine = store.register(Host("host", 2, 1 << 30, (DEVICE,)), "local").id
+        self._owner = store.sign_in("host", 1, 60.0)
+        self._workers: dict[Stage, Worker] = {
+            Stage.BUILD: make_worker(Stage.BUILD),
+            Stage.EVALUATE: make_worker(Stage.EVALUATE, gpu="hip:0"),
+        }
+
+    def run(self, kind: Kind) -> list[Job]:
+        """Do all jobs of a kind, and give those that are evaluated."""
+        for stage, worker in self._workers.items():
+            want = Want(self._machine, str(stage), (DEVICE.name,), 10)
+            for claim, task in self.store.claim(self._owner, stage, [want], label="L", kind=kind):
+                outcome = worker.perform(task)
+                assert not outcome.failed and not outcome.inapplicable, outcome
+                self.store.settle(
+                    self._owner, [settlement_of(claim, Done(claim.slot, claim.job, outcome))]
+                )
+        done = self.store.jobs(label="L", state=State.EVALUATED)
+        return [job for job in done if Kind.of(job.plan.solver) is kind]
+
+    def close(self) -> None:
+        for worker in self._workers.values():
+            worker.close()
+
+
+@pytest.fixture
+def fleet(user_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Fleet]:
+    monkeypatch.setenv(VARIABLE, str(miopen_driver.install(tmp_path)))
+    with open_store(f"sqlite:///{tmp_path / 'fleet.sqlite'}") as store, only_drivers(Hip()):
+        made = Fleet(store)
+        yield made
+        made.close()
+
+
+def test_a_label_is_searched_ranked_and_packed_by_miopen(fleet: Fleet, tmp_path: Path) -> None:
+    store, listed = fleet.store, tmp_path / "list.txt"
+    listed.write_text(LINES)
+    import_file(store, listed, ImportOptions("net"))
+    planned = plan_jobs(store, Selection(tag="net"), Terms((DEVICE.name,), "miopen"))
+    store.add_jobs(Label("L", "me"), planned.plans)
+    searched = fleet.run(Kind.TUNE)
+    lines = [job.result["miopen"]["find_db"][0] for job in searched if job.result]
+    assert {line.split("=")[0] for line in lines} == set(KEYS)
+
+    assert make_finds(store, "L").made == 2
+    found = fleet.run(Kind.FIND)
+    assert [job.plan.searcher for job in found] == ["miopen", "miopen"]
+    # A find without the parameters of the search would have slower times.
+    assert {job.best_ns for job in found} == {job.best_ns for job in searched}
+
+    assert make_kernels(store, "L").made == 2
+    packed = fleet.run(Kind.KERNELS)
+    kernels = [job.result["miopen"]["kernels"] for job in packed if job.result]
+    digests = [one["digest"] for (one,) in kernels]
+    fetched = store.artifacts(digests)
+    assert not fetched.lost and all(b"code of Conv" in code for code in fetched.whole.values())
+
+    with Ledger.open(tmp_path / "ledger") as ledger:
+        done = project(store, "L", ledger, Bank.open(tmp_path / "bank"))
+    assert (done.jobs, done.rows, done.entries) == (6, 0, 0), "its times are no measurements"
+
+
+def test_a_label_with_jobs_of_ours_is_ranked_by_us(fleet: Fleet, tmp_path: Path) -> None:
+    listed = tmp_path / "list.txt"
+    listed.write_text(LINES)
+    import_file(fleet.store, listed, ImportOptions("net"))
+    for wish in ("miopen", "auto"):
+        planned = plan_jobs(fleet.store, Selection(tag="net"), Terms((DEVICE.name,), wish))
+        fleet.store.add_jobs(Label("L", "me"), planned.plans)
+    assert make_finds(fleet.store, "L").made == 2
+    plans = fleet.store.plans_of("L")
+    assert {plan.searcher for plan in plans if plan.solver == "find"} == {"auto"}
+
+
+def test_jobs_for_gpus_that_triton_does_not_know_are_miopens_alone(
+    fleet: Fleet, tmp_path: Path
+) -> None:
+    listed = tmp_path / "list.txt"
+    listed.write_text(LINES + "matmul:64x64x64:f16\n")
+    import_file(fleet.store, listed, ImportOptions("net"))
+    everything = Selection(everything=True)
+    with pytest.raises(UsageError, match="MIOpen itself may: --solver miopen"):
+        plan_jobs(fleet.store, everything, Terms(("gfx900/56",)))
+    planned = plan_jobs(fleet.store, everything, Terms(("gfx900/56",), "miopen"))
+    assert {(plan.solver, plan.searcher) for plan in planned.plans} == {("miopen", "miopen")}
+    assert (len(planned.plans), planned.not_applicable) == (2, 1)

@@ -1,0 +1,143 @@
+"""Jobs of MIOpen: a program does them, and whatever it does is the job's result or its reason."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hip_stand_in import DEVICE, HipStandIn
+
+from processes import gone
+from skipjack.core.device import Device
+from skipjack.fleet.records import Known, Plan
+from skipjack.fleet.states import Stage
+from skipjack.fleet.task import Outcome, Task
+from skipjack.fleet.work import make_worker
+from skipjack.fleet.work.miopen_jobs import TIMEOUT_VARIABLE
+from skipjack.gpu.opening import only_drivers
+from skipjack.interop.miopen import find_key, perf_key
+from skipjack.operations import parse
+from skipjack.solvers.miopen.finding import VARIABLE
+from skipjack.testing import miopen_driver
+
+KEY = parse("conv2d:n2c8h9w9k8y3x3p1q1", "f16").key
+Evaluate = Callable[..., Outcome]
+
+
+@pytest.fixture
+def driver(user_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The stand-in as the MIOpenDriver of this machine."""
+    path = miopen_driver.install(tmp_path)
+    monkeypatch.setenv(VARIABLE, str(path))
+    return path
+
+
+@pytest.fixture
+def evaluate(driver: Path) -> Iterator[Evaluate]:
+    """Does jobs on the second GPU; one worker for all of a test."""
+    with only_drivers(HipStandIn()):
+        builder = make_worker(Stage.BUILD)
+        worker = make_worker(Stage.EVALUATE, gpu="hip:1")
+
+        def evaluated(solver: str = "miopen", device: Device = DEVICE, **known: str) -> Outcome:
+            plan = Plan(KEY, device.name, solver, "miopen")
+            lines = (Known("miopen", known),) if known else ()
+            built = builder.perform(Task(1, Stage.BUILD, plan, device, known=lines))
+            task = Task(1, Stage.EVALUATE, plan, device, artifacts=built.artifacts)
+            return Outcome.of(worker.perform(Task.of(task.message())).message())
+
+        yield evaluated
+        builder.close()
+        worker.close()
+
+
+def test_a_search_ends_with_a_ranking_and_the_lines_of_the_databases(evaluate: Evaluate) -> None:
+    outcome = evaluate()
+    assert outcome.finished and not outcome.failed, outcome.failed
+    assert outcome.result is not None
+    first, *_, last = outcome.result["solvers"]
+    assert first["status"] == "ok" and first["verified"]
+    assert 0 < first["time_ns"] <= last["time_ns"]
+    assert outcome.best_ns == pytest.approx(first["time_ns"])
+    assert first["algorithm"].startswith("miopenConvolutionFwdAlgo")
+    params = {row["solver"]: row["config"] for row in outcome.result["solvers"]}
+    assert params["ConvAsm1x1U"] == {"params": "0,8,16,16"} and params["GemmFwdRest"] == {}
+    kept = outcome.result["miopen"]
+    assert kept["version"] == "3_2_0_a1b2c3d" in outcome.result["toolchain"]
+    (found,), (tuned,) = kept["find_db"], kept["perf_db"]
+    assert found.startswith(find_key(parse(KEY)) + "=ConvAsm1x1U:")
+    assert tuned.startswith(perf_key(parse(KEY)) + "=ConvAsm1x1U:0,8,16,16;")
+    assert "GPU Kernel Time Forward Conv. Elapsed" in outcome.log
+
+
+def test_a_find_and_kernels_build_upon_what_was_found_before(
+    evaluate: Evaluate, user_dir: Path
+) -> None:
+    searched = evaluate().result
+    assert searched is not None
+    lines = {name: searched["miopen"][name][0] for name in ("find_db", "perf_db")}
+    found = evaluate("find", **lines).result
+    assert found is not None
+    assert found["miopen"]["find_db"] == searched["miopen"]["find_db"]
+    packed = evaluate("kernels", **lines)
+    assert packed.result is not None
+    (kernel,) = packed.result["miopen"]["kernels"]
+    assert set(packed.artifacts) == {kernel["digest"]} == set(packed.digests)
+    (place,) = (user_dir / "miopen").iterdir()
+    assert place.name.endswith("hip_1-fake-b"), "a folder for each very GPU"
+
+
+@pytest.mark.parametrize(
+    ("how", "reason"),
+    [
+        ("crash", "ended by SIGABRT (Memory access fault by GPU node-1"),
+        ("wrong", "is wrong: Forward Convolution FAILED"),
+        ("unknown-flag", "does not know the flag s"),
+    ],
+)
+def test_a_failing_program_is_the_reason_of_a_failed_job(
+    evaluate: Evaluate, monkeypatch: pytest.MonkeyPatch, how: str, reason: str
+) -> None:
+    monkeypatch.setenv(miopen_driver.VARIABLE, how)
+    outcome = evaluate()
+    assert reason in outcome.failed and not outcome.hopeless and not outcome.finished
+
+
+def test_a_program_that_hangs_is_ended_with_all_that_it_started(
+    evaluate: Evaluate, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv(miopen_driver.VARIABLE, "hang")
+    monkeypatch.setenv(TIMEOUT_VARIABLE, "1.2")
+    pids = tmp_path / "pids"
+    monkeypatch.setenv(miopen_driver.PIDS_VARIABLE, str(pids))
+    outcome = evaluate()
+    assert "did not end within 1.2 s and was killed" in outcome.failed
+    started = {int(line) for line in pids.read_text().split()}
+    assert len(started) == 2 and gone(started)
+
+
+def test_a_machine_without_the_program_says_where_it_was_looked_for(
+    evaluate: Evaluate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(VARIABLE)
+    monkeypatch.setenv("PATH", "")
+    outcome = evaluate()
+    assert f"set {VARIABLE} to its path" in outcome.failed and not outcome.hopeless
+
+
+def test_a_program_on_another_gpu_is_not_believed(
+    evaluate: Evaluate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(miopen_driver.DEVICE_VARIABLE, "gfx90a/104")
+    assert "runs on gfx90a/104 as GPU hip:1, not on gfx908/120" in evaluate().failed
+
+
+def test_the_build_stage_passes_on_what_can_be_done(user_dir: Path) -> None:
+    builder = make_worker(Stage.BUILD)
+    try:
+        for problem, refused in ((KEY, ""), ("matmul:8x8x8:f16", "convolutions alone")):
+            plan = Plan(parse(problem).key, DEVICE.name, "miopen")
+            outcome = builder.perform(Task(1, Stage.BUILD, plan, DEVICE))
+            assert refused in outcome.inapplicable and bool(refused) == bool(outcome.inapplicable)
+            assert not outcome.failed and not outcome.digests
+    finally:
+        builder.close()
