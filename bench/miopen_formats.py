@@ -8,6 +8,7 @@ the clock and on the processor: the latter says more where the machine is shared
 from __future__ import annotations
 
 import argparse
+import shutil
 import statistics
 import tempfile
 import time
@@ -33,8 +34,9 @@ from skipjack.interop.miopen import (
     write_text_db,
 )
 from skipjack.interop.miopen.checking import check_paths
-from skipjack.interop.miopen.converting import convert
+from skipjack.interop.miopen.converting import ConvertOptions, convert
 from skipjack.interop.miopen.find_values import FAMILIES
+from skipjack.interop.miopen.value_formats import Values
 from skipjack.native import cpu
 
 _PER_RECORD = 4
@@ -78,6 +80,10 @@ def generate(folder: Path, count: int, rng: np.random.Generator) -> None:
     perf = [Record(key.perf_text, perf_items(rng)) for key, _ in found]
     write_text_db(folder / "perf.db.txt", perf)
     write_perf_sqlite(folder / "perf.db", perf)
+    together = folder / "together"
+    together.mkdir()
+    shutil.copy(folder / "current.fdb.txt", together / "gfx90878.HIP.fdb.txt")
+    shutil.copy(folder / "perf.db.txt", together / "gfx90878.db.txt")
 
 
 def steps(folder: Path) -> dict[str, Callable[[], object]]:
@@ -89,6 +95,10 @@ def steps(folder: Path) -> dict[str, Callable[[], object]]:
     def ranked(name: str) -> Callable[[], object]:
         return lambda: sum(len(find_results(each)) for each in read_text_db(folder / name))
 
+    def become(name: str, target: str, values: Values | None = None) -> Callable[[], object]:
+        options = ConvertOptions(values)
+        return lambda: convert(folder / name, folder / target, options)
+
     sqlite = folder / "perf.db"
     return {
         "find-db read and written": again("current.fdb.txt"),
@@ -99,8 +109,21 @@ def steps(folder: Path) -> dict[str, Callable[[], object]]:
         "perf-db read and written as SQLite": lambda: write_perf_sqlite(
             folder / "new.db", read_perf_sqlite(sqlite)
         ),
-        "find-db to JSON lines": lambda: convert(folder / "current.fdb.txt", folder / "new.jsonl"),
+        "legacy find-db to current values": become("legacy.fdb.txt", "new.fdb.txt", "current"),
+        "find-db to legacy values": become("current.fdb.txt", "new.fdb.txt", "legacy"),
+        "find-db to JSON lines": become("current.fdb.txt", "find.jsonl"),
+        "JSON lines to find-db": become("find.jsonl", "new.fdb.txt"),
+        "JSON lines copied": become("find.jsonl", "copy.jsonl"),
+        "legacy find-db to JSON lines": become("legacy.fdb.txt", "legacy.jsonl"),
+        "JSON lines to legacy find-db": become("legacy.jsonl", "new.fdb.txt"),
+        "perf-db to SQLite": become("perf.db.txt", "new.db"),
+        "SQLite to perf-db": become("perf.db", "new.db.txt"),
+        "perf-db to JSON lines": become("perf.db.txt", "perf.jsonl"),
+        "JSON lines to perf-db": become("perf.jsonl", "new.db.txt"),
         "check of a find-db": lambda: check_paths([folder / "current.fdb.txt"]),
+        "check of a legacy find-db": lambda: check_paths([folder / "legacy.fdb.txt"]),
+        "check of a perf-db": lambda: check_paths([folder / "perf.db.txt"]),
+        "check of a find-db and a perf-db together": lambda: check_paths([folder / "together"]),
     }
 
 
@@ -137,11 +160,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         generate(folder, asked.lines, np.random.default_rng(0))
-        sizes = {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
+        sizes = {path.name: path.stat().st_size for path in sorted(folder.glob("*.*"))}
         taken = measure(folder, asked.rounds)
     cases = [_case(case, times, asked.lines) for case, times in taken.items()]
     for case in cases:
-        print("{case:42} {seconds:6.2f} s {lines_per_second:>9,} lines/s".format(**case))
+        print("{case:42} {seconds:6.2f} s, {cpu_seconds:6.2f} s of CPU".format(**case))
     facts = {"bytes": sizes, "rounds": asked.rounds, "cases": cases}
     write_result(asked.output, header("miopen_formats", cpu.detect(), cpu.usable_cores()) | facts)
 

@@ -51,3 +51,26 @@ def watch_for_interrupt(
     finally:
         for number, handler in before:
             signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def ends_interrupt() -> Iterator[None]:
+    """SIGTERM and SIGHUP are Ctrl-C while inside, so that what was begun is ended with us.
+
+    Only where they would end this process at once: who ignores or handles them, keeps to that.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    ours = [
+        number
+        for number in (signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(number) is signal.SIG_DFL
+    ]
+    for number in ours:
+        signal.signal(number, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        for number in ours:
+            signal.signal(number, signal.SIG_DFL)

@@ -70,3 +70,15 @@ def test_a_check_fails_for_errors_only(find_db: Path, tmp_path: Path) -> None:
     report = json.loads(output)
     assert (code, report["format"], report["errors"]) == (1, 1, 2)
     assert report["counts"] == {"bad_time": 2}
+
+
+def test_a_check_says_which_files_it_did_not_look_at(find_db: Path, tmp_path: Path) -> None:
+    (tmp_path / "kernels.skk").touch()
+    (tmp_path / "notes.txt").touch()
+    code, output = run("check-db", tmp_path)
+    names = f"{tmp_path / 'kernels.skk'}, {tmp_path / 'notes.txt'}"
+    assert (code, f"not looked at, as their names are no databases': {names}" in output) == (
+        0,
+        True,
+    )
+    assert "not looked at" not in run("check-db", find_db)[1]

@@ -70,7 +70,8 @@ def test_from_a_list_over_rankings_to_packed_kernels(fleet: Command, tmp_path: P
         ["find", "evaluated"],
         ["kernels", "evaluated"],
     ]
-    assert "1 kernels in" in fleet("export", "kernel-db", "-l", "A_fdb", "-o", "x.skk")
+    said = fleet("export", "kernel-db", "-l", "A_fdb", "-o", "x.skk")
+    assert "1 kernel in x.skk, " in said and "KiB" in said
     fleet("bank", "build", "-l", "A_fdb")
     kinds = [json.loads(line)["kind"] for line in fleet("bank", "list", "--json").splitlines()]
     assert kinds == ["find", "perf"]

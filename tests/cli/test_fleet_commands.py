@@ -157,6 +157,35 @@ def test_aborted_until_resumed(loaded: Command) -> None:
     assert record(loaded("resume", "-l", "L", "--json"))["resumed"] == 2
 
 
+def test_an_architecture_is_aborted_whole(loaded: Command) -> None:
+    arch = HERE.partition("/")[0]
+    assert record(loaded("abort", "-a", arch, "--json"))["aborted"] == 2
+    shown = loaded("status")
+    assert f"all devices of {arch} are aborted; skipjack resume -a {arch}" in shown
+    assert f"resume --device {HERE}" not in shown
+    assert record(loaded("resume", "-a", arch, "--json"))["resumed"] == 2
+
+
+def test_a_machine_that_was_never_seen_is_aborted_and_shown(fleet: Command) -> None:
+    fleet("machine", "add", "gpu7", "--host", "10.0.0.7")
+    assert "gpu7 gets no jobs until it is resumed" in fleet("abort", "--machine", "gpu7")
+    assert "machine gpu7 is aborted; skipjack resume --machine gpu7" in fleet("status")
+    assert record(fleet("machine", "show", "gpu7", "--json"))["idle"] == "aborted"
+    assert "never seen, aborted" in fleet("machine", "show", "gpu7")
+    fleet("resume", "--machine", "gpu7")
+    assert "gpu7" not in fleet("status")
+
+
+def test_a_run_on_a_disabled_machine_says_what_enables_it(
+    loaded: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SKIPJACK_MACHINE", "here")
+    loaded("machine", "add", "here", "--host", "localhost")
+    loaded("machine", "disable", "here", "--reason", "new fans")
+    with pytest.raises(SkipjackError, match=r"new fans.*; skipjack machine enable here lets them"):
+        loaded("run", "-l", "L", "--build", "--builders", "1")
+
+
 def test_it_asks_before_it_stops_what_belongs_to_others(loaded: Command) -> None:
     loaded("load", "-t", "two", "-l", "theirs", "--owner", "somebody")
     with pytest.raises(UsageError, match="theirs of somebody; add --yes"):
@@ -181,7 +210,9 @@ WRONG = [
     (("abort",), "say which"),
     (("abort", "--machine", "nobody"), "nobody"),
     (("abort", "--device", "gfx900/56"), "gfx900/56"),
-    (("abort", "-a", "gfx900"), "-a and -n go together"),
+    (("abort", "-a", "gfx900"), "unknown architecture 'gfx900'"),
+    (("abort", "-n", "56"), "-a and -n go together"),
+    (("abort", "-a", "gfx900", "-l", "L"), "say which"),
     (("import", "-f", "none.txt", "-t", "x"), "none.txt"),
     (("import", "-f", "problems.txt", "-t", "x", "-b", "0"), "batch"),
     (("bundle", "export", "-l", "L", "-o", "b.skj"), "--build"),

@@ -47,6 +47,18 @@ def take_as_another_user(path: Path, timeout_s: float = 20) -> subprocess.Popen[
     )
 
 
+def test_the_locks_of_a_host_have_a_folder_of_their_own(
+    device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "locks"
+    monkeypatch.delenv("SKIPJACK_LOCK_DIR", raising=False)
+    monkeypatch.setattr("skipjack.execute.device_lock.SHARED", place)
+    for _ in range(2):
+        with device_lock(device):
+            assert (place / "skipjack-cpu.lock").exists()
+    assert stat.S_IMODE(place.stat().st_mode) == 0o1777
+
+
 def test_the_lock_of_a_device_can_be_written_by_everybody(device: Device, scratch: Path) -> None:
     before = os.umask(0o077)
     try:

@@ -11,7 +11,7 @@ import pytest
 from skipjack.bank import FIND as RANKING
 from skipjack.bank import Bank, BankEntry
 from skipjack.fleet.further_jobs import make_finds, make_kernels, make_searches
-from skipjack.fleet.records import FIND, KERNELS, Kind, Known, Label, Plan
+from skipjack.fleet.records import FIND, KERNELS, JobKind, Known, Label, Plan
 from skipjack.fleet.states import State
 from skipjack.fleet.store.opening import open_store
 from skipjack.fleet.store.problems import NewProblem
@@ -97,4 +97,4 @@ def test_winners_are_packed_and_fresh_ones_begin_as_if_started_over(store: Store
     assert (packed.made, packed.left_out) == (1, 1)
     (job,) = [job for job in store.jobs(label="l") if job.plan.solver == KERNELS]
     assert (job.plan.problem, job.standing.epoch) == (KEYS[0], 1)
-    assert store.live("l", Kind.KERNELS) == {State.NEW: 1}
+    assert store.live("l", JobKind.KERNELS) == {State.NEW: 1}

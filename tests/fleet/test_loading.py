@@ -35,12 +35,13 @@ class Known:
         self,
         *,
         tag: str | None = None,
-        operation: str | None = None,
+        operations: Sequence[str] = (),
         recurrent: bool = False,
         directions: Sequence[str] = (),
         dtype: str | None = None,
     ) -> Iterator[ProblemRow]:
         self.asked = {"tag": tag, "recurrent": recurrent, "directions": directions}
+        self.asked["operations"] = sorted(operations)
         yield ProblemRow(1, CONV, "conv2d", "fwd", "f32", False)
         yield ProblemRow(2, MATMUL, "matmul", "", "f32", False)
 
@@ -74,6 +75,13 @@ def test_all_makes_a_job_for_every_solver_that_can_do_it() -> None:
     assert (MATMUL, "direct") not in solvers
     assert len(solvers) == len(planned.plans)
     assert planned.not_applicable > 0
+
+
+def test_operations_are_named_or_meant_by_a_pattern() -> None:
+    store = Known()
+    plan_jobs(store, Selection(everything=True, operations=("conv*", "matmul")), Terms((HERE,)))
+    every = ["conv2d", "conv3d", "conv_transpose2d", "conv_transpose3d", "matmul"]
+    assert store.asked["operations"] == every
 
 
 def test_named_solvers_get_jobs_where_they_apply() -> None:
@@ -143,7 +151,7 @@ def test_a_label_is_copied_as_it_is_or_to_other_devices() -> None:
     [
         (Selection(), Terms((HERE,)), "which problems"),
         (Selection(tag="t", everything=True), Terms((HERE,)), "not both"),
-        (Selection(tag="t", operation="matmull"), Terms((HERE,)), "did you mean matmul"),
+        (Selection(tag="t", operations=("matmull",)), Terms((HERE,)), "did you mean matmul"),
         (Selection(tag="t", dtype="f8"), Terms((HERE,)), "unknown dtype"),
         (Selection(tag="t", directions=("up",)), Terms((HERE,)), "unknown direction"),
         (Selection(tag="t"), Terms(), "name one"),

@@ -1,9 +1,11 @@
 """A label in MIOpen's hands from its import to its kernels; one process plays the whole fleet."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Connection, update
 
 from skipjack.bank import Bank
 from skipjack.core.device import Device
@@ -13,9 +15,10 @@ from skipjack.fleet.further_jobs import make_finds, make_kernels
 from skipjack.fleet.importing import ImportOptions, import_file
 from skipjack.fleet.loading import Selection, Terms, plan_jobs
 from skipjack.fleet.projecting import project
-from skipjack.fleet.records import Job, Kind, Label, Want
+from skipjack.fleet.records import Job, JobKind, Label, Want
 from skipjack.fleet.settlements import settlement_of
 from skipjack.fleet.states import Stage, State
+from skipjack.fleet.store import tables
 from skipjack.fleet.store.opening import open_store
 from skipjack.fleet.store.store import Store
 from skipjack.fleet.work import Worker, make_worker
@@ -56,7 +59,7 @@ class Fleet:
             Stage.EVALUATE: make_worker(Stage.EVALUATE, gpu="hip:0"),
         }
 
-    def run(self, kind: Kind) -> list[Job]:
+    def run(self, kind: JobKind) -> list[Job]:
         """Do all jobs of a kind, and give those that are evaluated."""
         for stage, worker in self._workers.items():
             want = Want(self._machine, str(stage), (DEVICE.name,), 10)
@@ -67,7 +70,7 @@ class Fleet:
                     self._owner, [settlement_of(claim, Done(claim.slot, claim.job, outcome))]
                 )
         done = self.store.jobs(label="L", state=State.EVALUATED)
-        return [job for job in done if Kind.of(job.plan.solver) is kind]
+        return [job for job in done if JobKind.of(job.plan.solver) is kind]
 
     def close(self) -> None:
         for worker in self._workers.values():
@@ -89,26 +92,48 @@ def test_a_label_is_searched_ranked_and_packed_by_miopen(fleet: Fleet, tmp_path:
     import_file(store, listed, ImportOptions("net"))
     planned = plan_jobs(store, Selection(tag="net"), Terms((DEVICE.name,), "miopen"))
     store.add_jobs(Label("L", "me"), planned.plans)
-    searched = fleet.run(Kind.TUNE)
+    searched = fleet.run(JobKind.TUNE)
     lines = [job.result["miopen"]["find_db"][0] for job in searched if job.result]
     assert {line.split("=")[0] for line in lines} == set(KEYS)
 
     assert make_finds(store, "L").made == 2
-    found = fleet.run(Kind.FIND)
+    found = fleet.run(JobKind.FIND)
     assert [job.plan.searcher for job in found] == ["miopen", "miopen"]
     # A find without the parameters of the search would have slower times.
     assert {job.best_ns for job in found} == {job.best_ns for job in searched}
 
     assert make_kernels(store, "L").made == 2
-    packed = fleet.run(Kind.KERNELS)
+    packed = fleet.run(JobKind.KERNELS)
     kernels = [job.result["miopen"]["kernels"] for job in packed if job.result]
     digests = [one["digest"] for (one,) in kernels]
     fetched = store.artifacts(digests)
     assert not fetched.lost and all(b"code of Conv" in code for code in fetched.whole.values())
 
+    assert make_kernels(store, "L").again == 0, "it is what was ranked"
+    _rank_otherwise(store, found[0])
+    assert make_kernels(store, "L").again == 1
+    assert fleet.run(JobKind.KERNELS) and make_kernels(store, "L").again == 0
+
     with Ledger.open(tmp_path / "ledger") as ledger:
         done = project(store, "L", ledger, Bank.open(tmp_path / "bank"))
     assert (done.jobs, done.rows, done.entries) == (6, 0, 0), "its times are no measurements"
+
+
+def _rank_otherwise(store: Store, job: Job) -> None:
+    """As if a find had been repeated with other times."""
+    assert job.result is not None
+    lines = job.result["miopen"]
+    (line,) = lines["find_db"]
+    key, _, contents = line.partition("=")
+    kept = contents.partition(";")[2]
+    changed = {**job.result, "miopen": {**lines, "find_db": [f"{key}={kept}"]}}
+
+    def write(connection: Connection) -> None:
+        table = tables.jobs
+        mine = update(table).where(table.c.id == job.id)
+        connection.execute(mine.values(result=json.dumps(changed)))
+
+    store._transaction(write)
 
 
 def test_a_label_with_jobs_of_ours_is_ranked_by_us(fleet: Fleet, tmp_path: Path) -> None:

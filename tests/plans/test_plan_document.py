@@ -81,6 +81,8 @@ def test_files_that_no_person_wrote_are_refused(tmp_path: Path) -> None:
             read_document(path)
     path.write_bytes(b"\xef\xbb\xbfa: 1\r\n")
     assert read_document(path) == Table(((Scalar("a", 1), Scalar("1", 1)),), 1)
+    with pytest.raises(UsageError, match=r"there is no plan .*none.yaml; skipjack plan init"):
+        read_document(tmp_path / "none.yaml")
     with pytest.raises(SkipjackError, match="cannot read"):
         read_document(tmp_path)
 

@@ -156,11 +156,18 @@ def test_ctrl_c_ends_the_step_and_running_again_goes_on_with_it(tmp_path: Path) 
     steps = grandchildren(child.pid)
     with pytest.raises(SkipjackError, match=f"this plan is running already: process {child.pid}"):
         run(tmp_path, "a", "long", "c")
+    progress = Progress(tmp_path / "p.jsonl")
+    stands = [
+        standing(step, progress.history(), running=progress.running())
+        for step in steps_of(tmp_path, "a", "long", "c")
+    ]
+    assert stands == ["done", "running", "waiting"]
     child.send_signal(signal.SIGINT)
     assert child.wait(20) == 130
     assert len(steps) == 1 and gone(steps)
     last = json.loads((tmp_path / "p.jsonl").read_text().splitlines()[-1])
     assert (last["event"], last["step"]) == ("interrupted", 2)
+    assert not progress.running()
     (tmp_path / "mended").touch()
     run(tmp_path, "a", "long", "c")
     assert ran(tmp_path) == ["a", "long", "long", "c"]
@@ -212,6 +219,9 @@ def test_variables_that_name_files_mean_the_same_in_another_directory(
         "SKIPJACK_DB": "sqlite:///fleet.sqlite",
         "SKIPJACK_PLUGINS": os.pathsep.join(["mine.py", "theirs"]),
         "SKIPJACK_FLEET_KEY": "/etc/fleet.key",
+        "SKIPJACK_SSH_CONFIG": "ssh.config",
+        "SKIPJACK_MIOPEN_DRIVER": "MIOpenDriver",
+        "SKIPJACK_CONTAINER_ENGINE": "bin/podman",
         "HOME": "x",
     }
     assert environment_for(tmp_path, given) == given
@@ -220,5 +230,10 @@ def test_variables_that_name_files_mean_the_same_in_another_directory(
         "SKIPJACK_DB": f"sqlite:///{tmp_path}/fleet.sqlite",
         "SKIPJACK_PLUGINS": os.pathsep.join([f"{tmp_path}/mine.py", "theirs"]),
         "SKIPJACK_FLEET_KEY": "/etc/fleet.key",
+        "SKIPJACK_SSH_CONFIG": f"{tmp_path}/ssh.config",
+        "SKIPJACK_MIOPEN_DRIVER": f"{tmp_path}/MIOpenDriver",
+        "SKIPJACK_CONTAINER_ENGINE": f"{tmp_path}/bin/podman",
         "HOME": "x",
     }
+    words = {"SKIPJACK_CONTAINER_ENGINE": "podman", "SKIPJACK_SSH_CONFIG": "none"}
+    assert environment_for(Path("/"), words) == words

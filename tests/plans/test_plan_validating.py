@@ -5,8 +5,11 @@ from pathlib import Path
 import pytest
 from books import checked, plan_file, words
 
+from skipjack.cli.command_book import command_book
+from skipjack.cli.main import app
 from skipjack.errors import NewerFormatError, UsageError
-from skipjack.plans import Mistakes, check_inputs
+from skipjack.plans import Mistakes, check_inputs, read_plan, validate
+from skipjack.plans.secrecy import holds_a_secret, names_a_secret
 
 
 def test_options_become_words_in_the_commands_order(tmp_path: Path) -> None:
@@ -94,8 +97,9 @@ steps:
         ("defaults: [x]\nsteps: [status]", "1: defaults are a table of options"),
         ("  - status: {password: x}", "2: 'password' does not belong into a plan"),
         ("  - status: {docker_token: x}", "2: 'docker_token' does not belong into a plan"),
-        ("defaults: {label: p://me:pw@host}\nsteps: [status]", "1: a password seems to stand in"),
-        ("  - tune: {problems: [docker login -u me -p pw]}", "2: a password seems to stand in"),
+        ("defaults: {label: p://me:pw@host}\nsteps: [status]", "1: a password or token seems"),
+        ("  - tune: {problems: ['https://T0@g.org/m']}", "2: a password or token seems"),
+        ("  - tune: {problems: [docker login -u me -p pw]}", "2: a password or token seems"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_named_by_its_line(tmp_path: Path, text: str, expected: str) -> None:
@@ -104,12 +108,75 @@ def test_a_mistake_is_named_by_its_line(tmp_path: Path, text: str, expected: str
     assert mistakes[0].startswith(expected)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("GITHUB_TOKEN=x", "export API_KEY=abc; run", "AWS_SECRET_ACCESS_KEY='a'", "GHTOKEN=a"),
+        *("curl -H 'Authorization: Bearer abc' h", "curl -u me:pw h", "deploy --token abc"),
+        *("u:p@h", "ssh u:p@h", "echo ghp_abcdefgh1234"),
+    ],
+)
+def test_what_looks_like_a_secret_is_refused(text: str) -> None:
+    assert holds_a_secret(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("MIOPEN_OPTIONS=-DX=Y", "gfx803/56=gfx900/64", "MONKEY=1", "sort --key 2 f", "uptime"),
+        *("API_KEY=$KEY", 'API_KEY="$KEY"', "SKIPJACK_FLEET_KEY=/etc/key", "TOKEN_FILE=x"),
+        *("curl -H 'Authorization: Bearer $T' h", "docker login --password-stdin"),
+        *("git@example.org:a/b", f"team:tag@sha256:{'a' * 64}", "bearer of news"),
+    ],
+)
+def test_what_says_where_a_secret_is_holds_none(text: str) -> None:
+    assert not holds_a_secret(text)
+
+
+def test_no_option_of_any_command_asks_for_a_secret() -> None:
+    book = command_book(app)
+    names = {one.name for command in book.values() for one in command.parameters}
+    assert "key" in names  # of bundles: a file
+    assert not [name for name in names if names_a_secret(name)]
+
+
+def test_who_needs_standard_input_is_no_step(tmp_path: Path) -> None:
+    _, mistakes = checked(plan_file(tmp_path, "  - image login: {user: me}"))
+    assert mistakes == [
+        "2: image login reads a password from standard input, which a step does not have; log in "
+        "by hand before the plan is run"
+    ]
+
+
 def test_secrets_are_not_repeated(tmp_path: Path) -> None:
     _, mistakes = checked(
         plan_file(tmp_path, "  - status: {token: hunter2, label: a://b:hunter2@c}")
     )
     assert len(mistakes) == 2
     assert "hunter2" not in "".join(mistakes)
+
+
+def test_one_mistake_hides_no_other(tmp_path: Path) -> None:
+    text = """\
+  - load: {label: [a, b], budget: many, tag: x, tag: y}
+  - load: {label: L, label: M, budget: many}
+  - laod:
+  - load: {budget: many}
+"""
+    _, mistakes = checked(plan_file(tmp_path, text))
+    assert [" ".join(line.split()[:4]) for line in mistakes] == [
+        *("2: 'label' takes one", "2: 'tag' stands here", "2: load: invalid value"),
+        *("3: 'label' stands here", "3: load: invalid value"),
+        *("4: unknown command 'laod';", "5: load needs 'label'", "5: load: invalid value"),
+    ]
+
+
+def test_the_commands_own_parsers_are_asked_until_they_are_content(tmp_path: Path) -> None:
+    path = plan_file(tmp_path, "  - load: {label: L, tag: t, budget: many, seed: few, units: x}")
+    mistakes = Mistakes(path)
+    validate(read_plan(path, mistakes), command_book(app), mistakes)
+    named = [sentence.partition(": ")[2].split("'")[1] for _, sentence in mistakes.found]
+    assert sorted(named) == ["--budget", "--seed", "-n"]
 
 
 def test_all_mistakes_are_found_and_the_first_is_raised(tmp_path: Path) -> None:

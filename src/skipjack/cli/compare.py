@@ -30,7 +30,9 @@ FailIfMeanSlower = Annotated[
 ]
 FailIfMissing = Annotated[
     bool,
-    typer.Option("--fail-if-missing", help="Exit with 1 if a problem of the baseline is missing."),
+    typer.Option(
+        "--fail-if-missing", help="Exit with 1 if a problem or a device of the baseline is missing."
+    ),
 ]
 MinEffect = Annotated[str, typer.Option(help="Differences up to this are none.")]
 AssumedSpread = Annotated[

@@ -24,7 +24,7 @@ CHECK_EXAMPLES = examples(
 )
 DeviceOption = Annotated[
     str | None,
-    typer.Option("--device", help="As gfx900/56: which one, where an old perf-db holds several."),
+    typer.Option("--device", help="As gfx900/56: which one, where a file holds several."),
 ]
 
 
@@ -56,7 +56,8 @@ def convert_db(
 ) -> None:
     """Write a database of MIOpen in another format, or sorted; nothing is lost without a word."""
     from skipjack.errors import UsageError
-    from skipjack.interop.miopen.converting import VALUES, ConvertOptions, convert
+    from skipjack.interop.miopen.converting import ConvertOptions, convert
+    from skipjack.interop.miopen.value_formats import VALUES
 
     wanted = VALUES.get(values or "")
     if values and wanted is None:
@@ -93,9 +94,17 @@ def check_db(
     json: JsonOption = False,
 ) -> None:
     """Look for wrong times, orphans, duplicates and damage; exit code 1 if there are errors."""
-    from skipjack.interop.miopen.checking import check_paths
+    from skipjack.fleet.release.export.manifest import FILE_NAME
+    from skipjack.fleet.release.export.manifest_checks import manifest_reports
+    from skipjack.interop.miopen.checking import check_paths, files_to_check
+    from skipjack.report.screen import harmless
 
     reports = check_paths(paths, limit=limit, device=device)
+    reports += manifest_reports(paths, limit=limit)
+    _, others = files_to_check(paths)
+    if skipped := [str(path) for path in others if path.name != FILE_NAME]:
+        text = f"not looked at, as their names are no databases': {', '.join(skipped)}"
+        typer.echo(harmless(text), err=True)
     for report in reports:
         if json:
             typer.echo(dumps(report.to_json()))

@@ -13,6 +13,7 @@ from skipjack.cli.options import JsonOption, examples
 
 if TYPE_CHECKING:
     from skipjack.fleet.release.export.exporting import ExportRequest
+    from skipjack.fleet.release.export.one_kernel_file import OneFile
     from skipjack.fleet.release.export.publishing import Exported
     from skipjack.settings import Settings
 
@@ -58,10 +59,14 @@ AliasOption = Annotated[
     ),
 ]
 ReleaseOption = Annotated[
-    str, typer.Option("--release", help="Write below rel-RELEASE of the directory, as 6.2.")
+    str | None, typer.Option("--release", help="Write below rel-RELEASE of the directory, as 6.2.")
 ]
 PartialOption = Annotated[
     bool, typer.Option("--partial", help="Export what is there though jobs are not done.")
+]
+ReplaceOption = Annotated[
+    bool,
+    typer.Option("--replace", help="Replace files that are there and were not exported, too."),
 ]
 
 
@@ -90,8 +95,9 @@ def find_db(
     arch: ArchOption = None,
     units: UnitsOption = None,
     alias: AliasOption = None,
-    release: ReleaseOption = "",
+    release: ReleaseOption = None,
     partial: PartialOption = False,
+    replace: ReplaceOption = False,
     top: Annotated[
         int | None, typer.Option(min=1, help="Solvers to keep of each problem; all by default.")
     ] = None,
@@ -102,9 +108,11 @@ def find_db(
 ) -> None:
     """Write the solvers of every problem, ranked: a file for each device, and a manifest."""
     from skipjack.fleet.release.export.exporting import export_find_db
+    from skipjack.fleet.release.export.output_names import check_directory_name
 
     named = device_of(device, arch, units)
-    request, settings = _request(output, label, named, form, alias, release, partial)
+    check_directory_name(output)
+    request, settings = _request(output, label, named, form, alias, release, partial, replace)
     _report(export_find_db(request, settings, top=top, backend=str(backend)), json)
 
 
@@ -124,8 +132,9 @@ def perf_db(
     arch: ArchOption = None,
     units: UnitsOption = None,
     alias: AliasOption = None,
-    release: ReleaseOption = "",
+    release: ReleaseOption = None,
     partial: PartialOption = False,
+    replace: ReplaceOption = False,
     sqlite: Annotated[
         bool, typer.Option("--sqlite", help="MIOpen: a database of SQLite instead of text.")
     ] = False,
@@ -134,11 +143,13 @@ def perf_db(
     """Write the best config of every solver of every problem: a file for each device."""
     from skipjack.errors import UsageError
     from skipjack.fleet.release.export.exporting import export_perf_db
+    from skipjack.fleet.release.export.output_names import check_directory_name
 
     if sqlite and form is not Format.MIOPEN:
         raise UsageError("--sqlite is for --format miopen; ours are lines of JSON")
     named = device_of(device, arch, units)
-    request, settings = _request(output, label, named, form, alias, release, partial)
+    check_directory_name(output)
+    request, settings = _request(output, label, named, form, alias, release, partial, replace)
     _report(export_perf_db(request, settings, sqlite=sqlite), json)
 
 
@@ -165,19 +176,22 @@ def kernel_db(
     arch: ArchOption = None,
     units: UnitsOption = None,
     alias: AliasOption = None,
-    release: ReleaseOption = "",
+    release: ReleaseOption = None,
     partial: PartialOption = False,
+    replace: ReplaceOption = False,
     json: JsonOption = False,
 ) -> None:
     """Write precompiled winners, from which programs run them without compiling."""
     from skipjack.fleet.release.export.exporting import export_kernel_db
     from skipjack.fleet.release.export.one_kernel_file import FORMS, check_one_file, export_one_file
+    from skipjack.fleet.release.export.output_names import check_file_or_directory
 
     named = device_of(device, arch, units)
     one = FORMS.get(output.suffix) if not output.is_dir() else None
     chosen = form or Format(one or Format.SKIPJACK)
-    request, settings = _request(output, label, named, chosen, alias, release, partial)
+    request, settings = _request(output, label, named, chosen, alias, release, partial, replace)
     if one is None:
+        check_file_or_directory(output)
         _report(export_kernel_db(request, settings), json)
         return
     check_one_file(request)
@@ -190,8 +204,9 @@ def _request(
     device: str | None,
     form: Format,
     aliases: list[str] | None,
-    release: str,
+    release: str | None,
     partial: bool,
+    replacing: bool,
 ) -> tuple[ExportRequest, Settings]:
     """What is asked for, checked before anything is read."""
     from skipjack import plugins
@@ -205,9 +220,13 @@ def _request(
     plugins.load(settings.plugins)
     if partial and label is None:
         raise UsageError("--partial is for the jobs of a label; give -l as well")
-    release_directory(output, release)
+    if release == "":
+        raise UsageError("--release needs the name of one, as 6.2")
+    release_directory(output, release or "")
     parsed = tuple(Alias.parse(text) for text in aliases or ())
-    request = ExportRequest(output, label, device, str(form), parsed, release, partial)
+    request = ExportRequest(
+        output, label, device, str(form), parsed, release or "", partial, replacing
+    )
     return request, settings
 
 
@@ -231,12 +250,17 @@ def _report(done: Exported, json: bool) -> None:
         typer.echo(f"  {remark}")
 
 
-def _report_one(output: Path, count: int, json: bool) -> None:
+def _report_one(output: Path, done: OneFile, json: bool) -> None:
     from json import dumps
+
+    from skipjack.fleet.release.export.contents import numbered
+    from skipjack.report.numbers import size_text
 
     size = output.stat().st_size
     if json:
-        record = {"format": 1, "file": str(output), "kernels": count, "bytes": size}
-        typer.echo(dumps(record))
+        record = {"format": 1, "file": str(output), "kernels": done.kernels, "bytes": size}
+        typer.echo(dumps({**record, "remarks": list(done.remarks)}))
         return
-    typer.echo(f"{count} kernels in {output}, {size / 1e6:.1f} MB")
+    typer.echo(f"{numbered(done.kernels, 'kernel')} in {output}, {size_text(size)}")
+    for remark in done.remarks:
+        typer.echo(f"  {remark}")

@@ -45,6 +45,8 @@ from skipjack.settings import LOG_LEVELS, load_settings
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells have it."""
+MEASURING = {"tune", "find", "sweep", "grid", "run", "bundle"}
+"""Commands after which something is in the ledger or the store."""
 
 app = typer.Typer(
     name="skipjack",
@@ -143,7 +145,8 @@ def run() -> None:
         kind = type(error).__name__
         _end(f"internal error ({kind}: {error}); skipjack --log-level debug ... shows where", 1)
     if code == INTERRUPTED:
-        _end("interrupted; what was measured is kept, run again to continue", INTERRUPTED)
+        kept = "what was measured is kept, " if MEASURING & set(sys.argv[1:]) else ""
+        _end(f"interrupted; {kept}run again to continue", INTERRUPTED)
     sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -121,14 +121,16 @@ def show(
     from skipjack.plans import Progress, command_line, standing
 
     ready = _ready(plan, progress, directory)
-    history = Progress(ready.progress).history()
+    record = Progress(ready.progress)
+    running = record.running()  # before its history: a step that ends between is done
+    history = record.history()
     for step in ready.steps:
-        stands = standing(step, history)
+        stands = standing(step, history, running=running)
         seconds = history.last.get(step.number, {}).get("seconds")
         if json:
-            record = {"format": 1, "step": step.number, "name": step.name, "standing": stands}
+            about = {"format": 1, "step": step.number, "name": step.name, "standing": stands}
             more = {"seconds": seconds, "line": step.line, "argv": list(step.argv)}
-            typer.echo(dumps({**record, **more}))
+            typer.echo(dumps({**about, **more}))
         else:
             took = f"{seconds:8.1f} s" if isinstance(seconds, int | float) else " " * 10
             name = f"  # {step.name}" if step.name else ""

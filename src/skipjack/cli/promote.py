@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from skipjack.cli.compare import FailIfMeanSlower, FailIfMissing, FailIfSlower, make_gate
+from skipjack.cli.export import Backend
 from skipjack.cli.options import JsonOption, examples
 from skipjack.errors import SkipjackError, UsageError
 
@@ -42,6 +43,9 @@ def promote(
     top: Annotated[
         int | None, typer.Option(min=1, help="Solvers of each problem in a find-db; all.")
     ] = None,
+    backend: Annotated[
+        Backend, typer.Option(case_sensitive=False, help="In the names of MIOpen's find-dbs.")
+    ] = Backend.HIP,
     alias: Annotated[
         list[str] | None,
         typer.Option(help="Another device that gets a device's files, as gfx803/56=gfx900/64."),
@@ -97,7 +101,9 @@ def promote(
     if against is not None and not gate.closed:
         raise UsageError("--against needs --fail-if-slower or another condition to check")
     choice = replace(
-        _choice(label, device, kinds, format, top, partial), aliases=_aliases(alias or [])
+        _choice(label, device, kinds, format, top, partial),
+        aliases=_aliases(alias or []),
+        backend=str(backend),
     )
     _promote(directory, choice, rule, gate, against, dry_run, json)
 
@@ -160,12 +166,13 @@ def _promote(
     plugins.load(settings.plugins)
     with open_store(settings=settings) as store:
         release = release_of(store, choice, rule)
-        comparison = _checked(store, settings, choice, gate, against, directory)
+        comparison = _compared(store, settings, choice, gate, against, directory)
+        _check(gate, comparison, json)
         done = promote_files(release, directory, dry_run=dry_run)
     report.promoted(done, comparison, dry_run, json)
 
 
-def _checked(
+def _compared(
     store: Store,
     settings: Settings,
     choice: Choice,
@@ -173,7 +180,7 @@ def _checked(
     against: str | None,
     directory: Path,
 ) -> Comparison | None:
-    """The comparison that the gate asked for; `SkipjackError` if it does not pass."""
+    """The comparison that the gate asks for, with what is there if nothing else was named."""
     if not gate.closed:
         return None
     from skipjack.fleet.release.compare.comparing import compare
@@ -185,14 +192,24 @@ def _checked(
     with SideReader(settings, store) as reader:
         new = reader.side(f"{LABEL}{choice.label}", choice.device)
         if against is None:
-            old = side_of_path(directory, choice.device, form=choice.form)
+            form, backend = choice.form, choice.backend
+            old = side_of_path(directory, choice.device, form=form, backend=backend)
         else:
             old = reader.side(against, choice.device)
-    comparison = compare(new, old)
-    failure = gate.failure(comparison)
-    if failure:
-        raise SkipjackError(f"nothing was promoted: {failure}")
-    return comparison
+    return compare(new, old)
+
+
+def _check(gate: Gate, comparison: Comparison | None, json: bool) -> None:
+    """`SkipjackError` if the gate is not passed; for machines, the comparison is printed first."""
+    failure = gate.failure(comparison) if comparison else ""
+    if not comparison or not failure:
+        return
+    if json:
+        from skipjack.report.fleet.comparison import comparison_json
+
+        for line in comparison_json(comparison, 10, failure):
+            typer.echo(line)
+    raise SkipjackError(f"nothing was promoted: {failure}")
 
 
 def _undo(directory: Path, to: int | None, force: bool, json: bool) -> None:

@@ -96,6 +96,11 @@ def parse_device_name(text: str) -> tuple[str, int]:
     return match[1], int(match[2])
 
 
+def arch_of(name: str) -> str:
+    """The architecture in a device's name: ``gfx900`` of ``gfx900/56``."""
+    return name.partition("/")[0]
+
+
 def _between(points: tuple[tuple[int, float], ...], at: int) -> float:
     """Interpolate in the logarithm of the footprint; flat beyond the ends."""
     before: tuple[int, float] | None = None

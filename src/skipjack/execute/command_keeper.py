@@ -1,10 +1,10 @@
 """A small process that runs one command at a time and lets nothing of it survive.
 
-``python -I -S keeper.py`` reads requests as JSON lines. It answers each with the number of the
-process and, at the end, with how it ended. It adopts whatever
-a command leaves behind, also what left its process group, and ends it; and when the process that
-asked is gone, however it went, it ends the command and itself. It imports nothing of ours, so that
-it is small and there at once.
+``python -I -S command_keeper.py`` reads requests as JSON lines. It answers each with the
+number of the process and, at the end, with how it ended. It adopts whatever a command leaves
+behind, also what left its process group, and ends it; and when the process that asked is gone,
+however it went, it ends the command and itself. It imports nothing of ours, so that it is small and
+there at once.
 """
 
 from __future__ import annotations

@@ -17,9 +17,13 @@ from pathlib import Path
 
 from skipjack.core.device import Device
 from skipjack.storage import FileLock
+from skipjack.storage.failure import write_failure
 
 VARIABLE = "SKIPJACK_LOCK_DIR"
 """Another folder for the locks, the same for all who share the devices."""
+SHARED = Path("/tmp/skipjack-locks")
+"""Of all users of a host, whatever their TMPDIR is: they share its devices. Containers are given
+it, which is why it holds nothing but locks."""
 
 OnWait = Callable[[str], None]
 
@@ -54,9 +58,19 @@ def _whole(kind: str, on_wait: OnWait | None, *, shared: bool) -> Iterator[None]
 
 def directory() -> Path:
     """Where the locks lie."""
-    # All users of a host share its devices, so the locks lie where all of them can reach them,
-    # whatever their TMPDIR is.
-    return Path(os.environ.get(VARIABLE, "/tmp")).absolute()
+    named = os.environ.get(VARIABLE)
+    return Path(named).absolute() if named else _for_everybody(SHARED)
+
+
+def _for_everybody(place: Path) -> Path:
+    try:
+        place.mkdir()
+        place.chmod(0o1777)  # as /tmp has it, whatever our umask is
+    except FileExistsError:
+        pass
+    except OSError as error:
+        raise write_failure(place, error) from error
+    return place
 
 
 def _path(name: str) -> Path:

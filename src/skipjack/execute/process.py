@@ -8,16 +8,16 @@ import os
 import select
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 import weakref
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 from skipjack.errors import WorkerError
 from skipjack.execute import wire
-from skipjack.execute.worker import ELSEWHERE
+from skipjack.execute.enclosure import MODULE, Enclosure, command_of, variables_for
+from skipjack.execute.watch import Watch
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +28,6 @@ _KILLED_WITHIN_S = 5.0
 _MOST_OVERHEARD = 1 << 16
 _PIPE = 1 << 16
 """Bytes that a pipe holds."""
-_LOOK_EVERY_S = 0.25
 _FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -51,25 +50,6 @@ class WorkerHungError(WorkerError):
     """No answer within the time allowed; the process was killed."""
 
 
-class Enclosure(Protocol):
-    """Where a worker is, if it is not beside its parent: in a container."""
-
-    def command(self, module: str, arguments: Sequence[str], given: Collection[str]) -> list[str]:
-        """A program that runs ``python -m module ...`` in there and passes its pipes on.
-
-        `given` names variables that the worker must have with the values that the program has.
-        """
-        ...
-
-    def words(self, lines: Sequence[str]) -> str:
-        """Of lines of error output, the worker's and the program's, the one that tells most."""
-        ...
-
-    def end(self) -> None:
-        """End what is left in there, now that the program is gone; does not wait for it."""
-        ...
-
-
 class WorkerProcess:
     """One child that answers requests in order. Not for use from several threads.
 
@@ -84,7 +64,7 @@ class WorkerProcess:
         cores: Sequence[int] = (),
         share: Sequence[int] = (),
         *,
-        module: str = "skipjack.execute.worker",
+        module: str = MODULE,
         settings: Mapping[str, str] | None = None,
         enclosure: Enclosure | None = None,
     ) -> None:
@@ -96,29 +76,9 @@ class WorkerProcess:
         self._enclosure = enclosure
         # A worker's words go to a file that has no name: nothing is left whoever dies.
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the worker)
-        # Libraries get as many threads as the kernels that they are compared with.
-        libraries = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-        given = dict.fromkeys(libraries, str(max(1, len(cores))))
-        # Their threads must not go on spinning after a call: with two threads on two cores, that
-        # made the kernels timed next to them twice as slow.
-        given |= {
-            "OPENBLAS_THREAD_TIMEOUT": "4",
-            "KMP_BLOCKTIME": "0",
-            "GOMP_SPINCOUNT": "20000",
-        }
-        # A library that allocates its result gets memory that it freed before. Fresh pages from the
-        # system at each call made some convolutions look three times as slow.
-        if role == "run":
-            given |= {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40)}
-        given |= settings or {}
-        words = [role, str(ELSEWHERE if enclosure else os.getpid())]
-        if cores:
-            words += ["--cores", ",".join(map(str, cores))]
-        words += arguments
+        given = {**variables_for(role, cores), **(settings or {})}
         self._process = subprocess.Popen(
-            enclosure.command(module, words, given)
-            if enclosure
-            else [sys.executable, "-m", module, *words],
+            command_of(module, role, arguments, cores, given, enclosure),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr,
@@ -206,7 +166,7 @@ class WorkerProcess:
         self, timeout_s: float, progress: Callable[[], object] = lambda: None
     ) -> wire.Message:
         """The next answer. `progress` is looked at now and then: a new value renews the time."""
-        watch = _Watch(timeout_s, progress)
+        watch = Watch(timeout_s, progress)
 
         def read(most: int) -> bytes:
             while not select.select([self._out], [], [], watch.pause())[0]:
@@ -317,25 +277,6 @@ def overhearing(hear: Hear) -> Iterator[None]:
         _HEARERS.remove(hear)
         for worker in list(_LIVE):
             worker._pass_on([hear])
-
-
-class _Watch:
-    """A time limit that starts anew whenever there is progress."""
-
-    def __init__(self, timeout_s: float, progress: Callable[[], object]) -> None:
-        self._timeout_s, self._progress = timeout_s, progress
-        self._seen = progress()
-        self._deadline = time.monotonic() + timeout_s
-
-    def pause(self) -> float:
-        return min(_LOOK_EVERY_S, max(0.0, self._deadline - time.monotonic()))
-
-    def over(self) -> bool:
-        seen = self._progress()
-        if seen != self._seen:
-            self._seen = seen
-            self._deadline = time.monotonic() + self._timeout_s
-        return time.monotonic() >= self._deadline
 
 
 def describe_exit(code: int | None, words: str) -> str:

@@ -12,12 +12,13 @@ from skipjack.bank import FIND as RANKING
 from skipjack.bank import Bank
 from skipjack.core.device import Device
 from skipjack.errors import SkipjackError
-from skipjack.fleet.records import FIND, KERNELS, Kind, Known, Label, Plan
+from skipjack.fleet.records import FIND, KERNELS, JobKind, Known, Label, Plan
 from skipjack.fleet.states import State
 from skipjack.fleet.store.aborting import ResetCount
 from skipjack.fleet.store.devices import by_name
 from skipjack.fleet.store.jobs import AddedJobs
 from skipjack.fleet.toolchain import toolchain
+from skipjack.fleet.winners import same_kernel
 from skipjack.solvers import find_solver, names
 
 Pair = tuple[str, str]
@@ -50,7 +51,7 @@ class Jobs(Protocol):
         to: State,
         *,
         device: str | None = None,
-        kind: Kind | None = None,
+        kind: JobKind | None = None,
         problems: Collection[str] | None = None,
     ) -> ResetCount:
         """Start jobs over."""
@@ -99,7 +100,7 @@ def make_finds(
     owner, plans = store.label(label), store.plans_of(label)
     wanted = _wanted(plans, FIND)
     missing = _missing(wanted, plans, FIND)
-    again = _start_over(store, label, Kind.FIND) if fresh else 0
+    again = _start_over(store, label, JobKind.FIND) if fresh else 0
     taken = left = 0
     if hybrid is not None:
         taken = _take_over(store, label, missing)
@@ -117,7 +118,7 @@ def make_searches(store: Jobs, label: str) -> Further:
     lost = _without_winner(winners, _wanted(plans, FIND))
     missing = _missing(lost, plans, FIND)
     outdated = [(plan.problem, plan.device) for plan in lost if plan not in missing]
-    again = _again(store, label, Kind.FIND, [pair for pair in outdated if pair in winners])
+    again = _again(store, label, JobKind.FIND, [pair for pair in outdated if pair in winners])
     taken = _take_over(store, label, missing)
     made = store.add_jobs(owner, missing).added if missing else 0
     return Further(len(lost), made, again, taken)
@@ -126,18 +127,21 @@ def make_searches(store: Jobs, label: str) -> Further:
 def make_kernels(store: Jobs, label: str, *, fresh: bool = False) -> Further:
     """A job for each winner of the label; another winner than was packed is packed instead.
 
-    `fresh` has all of them compiled again.
+    So is one that was not there when its job was begun. `fresh` has all of them compiled again.
     """
     owner, plans = store.label(label), store.plans_of(label)
     wanted, winners = _wanted(plans, KERNELS), store.winners(label)
     lost = set(_without_winner(winners, wanted))
     missing = [plan for plan in _missing(wanted, plans, KERNELS) if plan not in lost]
     if fresh:
-        again = _start_over(store, label, Kind.KERNELS)
+        again = _start_over(store, label, JobKind.KERNELS)
     else:
         packed = store.packed(label).items()
         outdated = [pair for pair, known in packed if not _same(known, winners.get(pair))]
-        again = _again(store, label, Kind.KERNELS, outdated)
+        again = _again(store, label, JobKind.KERNELS, outdated)
+        won = [plan for plan in wanted if plan not in lost and not plan.by_miopen]
+        pairs = [(plan.problem, plan.device) for plan in won]
+        again += _again(store, label, JobKind.KERNELS, pairs, State.NOT_APPLICABLE)
     made = store.add_jobs(owner, missing, epoch=int(fresh)).added if missing else 0
     return Further(len(wanted), made, again, left_out=len(lost))
 
@@ -146,7 +150,7 @@ def _wanted(plans: Sequence[Plan], solver: str) -> list[Plan]:
     """One plan for each problem on each device, with the largest budget of its jobs."""
     wanted: dict[Pair, Plan] = {}
     for plan in sorted(plans, key=lambda plan: plan.by_miopen):  # it does what nobody else is for
-        if Kind.of(plan.solver) is not Kind.TUNE:
+        if JobKind.of(plan.solver) is not JobKind.TUNE:
             continue
         suits_all = plan.solver == "auto" or plan.by_miopen
         searcher = plan.searcher if suits_all else "auto"
@@ -164,16 +168,21 @@ def _missing(wanted: Sequence[Plan], plans: Sequence[Plan], solver: str) -> list
     return [plan for plan in wanted if (plan.problem, plan.device) not in there]
 
 
-def _start_over(store: Jobs, label: str, kind: Kind) -> int:
+def _start_over(store: Jobs, label: str, kind: JobKind) -> int:
     return sum(store.reset(label, state, State.NEW, kind=kind).reset for state in _DONE)
 
 
-def _again(store: Jobs, label: str, kind: Kind, pairs: Iterable[Pair]) -> int:
-    """Start these over that are evaluated."""
+def _again(
+    store: Jobs,
+    label: str,
+    kind: JobKind,
+    pairs: Iterable[Pair],
+    done: State = State.EVALUATED,
+) -> int:
+    """Start these over that are in this state."""
     by_device: dict[str, list[str]] = {}
     for problem, device in pairs:
         by_device.setdefault(device, []).append(problem)
-    done = State.EVALUATED
     return sum(
         store.reset(label, done, State.NEW, device=device, kind=kind, problems=problems).reset
         for device, problems in by_device.items()
@@ -182,7 +191,7 @@ def _again(store: Jobs, label: str, kind: Kind, pairs: Iterable[Pair]) -> int:
 
 def _same(packed: Known, winner: Known | None) -> bool:
     """Whether what was packed is still to be packed; without a winner it is the best there is."""
-    return winner is None or (packed.solver, packed.config) == (winner.solver, winner.config)
+    return winner is None or same_kernel(packed, winner)
 
 
 def _take_over(store: Jobs, label: str, missing: Sequence[Plan]) -> int:

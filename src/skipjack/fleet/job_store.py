@@ -7,7 +7,7 @@ from typing import Protocol
 
 from skipjack.fleet.engine import Host
 from skipjack.fleet.exchange import Ask, Exchanged
-from skipjack.fleet.records import Claim, Kind, Machine, Settlement
+from skipjack.fleet.records import Claim, JobKind, Machine, Settlement
 from skipjack.fleet.states import State
 
 
@@ -53,7 +53,7 @@ class JobStore(Protocol):
         asks: Sequence[Ask],
         *,
         label: str,
-        kind: Kind,
+        kind: JobKind,
     ) -> Exchanged:
         """Write down what came of claims and take further jobs for workers, all at once."""
         ...
@@ -66,6 +66,6 @@ class JobStore(Protocol):
         """Free the jobs of owners whose lease has expired."""
         ...
 
-    def live(self, label: str, kind: Kind) -> Mapping[State, int]:
+    def live(self, label: str, kind: JobKind) -> Mapping[State, int]:
         """How many jobs of a kind there are in each state."""
         ...

@@ -6,6 +6,7 @@ By default a job is a problem on a device, and all solvers that promise somethin
 
 from __future__ import annotations
 
+import fnmatch
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -14,13 +15,14 @@ from skipjack.core.device import Device, parse_device_name
 from skipjack.core.dtypes import DTYPES, listed
 from skipjack.core.problem import Problem
 from skipjack.errors import UsageError
-from skipjack.fleet.records import MIOPEN, Kind, Plan
+from skipjack.fleet.records import MIOPEN, JobKind, Plan
 from skipjack.fleet.store.devices import by_name
 from skipjack.fleet.store.problems import ProblemRow
 from skipjack.fleet.toolchain import toolchain
 from skipjack.gpu.architectures import KNOWN
 from skipjack.gpu.describing import kind_of, names_gpu, refusal_of_arch
 from skipjack.operations import get, parse
+from skipjack.operations import names as operation_names
 from skipjack.search import check_name
 from skipjack.solvers import find_solver, is_for, names, refusal
 from skipjack.solvers.gpu.triton_solver import TritonSolver
@@ -40,7 +42,8 @@ class Selection:
     recurrent: bool = False
     stale: bool = False
     """Only where nothing is known yet, or by another toolchain."""
-    operation: str | None = None
+    operations: tuple[str, ...] = ()
+    """Names, or patterns as ``conv*``; none of them: all."""
     directions: tuple[str, ...] = ()
     """None of them: all. Operations without directions are not asked."""
     dtype: str | None = None
@@ -79,7 +82,7 @@ class Problems(Protocol):
         self,
         *,
         tag: str | None = None,
-        operation: str | None = None,
+        operations: Sequence[str] = (),
         recurrent: bool = False,
         directions: Sequence[str] = (),
         dtype: str | None = None,
@@ -108,14 +111,14 @@ def plan_jobs(store: Problems, selection: Selection, terms: Terms) -> Planned:
     rows = list(
         store.problems(
             tag=selection.tag,
-            operation=selection.operation,
+            operations=_operations(selection.operations),
             recurrent=selection.recurrent,
             directions=selection.directions,
             dtype=selection.dtype,
         )
     )
     copied = store.plans_of(selection.from_label) if selection.from_label else []
-    copied = [plan for plan in copied if Kind.of(plan.solver) is Kind.TUNE]
+    copied = [plan for plan in copied if JobKind.of(plan.solver) is JobKind.TUNE]
     devices = terms.devices or tuple(plan.device for plan in copied)
     wished = map(str.strip, (terms.solver or "").split(","))
     solvers_named = {*wished, *(plan.solver for plan in copied)}
@@ -148,8 +151,6 @@ def _check(selection: Selection) -> None:
         raise UsageError("which problems? name a tag, a label to copy, recurrent ones, or all")
     if selection.everything and (selection.tag or selection.from_label):
         raise UsageError("all problems, or those of a tag or label: not both")
-    if selection.operation is not None:
-        get(selection.operation)
     if selection.dtype is not None and selection.dtype not in DTYPES:
         raise UsageError(f"unknown dtype {selection.dtype!r}: choose {listed(tuple(DTYPES), 'or')}")
     for direction in selection.directions:
@@ -157,6 +158,15 @@ def _check(selection: Selection) -> None:
             raise UsageError(
                 f"unknown direction {direction!r}: choose {', '.join(DIRECTIONS)} or all"
             )
+
+
+def _operations(wanted: Sequence[str]) -> list[str]:
+    """The names that are meant; `ProblemError` for one that nothing is called."""
+    meant: list[str] = []
+    for name in wanted:
+        found = fnmatch.filter(operation_names(), name)
+        meant += found or [get(name).name]
+    return meant
 
 
 def _with_terms(plan: Plan, terms: Terms) -> Plan:
@@ -266,8 +276,8 @@ def _named(wish: str) -> Sequence[Solver]:
 
 def _with_jobs(name: str) -> Solver:
     """A solver that jobs can be made for: one that builds, or a program of its own."""
-    if (kind := Kind.of(name)) is not Kind.TUNE:
-        option = "--find" if kind is Kind.FIND else "--kernel-cache"
+    if (kind := JobKind.of(name)) is not JobKind.TUNE:
+        option = "--find" if kind is JobKind.FIND else "--kernel-cache"
         raise UsageError(
             f"{name} is no solver: load the jobs without it, then skipjack run -l LABEL {option}"
         )

@@ -20,7 +20,7 @@ FIND, KERNELS = "find", "kernels"
 """Words that stand in the place of a solver: rank all of them; build the winner to be shipped."""
 
 
-class Kind(StrEnum):
+class JobKind(StrEnum):
     """What a job is for; a run does jobs of one kind."""
 
     TUNE = "tune"
@@ -28,7 +28,7 @@ class Kind(StrEnum):
     KERNELS = KERNELS
 
     @classmethod
-    def of(cls, solver: str) -> Kind:
+    def of(cls, solver: str) -> JobKind:
         """The kind of a job with this word for its solver."""
         return cls(solver) if solver in (FIND, KERNELS) else cls.TUNE
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from skipjack.fleet.records import Kind
+from skipjack.fleet.records import JobKind
 from skipjack.fleet.states import Stage, State
 
 LEASE_S = 60.0
@@ -51,7 +51,7 @@ class RunRequest:
     """What a coordinator should do."""
 
     label: str
-    kind: Kind = field(default=Kind.TUNE, kw_only=True)
+    kind: JobKind = field(default=JobKind.TUNE, kw_only=True)
     """Jobs of other kinds are left to other runs."""
     stages: tuple[Stage, ...] = (Stage.BUILD, Stage.EVALUATE)
     wait: bool = False

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Protocol
 
 from skipjack.bank.kernel_db import KernelRecord
 from skipjack.errors import StorageError, UsageError
-from skipjack.fleet.records import FIND, KERNELS
+from skipjack.fleet.records import FIND, KERNELS, Known
+from skipjack.fleet.winners import same_kernel, winner_of
 from skipjack.solvers import find_solver
 
 if TYPE_CHECKING:
@@ -37,38 +39,58 @@ class Winner:
     record: KernelRecord
     toolchain: str
     packed: bool
-    """Its job was to build it for this; else a tuning left it."""
+    """Its job was to build it for this; else a tuning or a find left it."""
+    outdated: bool = False
+    """Another kernel was packed than the one that wins now."""
 
     @property
     def rank(self) -> tuple[bool, float]:
-        """Smaller is better."""
+        """Smaller is better, among builds of one kernel."""
         time_ns = self.record.time_ns
         return not self.packed, float("inf") if time_ns is None else time_ns
 
+    @property
+    def known(self) -> Known:
+        """The solver and the config."""
+        return Known(self.record.solver, self.record.config)
+
 
 def winners(store: Shelves, label: str) -> Iterator[tuple[KernelRecord, bytes]]:
-    """The fastest kernel of each problem and device of a label, with its code."""
+    """The winner of each problem and device of a label, with its code."""
     for winner in winning(store, label):
         record = winner.record
         yield record, artifact(store, label, record.artifact, record.problem)
 
 
 def winning(store: Shelves, label: str, device: str | None = None) -> list[Winner]:
-    """The fastest kernel of each problem and device; one that was packed comes first."""
-    best: dict[tuple[str, str], Winner] = {}
+    """The winner of each problem and device, as it was packed, or else as its job left it."""
+    found: list[Winner] = []
     jobs = 0
-    for verdict in store.verdicts(label, device):
-        jobs += 1
-        record = _record(verdict)
-        if record is None:
-            continue
-        winner = Winner(record, verdict.toolchain, verdict.solver == KERNELS)
-        at = (record.problem, record.device)
-        best[at] = min(best.get(at, winner), winner, key=lambda one: one.rank)
-    if not best:
+    for _, group in groupby(store.verdicts(label, device), lambda verdict: verdict.problem):
+        by_device: dict[str, list[JobVerdict]] = {}
+        for verdict in group:
+            jobs += 1
+            by_device.setdefault(verdict.device, []).append(verdict)
+        found += filter(None, map(_chosen, by_device.values()))
+    if not found:
         why = "has no finished job yet" if not jobs else "has no job that found a kernel"
         raise UsageError(f"label {label} {why}; skipjack status -l {label} shows how far it is")
-    return list(best.values())
+    return found
+
+
+def _chosen(verdicts: Sequence[JobVerdict]) -> Winner | None:
+    """Of all builds for a problem and a device, that of what `winner_of` says is to ship."""
+    built = [
+        Winner(record, verdict.toolchain, verdict.solver == KERNELS)
+        for verdict in verdicts
+        if (record := _record(verdict))
+    ]
+    newest_first = sorted(verdicts, key=lambda one: (one.updated, one.job), reverse=True)
+    known = winner_of([(one.solver, one.result) for one in newest_first])
+    fitting = [one for one in built if known is None or same_kernel(one.known, known)]
+    # If the winner left no code behind, another that did is better than none.
+    best = min(fitting or built, key=lambda one: one.rank, default=None)
+    return best and replace(best, outdated=any(one.packed for one in built if one not in fitting))
 
 
 def artifact(store: Shelves, label: str, digest: str, what: str) -> bytes:

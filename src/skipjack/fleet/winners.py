@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from skipjack.fleet.records import Kind, Known
+from skipjack.fleet.records import JobKind, Known
 
 _MOST = 2
 """Configs of one solver that are worth another look."""
@@ -15,15 +15,18 @@ Result = tuple[str, Mapping[str, Any]]
 
 
 def winner_of(results: Sequence[Result]) -> Known | None:
-    """What to ship: the best that was built, of a ranking if there is one, else of the tunings."""
-    rankings = [_built(result) for solver, result in results if Kind.of(solver) is Kind.FIND]
+    """What to ship: the best that was built, of a ranking if there is one, else of the tunings.
+
+    Results come newest first: of several rankings the first counts.
+    """
+    rankings = [_built(result) for solver, result in results if JobKind.of(solver) is JobKind.FIND]
     for verdict in rankings:
         if verdict is not None:
             return known_of(verdict)
     tuned = [
         result
         for solver, result in results
-        if Kind.of(solver) is Kind.TUNE and result.get("code") and result.get("time_ns")
+        if JobKind.of(solver) is JobKind.TUNE and result.get("code") and result.get("time_ns")
     ]
     if not tuned:
         return None
@@ -44,7 +47,7 @@ def worth_trying(results: Iterable[Result]) -> tuple[Known, ...]:
 
 def _configs(result: Result) -> Iterator[Known]:
     solver, record = result
-    if Kind.of(solver) is not Kind.FIND:
+    if JobKind.of(solver) is not JobKind.FIND:
         if record.get("solver") and record.get("time_ns"):
             yield known_of(record)
         return
@@ -63,6 +66,11 @@ def known_of(record: Mapping[str, Any]) -> Known:
     """The solver and the config of a verdict, or of a place in a ranking."""
     version = record.get("solver_version")
     return Known(record["solver"], record["config"], None if version is None else int(version))
+
+
+def same_kernel(one: Known, other: Known) -> bool:
+    """Whether both are one solver with one config, whichever version of it found that."""
+    return (one.solver, one.config) == (other.solver, other.config)
 
 
 def _comparable(results: Sequence[Mapping[str, Any]]) -> bool:

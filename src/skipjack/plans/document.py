@@ -6,7 +6,7 @@ value is the text that was written, and what takes it decides what it means.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,11 +52,21 @@ class Table:
 Node = Scalar | Listing | Table
 
 
-def read_document(path: Path) -> Node:
-    """The one document of a YAML file; whatever is wrong with it is said with its line."""
+Complain = Callable[[int, str], None]
+"""Takes a line and a sentence about it."""
+
+
+def read_document(path: Path, complain: Complain | None = None) -> Node:
+    """The one document of a YAML file; whatever is wrong with it is said with its line.
+
+    Keys that stand twice are told to `complain`, if there is one, and the first of them counts; all
+    else that is wrong is raised.
+    """
     try:
         with path.open("rb") as file:
             data = file.read(LARGEST_BYTES + 1)
+    except FileNotFoundError:
+        raise UsageError(f"there is no plan {path}; skipjack plan init writes an example") from None
     except OSError as error:
         raise StorageError(f"cannot read {path}: {error.strerror}") from error
     if len(data) > LARGEST_BYTES:
@@ -66,12 +76,12 @@ def read_document(path: Path) -> Node:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise UsageError(f"{path}:{line}: not UTF-8; save the file as UTF-8") from None
-    return parse_document(text, str(path))
+    return parse_document(text, str(path), complain)
 
 
-def parse_document(text: str, source: str) -> Node:
+def parse_document(text: str, source: str, complain: Complain | None = None) -> Node:
     """As `read_document`, of a text; `source` is what complaints call it."""
-    reader = _Reader(source, _events(text, source))
+    reader = _Reader(source, _events(text, source), complain)
     root = reader.document()
     if root is None:
         raise UsageError(f"{source} is empty; skipjack plan init writes an example")
@@ -105,9 +115,12 @@ def _sentence(error: yaml.MarkedYAMLError) -> str:
 class _Reader:
     """Makes a tree out of the parser's events, as large as the file: aliases are refused."""
 
-    def __init__(self, source: str, events: Iterator[yaml.Event]) -> None:
+    def __init__(
+        self, source: str, events: Iterator[yaml.Event], complain: Complain | None
+    ) -> None:
         self._source = source
         self._events = events
+        self._complain = complain
 
     def document(self) -> Node | None:
         root: Node | None = None
@@ -157,12 +170,17 @@ class _Reader:
                 raise self._refusal(event, "a key must be a word")
             # Dashes and underscores mean the same in keys, hence two spellings are one key twice.
             name = key.text.replace("_", "-")
+            value = self._node(next(self._events), depth + 1)
             if name in seen:
-                raise self._refusal(
-                    event, f"{key.text!r} stands here twice, first in line {seen[name]}; keep one"
-                )
-            seen[name] = key.line
-            yield key, self._node(next(self._events), depth + 1)
+                self._twice(event, f"{key.text!r} stands here twice, first in line {seen[name]}")
+            else:
+                seen[name] = key.line
+                yield key, value
+
+    def _twice(self, event: yaml.Event, sentence: str) -> None:
+        if self._complain is None:
+            raise self._refusal(event, f"{sentence}; keep one")
+        self._complain(event.start_mark.line + 1, f"{sentence}; keep one")
 
     def _refusal(self, event: yaml.Event, sentence: str) -> UsageError:
         return UsageError(f"{self._source}:{event.start_mark.line + 1}: {sentence}")

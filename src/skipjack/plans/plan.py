@@ -68,7 +68,7 @@ class Mistakes:
 
 def read_plan(path: Path, mistakes: Mistakes) -> Plan:
     """A plan out of a file; what is no YAML or no plan at all is raised, the rest collected."""
-    root = read_document(path)
+    root = read_document(path, mistakes.add)
     if not isinstance(root, Table):
         raise UsageError(f"{path}:{root.line}: a plan is a table with name, defaults and steps")
     entries = {key.text: (key, node) for key, node in root.entries}

@@ -6,6 +6,7 @@ killed with its plan, and is run again.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -71,9 +72,8 @@ class Progress:
     def __init__(self, path: Path, clock: Clock = utc_now) -> None:
         self.path = path
         self._clock = clock
-        self._lock = FileLock(
-            path.with_name(f".{path.name}.lock"), on_wait=_refuse_to_wait, timeout_s=0.0
-        )
+        self._lock_path = path.with_name(f".{path.name}.lock")
+        self._lock = FileLock(self._lock_path, on_wait=_refuse_to_wait, timeout_s=0.0)
 
     def __enter__(self) -> Progress:
         self._lock.__enter__()
@@ -86,6 +86,21 @@ class Progress:
 
     def __exit__(self, *_: object) -> None:
         self._lock.__exit__(None, None, None)
+
+    def running(self) -> bool:
+        """Whether a process is running the plan now."""
+        try:
+            descriptor = os.open(self._lock_path, os.O_RDONLY)
+        except OSError:  # nobody ever ran it
+            return False
+        try:
+            # Let go of at once by closing it; nothing is written, so who holds it stays signed.
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(descriptor)
+        return False
 
     def history(self) -> History:
         """What happened so far; a line that a killed run left unfinished is overlooked."""

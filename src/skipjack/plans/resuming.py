@@ -17,6 +17,7 @@ class Standing(StrEnum):
     DONE = "done"
     FAILED = "failed"
     INTERRUPTED = "interrupted"
+    RUNNING = "running"
     CHANGED = "changed"
     """Done, but it says something else now."""
     DISABLED = "disabled"
@@ -30,15 +31,20 @@ _OF_EVENT = {
 }
 
 
-def standing(step: PlannedStep, history: History) -> Standing:
-    """Where this step stands."""
+def standing(step: PlannedStep, history: History, *, running: bool = False) -> Standing:
+    """Where this step stands; `running` if the plan is: what was begun then goes on."""
     if not step.enabled:
         return Standing.DISABLED
     done = history.done.get(step.number)
     if done is not None:
         return Standing.DONE if done == step.digest else Standing.CHANGED
     last = history.last.get(step.number)
-    return _OF_EVENT.get(Event(str(last["event"])), Standing.WAITING) if last else Standing.WAITING
+    if last is None:
+        return Standing.WAITING
+    event = Event(str(last["event"]))
+    if event is Event.BEGUN and running:
+        return Standing.RUNNING
+    return _OF_EVENT.get(event, Standing.WAITING)
 
 
 def to_do(steps: Sequence[PlannedStep], history: History) -> tuple[PlannedStep, ...]:

@@ -28,8 +28,9 @@ _POLL_S = 0.1
 _PATIENCE_S = 10.0
 _PATHS = (
     *("SKIPJACK_USER_DB_PATH", "SKIPJACK_LOCK_DIR", "SKIPJACK_FLEET_KEY"),
-    "SKIPJACK_DB_PASSWORD_FILE",
+    *("SKIPJACK_DB_PASSWORD_FILE", "SKIPJACK_MIOPEN_DRIVER"),
 )
+_ENGINE, _SSH = "SKIPJACK_CONTAINER_ENGINE", "SKIPJACK_SSH_CONFIG"
 _LOG_LEVEL = "SKIPJACK_LOG_LEVEL"
 _RELATIVE_SQLITE = "sqlite:///"
 
@@ -151,7 +152,12 @@ def environment_for(directory: Path, environment: Mapping[str, str]) -> dict[str
     found = dict(environment)
     if directory.resolve() == here.resolve():
         return found
-    for name in _PATHS:
+    paths = list(_PATHS)
+    if "/" in found.get(_ENGINE, ""):  # else it is a program on PATH
+        paths.append(_ENGINE)
+    if found.get(_SSH) != "none":  # which ssh takes for no file at all
+        paths.append(_SSH)
+    for name in paths:
         if found.get(name) and not found[name].startswith("~"):
             found[name] = str(here / found[name])
     url = found.get("SKIPJACK_DB", "")

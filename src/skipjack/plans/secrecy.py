@@ -6,17 +6,48 @@ import re
 
 from skipjack.plans.commands import spelled
 
-_WORDS = ("password", "passwd", "pwd", "passphrase", "token", "secret", "credentials", "api-key")
-_IN_URL = re.compile(r"://[^/\s:@]+:[^/\s@]+@")
-_IN_COMMAND = re.compile(r"\blogin\b.*\s(?:-p|--password)(?:[ =]|$)")
+_WORDS = (
+    *("password", "passwd", "pwd", "passphrase", "token", "secret", "credential", "credentials"),
+    *("key", "apikey"),
+)
+_LONG_WORDS = tuple(word for word in _WORDS if word not in ("key", "pwd"))
+"""That end a name also without anything between: GHTOKEN, but not MONKEY."""
+_IN_URL = re.compile(r"://[^/\s:@]+:[^/\s@]+@|\bhttps?://[^/\s?#@]+@", re.IGNORECASE)
+"""A password; of the web's addresses also a lone name, which is a token as often as a user."""
+_BEFORE_HOST = re.compile(r"(?:^|\s)[^\s/:@=]+:[^\s/@]+@(?!sha256:)[\w.\[]", re.IGNORECASE)
+"""``user:password@host``; an image's digest looks alike."""
+_IN_COMMAND = re.compile(
+    r"\blogin\b.*\s(?:-p|--password)(?:[ =]|$)|\bcurl\b.*\s(?:-u|--user)[ =]\S+:[^\s$]"
+)
+_HEADER = re.compile(
+    r"\bauthorization\s*:\s*(?:(?:bearer|basic|token)\s+)?+[^\s$]"
+    r"|\bbearer\s+(?=\S*\d)[\w.~+/=-]{8,}",
+    re.IGNORECASE,
+)
+_VALUE = r"[\"']?(\S?)"
+_ASSIGNED = re.compile(rf"(?<![\w$.-])([A-Za-z_][\w.-]*)={_VALUE}")
+_OPTION = re.compile(rf"(?<!\S)--([A-Za-z][\w-]*)[ =]+{_VALUE}")
+_ELSEWHERE = frozenset("/~.$\"'")
+"""What a value begins with that says where the secret is, not what it is; empty does as well."""
+_KNOWN_TOKENS = re.compile(r"\b(?:gh[pousr]_|github_pat_|glpat-|xox[abp]-|AKIA)\w{8,}")
 
 
 def names_a_secret(key: str) -> bool:
     """Whether a key asks for something secret, rather than for a file that holds it."""
-    name = spelled(key.lower())
-    return any(name == word or name.endswith(f"-{word}") for word in _WORDS)
+    name = spelled(key.lower()).replace(".", "-")
+    return name != "key" and (name.rpartition("-")[2] in _WORDS or name.endswith(_LONG_WORDS))
+
+
+def _is_secret(variable: str) -> bool:
+    return names_a_secret(variable) or variable.lower() == "key"
 
 
 def holds_a_secret(text: str) -> bool:
-    """Whether a value looks as if a password stood in it."""
-    return bool(_IN_URL.search(text) or _IN_COMMAND.search(text))
+    """Whether a value looks as if a password or a token stood in it."""
+    patterns = (_IN_URL, _BEFORE_HOST, _IN_COMMAND, _HEADER, _KNOWN_TOKENS)
+    if any(pattern.search(text) for pattern in patterns):
+        return True
+    named = [begin for name, begin in _ASSIGNED.findall(text) if _is_secret(name)]
+    # Programs have many an option --key that sorts.
+    named += [begin for name, begin in _OPTION.findall(text) if name.lower().endswith(_LONG_WORDS)]
+    return any(begin and begin not in _ELSEWHERE for begin in named)

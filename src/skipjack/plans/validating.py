@@ -12,10 +12,15 @@ from skipjack.plans.commands import Command, CommandBook, did_you_mean, spelled
 from skipjack.plans.document import Node, Scalar, Table
 from skipjack.plans.plan import Mistakes, Plan, Step, truth_of
 from skipjack.plans.secrecy import holds_a_secret, names_a_secret
-from skipjack.plans.wording import Given, words_of
+from skipjack.plans.wording import Given, well_formed, words_of
 
 _RIVALS: Mapping[str, frozenset[str]] = {"device": frozenset({"arch", "units", "devices"})}
 """A default that would contradict what a step says in another way."""
+_BY_HAND: Mapping[str, str] = {
+    "image login": "reads a password from standard input, which a step does not have; log in by "
+    "hand before the plan is run"
+}
+"""Commands that are no steps."""
 _INPUT = "file"
 """What commands call the file that they read."""
 
@@ -70,6 +75,9 @@ def check_inputs(steps: tuple[PlannedStep, ...], directory: Path, mistakes: Mist
 
 
 def _command(step: Step, book: CommandBook, mistakes: Mistakes) -> Command | None:
+    if step.command in _BY_HAND:
+        mistakes.add(step.line, f"{step.command} {_BY_HAND[step.command]}")
+        return None
     command = book.get(step.command)
     if command is not None:
         return command
@@ -114,9 +122,7 @@ def _planned(
     if len(mistakes.found) == before:
         _check_required(command, given, step.line, mistakes)
     words = words_of(command, given, mistakes)
-    if len(mistakes.found) == before and (complaint := command.parse(words)):
-        line = given[complaint.parameter].line if complaint.parameter in given else step.line
-        mistakes.add(line, f"{command.name}: {complaint.sentence}")
+    _try_words(command, given, step.line, mistakes, clean=len(mistakes.found) == before)
     return PlannedStep(
         number=number,
         command=command.name,
@@ -126,6 +132,24 @@ def _planned(
         enabled=step.enabled,
         inputs=_inputs(given),
     )
+
+
+def _try_words(
+    command: Command, given: Mapping[str, Given], line: int, mistakes: Mistakes, *, clean: bool
+) -> None:
+    """What the command's own parser says, which names one parameter at a time.
+
+    It is asked again without what was named. Once something is wrong, only what it says about a
+    given value counts: a step without its wrong values may lack what it needs.
+    """
+    left = {name: one for name, one in given.items() if well_formed(one, mistakes.path)}
+    while complaint := command.parse(words_of(command, left, Mistakes(mistakes.path))):
+        named = left.pop(complaint.parameter, None)
+        if named is not None or clean:
+            mistakes.add(named.line if named else line, f"{command.name}: {complaint.sentence}")
+        clean = False
+        if named is None or not named.parameter.word:  # without one, arguments mean another thing
+            return
 
 
 def _with_switches(step: Step, command: Command, mistakes: Mistakes) -> Step:
@@ -199,7 +223,10 @@ def _secret(key: Scalar, node: Node, mistakes: Mistakes) -> bool:
             "use keys, an agent or a file that only you can read"
         )
     elif any(holds_a_secret(text) for text in _texts(node)):
-        sentence = f"a password seems to stand in {key.text!r}; take it out of the plan"
+        sentence = (
+            f"a password or token seems to stand in {key.text!r}; take it out of the plan, which "
+            "is shared and printed"
+        )
     else:
         return False
     mistakes.add(key.line, sentence)

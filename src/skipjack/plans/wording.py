@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from skipjack.plans.commands import Command, Parameter
 from skipjack.plans.document import Listing, Node, Scalar
@@ -40,6 +41,13 @@ def words_of(command: Command, given: Mapping[str, Given], mistakes: Mistakes) -
     # Behind it nothing is an option, whatever it looks like.
     divider = ("--",) if any(word.startswith("-") for word in arguments) else ()
     return (*options, *divider, *arguments)
+
+
+def well_formed(given: Given, path: Path) -> bool:
+    """Whether it is something that its parameter can be given at all."""
+    mistakes = Mistakes(path)
+    (_option if given.parameter.word else _values)(given, mistakes)
+    return not mistakes.found
 
 
 def _option(given: Given, mistakes: Mistakes) -> list[str]:

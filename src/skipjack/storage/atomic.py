@@ -27,10 +27,10 @@ def atomic_write(path: Path, data: bytes, *, durable: bool = True) -> None:
 def atomic_replacement(path: Path, *, durable: bool = True) -> Iterator[Path]:
     """A name beside `path` to make a file at, which then takes the place of `path`.
 
-    The content must be on disk at the end of the block. Failures are as for `atomic_write`.
+    The content must be on disk at the end of the block. Failures are as for `atomic_write`. A link
+    stays one: what it leads to is replaced.
     """
-    if path.exists() and not path.is_file():
-        raise StorageError(f"{path} is not a plain file; choose another name")
+    path = plain_file(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
     try:
         yield temporary
@@ -43,6 +43,15 @@ def atomic_replacement(path: Path, *, durable: bool = True) -> Iterator[Path]:
         if isinstance(error, OSError):
             raise write_failure(path, error) from error
         raise
+
+
+def plain_file(path: Path) -> Path:
+    """Where a file of this name lies, links followed; `StorageError` if it cannot be replaced."""
+    place = path.resolve() if path.is_symlink() else path
+    # A link in /dev may lead to a plain file that somebody has open: the shell's redirection.
+    if (place.exists() and not place.is_file()) or path.absolute().is_relative_to("/dev"):
+        raise StorageError(f"{path} is not a plain file; choose another name")
+    return place
 
 
 def _write(path: Path, data: bytes, durable: bool) -> None:

@@ -19,5 +19,6 @@ def disk_full(path: Path) -> StorageError:
     """The error to raise when there is no room for `path`."""
     return StorageError(
         f"disk full: no room to write {path}, nothing was changed; "
-        "free some space, choose another disk, or set SKIPJACK_USER_DB_PATH to one"
+        "free some space there or choose another place "
+        "(SKIPJACK_USER_DB_PATH for the user directory)"
     )

@@ -25,6 +25,8 @@ _LONGEST_PAUSE_S = 0.2
 class FileLock:
     """``with FileLock(path): ...`` holds the lock on `path`, a file made for this purpose alone.
 
+    A directory that is there can be locked as well; nobody can tell then who holds it.
+
     If another process holds it, `on_wait` is called once with a sentence that names the holder, and
     the wait lasts until the lock is free, `timeout_s` is over (`StorageError`), or Ctrl-C. The lock
     is not re-entrant: a second `FileLock` on one path waits, in the same process too. Any number of
@@ -119,7 +121,7 @@ def _open(path: Path, mode: int) -> int:
     """A descriptor of the file, which is made if it is not there."""
     # Not O_CREAT at once: in a sticky directory the kernel refuses that for another user's file.
     for flags in (os.O_RDWR, os.O_RDONLY):
-        with contextlib.suppress(FileNotFoundError, PermissionError):
+        with contextlib.suppress(FileNotFoundError, PermissionError, IsADirectoryError):
             # O_NOFOLLOW: where everybody may write, a link may lead anywhere.
             return os.open(path, flags | os.O_NOFOLLOW)
     try:

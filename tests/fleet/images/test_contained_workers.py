@@ -134,7 +134,7 @@ def test_each_gpu_has_a_container_of_its_own_where_it_is_the_first(
     assert engine.slots()[-1].gpu == "cuda:1"
 
 
-def test_containers_share_files_and_locks_and_know_no_secret(
+def test_containers_share_the_locks_and_see_no_secret(
     start: Start,
     docker: StandIn,
     user_dir: Path,
@@ -147,24 +147,30 @@ def test_containers_share_files_and_locks_and_know_no_secret(
     monkeypatch.setenv("SKIPJACK_DB_PASSWORD_FILE", "/secret")
     monkeypatch.setenv("MIOPEN_LOG_LEVEL", "5")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hunter2")
+    user_dir.mkdir()
+    for secret in ("fleet.key", "ray-token", "fleet.sqlite"):
+        (user_dir / secret).touch()
     engine = start()
     engine.submit("build-1", [task(1, "nothing:")])
     collect(engine, 1)
     (line,) = (line for line in docker.asked() if line[0] == "run")
+    place = user_dir / "containers"
     mounts = [line[at + 1] for at, word in enumerate(line) if word == "--mount"]
     assert mounts == [
-        f"type=bind,source={user_dir},target={user_dir}",
+        f"type=bind,source={place},target={place}",
         f"type=bind,source={scratch},target={scratch}",
         f"type=bind,source={plugin},target={plugin},readonly",
     ]
     (inside,) = docker.variables()
-    assert inside["SKIPJACK_USER_DB_PATH"] == str(user_dir)
+    assert inside["SKIPJACK_USER_DB_PATH"] == str(place)
     assert inside["SKIPJACK_LOCK_DIR"] == str(scratch)
-    assert inside["HOME"] == str(user_dir / "home")
+    assert inside["HOME"] == str(place / "home")
     assert inside["MIOPEN_LOG_LEVEL"] == "5"
     assert inside["OMP_NUM_THREADS"] == "1"
     assert not {"SKIPJACK_DB_PASSWORD_FILE", "AWS_SECRET_ACCESS_KEY"} & set(inside)
     assert "hunter2" not in str(docker.calls())
+    seen = {path.name for path in place.rglob("*")}
+    assert seen >= {"home"} and not seen & {"fleet.key", "ray-token", "fleet.sqlite"}
 
 
 def test_a_worker_that_dies_costs_its_task_and_is_replaced(start: Start) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from skipjack.errors import UsageError
+from skipjack.errors import SkipjackError, UsageError
 from skipjack.fleet.images import commands
 from skipjack.fleet.images.commands import Mount, WorkerContainer
 from skipjack.fleet.images.container_engine import ContainerEngine
@@ -76,8 +76,8 @@ def test_a_rootless_docker_maps_its_root_to_the_user() -> None:
         ),
         (
             PODMAN,
-            GpuRef("hip", 3),
-            "--device /dev/kfd --device /dev/dri/renderD131 --group-add keep-groups "
+            GpuRef("hip", 3, render_node="/dev/dri/renderD130"),
+            "--device /dev/kfd --device /dev/dri/renderD130 --group-add keep-groups "
             "--security-opt seccomp=unconfined --env ROCR_VISIBLE_DEVICES=0 "
             "--env HIP_VISIBLE_DEVICES=0",
         ),
@@ -96,6 +96,11 @@ def test_other_gpus_cannot_be_passed_through() -> None:
         line(DOCKER, gpu=GpuRef("fake", 0))
 
 
+def test_a_gpu_whose_device_file_nobody_knows_is_refused() -> None:
+    with pytest.raises(SkipjackError, match="no container can be given hip:3: the kernel does not"):
+        line(DOCKER, gpu=GpuRef("hip", 3))
+
+
 def test_variables_go_by_name_and_files_keep_their_place() -> None:
     words = line(
         DOCKER,
@@ -112,7 +117,7 @@ def test_variables_go_by_name_and_files_keep_their_place() -> None:
 
 def test_a_node_of_a_cluster_stays_and_shares_the_network() -> None:
     ray = ("ray", "start", "--block", "--address=head:6379")
-    gpu = GpuRef("hip", 0)
+    gpu = GpuRef("hip", 0, render_node="/dev/dri/renderD128")
     words = commands.node_container("docker", "img", gpu, "ray-0", ray, ["TOKEN"], [Mount("/d")])
     assert " ".join(words) == (
         "docker run --detach --rm --init --pull never --name ray-0 --label skipjack=node "

@@ -90,6 +90,17 @@ def test_amds_list_names_the_device_file_of_each_gpu(tmp_path: Path) -> None:
     assert node.render_node == "/dev/dri/renderD129"
 
 
+class UnlistedCard(FakeDriver):
+    """What looks like a GPU of AMD's that the kernel's list does not name."""
+
+    name = "hip"
+
+
+def test_a_gpu_that_the_kernels_list_does_not_name_is_refused() -> None:
+    with only_drivers(UnlistedCard()), pytest.raises(SkipjackError, match="which /dev/dri/renderD"):
+        gpu_here("hip:0")
+
+
 def test_gpus_of_plug_ins_need_no_device() -> None:
     with only_drivers(FakeDriver()):
         assert gpu_here("0") is None

@@ -1,6 +1,7 @@
 """``skipjack image``: build, tag, push, pull, login and list, with stand-ins for engine and ssh."""
 
 import json
+import os
 import subprocess
 import tomllib
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from skipjack.cli.fleet.images import app
 from skipjack.errors import SkipjackError, UsageError
 from skipjack.fleet.images import building
 from skipjack.fleet.images.commands import Recipe
-from skipjack.fleet.images.everywhere import remote_command
+from skipjack.fleet.machines.images_everywhere import remote_command
 from skipjack.fleet.machines.registration import Registration
 from skipjack.fleet.store.opening import open_store
 
@@ -76,6 +77,14 @@ class TestBuilding:
         assert {"Dockerfile", "skipjack/pyproject.toml"} <= set(files)
         assert not [name for name in files if "__pycache__" in name]
 
+    def test_a_secret_among_the_arguments_is_warned_of_and_not_repeated(
+        self, docker: StandIn, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        words = ["--build-arg", "GITHUB_TOKEN=geheim", "--build-arg", "BUILD_JOBS=4"]
+        assert image("build", "-t", "my_img", *words).exit_code == 0
+        (warning,) = caplog.messages
+        assert "GITHUB_TOKEN stays in the image's history" in warning and "geheim" not in warning
+
     def test_all_that_can_be_said(self, docker: StandIn, tmp_path: Path) -> None:
         own = tmp_path / "My.Dockerfile"
         own.write_text("FROM scratch\n")
@@ -128,6 +137,30 @@ class TestBuilding:
         building.check(Recipe("my_img", rocm_version="6.2"))
 
 
+def git(place: Path, *words: str) -> str:
+    who = ["-c", "user.name=me", "-c", "user.email=me@example.org"]
+    line = ["git", "-C", str(place), *who, *words]
+    return subprocess.run(line, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def test_the_dockerfile_gets_a_branch_a_tag_and_a_commit(tmp_path: Path) -> None:
+    origin = tmp_path / "origin"
+    origin.mkdir()
+    git(origin, "init", "--quiet", "--initial-branch", "develop")
+    commits = []
+    for text in ("one", "two"):
+        git(origin, "commit", "--quiet", "--allow-empty", "-m", text)
+        commits.append(git(origin, "rev-parse", "HEAD"))
+    git(origin, "tag", "v1", commits[0])
+    script = building.DOCKERFILE.read_text().partition("RUN git init")[2].partition("\nRUN ")[0]
+    for name, commit in (("develop", commits[1]), ("v1", commits[0]), (commits[0], commits[0])):
+        place = tmp_path / name
+        own = script.replace("/src/miopen", f"{place}/src").replace("/etc/", f"{place}/")
+        variables = {"MIOPEN_BRANCH": name, "MIOPEN_REPOSITORY": f"file://{origin}"}
+        subprocess.run(["sh", "-ec", f"git init{own}"], env={**os.environ, **variables}, check=True)
+        assert (place / "miopen-commit").read_text().strip() == commit
+
+
 class TestPushing:
     def test_tag_and_push_to_a_repository(self, docker: StandIn) -> None:
         (done,) = lines(image("push", "my_img", "--repository", "rocm/miopen-private", "--json"))
@@ -178,7 +211,7 @@ class TestPulling:
         ]
         why = sentence(result)
         assert why.startswith("pulling img failed on 2 of 4 machines: away: ")
-        assert "away (gone port 22) refuses connections" in why
+        assert "away (gone) refuses connections" in why
         disk = (
             "disk: pull ended with exit code 1: failed to register layer: no space left on device"
         )

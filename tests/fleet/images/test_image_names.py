@@ -1,6 +1,7 @@
 """What may be the name of an image, a branch, a version: nothing that looks like an option."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -68,7 +69,33 @@ def test_other_words(check: Callable[[str], str], good: str, bad: str) -> None:
         check(bad)
 
 
-def test_a_password_in_an_address_is_refused_and_not_repeated() -> None:
-    with pytest.raises(UsageError, match="has a password in it") as caught:
-        names.check_git_repository("https://me:hunter2@example.org/m.git")
-    assert "hunter2" not in str(caught.value)
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://me:hunter2@example.org/m.git",
+        "https://hunter2@example.org/m.git",
+        "http://hunter2@example.org/m.git",
+        "https://hunter2:@example.org/m.git",
+        "ssh://me:hunter2@example.org/m.git",
+    ],
+)
+def test_a_password_or_token_in_an_address_is_refused_and_not_repeated(url: str) -> None:
+    for check, text in (
+        (names.check_git_repository, url),
+        (names.check_build_argument, f"MIOPEN_REPOSITORY={url}"),
+    ):
+        with pytest.raises(UsageError, match=r"has .*a password or token in it") as caught:
+            check(text)
+        assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url", ["ssh://git@example.org/m.git", "https://example.org/@me/m.git", "git@example.org:m.git"]
+)
+def test_a_user_of_ssh_is_no_secret(url: str) -> None:
+    assert names.check_git_repository(url) == url
+
+
+def test_images_know_nothing_of_machines() -> None:
+    for path in Path(names.__file__).parent.glob("*.py"):
+        assert "fleet.machines" not in path.read_text(), path.name

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 from loopback_ssh import Sshd, client_settings, make_key, sshd_program
 from stand_in_ray import write_stand_in
+from typer.main import get_command
+
+_PARSER = cache(get_command)
+
+
+@pytest.fixture(autouse=True)
+def one_parser(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of all commands, made once: that takes longer than most of them do."""
+    monkeypatch.setattr("typer.testing._get_command", _PARSER)
 
 
 @pytest.fixture(scope="session")

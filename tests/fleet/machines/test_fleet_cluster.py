@@ -22,6 +22,7 @@ from skipjack.fleet.machines.cluster import ClusterOptions, ClusterState
 from skipjack.fleet.machines.cluster_record import ClusterFile
 from skipjack.fleet.machines.marked import marked
 from skipjack.fleet.machines.node_record import NodeRequest
+from skipjack.fleet.machines.ray_start import not_started
 from skipjack.fleet.machines.registration import Registration
 from skipjack.settings import load_settings
 from skipjack.testing.servers import free_port
@@ -66,6 +67,9 @@ def test_up_starts_what_is_missing_and_down_ends_that_and_nothing_else(
     state = cluster.up(file, machines, options)
     assert ups(state) == [("m1", True), ("m2", True)] and state.nodes[0].head
     assert state.record and state.record.client_address == "ray://127.0.0.1:10001"
+    # Ray was told of GPUs that nobody finds there.
+    assert "m1 has 0 GPUs of gfx908/120, 8 are registered" in state.nodes[0].warning
+    assert not state.nodes[1].warning
     first = node_of(two[0])["pid"]
     head = words_of(int(str(first)))
     assert "--node-name=m1" in head and '--num-gpus=8 --resources={"gfx908/120": 8}' in head
@@ -117,11 +121,57 @@ def test_a_machine_that_fails_is_named_and_the_others_stay_up(
     assert ups(state) == [("m1", True), ("m2", False), ("closed", False)]
     assert "m2: Ray did not start: ConnectionError: Ray is trying" in state.nodes[1].text
     assert "refuses connections" in state.nodes[2].text
-    # What cannot be reached is remembered until it can be, or is known to be nothing.
-    assert ups(cluster.down(file)) == [("m2", True), ("closed", False), ("m1", True)]
+    # Where ssh never got in, nothing has to be ended.
     record = file.read()
-    assert record is not None and list(record.nodes) == ["closed"]
-    file.forget()
+    assert record is not None and list(record.nodes) == ["m1", "m2"]
+    assert ups(cluster.down(file)) == [("m2", True), ("m1", True)]
+
+
+def test_a_node_that_cannot_be_ended_is_kept_until_it_is_back_or_given_up(
+    two: list[Sshd], file: ClusterFile, options: ClusterOptions
+) -> None:
+    m1 = two[0].registration()
+    cluster.up(file, [m1], options)
+    begun = file.read()
+    assert begun is not None
+    # It is reached as it is registered now.
+    away, broken = replace(m1, port=1), replace(m1, python="/no/python")
+    for wrong, sentence in ((away, "refuses connections"), (broken, "there is no /no/python")):
+        (state,) = cluster.down(file, [wrong]).nodes
+        assert not state.up and sentence in state.text and file.read() is not None
+    with pytest.raises(UsageError, match="m9 cannot be forgotten: the cluster has m1"):
+        cluster.down(file, [m1], forget=["m9"])
+    (state,) = cluster.down(file, [away], forget=["m1"]).nodes
+    assert state.up and state.text.startswith("forgotten, whatever runs there: m1")
+    assert file.read() is None
+    file.write(begun.as_registered([away]))
+    assert ups(cluster.status(file, [m1])) == [("m1", True)]
+    assert ups(cluster.down(file, [m1])) == [("m1", True)]
+
+
+def test_where_nothing_can_have_begun_nothing_is_remembered(
+    two: list[Sshd], file: ClusterFile
+) -> None:
+    for lost in (Registration("m1", "127.0.0.1", 1), two[0].registration(python="/no/python")):
+        state = cluster.up(file, [lost, two[1].registration()], ClusterOptions(head="m1"))
+        assert ups(state) == [("m1", False), ("m2", False)]
+        assert state.nodes[1].text == cluster.NOT_TRIED
+        assert file.read() is None
+
+
+def test_a_port_that_another_ray_has_is_said_so() -> None:
+    said = "AssertionError: Session name session_1 does not match persisted value session_2."
+    assert "another Ray uses the head's port here" in str(not_started(said))
+    said = "If the error is `Address already in use`, try running sudo lsof -i :6379 to check."
+    assert "another program has port 6379 here" in str(not_started(said))
+
+
+def test_a_token_that_others_can_read_becomes_its_owners(user_dir: Path) -> None:
+    file = ClusterFile(load_settings())
+    token = file.token()
+    file.token_path.chmod(0o644)
+    assert file.token() == token
+    assert stat.S_IMODE(file.token_path.stat().st_mode) == 0o600
 
 
 def test_a_head_that_does_not_start_keeps_nothing_running(
@@ -129,7 +179,9 @@ def test_a_head_that_does_not_start_keeps_nothing_running(
 ) -> None:
     machines = [server.registration() for server in two]
     failing = replace(options, head="m2", ray_options=("--fail-on=m2",))
-    assert ups(cluster.up(file, machines, failing)) == [("m2", False)]
+    assert ups(cluster.up(file, machines, failing)) == [("m2", False), ("m1", False)]
+    record = file.read()
+    assert record is not None and list(record.nodes) == ["m2"]
     assert not (two[1].user_dir / "ray-nodes" / "m2" / "node.json").exists()
     with pytest.raises(UsageError, match="already, with head m2"):
         cluster.up(file, machines, replace(options, head="m1"))
@@ -143,7 +195,7 @@ def test_a_node_of_another_cluster_is_left_alone(
     monkeypatch.setenv("PYTHONPATH", str(ssh_folder / "stand_in"))
     ours = {**asdict(NodeRequest("m1", "ours", "t", port=free_port())), "do": "start"}
     assert not node.answer(ours)["already"] and node.answer(ours)["already"]
-    with pytest.raises(SkipjackError, match="m1 already is a node of another cluster"):
+    with pytest.raises(SkipjackError, match=r"another cluster \(.*; skipjack fleet down where"):
         node.answer({**ours, "cluster": "theirs"})
     assert node.answer({**ours, "cluster": "theirs", "do": "stop"}) == {"ended": False}
     assert node.answer({**ours, "do": "status"})["up"]

@@ -80,6 +80,17 @@ def test_a_label_s_notes_device_and_results_are_compared() -> None:
     assert wrong(look(newer)) == {"label": "l: rocm 6.2.1-66, the label's notes say 6.3"}
 
 
+def test_without_a_registered_device_all_that_are_there_count_for_a_label() -> None:
+    nobody_said = Registration("gpu7", "10.0.0.7")
+    for device in ("znver4/2", "gfx908/120"):
+        assert look(Wanted(VERSIONS, "l", devices=(device,)), nobody_said).ok
+    other = look(Wanted(VERSIONS, "l", devices=("gfx90a/104",)), nobody_said)
+    assert "no job is for what it has (8 x gfx908/120, znver4/1 to" in wrong(other)["label"]
+    results = {"znver4/2": ["x"]}
+    wish = Wanted(VERSIONS, "l", toolchains=results, devices=("znver4/2",))
+    assert "results so far are by [x]" in wrong(look(wish, nobody_said))["label"]
+
+
 @pytest.mark.parametrize(
     ("note", "found"),
     [

@@ -12,7 +12,7 @@ import pytest
 from loopback_ssh import Sshd
 from typer.testing import CliRunner, Result
 
-from processes import command
+from processes import command, gone
 from skipjack.cli.main import app
 from skipjack.errors import SkipjackError, UsageError
 from skipjack.testing.servers import free_port
@@ -44,7 +44,7 @@ def lines(text: str) -> list[dict[str, Any]]:
 
 
 def test_machines_are_added_listed_disabled_and_removed(user_dir: Path) -> None:
-    assert "gpu7 (10.0.0.7 port 22) is registered" in good(*ADD, "--remarks", "by the door")
+    assert "gpu7 (10.0.0.7) is registered" in good(*ADD, "--remarks", "by the door")
     error, _ = bad(*ADD)
     assert isinstance(error, UsageError) and "add --replace" in str(error)
     assert "registered anew" in good(*ADD, "--port", "2222", "--replace")
@@ -52,10 +52,14 @@ def test_machines_are_added_listed_disabled_and_removed(user_dir: Path) -> None:
     assert good("machine", "disable", "gpu7", "--reason", "new fans") == "gpu7 is disabled\n"
     shown = good("machine", "list", "-a", "gfx908", "-n", "120")
     assert "2222" in shown and "gfx908/120" in shown and "never seen" in shown
+    assert "new" in shown and "fans" in shown
     assert "cpu1" not in shown
     listed = {one["name"]: one for one in lines(good("machine", "list", "--json"))}
     assert (listed["gpu7"]["enabled"], listed["cpu1"]["enabled"]) == (False, True)
-    assert "gfx908/120" in good("machine", "show", "gpu7")
+    assert listed["gpu7"]["disabled_why"].endswith(": new fans")
+    assert listed["gpu7"]["idle"] == listed["gpu7"]["disabled_why"]
+    details = good("machine", "show", "gpu7")
+    assert "gfx908/120" in details and "no, disabled by " in details and ": new fans" in details
     error, _ = bad("machine", "exec", "true", "--machine", "gpu7")
     assert str(error) == "gpu7 is disabled; skipjack machine enable gpu7 first"
     error, _ = bad("machine", "show", "gpu77")
@@ -87,14 +91,42 @@ def test_exec_says_what_each_says_and_names_those_that_fail(
     assert "m1 exited with 4" in str(error) and "m2" not in str(error)
 
 
-def test_ctrl_c_ends_an_exec(two: list[Sshd], user_dir: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_and_whoever_ends_an_exec_end_its_ssh(
+    number: int, two: list[Sshd], user_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     good("machine", "add", *two[0].options)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     words = command(["machine", "exec", "echo begun; sleep 100", "--timeout", "600"])
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as one:
         assert one.stdout and one.stderr
         assert one.stdout.readline() == "m1: begun\n"
-        one.send_signal(signal.SIGINT)
+        assert len(list(tmp_path.glob("skipjack-ssh-*"))) == 1
+        threads = Path(f"/proc/{one.pid}/task").glob("*/children")
+        children = {int(pid) for path in threads for pid in path.read_text().split()}
+        one.send_signal(number)
         assert "interrupted" in one.stderr.read() and one.wait() == 130
+    assert len(children) == 1 and gone(children)
+    assert not list(tmp_path.glob("skipjack-ssh-*"))
+
+
+def test_a_head_that_is_not_reached_leaves_nothing_to_end(user_dir: Path) -> None:
+    for name in ("a", "b"):
+        good("machine", "add", name, "--host", "127.0.0.1", "--port", "1")
+    error, text = bad("fleet", "up")
+    assert str(error).startswith("a, the head, did not start: a (127.0.0.1 port 1) refuses")
+    assert "no other machine was tried" in str(error) and "stay up" not in str(error)
+    assert "b  was not tried: the head is not up" in text
+    assert "no cluster is up" in good("fleet", "down")
+
+
+def test_ctrl_c_of_up_says_what_runs_on(user_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("skipjack.fleet.machines.cluster.up", interrupted)
+    good("machine", "add", "a", "--host", "h")
+    assert "runs on; skipjack fleet down ends it" in call("fleet", "up").output
 
 
 def test_check_and_fleet_go_over_ssh(

@@ -6,7 +6,9 @@ from skipjack.errors import UsageError
 from skipjack.fleet.machines.registration import Registration
 
 
-@pytest.mark.parametrize("host", ["10.0.0.7", "gpu7.example.org", "fe80::1%eth0", "gpu_alias"])
+@pytest.mark.parametrize(
+    "host", ["10.0.0.7", "gpu7.example.org", "fe80::1%eth0", "gpu_alias", "[::1]"]
+)
 def test_hosts_are_names_addresses_and_aliases(host: str) -> None:
     assert Registration("gpu7", host).host == host
 
@@ -38,12 +40,28 @@ def test_a_password_is_refused_and_not_repeated() -> None:
     assert "geheim" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("host", "sentence"),
+    [
+        ("127.0.0.1:22101", "--host 127.0.0.1 --port 22101"),
+        ("gpu7:22", "--host gpu7 --port 22"),
+        ("[::1]:22", r"--host \[::1\] --port 22"),
+        ("a:b:c", "of colons only IPv6"),
+        ("ssh://me:geheim@h", "not one that begins with ssh://; write --host HOST, and --user"),
+    ],
+)
+def test_a_port_and_a_scheme_are_no_part_of_a_host(host: str, sentence: str) -> None:
+    with pytest.raises(UsageError, match=sentence) as caught:
+        Registration("gpu7", host)
+    assert "geheim" not in str(caught.value) and "--user ssh" not in str(caught.value)
+
+
 def test_a_user_in_the_host_belongs_apart() -> None:
     with pytest.raises(UsageError, match="--host h --user me"):
         Registration("gpu7", "me@h")
 
 
-@pytest.mark.parametrize("wrong", [{"port": 0}, {"port": 65536}, {"gpus": -1}, {"gpus": 5000}])
+@pytest.mark.parametrize("wrong", [{"port": -1}, {"port": 65536}, {"gpus": -1}, {"gpus": 5000}])
 def test_numbers_are_in_their_ranges(wrong: dict[str, int]) -> None:
     with pytest.raises(UsageError, match="gpu7"):
         Registration("gpu7", "h", **wrong)  # type: ignore[arg-type]

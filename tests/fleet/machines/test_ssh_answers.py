@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 from collections.abc import Sequence
@@ -13,8 +14,10 @@ from loopback_ssh import Sshd, make_key
 
 from skipjack.errors import UsageError
 from skipjack.fleet.machines import output
+from skipjack.fleet.machines.client import command_line
 from skipjack.fleet.machines.registration import Registration
 from skipjack.fleet.machines.ssh import Answer, Line, run_everywhere, run_on
+from skipjack.interrupt import ends_interrupt
 from skipjack.testing.servers import free_port
 
 
@@ -23,6 +26,19 @@ def test_an_answer_has_both_outputs_the_exit_code_and_what_was_sent(two: list[Ss
     assert (answer.machine, answer.exit_code, answer.failure) == ("m1", 3, "")
     assert (answer.stdout, answer.stderr) == ("x" * 200_000, "oops\n")
     assert not answer.ok
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_what_would_end_us_is_ctrl_c_unless_somebody_handles_it(number: int) -> None:
+    with ends_interrupt(), pytest.raises(KeyboardInterrupt):
+        os.kill(os.getpid(), number)
+    assert signal.getsignal(number) is signal.SIG_DFL
+    signal.signal(number, signal.SIG_IGN)
+    try:
+        with ends_interrupt():
+            os.kill(os.getpid(), number)
+    finally:
+        signal.signal(number, signal.SIG_DFL)
 
 
 def test_machines_answer_at_once_and_in_order_and_say_lines_as_they_come(two: list[Sshd]) -> None:
@@ -67,6 +83,21 @@ def why(machine: Registration, timeout_s: float = 30) -> str:
     answer = run_on(machine, "true", timeout_s=timeout_s)
     assert (answer.exit_code, answer.stdout) == (255, "")
     return answer.failure
+
+
+def test_an_alias_of_the_configuration_may_have_a_port_of_its_own(
+    two: list[Sshd], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    kept = Path(os.environ["SKIPJACK_SSH_CONFIG"]).read_text()
+    alias = f"Host far\n  HostName 127.0.0.1\n  Port {two[0].port}\n"
+    (tmp_path / "config").write_text(alias + kept)
+    monkeypatch.setenv("SKIPJACK_SSH_CONFIG", str(tmp_path / "config"))
+    assert run_on(Registration("m", "far"), "true").ok
+    # A port that was said is meant, though it be the usual one.
+    said = Registration("m", "far", 22)
+    assert (said.place, Registration("m", "far").place) == ("m (far port 22)", "m (far)")
+    line = command_line(said, "true", log=tmp_path / "log", connect_s=1)
+    assert line[line.index("-p") + 1] == "22"
 
 
 def test_a_port_that_nobody_listens_on(two: list[Sshd]) -> None:

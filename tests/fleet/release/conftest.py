@@ -4,9 +4,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from promoted import FDB, find_record
 
 from skipjack.fleet.store.opening import open_store
 from skipjack.fleet.store.store import Store
+from skipjack.interop.miopen import write_text_db
 
 
 @pytest.fixture
@@ -14,3 +16,12 @@ def shelf(user_dir: Path) -> Iterator[Store]:
     """An empty store, where commands of this test look for it."""
     with open_store() as opened:
         yield opened
+
+
+@pytest.fixture
+def into(tmp_path: Path) -> Path:
+    """A directory with a find-db of three problems."""
+    directory = tmp_path / "kernels"
+    directory.mkdir()
+    write_text_db(directory / FDB, [find_record(1, A=1), find_record(2, A=1), find_record(3, A=1)])
+    return directory

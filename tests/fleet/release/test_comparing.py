@@ -168,6 +168,36 @@ def test_the_gate_on_the_mean_and_on_missing_problems() -> None:
     )
 
 
+@pytest.mark.parametrize("gate", [Gate(slower=0.05), Gate(mean_slower=0.05)])
+def test_what_is_at_the_limit_passes_and_what_is_just_above_shows_it(gate: Gate) -> None:
+    for base in (0.7, 1.1, 3.3, 100.0):
+        old = side(found("p", a=base))
+        assert gate.failure(compare(side(found("p", a=base * 1.05)), old)) == ""
+    failure = gate.failure(compare(side(found("p", a=105.0004)), side(found("p", a=100.0))))
+    assert "5.0004 % slower" in failure
+
+
+@pytest.mark.parametrize("gate", [Gate(slower=0.02), Gate(mean_slower=0.02), Gate(missing=True)])
+@pytest.mark.parametrize("bad", [0.0, math.nan])
+def test_no_gate_passes_a_new_time_that_cannot_be(gate: Gate, bad: float) -> None:
+    old = side(found("p", a=100.0), found("q", a=100.0))
+    failure = gate.failure(compare(side(found("p", a=bad), found("q", a=100.0)), old))
+    assert failure.startswith("1 problem has a new time that cannot be (first: p, the new time")
+    worse = side(found("p", a=bad), found("q", a=100.0))
+    assert not gate.failure(compare(worse, worse))  # nothing was known before
+    assert not Gate().failure(compare(worse, old))
+
+
+def test_a_device_of_the_baseline_that_is_gone_is_missing() -> None:
+    both = side(found("p", a=1.0), found("p", "gfx900/56", a=1.0))
+    one = side(found("p", a=1.0))
+    assert Gate(missing=True).failure(compare(one, both)) == (
+        "1 device of the baseline is missing (first: gfx900/56)"
+    )
+    assert not Gate(missing=True).failure(compare(both, one))
+    assert not Gate(slower=0.02).failure(compare(one, both))
+
+
 def test_a_gate_does_not_pass_where_nothing_was_compared() -> None:
     nothing = compare(side(found("p", a=1.0)), side(found("q", a=1.0)))
     assert "nothing was compared" in Gate(slower=0.02).failure(nothing)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import csv
 import json
 from pathlib import Path
@@ -18,6 +19,7 @@ from skipjack.fleet.release.compare.naming_sides import SideReader
 from skipjack.fleet.release.compare.sides import Side, side_of_label, side_of_path
 from skipjack.fleet.states import State
 from skipjack.fleet.store.store import Store
+from skipjack.interop.miopen.json_format import line_of, record_of
 from skipjack.settings import load_settings
 
 REAL = Path(__file__).resolve().parents[4] / "shared" / "data" / "miopen"
@@ -101,6 +103,15 @@ def test_problems_without_a_result_say_why(shelf: Store) -> None:
     }
 
 
+def test_a_problem_that_was_tuned_but_not_found_says_so(shelf: Store) -> None:
+    add_find(shelf, nest=1.0)
+    add_job(shelf, Plan(MATMUL, CPU), {"solver": "nest", "time_ns": 1.0, "config": {}})
+    add_job(shelf, Plan(CONV, CPU), {"solver": "nest", "time_ns": 1.0, "config": {}})
+    side = side_of_label(shelf, "L")
+    assert side.absent == {(MATMUL, CPU): "tuned, but not found: skipjack run -l L --find"}
+    assert side.what == "finds"
+
+
 def test_two_labels_and_the_bank_are_sides(
     shelf: Store, user_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -153,6 +164,14 @@ def test_legacy_values_are_read_and_odd_lines_are_counted(here: Path) -> None:
     assert [line.line for line in side.skipped] == [2, 4]
 
 
+def test_our_own_lines_may_be_packed(here: Path) -> None:
+    ranking = ({"solver": "nest", "time_ns": 5.0, "workspace_bytes": 0, "algorithm": ""},)
+    line = line_of(record_of("find", (MATMUL, None, CPU), ranking))
+    (here / "x.find.jsonl.bz2").write_bytes(bz2.compress(f"{line}\n".encode()))
+    (found,) = side_of_path(here / "x.find.jsonl.bz2").found.values()
+    assert [entry.solver for entry in found.ranking] == ["nest"]
+
+
 def test_of_a_key_that_is_there_twice_the_first_counts(here: Path) -> None:
     side = side_of_path(write_db(here / FILE, (CONV_KEY, "A", 2.0), (CONV_KEY, "B", 1.0)))
     assert [found.ranking[0].solver for found in side.found.values()] == ["A"]
@@ -177,6 +196,23 @@ def test_a_directory_gives_one_file_for_each_device(here: Path) -> None:
     assert {found.ranking[0].solver for found in side.found.values()} == {"A", "C"}
     with pytest.raises(UsageError, match="has nothing of gfx942/304"):
         side_of_path(here, "gfx942/304")
+    other = side_of_path(here, "gfx908/120", form="miopen", backend="OpenCL")
+    assert [found.ranking[0].solver for found in other.found.values()] == ["B"]
+
+
+def test_packed_files_of_a_directory_count_where_there_is_no_other(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = write_db(here / FILE, (CONV_KEY, "A", 1.0)).read_bytes()
+    for name in (FILE, "gfx90878.HIP.fdb.txt"):
+        (here / f"{name}.bz2").write_bytes(bz2.compress(text.replace(b"A:1", b"P:1")))
+    (here / "znver4_1.OpenCL.fdb.txt").write_bytes(text)
+    side = side_of_path(here)
+    solvers = {key[1]: found.ranking[0].solver for key, found in side.found.items()}
+    assert solvers == {CPU: "A", "gfx908/120": "P"}
+    compare("./", "--against", "./")
+    names = f"{FILE}.bz2, znver4_1.OpenCL.fdb.txt"
+    assert f"where another of the same device counts: {names}" in capsys.readouterr().out
 
 
 def test_a_file_whose_name_says_no_device_needs_one(here: Path) -> None:

@@ -97,6 +97,30 @@ def test_unfinished_jobs_stop_it_unless_a_part_will_do(export: Export, found: St
     assert "left out: 1 job not done" in export("find-db", "-l", "L", "-o", "out", "--partial")
 
 
+def test_finds_alone_make_a_perf_db_if_no_tuning_was_begun(export: Export, found: Store) -> None:
+    add_job(found, Plan(CONV, CPU))
+    said = export("perf-db", "-l", "L", "-o", "out", "--device", CPU)
+    assert "1 tuning job was never begun: configs are those that finds ranked" in said
+    add_job(found, Plan(MATMUL, CPU), {"solver": "nest", "time_ns": 1.0, "config": {}})
+    with pytest.raises(UsageError, match="1 of 5 jobs that are not done"):
+        export("perf-db", "-l", "L", "-o", "out", "--device", CPU)
+
+
+def test_a_file_of_another_origin_is_replaced_on_request(export: Export, found: Store) -> None:
+    words = ("find-db", "-l", "L", "-o", "out", "--device", GPU)
+    place = Path("out/gfx90878.find.jsonl")
+    place.parent.mkdir()
+    place.write_text("{}\n{}\n{}\n")
+    with pytest.raises(
+        UsageError, match=r"\(3 records\) was not exported.*promote merges.*--replace"
+    ):
+        export(*words)
+    assert place.read_text() == "{}\n{}\n{}\n" and len(list(place.parent.iterdir())) == 1
+    said = export(*words, "--replace")
+    assert "replaced 3 records of gfx90878.find.jsonl by 1; skipjack promote merges" in said
+    assert "replaced" not in export(*words)
+
+
 def test_a_bank_without_anything_has_nothing_to_export(export: Export) -> None:
     for kind in ("find-db", "perf-db"):
         with pytest.raises(UsageError, match="nothing to export"):
@@ -108,6 +132,12 @@ def test_a_bank_without_anything_has_nothing_to_export(export: Export) -> None:
     [
         (("perf-db", "-o", "out", "--sqlite"), "for --format miopen"),
         (("find-db", "-o", "out", "--partial"), "give -l as well"),
+        (("find-db", "-o", "out", "--release", ""), "--release needs the name"),
+        (("find-db", "-o", "out", "--release", " "), "no name of a release"),
+        (("find-db", "-o", "x.HIP.fdb.txt"), "x.HIP.fdb.txt is the name of a database"),
+        (("perf-db", "-o", "x.db.bz2"), "x.db.bz2 is the name of a database"),
+        (("kernel-db", "-o", "x.find.jsonl"), "x.find.jsonl is the name of a database"),
+        (("kernel-db", "-o", "one.xyz"), "cannot tell what one.xyz is to be"),
         (("find-db", "-o", "out", "-a", "gfx908"), "go together"),
         (("kernel-db", "-o", "x.skk", "--format", "miopen"), "of format skipjack by its name"),
         (("kernel-db", "-o", "x.skk", "--release", "6.2"), "x.skk is one file"),
@@ -117,5 +147,7 @@ def test_a_bank_without_anything_has_nothing_to_export(export: Export) -> None:
 def test_requests_that_contradict_themselves_are_refused(
     export: Export, words: tuple[str, ...], says: str
 ) -> None:
+    before = set(Path().iterdir())
     with pytest.raises(UsageError, match=says):
         export(*words)
+    assert set(Path().iterdir()) == before

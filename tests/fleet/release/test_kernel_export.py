@@ -23,7 +23,9 @@ from skipjack.interop.miopen import KernelRow, read_kernel_db
 SLOW, FAST, PACKED = b"slow code" * 50, b"fast code" * 50, b"packed code"
 
 
-def tuned(problem: str, solver: str, code: bytes, time_ns: float, job: int = 1) -> JobVerdict:
+def tuned(
+    problem: str, solver: str, code: bytes, time_ns: float, job: int = 1, /, **more: Any
+) -> JobVerdict:
     result: dict[str, Any] = {
         "problem": problem,
         "solver": "packed",
@@ -33,6 +35,7 @@ def tuned(problem: str, solver: str, code: bytes, time_ns: float, job: int = 1) 
         "vendor": "",
         "vendor_ns": None,
         "code": {"digest": digest(code), "symbol": "kernel", "abi": "slots-1", "slots": ["a"]},
+        **more,
     }
     return verdict(Plan(problem, CPU, solver), result, job)
 
@@ -57,6 +60,29 @@ def test_the_fastest_ships_and_what_was_packed_before_it(tmp_path: Path) -> None
     with KernelDb.open(tmp_path / "x.skk") as kernels:
         found = {record.problem: kernels.code(record) for record in kernels.records()}
     assert found == {CONV: FAST, MATMUL: PACKED}
+
+
+def shipped(store: Verdicts, folder: Path) -> dict[str, bytes]:
+    (file,) = contents_of(store, SKIPJACK).files
+    file.write(folder / "x.skk", CPU)
+    with KernelDb.open(folder / "x.skk") as kernels:
+        return {record.problem: kernels.code(record) for record in kernels.records()}
+
+
+def test_times_of_several_sessions_are_judged_beside_the_library(tmp_path: Path) -> None:
+    calm = tuned(CONV, "auto", SLOW, 20.0, vendor="mkl", vendor_ns=40.0, config={"rows": 1})
+    quick = tuned(CONV, "packed", FAST, 10.0, vendor="mkl", vendor_ns=11.0, config={"rows": 2})
+    assert shipped(Verdicts(calm, quick, code=(SLOW, FAST)), tmp_path) == {CONV: SLOW}
+
+
+def test_a_packed_kernel_that_wins_no_more_gives_way_and_is_named(tmp_path: Path) -> None:
+    packed = tuned(CONV, "kernels", PACKED, 9.0, config={"rows": 1})
+    better = tuned(CONV, "auto", FAST, 10.0, config={"rows": 2})
+    store = Verdicts(packed, better, code=(PACKED, FAST))
+    assert shipped(store, tmp_path) == {CONV: FAST}
+    (remark,) = contents_of(store, SKIPJACK).remarks
+    assert remark.startswith("1 packed kernel not taken") and CONV in remark
+    assert not contents_of(STORE, SKIPJACK).remarks
 
 
 def test_miopens_file_says_the_config_and_the_processor(tmp_path: Path) -> None:

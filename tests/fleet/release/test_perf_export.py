@@ -77,6 +77,16 @@ def test_problems_that_share_a_key_give_way_to_the_fastest(tmp_path: Path) -> No
         assert "2 problems share 1 key" in contents.remarks[0]
 
 
+def test_parameters_that_were_not_timed_give_way(tmp_path: Path) -> None:
+    small, large = (STRIDED.format(size, size) for size in (15, 16))
+    (timed,) = gathered((Plan(large, CPU), tuned("direct", 5.0, rows=16)))
+    lines = {"miopen": {"perf_db": [f"{timed.perf_key}=direct:1,2"]}}
+    (harvested,) = gathered((Plan(small, CPU, "miopen"), lines))
+    for order in ([timed, harvested], [harvested, timed]):
+        (record,) = records(order, tmp_path)
+        assert [item.values for item in record.items] == ["rows~16"]
+
+
 def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
     problems = gathered(
         (Plan(CONV, CPU), tuned("direct", 5.0, rows=1)),

@@ -4,20 +4,35 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-import os
 import resource
 import signal
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from promoted import (
+    ALGORITHM,
+    DEVICE,
+    FDB,
+    OTHER_PERF_KEY,
+    PDB,
+    PERF_KEY,
+    both,
+    contents,
+    find_record,
+    key,
+    params,
+    put,
+    tree,
+)
 
-from skipjack.errors import CorruptFileError, SkipjackError, StorageError, UsageError
+from skipjack.errors import CorruptFileError, StorageError, UsageError
 from skipjack.fleet.release.export.contents import Contents, ReleaseFile
 from skipjack.fleet.release.export.manifest import FileNote, Manifest, read_manifest
-from skipjack.fleet.release.promote.merging import Rule
-from skipjack.fleet.release.promote.promoting import Promoted, Release, promote
-from skipjack.fleet.release.promote.promotions import Counts, Phase, Promotions
+from skipjack.fleet.release.export.staging import staged
+from skipjack.fleet.release.promote.merging import Rule, merge
+from skipjack.fleet.release.promote.promoting import Release, promote
+from skipjack.fleet.release.promote.promotions import Counts, Promotions
 from skipjack.fleet.release.promote.undoing import undo
 from skipjack.interop.miopen import (
     Item,
@@ -31,44 +46,6 @@ from skipjack.interop.miopen import (
 )
 
 REAL = Path(__file__).resolve().parents[4] / "shared" / "data" / "miopen"
-FDB = "gfx90878.HIP.fdb.txt"
-PDB = "gfx90878.db.txt"
-DEVICE = "gfx908/120"
-PERF_KEY = "2x128x28x28x1x3x3x1x256x64x1x1x0x1x1x0x1x1x0x0x1xNCHWxFP32xF"
-OTHER_PERF_KEY = PERF_KEY.replace("2x128x28x28", "2x128x14x14")
-ALGORITHM = "miopenConvolutionFwdAlgoDirect"
-
-
-def key(channels: int) -> str:
-    return f"{channels}-28-28-3x3-256-28-28-64-1x1-1x1-1x1-0-NCHW-FP32-F"
-
-
-def find_record(channels: int, **times: float) -> Record:
-    items = [Item(name, f"{time:g},0,{ALGORITHM}") for name, time in times.items()]
-    return Record(key(channels), items)
-
-
-def contents(name: str, *records: Record) -> Contents:
-    kind = "find-db" if "fdb" in name else "perf-db"
-    file = ReleaseFile(DEVICE, lambda _: name, lambda path, _: write_text_db(path, records))
-    return Contents(kind, "miopen", (file,))
-
-
-def put(into: Path, *parts: Contents, rule: Rule = Rule.REPLACE_KEYS, label: str = "L") -> Promoted:
-    return promote(Release(label, parts, rule), into)
-
-
-def tree(directory: Path) -> dict[str, bytes]:
-    """What others see of the directory."""
-    return {path.name: path.read_bytes() for path in directory.iterdir() if path.is_file()}
-
-
-@pytest.fixture
-def into(tmp_path: Path) -> Path:
-    directory = tmp_path / "kernels"
-    directory.mkdir()
-    write_text_db(directory / FDB, [find_record(1, A=1), find_record(2, A=1), find_record(3, A=1)])
-    return directory
 
 
 def test_records_of_the_same_key_are_replaced_and_others_stay(into: Path) -> None:
@@ -85,6 +62,39 @@ def test_a_whole_file_is_replaced_on_request(into: Path) -> None:
     done = put(into, contents(FDB, find_record(2, B=0.5)), rule=Rule.WHOLE_FILE)
     assert (into / FDB).read_text() == find_record(2, B=0.5).line + "\n"
     assert done.changes[0].counts == Counts(changed=1, dropped=2)
+
+
+@pytest.mark.parametrize("name", [FDB, "gfx90878.db"])
+def test_a_file_that_cannot_be_read_is_replaced_as_a_whole_or_not_at_all(
+    into: Path, name: str
+) -> None:
+    (into / name).write_text("junk")
+    new = contents(name.replace(".db", ".db.txt"), params(1))
+    if name == FDB:
+        new = contents(FDB, find_record(2, B=0.5))
+    with pytest.raises(CorruptFileError):
+        put(into, new)
+    done = put(into, new, rule=Rule.WHOLE_FILE)
+    assert done.changes[0].counts == Counts(added=1)
+    undo(Promotions(into))
+    assert (into / name).read_text() == "junk"
+
+
+@pytest.mark.parametrize("name", [FDB, "gfx90878.db"])
+def test_nothing_is_promoted_beside_a_packed_form_of_the_file(into: Path, name: str) -> None:
+    (into / FDB).unlink()
+    (into / f"{name}.bz2").write_bytes(b"")
+    new = contents(FDB, find_record(2, B=0.5)) if name == FDB else contents(PDB, params(1))
+    with pytest.raises(UsageError, match=rf"{name}.bz2 is there.*unpack it first"):
+        put(into, new)
+    assert list(tree(into)) == [f"{name}.bz2"]
+
+
+def test_a_find_db_that_is_new_beside_one_of_another_backend_is_said(into: Path) -> None:
+    (into / FDB).rename(into / "gfx90878.OpenCL.fdb.txt")
+    done = put(into, contents(FDB, find_record(2, B=0.5)))
+    (remark,) = done.remarks
+    assert f"{FDB} is new beside gfx90878.OpenCL.fdb.txt" in remark and "--backend" in remark
 
 
 def test_solvers_that_the_new_record_lacks_stay_on_request_and_by_time(into: Path) -> None:
@@ -105,7 +115,7 @@ def test_a_key_that_was_there_twice_is_there_once(into: Path) -> None:
     write_text_db(into / FDB, [find_record(1, A=1), find_record(1, B=1), find_record(2, A=1)])
     done = put(into, contents(FDB, find_record(1, C=1)))
     assert (into / FDB).read_text().count(key(1)) == 1
-    assert done.changes[0].counts == Counts(changed=1, kept=1)
+    assert done.changes[0].counts == Counts(changed=1, kept=1, dropped=1)
 
 
 def test_line_ends_stay(into: Path) -> None:
@@ -175,59 +185,6 @@ def test_a_manifest_of_an_export_goes_with_the_files(into: Path) -> None:
     assert tree(into) == before
 
 
-def test_promotions_are_undone_one_by_one_back_to_the_first(into: Path) -> None:
-    seen = [tree(into)]
-    for number in range(3):
-        put(into, contents(FDB, find_record(number, B=0.1)), contents(PDB, _params(number)))
-        seen.append(tree(into))
-    for before in reversed(seen[:-1]):
-        undo(Promotions(into))
-        assert tree(into) == before
-    with pytest.raises(UsageError, match="no promotion to undo"):
-        undo(Promotions(into))
-
-
-def test_promotions_are_undone_back_to_a_number(into: Path) -> None:
-    put(into, contents(FDB, find_record(1, B=0.1)))
-    before = tree(into)
-    for number in (2, 3):
-        put(into, contents(FDB, find_record(number, B=0.1)))
-    assert [one.number for one in undo(Promotions(into), to=2)] == [3, 2]
-    assert tree(into) == before
-    with pytest.raises(UsageError, match="promotion 3 does not stand"):
-        undo(Promotions(into), to=3)
-
-
-def test_a_file_that_was_not_there_is_gone_after_undoing(into: Path) -> None:
-    put(into, contents(PDB, _params(1)))
-    assert (into / PDB).exists()
-    undo(Promotions(into))
-    assert not (into / PDB).exists()
-
-
-@pytest.mark.parametrize("name", [FDB, PDB])
-def test_undoing_refuses_files_that_changed_since(into: Path, name: str) -> None:
-    before = tree(into)
-    done = put(into, contents(FDB, find_record(2, B=0.5)), contents(PDB, _params(1)))
-    (into / name).write_text("mine\n")
-    now = tree(into)
-    with pytest.raises(StorageError, match=f"{name} changed since promotion 1 .*--force"):
-        undo(Promotions(into))
-    assert tree(into) == now
-    undo(Promotions(into), force=True)
-    assert tree(into) == before
-    assert done.promotion
-    assert (done.promotion.folder / "removed" / name).read_text() == "mine\n"
-
-
-def test_undoing_says_when_the_old_file_is_lost(into: Path) -> None:
-    done = put(into, contents(FDB, find_record(2, B=0.5)))
-    assert done.promotion
-    (done.promotion.folder / "old" / FDB).unlink()
-    with pytest.raises(StorageError, match="cannot be undone"):
-        undo(Promotions(into))
-
-
 def test_promoting_what_is_there_changes_nothing(into: Path) -> None:
     done = put(into, contents(FDB, find_record(2, A=1)))
     assert done.promotion is None
@@ -246,16 +203,16 @@ def test_half_a_database_stops_a_promotion_and_names_the_line(into: Path) -> Non
     (into / FDB).write_text(whole[: len(whole) - 80])
     before = tree(into)
     with pytest.raises(CorruptFileError, match=rf"{FDB}:3: "):
-        put(into, contents(PDB, _params(1)), contents(FDB, find_record(2, B=0.5)))
+        put(into, contents(PDB, params(1)), contents(FDB, find_record(2, B=0.5)))
     assert tree(into) == before
     assert Promotions(into).all() == []
 
 
 def test_a_database_that_is_being_written_is_left_alone(into: Path) -> None:
-    write_perf_sqlite(into / "gfx90878.db", [_params(1)])
+    write_perf_sqlite(into / "gfx90878.db", [params(1)])
     (into / "gfx90878.db-wal").write_bytes(b"x")
     with pytest.raises(StorageError, match="being written by another program"):
-        put(into, contents(PDB, _params(2)))
+        put(into, contents(PDB, params(2)))
 
 
 @pytest.mark.skipif(not REAL.is_dir(), reason="the shipped databases are not here")
@@ -280,7 +237,7 @@ def test_a_shipped_database_loses_nothing_and_comes_back(tmp_path: Path) -> None
 def test_a_directory_must_be_one(tmp_path: Path, make: Callable[[Path], object], said: str) -> None:
     make(tmp_path / "x")
     with pytest.raises(UsageError, match=said):
-        put(tmp_path / "x", contents(PDB, _params(1)))
+        put(tmp_path / "x", contents(PDB, params(1)))
 
 
 def test_nothing_to_promote_is_said(into: Path) -> None:
@@ -292,7 +249,7 @@ def _promote_with_little_room(into: Path) -> None:
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (64, 64))
     with pytest.raises(StorageError, match="cannot write"):
-        promote(_both(), into)
+        promote(both(), into)
 
 
 def test_where_there_is_no_room_nothing_changes(into: Path) -> None:
@@ -307,84 +264,41 @@ def test_where_there_is_no_room_nothing_changes(into: Path) -> None:
     assert not list((into / ".skipjack" / "promotions").iterdir())
 
 
-def _params(number: int) -> Record:
-    return Record(PERF_KEY, [Item("New", str(number))])
+def test_a_file_that_changes_while_it_is_merged_stops_the_promotion(
+    into: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs = find_record(7, A=1).line + "\n"
+
+    def merged(old: Path | None, new: Path, target: Path, rule: Rule) -> Counts:
+        counts = merge(old, new, target, rule)
+        (into / FDB).write_text(theirs)
+        return counts
+
+    monkeypatch.setattr("skipjack.fleet.release.promote.promoting.merge", merged)
+    with pytest.raises(StorageError, match="was changed while it was read"):
+        put(into, contents(FDB, find_record(2, B=0.5)))
+    assert (into / FDB).read_text() == theirs
+    assert Promotions(into).all() == []
 
 
-def _die_at(count: int) -> Callable[[str], None]:
-    """A step that kills its process before the file of this number is touched."""
-    calls = 0
-
-    def step(name: str) -> None:
-        nonlocal calls
-        calls += 1
-        if calls == count:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    return step
-
-
-def _promote_and_die(into: Path, count: int) -> None:
-    promote(_both(), into, step=_die_at(count))
+def test_an_export_and_a_promotion_wait_for_each_other(
+    into: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("skipjack.fleet.release.directory_lock._PATIENCE_S", 0.0)
+    with staged(into), pytest.raises(StorageError, match="was still held"):
+        promote(both(), into)
+    with (
+        Promotions(into).lock(),
+        pytest.raises(StorageError, match="was still held"),
+        staged(into),
+    ):
+        pass
 
 
-def _undo_and_die(into: Path, count: int) -> None:
-    undo(Promotions(into), step=_die_at(count))
-
-
-def _both() -> Release:
-    return Release("L", [contents(FDB, find_record(2, B=0.5)), contents(PDB, _params(1))])
-
-
-def _killed(target: Callable[[Path, int], None], into: Path, count: int) -> None:
-    child = multiprocessing.get_context("fork").Process(target=target, args=(into, count))
-    child.start()
-    child.join()
-    assert child.exitcode == -signal.SIGKILL
-
-
-@pytest.mark.parametrize("count", [1, 2, 3])
-def test_a_killed_promotion_is_finished_by_the_next_command(into: Path, count: int) -> None:
-    _killed(_promote_and_die, into, count)
-    assert [one.phase for one in Promotions(into).all()] == [Phase.BEGUN]
-    done = promote(_both(), into)
-    assert done.promotion is None  # all of it is there
-    assert "had been interrupted; it was finished" in done.remarks[0]
-    assert (into / PDB).read_text() == _params(1).line + "\n"
-    assert [one.phase for one in Promotions(into).all()] == [Phase.DONE]
-
-
-@pytest.mark.parametrize("count", [1, 2, 3])
-def test_a_killed_promotion_can_be_rolled_back(into: Path, count: int) -> None:
-    before = tree(into)
-    _killed(_promote_and_die, into, count)
-    undo(Promotions(into))
-    assert tree(into) == before
-
-
-@pytest.mark.parametrize("count", [1, 2, 3])
-def test_a_killed_undo_is_finished_by_the_next_command(into: Path, count: int) -> None:
-    before = tree(into)
-    promote(_both(), into)
-    _killed(_undo_and_die, into, count)
-    done = put(into, contents(FDB, find_record(1, A=1)))
-    assert "undoing promotion 1 of L had been interrupted" in done.remarks[0]
-    assert tree(into) == before
-
-
-def test_a_file_that_others_change_in_between_stops_the_promotion(into: Path) -> None:
-    _killed(_promote_and_die, into, 1)
-    (into / FDB).write_text("mine\n")
-    with pytest.raises(SkipjackError, match=r"changed by somebody else.*--undo --force"):
-        promote(_both(), into)
-    assert (into / FDB).read_text() == "mine\n"
-    undo(Promotions(into), force=True)
-    assert not (into / PDB).exists()
-
-
-def test_leftovers_of_a_promotion_that_never_began_are_thrown_away(into: Path) -> None:
-    half = Promotions(into).new_folder("killed")
-    (half / "new" / FDB).write_text("half")
-    put(into, contents(FDB, find_record(2, B=0.5)))
-    assert not half.exists() or (half / "manifest.json").exists()
-    assert len(Promotions(into).all()) == 1
+def test_where_directories_cannot_be_locked_a_file_in_them_is(
+    into: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = "skipjack.fleet.release.directory_lock"
+    monkeypatch.setattr(f"{module}.is_network_file_system", lambda path: "nfs")
+    test_an_export_and_a_promotion_wait_for_each_other(into, monkeypatch)
+    assert (into / ".skipjack" / "lock").is_file()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import json
 import multiprocessing
 from pathlib import Path
@@ -88,14 +89,43 @@ def test_a_dry_run_says_what_would_change(
     assert [path.name for path in into.iterdir()] == [FDB]
 
 
-def test_what_is_slower_is_not_promoted(label: Store, into: Path) -> None:
+def test_what_is_slower_is_not_promoted(
+    label: Store, into: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     record = Record(CONV_KEY, [Item("ConvAsm", f"0.04,0,{ALGORITHM}")])
     write_text_db(into / FDB, [record])
     with pytest.raises(SkipjackError, match=r"nothing was promoted: 1 of 1 problems is slower"):
         promote(into, "L", "--fail-if-slower", "2%")
     assert read_text_db(into / FDB) == [record]
+    with pytest.raises(SkipjackError, match="nothing was promoted"):
+        promote(into, "L", "--fail-if-slower", "2%", "--json")
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line["kind"] for line in lines] == ["problem", "summary"]
+    assert "1 of 1 problems is slower" in lines[-1]["failure"]
     promote(into, "L", "--fail-if-slower", "30%")
     assert len(Promotions(into).all()) == 1
+
+
+def test_the_find_db_of_a_backend_is_compared_with_and_changed(label: Store, into: Path) -> None:
+    opencl = into / "znver4_1.OpenCL.fdb.txt"
+    write_text_db(opencl, [Record(CONV_KEY, [Item("ConvAsm", f"0.04,0,{ALGORITHM}")])])
+    words = ("L", "--backend", "opencl", "--kinds", "find", "--fail-if-slower")
+    with pytest.raises(SkipjackError, match="is slower"):
+        promote(into, *words, "2%")
+    before = (into / FDB).read_bytes()
+    promote(into, *words, "30%")
+    assert (into / FDB).read_bytes() == before
+    assert [item.id for item in read_text_db(opencl)[0].items] == ["direct", "im2col"]
+
+
+def test_a_packed_find_db_is_compared_with_but_not_merged_into(label: Store, into: Path) -> None:
+    record = Record(CONV_KEY, [Item("ConvAsm", f"0.04,0,{ALGORITHM}")])
+    (into / f"{FDB}.bz2").write_bytes(bz2.compress(f"{record.line}\n".encode()))
+    (into / FDB).unlink()
+    with pytest.raises(SkipjackError, match="is slower"):
+        promote(into, "L", "--fail-if-slower", "2%")
+    with pytest.raises(UsageError, match="unpack it first"):
+        promote(into, "L", "--fail-if-slower", "30%")
 
 
 def test_the_files_that_would_be_replaced_are_what_is_compared_with(

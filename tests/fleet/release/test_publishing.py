@@ -10,6 +10,7 @@ import pytest
 from skipjack.errors import CorruptFileError, NewerFormatError, UsageError
 from skipjack.fleet.release.export.contents import Alias, Contents, ReleaseFile, base_name
 from skipjack.fleet.release.export.manifest import FILE_NAME, Origin, read_manifest
+from skipjack.fleet.release.export.manifest_checks import manifest_reports
 from skipjack.fleet.release.export.publishing import publish
 from skipjack.fleet.release.export.staging import staged
 
@@ -99,6 +100,39 @@ def test_a_failure_leaves_what_was_there(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no"):
         publish(contents(file("gfx900/64", "new"), bad), tmp_path, ORIGIN)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_a_failure_leaves_no_directory_behind(tmp_path: Path) -> None:
+    def broken(path: Path, target: str) -> None:
+        raise UsageError("no")
+
+    bad = ReleaseFile("gfx908/120", lambda name: "bad.x", broken)
+    with pytest.raises(UsageError, match="no"):
+        publish(contents(bad), tmp_path / "a" / "b", ORIGIN, release="6.2")
+    assert not list(tmp_path.iterdir())
+
+
+def test_files_that_the_manifest_does_not_tell_of_are_named_and_noted_no_more(
+    tmp_path: Path,
+) -> None:
+    publish(contents(file("gfx900/64"), file("gfx906/60"), file("gfx803/36")), tmp_path, ORIGIN)
+    for name in ("gfx900_64.x", "gfx906_60.x"):  # as an export that was killed while it moved files
+        (tmp_path / name).write_text("newer")
+    (report,) = manifest_reports([tmp_path])
+    assert report.counts == {"not_as_noted": 2} and report.findings[0].severity == "warning"
+    done = publish(contents(file("gfx906/60")), tmp_path, ORIGIN)
+    assert not manifest_reports([tmp_path, tmp_path / FILE_NAME])
+    assert "gfx900_64.x is not what manifest.json said of it" in done.remarks[0]
+    assert len(done.remarks) == 1
+    assert list(read_manifest(tmp_path).files) == ["gfx803_36.x", "gfx906_60.x"]
+
+
+def test_a_manifest_that_names_other_places_is_refused(tmp_path: Path) -> None:
+    publish(contents(file("gfx900/64")), tmp_path, ORIGIN)
+    text = (tmp_path / FILE_NAME).read_text()
+    (tmp_path / FILE_NAME).write_text(text.replace("gfx900_64.x", "../gfx900_64.x"))
+    with pytest.raises(CorruptFileError, match="is no name of a file beside it"):
+        publish(contents(file("gfx900/64")), tmp_path, ORIGIN)
 
 
 def test_exports_at_once_write_one_manifest(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """Rankings are the same wherever they lie: in jobs, a bank, a find-db, or our own lines."""
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,8 @@ from skipjack.fleet.records import Plan
 from skipjack.fleet.release.results.json_lines import write_lines
 from skipjack.fleet.release.results.sources import found_in_bank, found_in_file, found_in_label
 from skipjack.fleet.store.store import Store
+from skipjack.fleet.store.verdicts import JobVerdict
+from skipjack.interop.miopen.converting import convert
 
 FOUND = {"solvers": [row("winograd4", 900.0, config={"tile": 4}), row("direct", 1000.0)]}
 DATA = Path("/work/shared/data/miopen")
@@ -63,6 +67,18 @@ def test_what_miopen_and_a_find_say_is_one_ranking() -> None:
     assert found.miopen == (line.replace("5", "6"),)
 
 
+def test_of_two_jobs_that_which_ended_later_counts() -> None:
+    def job(id: int, updated: str, time_ns: float) -> JobVerdict:
+        plan = Plan(CONV, CPU, "find" if id == 1 else "miopen")
+        lines = [f"{CONV_KEY}=direct:{time_ns:g},0,x"]
+        result = {"solvers": [row("direct", time_ns)], "miopen": {"find_db": lines}}
+        return replace(verdict(plan, result, id), updated=updated)
+
+    (found,) = found_in_label(Verdicts(job(1, "2026-11-16", 5.0), job(2, "2026-11-15", 9.0)), "L")
+    assert [one.time_ns for one in found.ranking] == [5.0]
+    assert found.miopen == (f"{CONV_KEY}=direct:5,0,x",) and found.updated == "2026-11-16"
+
+
 def test_the_bank_has_rankings_too(tmp_path: Path) -> None:
     fixed = {"solver_version": 1, "config": {}, "default_ns": 1.0, "vendor_ns": None, "vendor": ""}
     bank = Bank.open(tmp_path)
@@ -95,6 +111,16 @@ def test_our_lines_come_back_whole(tmp_path: Path) -> None:
     assert list(found_in_file(path)) == found
 
 
+def test_converted_lines_have_the_fields_of_exported_ones(tmp_path: Path) -> None:
+    text, lines = tmp_path / "gfx90878.HIP.fdb.txt", tmp_path / "gfx90878.find.jsonl"
+    text.write_text(f"{CONV_KEY}=direct:0.001,0,miopenConvolutionFwdAlgoDirect\n")
+    convert(text, lines)
+    (exported,) = found_in_label(Verdicts(verdict(Plan(CONV, CPU, "find"), FOUND)), "L")
+    assert json.loads(lines.read_text()).keys() == exported.record().keys()
+    (found,) = found_in_file(lines)
+    assert found.ranking[0].time_ns == 1000.0 and found.device == "gfx908/120"
+
+
 def test_keys_that_are_not_computed_here_stay_as_they_are(tmp_path: Path) -> None:
     odd = "16-14-14-3x3-16-14-14-4-1x1-1x1-1x1-0-NCHW-INT8-F"
     path = tmp_path / "gfx90878.HIP.fdb.txt"
@@ -112,10 +138,10 @@ def test_keys_that_are_not_computed_here_stay_as_they_are(tmp_path: Path) -> Non
     ("text", "kind", "says"),
     [
         ("SQLite format 3\0", UsageError, "holds no rankings"),
-        ('{"format":2,"kind":"find"}\n', NewerFormatError, "line 1 has format 2"),
+        ('{"format":2,"kind":"find"}\n', NewerFormatError, "x.txt:1 has format 2"),
         ('{"format":1,"kind":"perf"}\n', CorruptFileError, "of kind 'perf'"),
-        ('{"format":1,"kind":"find","ranking":[{"time_ns":"x"}]}', CorruptFileError, "line 1"),
-        ('{"format":1,"kind"', CorruptFileError, "line 1"),
+        ('{"format":1,"kind":"find","ranking":[{"time_ns":"x"}]}', CorruptFileError, "x.txt:1"),
+        ('{"format":1,"kind"', CorruptFileError, "x.txt:1"),
         ("half a line", CorruptFileError, ":1"),
         ("2x8=direct:rows~6", CorruptFileError, "x.txt is no find-db: 'direct:rows~6'"),
     ],

@@ -3,7 +3,10 @@
 import pytest
 from crew import ZEN, crew, load, on_sqlite, only, rows, states
 
+from skipjack.core.device import Device
 from skipjack.errors import UsageError
+from skipjack.fleet.engine import Host
+from skipjack.fleet.machines.registration import Registration
 from skipjack.fleet.states import Built, Failed, Inapplicable, Stage, State
 from skipjack.fleet.store.store import Store
 
@@ -127,3 +130,64 @@ def test_what_somebody_works_on_is_not_reset(store: Store) -> None:
     count = store.reset("resnet", State.BUILDING, State.NEW)
     assert (count.reset, count.refused) == (0, 1)
     assert states(store) == {State.BUILDING: 1}
+
+
+GPU7 = Registration("gpu7", "10.0.0.7", device="gfx900/56")
+
+
+def test_a_registered_machine_is_stopped_before_it_was_ever_seen(store: Store) -> None:
+    store.add_registration(GPU7)
+    assert store.abort(machine="gpu7") == 0
+    assert store.registration("gpu7").aborted and store.machines() == []
+    load(store)
+    us = crew(store, "gpu7")
+    assert [machine.aborted for machine in store.machines()] == [True]
+    assert us.claims(Stage.BUILD) == []
+    assert store.resume(machine="gpu7") == 0
+    assert len(us.claims(Stage.BUILD)) == 1
+    assert not store.registration("gpu7").aborted
+
+
+@on_sqlite
+def test_a_stop_is_taken_back_before_the_machine_was_seen(store: Store) -> None:
+    store.add_registration(GPU7)
+    store.abort(machine="gpu7")
+    store.resume(machine="gpu7")
+    assert not store.register(Host("gpu7", 8, 1 << 30), "ray").aborted
+    with pytest.raises(UsageError, match="did you mean gpu7"):
+        store.abort(machine="gpu77")
+
+
+def test_an_architecture_stops_with_all_its_devices_and_those_to_come(store: Store) -> None:
+    for device in ("gfx900/56", "gfx900/64", "gfx90a/104"):
+        load(store, device=device)
+    assert [name for name, _ in store.touched(arch="gfx900")] == ["resnet"]
+    assert store.abort(arch="gfx900") == 2
+    load(store, device="gfx900/60")
+    store.register(Host("host", 8, 1 << 30, (Device("hip", "gfx900", 44, "x"),)), "local")
+    assert store.stopped_devices() == ["gfx900/44", "gfx900/56", "gfx900/60", "gfx900/64"]
+    assert store.stopped_architectures() == ["gfx900"]
+    assert states(store) == {State.ABORTED: 2, State.NEW: 2}
+    assert store.resume(arch="gfx900") == 2
+    assert store.stopped_devices() == store.stopped_architectures() == []
+    load(store, device="gfx900/36")
+    assert store.stopped_devices() == []
+
+
+@on_sqlite
+def test_one_device_of_a_stopped_architecture_may_go_on(store: Store) -> None:
+    load(store, device="gfx900/56")
+    load(store, device="gfx900/64")
+    store.abort(arch="gfx900")
+    assert store.resume(device="gfx900/64") == 1
+    assert store.stopped_devices() == ["gfx900/56"]
+
+
+@on_sqlite
+def test_an_architecture_is_known_by_jobs_or_by_machines(store: Store) -> None:
+    with pytest.raises(UsageError, match="unknown architecture 'gfx90': there is none yet"):
+        store.abort(arch="gfx90")
+    store.add_registration(GPU7)
+    assert store.abort(arch="gfx900") == 0
+    with pytest.raises(UsageError, match="unknown architecture 'gfx90': did you mean gfx900"):
+        store.resume(arch="gfx90")

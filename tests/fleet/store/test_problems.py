@@ -86,7 +86,7 @@ def test_filters_leave_problems_without_a_direction_alone(store: Store) -> None:
     backward = {problem.key for problem in CONV if problem.direction == "bwd"}
     matmuls = {problem.key for problem in MATMUL}
     assert keys(store, directions=("bwd",)) == backward | matmuls
-    assert keys(store, directions=("bwd",), operation="conv2d") == backward
+    assert keys(store, directions=("bwd",), operations=("conv2d",)) == backward
     assert keys(store, dtype="f64") == {problem.key for problem in MATMUL if problem.dtype == "f64"}
 
 

@@ -1,12 +1,20 @@
 """Machines as people register them, and what disabling one does to its worker."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Thread
+
 import pytest
 from crew import crew, load, on_sqlite
+from sqlalchemy import Connection, select
+from sqlalchemy.exc import DBAPIError
 
 from skipjack.errors import UsageError
 from skipjack.fleet.engine import Host
 from skipjack.fleet.machines.registration import Registration
 from skipjack.fleet.states import Stage
+from skipjack.fleet.store import registrations, tables
+from skipjack.fleet.store.opening import open_store
 from skipjack.fleet.store.store import Store
 
 GPU7 = Registration("gpu7", "10.0.0.7", 2222, "tuner", "gfx908/120", 8, remarks="r", python="/p")
@@ -27,7 +35,8 @@ def test_who_is_disabled_stays_so_when_registered_anew(store: Store) -> None:
     store.add_registration(GPU7)
     store.disable(["gpu7"], "new fans")
     store.add_registration(Registration("gpu7", "10.0.0.8"), replace=True)
-    assert not store.registration("gpu7").enabled
+    kept = store.registration("gpu7")
+    assert (kept.enabled, kept.disabled_why) == (False, "new fans")
     assert store.registrations(enabled_only=True) == []
 
 
@@ -70,3 +79,75 @@ def test_so_does_one_that_turns_up_later(store: Store) -> None:
     assert store.seen(["gpu7"])[0].set_aside == "new fans"
     store.enable(["gpu7"])
     assert store.register(Host("gpu7", 8, 1 << 30), "ray").set_aside == ""
+
+
+@contextmanager
+def beside(url: str, does: Callable[[Store], object]) -> Iterator[None]:
+    """Somebody else does something, and has got as far as locks let them."""
+
+    with open_store(url) as other:
+        other.registrations()
+        thread = Thread(target=does, args=(other,))
+        thread.start()
+        thread.join(0.3)
+        yield
+        thread.join()
+
+
+on_servers = pytest.mark.parametrize("store_url", ["postgresql", "mariadb"], indirect=True)
+
+
+@on_servers
+@pytest.mark.parametrize("turns_up", [True, False], ids=["register", "resume"])
+def test_who_is_disabled_while_it_turns_up_or_is_resumed_gets_no_jobs(
+    store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch, turns_up: bool
+) -> None:
+    store.add_registration(GPU7)
+    if not turns_up:
+        store.register(Host("gpu7", 8, 1 << 30), "ray")
+    others = []
+    looking = registrations.why_disabled
+
+    def slowly(connection: Connection, name: str) -> str:
+        found = looking(connection, name)
+        others.append(beside(store_url, lambda other: other.disable(["gpu7"], "new fans")))
+        others[-1].__enter__()
+        return found
+
+    monkeypatch.setattr(registrations, "why_disabled", slowly)
+    if turns_up:
+        store.register(Host("gpu7", 8, 1 << 30), "ray")
+    else:
+        store.resume(machine="gpu7")
+    others[0].__exit__(None, None, None)
+    assert store.machines()[0].set_aside == "new fans"
+
+
+@pytest.mark.parametrize("store_url", ["postgresql"], indirect=True)
+@pytest.mark.parametrize("verb", ["enable", "disable"])
+def test_machines_are_locked_in_the_order_of_their_ids(
+    store: Store, store_url: str, verb: str
+) -> None:
+    ids = {}
+    for name in ("zeta", "alpha"):
+        store.add_registration(Registration(name, "10.0.0.7"))
+        ids[name] = store.register(Host(name, 8, 1 << 30), "ray").id
+    assert ids["zeta"] < ids["alpha"]
+
+    def change(other: Store) -> None:
+        names = ["alpha", "zeta"]
+        other.enable(names) if verb == "enable" else other.disable(names, "")
+
+    def lock(connection: Connection, name: str) -> None:
+        mine = select(tables.machines.c.id).where(tables.machines.c.name == name)
+        connection.execute(mine.with_for_update(nowait=True))
+
+    with store._engine.begin() as connection:
+        lock(connection, "zeta")
+        with beside(store_url, change):
+            try:
+                lock(connection, "alpha")
+            except DBAPIError:
+                pytest.fail("it holds the second and waits for the first")
+            finally:
+                connection.rollback()

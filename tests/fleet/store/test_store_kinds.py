@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from crew import LABEL, ZEN, Crew, crew, load, on_sqlite
+import pytest
+from crew import LABEL, ZEN, Crew, crew, load, on_sqlite, rows
+from sqlalchemy import event
 
 from skipjack.fleet.further_jobs import make_kernels, make_searches
-from skipjack.fleet.records import FIND, KERNELS, Kind, Known, Label, Plan
+from skipjack.fleet.records import FIND, KERNELS, JobKind, Known, Label, Plan
 from skipjack.fleet.states import Built, Stage, State, Told
+from skipjack.fleet.store import bulk
+from skipjack.fleet.store.opening import open_store
 from skipjack.fleet.store.store import Store
 from skipjack.fleet.task import Task
 from skipjack.solvers import find_solver
@@ -44,7 +48,7 @@ def add(store: Store, solver: str, label: str = LABEL, size: int = 1) -> None:
     store.add_jobs(Label(label, "me"), [Plan(f"matmul:{size}x8x8", ZEN.name, solver)])
 
 
-def take(workers: Crew, kind: Kind, label: str = LABEL) -> Task:
+def take(workers: Crew, kind: JobKind, label: str = LABEL) -> Task:
     """Claim a job of a kind to build."""
     ((_, task),) = workers.store.claim(
         workers.owner, Stage.BUILD, [workers.want()], label=label, kind=kind
@@ -52,7 +56,7 @@ def take(workers: Crew, kind: Kind, label: str = LABEL) -> Task:
     return task
 
 
-def finish(workers: Crew, kind: Kind, result: dict[str, Any], label: str = LABEL) -> int:
+def finish(workers: Crew, kind: JobKind, result: dict[str, Any], label: str = LABEL) -> int:
     """Do a job of a kind from its start to its end."""
     store, want = workers.store, workers.want(devices=(ZEN.name,))
     for stage in Stage:
@@ -73,12 +77,12 @@ def test_a_claim_takes_jobs_of_its_kind_and_they_are_counted_apart(store: Store)
     want = [workers.want(count=5)]
     taken = {
         kind: store.claim(workers.owner, Stage.BUILD, want, label=LABEL, kind=kind)
-        for kind in (Kind.FIND, Kind.TUNE)
+        for kind in (JobKind.FIND, JobKind.TUNE)
     }
-    assert [task.plan.solver for _, task in taken[Kind.FIND]] == [FIND]
-    assert sorted(task.plan.solver for _, task in taken[Kind.TUNE]) == ["auto", "auto", "miopen"]
-    assert store.live(LABEL, Kind.TUNE) == {State.BUILDING: 3}
-    assert store.live(LABEL, Kind.KERNELS) == {State.NEW: 1}
+    assert [task.plan.solver for _, task in taken[JobKind.FIND]] == [FIND]
+    assert sorted(task.plan.solver for _, task in taken[JobKind.TUNE]) == ["auto", "auto", "miopen"]
+    assert store.live(LABEL, JobKind.TUNE) == {State.BUILDING: 3}
+    assert store.live(LABEL, JobKind.KERNELS) == {State.NEW: 1}
     assert sum(store.live(LABEL).values()) == 5
 
 
@@ -88,9 +92,9 @@ def test_a_find_is_told_what_did_well_in_any_label_newest_first(store: Store) ->
     add(store, FIND)
     add(store, FIND, "another")
     workers = crew(store)
-    finish(workers, Kind.TUNE, TUNED, "before")
-    finish(workers, Kind.FIND, RANKED, "another")
-    found = take(workers, Kind.FIND).known
+    finish(workers, JobKind.TUNE, TUNED, "before")
+    finish(workers, JobKind.FIND, RANKED, "another")
+    found = take(workers, JobKind.FIND).known
     assert [(one.solver, one.config["tile"]) for one in found] == [
         *(("nest", 8), ("rows", 2)),  # of the ranking
         *(("nest", 4), ("rows", 6)),  # of the tuning, and the best of its other trials
@@ -103,12 +107,12 @@ def test_kernels_are_of_the_winner_and_not_applicable_without_one(store: Store) 
     for size in (1, 2):
         add(store, KERNELS, size=size)
     workers = crew(store)
-    finish(workers, Kind.TUNE, TUNED)
-    assert take(workers, Kind.KERNELS).known == (Known("nest", {"tile": 4}),)
+    finish(workers, JobKind.TUNE, TUNED)
+    assert take(workers, JobKind.KERNELS).known == (Known("nest", {"tile": 4}),)
     assert not store.claim(
-        workers.owner, Stage.BUILD, [workers.want()], label=LABEL, kind=Kind.KERNELS
+        workers.owner, Stage.BUILD, [workers.want()], label=LABEL, kind=JobKind.KERNELS
     )
-    assert store.live(LABEL, Kind.KERNELS)[State.NOT_APPLICABLE] == 1
+    assert store.live(LABEL, JobKind.KERNELS)[State.NOT_APPLICABLE] == 1
     assert list(store.winners(LABEL)) == [("matmul:1x8x8", ZEN.name)]
 
 
@@ -116,7 +120,7 @@ def test_a_ranking_by_the_same_toolchain_is_taken_over_with_its_facts(store: Sto
     load(store, 1, label="before")
     add(store, FIND, "before")
     load(store, 1)
-    original = finish(crew(store), Kind.FIND, RANKED, "before")
+    original = finish(crew(store), JobKind.FIND, RANKED, "before")
     pairs = [("matmul:1x8x8", ZEN.name), ("matmul:unknown", ZEN.name)]
     assert store.take_over(LABEL, pairs, {ZEN.name: "yesterday"}) == 0
     assert store.take_over(LABEL, pairs, {ZEN.name: "today"}) == 1
@@ -128,16 +132,56 @@ def test_a_ranking_by_the_same_toolchain_is_taken_over_with_its_facts(store: Sto
     assert [line.event for line in store.story(found.job.id)] == ["taken_over"]
 
 
+@pytest.mark.parametrize("store_url", ["postgresql", "mariadb"], indirect=True)
+def test_a_job_that_another_run_makes_meanwhile_stays_as_it_is(
+    store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load(store, 2, label="before")
+    load(store, 2)
+    for size in (1, 2):
+        add(store, FIND, "before", size)
+        finish(crew(store), JobKind.FIND, RANKED, "before")
+    inserting = bulk.insert_new
+
+    def overtaken(*arguments: Any) -> int:
+        monkeypatch.undo()
+        with open_store(store_url) as other:
+            add(other, FIND)
+        return inserting(*arguments)
+
+    monkeypatch.setattr(bulk, "insert_new", overtaken)
+    pairs = [(f"matmul:{size}x8x8", ZEN.name) for size in (1, 2)]
+    facts = rows(store, "rounds")
+    assert store.take_over(LABEL, pairs, {ZEN.name: "today"}) == 1
+    theirs, ours = sorted(
+        (job for job in store.jobs(label=LABEL) if job.plan.solver == FIND),
+        key=lambda job: job.plan.problem,
+    )
+    assert (theirs.standing.state, ours.standing.state) == (State.NEW, State.EVALUATED)
+    assert store.story(theirs.id) == [] and len(store.story(ours.id)) == 1
+    assert rows(store, "rounds") == facts + 2
+    finish(crew(store), JobKind.FIND, RANKED)
+
+
+@on_sqlite
+def test_rankings_are_looked_up_by_ids_of_problems_and_not_by_their_texts(store: Store) -> None:
+    load(store, 1)
+    asked: list[str] = []
+    event.listen(store._engine, "before_cursor_execute", lambda *given: asked.append(given[2]))
+    store.take_over(LABEL, [("matmul:1x8x8", ZEN.name)], {ZEN.name: "today"})
+    assert asked and not any("problems.key IN" in one.replace('"', "") for one in asked)
+
+
 @on_sqlite
 def test_a_reset_of_one_kind_leaves_the_others_as_they_are(store: Store) -> None:
     load(store, 1)
     add(store, FIND)
     workers = crew(store)
-    finish(workers, Kind.TUNE, TUNED)
-    finish(workers, Kind.FIND, RANKED)
-    assert store.reset(LABEL, State.EVALUATED, State.NEW, kind=Kind.FIND).reset == 1
-    assert store.live(LABEL, Kind.TUNE) == {State.EVALUATED: 1}
-    assert store.live(LABEL, Kind.FIND) == {State.NEW: 1}
+    finish(workers, JobKind.TUNE, TUNED)
+    finish(workers, JobKind.FIND, RANKED)
+    assert store.reset(LABEL, State.EVALUATED, State.NEW, kind=JobKind.FIND).reset == 1
+    assert store.live(LABEL, JobKind.TUNE) == {State.EVALUATED: 1}
+    assert store.live(LABEL, JobKind.FIND) == {State.NEW: 1}
 
 
 @on_sqlite
@@ -145,20 +189,37 @@ def test_another_winner_than_was_packed_is_packed_instead(store: Store) -> None:
     load(store, 1)
     add(store, FIND)
     workers = crew(store)
-    finish(workers, Kind.TUNE, TUNED)
+    finish(workers, JobKind.TUNE, TUNED)
     assert make_kernels(store, LABEL).made == 1
-    finish(workers, Kind.KERNELS, TUNED)
+    finish(workers, JobKind.KERNELS, TUNED)
     assert make_kernels(store, LABEL).again == 0
     newer = {**RANKED["verdict"], "solver_version": find_solver("nest").version}
-    finish(workers, Kind.FIND, {**RANKED, "verdict": newer})
+    finish(workers, JobKind.FIND, {**RANKED, "verdict": newer})
     assert make_kernels(store, LABEL).again == 1
-    assert store.live(LABEL, Kind.KERNELS) == {State.NEW: 1}
+    assert store.live(LABEL, JobKind.KERNELS) == {State.NEW: 1}
+
+
+@on_sqlite
+def test_what_had_no_winner_while_it_was_ranked_anew_is_packed_afterwards(store: Store) -> None:
+    load(store, 2)
+    workers = crew(store)
+    finish(workers, JobKind.TUNE, TUNED)
+    assert make_kernels(store, LABEL).made == 1
+    add(store, KERNELS, size=2)
+    store.reset(LABEL, State.EVALUATED, State.NEW, kind=JobKind.TUNE)
+    want = [workers.want(count=2)]
+    assert not store.claim(workers.owner, Stage.BUILD, want, label=LABEL, kind=JobKind.KERNELS)
+    assert store.live(LABEL, JobKind.KERNELS) == {State.NOT_APPLICABLE: 2}
+    finish(workers, JobKind.TUNE, TUNED)
+    again = make_kernels(store, LABEL)
+    assert (again.made, again.again, again.left_out) == (0, 1, 1)
+    assert store.live(LABEL, JobKind.KERNELS) == {State.NEW: 1, State.NOT_APPLICABLE: 1}
 
 
 @on_sqlite
 def test_an_outdated_ranking_is_searched_again(store: Store) -> None:
     load(store, 2)
     add(store, FIND)
-    finish(crew(store), Kind.FIND, RANKED)
+    finish(crew(store), JobKind.FIND, RANKED)
     searches = make_searches(store, LABEL)
     assert (searches.problems, searches.made, searches.again) == (2, 1, 1)

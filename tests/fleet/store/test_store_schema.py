@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import multiprocessing
+import sqlite3
 from collections.abc import Iterator
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 import pytest
 from schema_reading import described
-from sqlalchemy import Connection, Engine, make_url, text
+from sqlalchemy import Connection, Engine, PoolProxiedConnection, make_url, text
 from sqlalchemy.exc import DBAPIError
 
 from skipjack.errors import NewerFormatError, StorageError
@@ -141,6 +142,23 @@ def test_many_processes_create_it_at_once(store_url: str) -> None:
     for racer in racers:
         racer.join(60)
     assert [racer.exitcode for racer in racers] == [0] * 4
+
+
+def test_a_new_file_that_sqlite_refuses_without_waiting_is_tried_again(
+    user_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connecting = Engine.raw_connection
+
+    def busy_once(engine: Engine) -> PoolProxiedConnection:
+        monkeypatch.undo()
+        error = sqlite3.OperationalError("database is locked")
+        error.sqlite_errorcode = sqlite3.SQLITE_BUSY
+        raise error
+
+    monkeypatch.setattr(Engine, "raw_connection", busy_once)
+    with open_store(f"sqlite:///{user_dir / 'fleet.sqlite'}") as store:
+        assert store.tags() == []
+    assert Engine.raw_connection is connecting
 
 
 def _open_together(url: str, start: Barrier) -> None:

@@ -102,6 +102,23 @@ def test_the_password_may_stand_in_a_file(
         open_store(server.url("test", password=None))
 
 
+def test_a_password_that_others_can_read_is_warned_of_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name, mode, warnings in (("mine", 0o600, 0), ("ours", 0o644, 1)):
+        secret = tmp_path / name
+        secret.write_text(PASSWORD)
+        secret.chmod(mode)
+        monkeypatch.setenv("SKIPJACK_DB_PASSWORD_FILE", str(secret))
+        for _ in range(2):
+            url = database_url("postgresql://somebody@host/name", Settings(tmp_path))
+            assert url.password == PASSWORD
+        assert caplog.text.count(f"others can read the password of the database in {secret}") == (
+            warnings
+        )
+    assert f"chmod 600 {secret}" in caplog.text and PASSWORD not in caplog.text
+
+
 def test_postgresql_looks_into_its_own_file(
     postgresql: PostgreSQL, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,5 +1,6 @@
 """Jobs of MIOpen: a program does them, and whatever it does is the job's result or its reason."""
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -90,7 +91,6 @@ def test_a_find_and_kernels_build_upon_what_was_found_before(
     ("how", "reason"),
     [
         ("crash", "ended by SIGABRT (Memory access fault by GPU node-1"),
-        ("wrong", "is wrong: Forward Convolution FAILED"),
         ("unknown-flag", "does not know the flag s"),
     ],
 )
@@ -100,6 +100,30 @@ def test_a_failing_program_is_the_reason_of_a_failed_job(
     monkeypatch.setenv(miopen_driver.VARIABLE, how)
     outcome = evaluate()
     assert reason in outcome.failed and not outcome.hopeless and not outcome.finished
+
+
+def test_a_wrong_result_leaves_the_ranking_of_the_others(
+    evaluate: Evaluate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(miopen_driver.VARIABLE, "wrong")
+    outcome = evaluate()
+    assert outcome.finished and outcome.failed_trials == 1 and outcome.result is not None
+    first, *_, last = outcome.result["solvers"]
+    assert (first["status"], last["status"]) == ("ok", "untimed")
+    assert "result is wrong: Forward Convolution FAILED" in last["reason"]
+    assert last["solver"] not in outcome.result["miopen"]["find_db"][0]
+
+
+def test_lines_of_another_format_are_refused(evaluate: Evaluate) -> None:
+    plan = Plan(KEY, DEVICE.name, "find", "miopen")
+    data = json.dumps({"format": 2, "lines": []}).encode()
+    task = Task(1, Stage.EVALUATE, plan, DEVICE, artifacts={"digest": data})
+    worker = make_worker(Stage.EVALUATE, gpu="hip:1")
+    try:
+        outcome = worker.perform(task)
+    finally:
+        worker.close()
+    assert "are of format 2, this Skipjack reads 1" in outcome.failed and not outcome.hopeless
 
 
 def test_a_program_that_hangs_is_ended_with_all_that_it_started(

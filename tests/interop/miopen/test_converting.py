@@ -3,6 +3,8 @@
 import bz2
 import json
 import os
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -17,11 +19,13 @@ from skipjack.interop.miopen import (
     read_perf_sqlite,
     read_text_db,
     write_kernel_db,
+    write_perf_sqlite,
     write_text_db,
 )
 from skipjack.interop.miopen.checking import check_paths
 from skipjack.interop.miopen.converting import Conversion, ConvertOptions, convert
 from skipjack.interop.miopen.kernel_db import packed_kernels
+from skipjack.interop.miopen.perf_sqlite import perf_contents
 
 _BESIDE = Path(__file__).parents[4] / "shared" / "data" / "miopen"
 FOLDER = os.environ.get("FIND_DBS", str(_BESIDE) if _BESIDE.is_dir() else "")
@@ -59,6 +63,8 @@ def folder(tmp_path: Path) -> Path:
         f"\ufeff{CURRENT}",
         f"{KEY}=A:1,0,x;;B:2,0,y;\n",
         f"{KEY}=A:what,is this\n",
+        f'{KEY}=A:1e305,0,x;B:+1,007,"y"\n',
+        f"{KEY}=A:1,{'9' * 5000},x\n",
         f"{KEY}=A:1,0,\udcff\n",
         f"{KEY}=A:1,0,x\nno-key=A:1,0,x\n",
         "",
@@ -91,6 +97,41 @@ def test_a_ranking_alone_gives_a_record(folder: Path) -> None:
     assert done.losses == ("1 problems that MIOpen has no key for",)
     (item, *_) = read_text_db(again)[0].items
     assert item == Item("Wino<3, 6>", f"1e-05,0,{FWD}Winograd")
+
+
+@pytest.mark.parametrize(
+    ("verbatim", "expected"),
+    [
+        (f"{KEY}=B:2,0,{FWD}Direct", f"{KEY}=B:2,0,{FWD}Direct;A:1,0,{FWD}GEMM\n"),
+        (f"{KEY}={FWD}GEMM:A,2,0,{FWD}GEMM", f"{KEY}={FWD}GEMM:A,2,0,{FWD}GEMM\n"),
+        (f"{KEY}_g2=B:2,0,x", f"{KEY}=A:1,0,{FWD}GEMM\n{KEY}_g2=B:2,0,x\n"),
+    ],
+)
+def test_our_results_stand_beside_those_that_miopen_wrote(
+    tmp_path: Path, verbatim: str, expected: str
+) -> None:
+    ours = {"solver": "A", "time_ns": 1e6, "workspace_bytes": 0, "algorithm": f"{FWD}GEMM"}
+    line = {"format": 1, "kind": "find", "problem": "p", "find_key": KEY, "device": "d"}
+    more = {"ranking": [ours], "toolchain": "", "updated": "", "miopen": [verbatim]}
+    (tmp_path / "x.jsonl").write_text(json.dumps(line | more))
+    text, done = converted(tmp_path / "x.jsonl", "x.fdb.txt")
+    assert (text.read_text(), done.losses) == (expected, ())
+
+
+def test_what_only_our_lines_hold_is_said(folder: Path) -> None:
+    lines, _ = converted(folder / "gfx1030_36.db.txt", "x.jsonl")
+    line = json.loads(lines.read_text())
+    line["configs"][0]["config"] = {"tile": 8}
+    lines.write_text(json.dumps(line))
+    _, done = converted(lines, "again.db.txt")
+    assert done.losses == ("the configs, spreads or toolchains of 1 problems",)
+
+
+def test_a_line_of_json_with_fields_of_other_types_is_named(folder: Path) -> None:
+    lines, _ = converted(folder / "gfx1030_36.db.txt", "x.jsonl")
+    lines.write_text(json.dumps(json.loads(lines.read_text()) | {"miopen": [5]}))
+    with pytest.raises(CorruptFileError, match=r"x.jsonl:1: no record of a database"):
+        converted(lines, "again.db.txt")
 
 
 def test_perf_text_through_sqlite_and_json_lines_is_the_same_text(folder: Path) -> None:
@@ -131,9 +172,30 @@ def test_old_perf_dbs_have_keys_of_find_dbs(tmp_path: Path, name: str) -> None:
     assert (done.source.kind, same.read_bytes()) == ("perf", source.read_bytes())
     (report,) = check_paths([source])
     assert not report.counts
-    database, done = converted(source, "x.db")
-    assert done.losses == ("the second image's size of 1 old keys",)
-    assert read_perf_sqlite(database)[0].key == PERF
+    for target in ("x.db", "x.udb.txt", "gfx803_36.db.txt"):
+        database, done = converted(source, target)
+        assert done.losses == ("the second image's size of 1 old keys",)
+        read = read_perf_sqlite if target == "x.db" else read_text_db
+        assert read(database)[0].key == PERF
+
+
+def test_old_keys_that_become_one_are_one_record(tmp_path: Path) -> None:
+    source = tmp_path / "x.cd.pdb.txt"
+    other = KEY.replace("256-28-28", "256-27-28")
+    source.write_text(f"{other}=A:1;B:1\n{KEY}=A:2;C:2\n")
+    text, done = converted(source, "x.db.txt")
+    assert text.read_text() == f"{PERF}=A:1;B:1;C:2\n"
+    assert done.losses == (
+        "the second image's size of 2 old keys",
+        "1 items whose solver stands before under the same key",
+    )
+    database, _ = converted(source, "x.db")
+    assert read_perf_sqlite(database) == read_text_db(text)
+
+
+def test_keys_of_today_say_too_little_for_old_perf_dbs(folder: Path) -> None:
+    with pytest.raises(UsageError, match=r"second image's size, which '2x128.*txt:1\) does not"):
+        converted(folder / "gfx1030_36.db.txt", "x.cd.pdb.txt")
 
 
 def test_sqlite_keeps_no_order_of_items_and_no_second_record(tmp_path: Path) -> None:
@@ -167,10 +229,19 @@ def test_legacy_values_become_current_ones_and_say_what_they_lose(folder: Path) 
 
 def test_legacy_values_hold_one_result_of_an_algorithm(folder: Path) -> None:
     old, done = converted(folder / "gfx90878.HIP.fdb.txt", "old.fdb.txt", values="legacy")
-    assert done.losses == ("1 slower results of the same algorithm in a record",)
+    assert done.losses == ("1 slower or impossible results of the same algorithm in a record",)
     items = read_text_db(old)[0].items
     assert items[0] == Item(f"{FWD}Direct", f"ConvB,0.04,16,{FWD}Direct,not used")
     assert items[1] == Item(f"{FWD}GEMM", f"Gemm,nan,-1,{FWD}GEMM,not used")
+
+
+@pytest.mark.parametrize("wrong", ["0", "-1", "nan", "inf", "1e-06"])
+def test_times_that_cannot_be_lose(tmp_path: Path, wrong: str) -> None:
+    source = tmp_path / "x.fdb.txt"
+    for items in ("A:{0},0,{1}Direct;B:1,0,{1}Direct", "B:1,0,{1}Direct;A:{0},0,{1}Direct"):
+        source.write_text(f"{KEY}={items.format(wrong, FWD)}\n")
+        old, _ = converted(source, "old.fdb.txt", values="legacy")
+        assert old.read_text() == f"{KEY}={FWD}Direct:B,1,0,{FWD}Direct,not used\n"
 
 
 def test_values_that_are_no_result_are_named_by_their_line(folder: Path) -> None:
@@ -192,8 +263,39 @@ def test_other_databases_add_what_is_missing(folder: Path) -> None:
     with pytest.raises(UsageError, match="values in two formats"):
         converted(folder / "legacy.fdb.txt", "x.fdb.txt", merge=(other,))
     converted(folder / "legacy.fdb.txt", "x.fdb.txt", merge=(other,), values="current")
-    with pytest.raises(UsageError, match=r"cannot merge .*, a perf-db in text"):
-        converted(other, "x.fdb.txt", merge=(folder / "gfx1030_36.db.txt",))
+
+
+def test_a_database_of_another_kind_is_not_merged(folder: Path) -> None:
+    write_kernel_db(folder / "x.kdb", [KernelRow("a.o", "", b"x")])
+    for name, kind in (("gfx1030_36.db.txt", "perf-db in text"), ("x.kdb", "kernel-db in SQLite")):
+        with pytest.raises(UsageError, match=f"cannot merge .*, a {kind}, into .*, a find-db"):
+            converted(folder / "legacy.fdb.txt", "x.fdb.txt", merge=(folder / name,))
+
+
+def test_a_device_that_nothing_is_chosen_by_is_refused(folder: Path) -> None:
+    database, _ = converted(folder / "gfx1030_36.db.txt", "x.db")
+    write_kernel_db(folder / "x.kdb", [KernelRow("a.o", "", b"x")])
+    for source, name in (
+        (folder / "gfx90878.HIP.fdb.txt", "y.fdb.txt"),
+        (database, "y.db"),
+        (folder / "x.kdb", "y.kdb"),
+    ):
+        with pytest.raises(UsageError, match="--device"):
+            converted(source, name, device="gfx900/56")
+
+
+def test_problems_without_parameters_stay_in_sqlite(tmp_path: Path) -> None:
+    source = tmp_path / "x.db"
+    bare = PERF.replace("x64x", "x32x")
+    write_perf_sqlite(source, [Record(PERF, [Item("A", "1")])], [bare])
+    copy, done = converted(source, "copy.db")
+    assert (perf_contents(copy).bare, done.losses) == ((bare,), ())
+    _, done = converted(source, "x.db.txt")
+    assert done.losses == ("1 problems without parameters",)
+    other = tmp_path / "other.db.txt"
+    other.write_text(f"{bare}=B:2\n")
+    both, _ = converted(source, "both.db", merge=(other,))
+    assert (perf_contents(both).bare, len(read_perf_sqlite(both))) == ((), 2)
 
 
 @pytest.mark.parametrize("missing", range(1, 60, 7))
@@ -221,6 +323,23 @@ def test_kernels_are_copied_as_they_are_packed(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="listing of kernels without their code"):
         converted(listing, "again.kdb")
     assert [row.name for row in read_kernel_db(copy)] == ["a.o", "b.o"]
+
+
+def test_a_kernel_that_stands_twice_is_written_once(tmp_path: Path) -> None:
+    source = tmp_path / "x.kdb"
+    write_kernel_db(source, [KernelRow("a.o", "", b"x")])
+    with closing(sqlite3.connect(source)) as connection:
+        connection.execute("DROP INDEX idx_kern_db")
+        connection.execute(
+            "INSERT INTO kern_db SELECT 9, kernel_name, kernel_args, kernel_blob, "
+            "upper(kernel_hash), uncompressed_size FROM kern_db"
+        )
+        connection.commit()
+    copy, done = converted(source, "copy.kdb")
+    assert len(list(packed_kernels(copy))) == done.records == 1
+    assert done.losses == ("1 kernels whose name and arguments stand before already",)
+    (report,) = check_paths([source])
+    assert dict(report.counts) == {"duplicate_kernel": 1, "odd_md5": 1}
 
 
 @pytest.mark.parametrize(

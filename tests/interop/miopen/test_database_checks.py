@@ -1,5 +1,6 @@
 """What is wrong in databases is found, with its line; what is right is left alone."""
 
+import json
 import os
 import sqlite3
 from contextlib import closing
@@ -20,7 +21,9 @@ from skipjack.interop.miopen import (
     write_perf_sqlite,
 )
 from skipjack.interop.miopen.checking import check_paths
+from skipjack.interop.miopen.converting import convert
 from skipjack.interop.miopen.findings import KINDS, FileReport
+from skipjack.interop.miopen.json_format import record_of
 from skipjack.interop.miopen.plausible import Bounds
 
 _BESIDE = Path(__file__).parents[4] / "shared" / "data" / "miopen"
@@ -28,6 +31,7 @@ FOLDER = os.environ.get("FIND_DBS", str(_BESIDE) if _BESIDE.is_dir() else "")
 
 KEY = "128-28-28-3x3-256-28-28-64-1x1-1x1-1x1-0-NCHW-FP32-F"
 PERF = "2x128x28x28x1x3x3x1x256x64x1x1x0x1x1x0x1x1x0x0x1xNCHWxFP32xF"
+DEEP = "3x128x28x28x8x3x3x1x256x64x1x1x0x1x1x1x1x1x1x0x1xNCHWxFP32xF"
 DIRECT = algorithm_name("fwd", "Direct")
 GOOD = f"{KEY}=ConvA:0.5,0,{DIRECT}"
 
@@ -46,7 +50,6 @@ def find_db(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     "lines",
     [
-        (),
         (GOOD,),
         (f"{KEY}=Odd:0.5,0,{algorithm_name('fwd', 'FFT')};B:0.1,0,miopenConvolutionFwdAlgoNew",),
         (f"{KEY}={DIRECT}:ConvA,0.5,0,MIOpenGEMM,0_1,2",),
@@ -98,6 +101,30 @@ def test_a_key_that_stands_twice_and_unsorted_keys(find_db: Path) -> None:
         "unsorted": 3,
         "duplicate_key": 4,
     }
+
+
+def test_a_problem_that_stands_twice_in_our_lines(find_db: Path) -> None:
+    # Two problems may share a key of MIOpen's, so keys do not tell.
+    find_db.write_text(f"{GOOD}\n")
+    lines = find_db.with_name("x.jsonl")
+    convert(find_db, lines)
+    line = json.loads(lines.read_text())
+    texts = [json.dumps(line | {"problem": problem}) for problem in "aba"]
+    lines.write_text("\n".join(texts))
+    (report,) = check_paths([lines])
+    assert dict(report.counts) == {"duplicate_key": 1}
+    assert report.findings[0].message.startswith("a on gfx908/120 stands in line 1 already")
+    assert report.findings[0].line == 3
+
+
+@pytest.mark.parametrize("letter", "FBW")
+def test_groups_and_strides_of_zero_are_told_and_nothing_is_divided(
+    find_db: Path, letter: str
+) -> None:
+    item = f"A:1e-05,0,{algorithm_name(letter, 'Direct')}"
+    key = KEY[:-1] + letter
+    report = checked(find_db, f"{key.replace('1x1-1x1', '1x1-0x1', 1)}={item}", f"{key}_g0={item}")
+    assert dict(report.counts) == {"bad_sizes": 2, "impossible_time": 2}
 
 
 def test_lines_that_end_oddly_are_a_warning(find_db: Path) -> None:
@@ -153,8 +180,112 @@ def test_rows_and_problems_without_each_other(tmp_path: Path) -> None:
 
 
 def test_three_axes_that_say_nchw_are_a_warning(tmp_path: Path) -> None:
-    report = checked(tmp_path / "x.db.txt", f"3{PERF[1:]}=A:1", "what=A:1")
+    report = checked(tmp_path / "x.db.txt", f"{DEEP}=A:1", "what=A:1")
     assert dict(report.counts) == {"old_layout": 1, "bad_key": 1}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "kind"),
+    [
+        ("x28x28x", "x0x28x", "dead_key"),
+        ("x28x28x", "x-5x28x", "dead_key"),
+        ("x28x28x", "x99999999999x28x", "dead_key"),
+        ("x256x64x", "x256x0x", "dead_key"),
+        ("x64x1x1x0x", "x64x-1x1x0x", "dead_key"),
+        ("x0x1xNCHW", "x0x3xNCHW", "bad_key"),
+        ("x0x1xNCHW", "x0x0xNCHW", "dead_key"),
+        ("FP32", "FP99", "bad_key"),
+        ("xF", "xQ", "bad_key"),
+        ("NCHW", "NCDHW", "bad_layout"),
+        ("NCHW", "ABCD", "bad_layout"),
+        ("NCHW", "NHWC", None),
+        ("NCHW", "NCHWc4", None),
+        ("FP32", "INT8INT8INT32", None),
+    ],
+)
+def test_perf_keys_are_looked_at(tmp_path: Path, old: str, new: str, kind: str | None) -> None:
+    assert old in PERF
+    report = checked(tmp_path / "x.db.txt", f"{PERF.replace(old, new, 1)}=A:1")
+    assert dict(report.counts) == ({kind: 1} if kind else {})
+
+
+def test_three_axes_have_a_stride_in_each(tmp_path: Path) -> None:
+    deep = DEEP.replace("NCHW", "NCDHW")
+    assert not checked(tmp_path / "x.db.txt", f"{deep}=A:1").counts
+    flat = deep.replace("x1x1x1x1x1x1x", "x1x1x0x1x1x1x")
+    (found,) = checked(tmp_path / "x.db.txt", f"{flat}=A:1").findings
+    assert ": stride_d is 0" in found.message
+
+
+@pytest.mark.parametrize("layout", ["NHWC", "NCHWc"])
+def test_only_nchw_was_written_for_three_axes(tmp_path: Path, layout: str) -> None:
+    report = checked(tmp_path / "x.db.txt", f"{DEEP.replace('NCHW', layout)}=A:1")
+    assert dict(report.counts) == {"bad_layout": 1}
+
+
+@pytest.mark.parametrize(
+    ("name", "shortest_ms"),
+    [
+        ("znver4_1.HIP.fdb.txt", 1e-7),
+        ("sm_90_132.HIP.fdb.txt", 1e-4),
+        ("gfx90878.HIP.fdb.txt", 1e-4),
+        ("anything.fdb.txt", 1e-4),
+    ],
+)
+def test_a_call_on_a_cpu_may_take_nanoseconds(
+    tmp_path: Path, name: str, shortest_ms: float
+) -> None:
+    key = "1-1-1-1x1-1-1-1-1-0x0-1x1-1x1-0-NCHW-FP32-F"
+    item = f"A:{{}},0,{DIRECT}"
+    good = checked(tmp_path / name, f"{key}={item.format(2 * shortest_ms)}")
+    assert not good.counts
+    bad = checked(tmp_path / name, f"{key}={item.format(shortest_ms / 2)}")
+    assert dict(bad.counts) == {"impossible_time": 1}
+
+
+@pytest.mark.parametrize(("device", "errors"), [("znver4/1", 0), ("gfx908/120", 1), ("", 1)])
+def test_json_lines_say_their_device(tmp_path: Path, device: str, errors: int) -> None:
+    key = "1-1-1-1x1-1-1-1-1-0x0-1x1-1x1-0-NCHW-FP32-F"
+    entry = {"solver": "A", "time_ns": 6.0, "workspace_bytes": 0, "algorithm": DIRECT}
+    record = record_of("find", ("p", key, device), [entry])
+    report = checked(tmp_path / "x.find.jsonl", json.dumps(record))
+    assert report.counts["impossible_time"] == errors
+
+
+def test_empty_files_are_a_warning(tmp_path: Path, find_db: Path) -> None:
+    assert dict(checked(find_db).counts) == {"empty": 1}
+    assert dict(checked(tmp_path / "x.db.txt", "").counts) == {"empty": 1, "odd_lines": 1}
+    write_perf_sqlite(tmp_path / "x.db", [])
+    write_kernel_db(tmp_path / "x.kdb", [])
+    for name in ("x.db", "x.kdb"):
+        (report,) = check_paths([tmp_path / name])
+        assert (dict(report.counts), report.total("warning")) == ({"empty": 1}, 1)
+
+
+def test_lines_about_problems_without_a_key_are_not_nothing(tmp_path: Path) -> None:
+    record = record_of("find", ("gemm:p", None, "znver4/1"), [])
+    assert not checked(tmp_path / "znver4_1.find.jsonl", json.dumps(record)).counts
+
+
+def test_another_kind_than_the_name_says_is_an_error(tmp_path: Path, find_db: Path) -> None:
+    write_perf_sqlite(find_db, [Record(PERF, [Item("A", "1")])])
+    convert(find_db, tmp_path / "x.find.jsonl")
+    for path in (find_db, tmp_path / "x.find.jsonl"):
+        (report,) = check_paths([path])
+        assert dict(report.counts) == {"wrong_name": 1}
+    for name, line in (
+        ("w.HIP.fdb.txt", f"{PERF}=A:1"),
+        ("w.db.txt", GOOD),
+        ("w.db.txt", f"{KEY}=A:1,2"),
+        ("w.cd.pdb.txt", f"{PERF}=A:1"),
+    ):
+        assert dict(checked(tmp_path / name, line).counts) == {"wrong_name": 1}
+
+
+def test_a_device_that_nothing_is_chosen_by_is_refused_here_too(find_db: Path) -> None:
+    find_db.write_text(f"{GOOD}\n")
+    with pytest.raises(UsageError, match="--device chooses in an old perf-db"):
+        check_paths([find_db], device="gfx900/56")
 
 
 def test_files_of_one_device_are_compared(tmp_path: Path) -> None:
@@ -206,3 +337,15 @@ def test_what_we_write_is_clean(find_db: Path) -> None:
 def test_real_files_have_no_impossible_times() -> None:
     for report in check_paths([Path(FOLDER)]):
         assert "impossible_time" not in report.counts, report.findings
+
+
+def test_folders_in_a_directory_are_looked_at(tmp_path: Path) -> None:
+    release = tmp_path / "rel-6.2"
+    hidden = tmp_path / ".skipjack"
+    for folder in (release, hidden):
+        folder.mkdir()
+        (folder / "gfx90878.HIP.fdb.txt").write_text(f"{GOOD}\n")
+    (tmp_path / "znver4_1.find.jsonl").write_text("{\n")
+    reports = check_paths([tmp_path])
+    assert [Path(report.file).parent.name for report in reports] == [tmp_path.name, "rel-6.2"]
+    assert [report.total("error") for report in reports] == [1, 0]

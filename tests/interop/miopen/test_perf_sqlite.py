@@ -76,7 +76,7 @@ def test_what_is_no_record_is_counted(database: Path) -> None:
         "DELETE FROM perf_db WHERE config = 2",
         "INSERT INTO perf_db (solver, config, params) VALUES ('S', 77, '1')",
     )
-    assert perf_contents(database) == PerfContents([FORWARD], 1, 1)
+    assert perf_contents(database) == PerfContents([FORWARD], (BACKWARD.key,), 1)
 
 
 def test_the_first_of_equal_keys_and_solvers_counts(tmp_path: Path) -> None:
@@ -138,7 +138,9 @@ def test_one_device_of_an_old_file_is_chosen(database: Path) -> None:
     execute(database, "UPDATE perf_db SET arch = 'gfx906', num_cu = 60 WHERE config = 2")
     with pytest.raises(UsageError, match=r"2 devices \(gfx900/56, gfx906/60\); choose one"):
         read_perf_sqlite(database)
-    assert perf_contents(database, "gfx906/60") == PerfContents([BACKWARD], other_devices=2)
+    assert perf_contents(database, "gfx906/60") == PerfContents(
+        [BACKWARD], other_devices=2, devices=("gfx900/56", "gfx906/60")
+    )
     with pytest.raises(UsageError, match="nothing for gfx908/120; it has gfx900/56"):
         read_perf_sqlite(database, "gfx908/120")
 

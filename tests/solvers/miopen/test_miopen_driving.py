@@ -1,6 +1,7 @@
 """A problem in MIOpen's hands, without a process: the stand-in prints and writes as it would."""
 
 import io
+import re
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -129,11 +130,36 @@ def test_what_cannot_be_timed_again_has_no_time_and_comes_last(tmp_path: Path) -
     assert all("MIOpen stored a time of" in entry.remark for entry in untimed)
 
 
+def test_a_wrong_result_costs_its_solver_the_place_and_no_other(tmp_path: Path) -> None:
+    sound, found = (driven(tmp_path, StandIn(how), Mode.SEARCH) for how in ("", "wrong"))
+    *others, last = found.entries
+    assert (last.solver, last.time_ms) == (sound.entries[0].solver, None)
+    assert "result is wrong: Backward Convolution Data FAILED: 0.03" in last.remark
+    assert tuple(others) == sound.entries[1:]
+    assert found.unbelieved == 0 and found.runs == 1
+    for record in (found.harvest.find, found.harvest.perf):
+        assert record and last.solver not in {item.id for item in record.items}, "nor is it shipped"
+    packed = driven(tmp_path, StandIn(), Mode.KERNELS, found.harvest)
+    assert packed.entries[0].solver == others[0].solver
+
+
+def test_a_wrong_result_of_nobody_knows_whom_is_no_search(tmp_path: Path) -> None:
+    stand_in = StandIn("wrong")
+    bench = bench_of(tmp_path, stand_in)
+
+    def terse(invocation: Invocation) -> Finished:
+        said = stand_in(invocation)
+        return replace(said, text=re.sub(r", Solution: \S+", "", said.text))
+
+    installation = probe(bench)
+    with pytest.raises(DriverError, match="result is wrong: Backward Convolution Data FAILED"):
+        drive(replace(bench, run=terse), PROBLEM, Mode.SEARCH, installation)
+
+
 @pytest.mark.parametrize(
     ("how", "reason"),
     [
         ("unknown-flag", "cannot be used: it does not know the flag s"),
-        ("wrong", "result of .* is wrong: Backward Convolution Data FAILED: 0.03"),
         ("silent", "left no find-db record of 8-9-9-3x3"),
         ("garbage", "left no find-db record of 8-9-9-3x3.* and it printed no time"),
         ("failing", "exit code 7 .RunForwardGPU failed with 0x7"),

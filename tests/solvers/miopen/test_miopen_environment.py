@@ -1,9 +1,11 @@
 """A worker's folders and variables are its own."""
 
+import os
 from pathlib import Path
 
 import pytest
 
+from skipjack.errors import StorageError
 from skipjack.operations import parse
 from skipjack.solvers.miopen.command import Mode, arguments, refuses, timing_arguments
 from skipjack.solvers.miopen.environment import place_of, variables, visible
@@ -26,6 +28,21 @@ def test_results_of_a_run_before_are_gone_and_its_kernels_are_kept(tmp_path: Pat
     assert [path.exists() for path in old] == [False, True, True]
     place.prepare(Mode.KERNELS)
     assert [path.exists() for path in old] == [False, False, True]
+
+
+def test_what_cannot_be_removed_is_said_and_not_taken_for_a_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = place_of(tmp_path, "a", "hip:0")
+    place.prepare(Mode.FIND)
+    (place.user_db / "old").write_text("")
+
+    def refused(*arguments: object, **options: object) -> None:
+        raise PermissionError(13, "Permission denied", "old")
+
+    monkeypatch.setattr(os, "unlink", refused)
+    with pytest.raises(StorageError, match=r"cannot empty .*user-db: .*Permission denied"):
+        place.prepare(Mode.FIND)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +15,8 @@ from skipjack.errors import SkipjackError
 if TYPE_CHECKING:
     from skipjack.fleet.machines.cluster import ClusterState
     from skipjack.fleet.machines.cluster_record import ClusterFile
+
+log = logging.getLogger(__name__)
 
 app = typer.Typer(
     help="A Ray cluster on the enabled machines: start it, look at it, end it.",
@@ -57,8 +60,15 @@ def up(
         machines = select_machines(store)
     options = cluster.ClusterOptions(head, port, client_port, tuple(ray_option or ()), image)
     file = _file()
-    state = cluster.up(file, machines, options)
+    try:
+        state = cluster.up(file, machines, options)
+    except KeyboardInterrupt:
+        typer.echo("what was started so far runs on; skipjack fleet down ends it", err=True)
+        raise
     _show(state, file, json)
+    for node in state.nodes:
+        if node.warning:
+            log.warning("%s", node.warning)
     record = state.record
     if record is not None and record.ip:
         if address_file is not None:
@@ -67,18 +77,36 @@ def up(
             atomic_write(address_file, f"{record.client_address}\n".encode())
         if not json:
             typer.echo(_how_to_run(record.client_address, file.token_path))
+    leader = next((node for node in state.down if node.head), None)
+    if leader is not None:
+        raise SkipjackError(
+            f"{leader.machine}, the head, did not start: {leader.text}; no other machine was "
+            "tried; mend it and run skipjack fleet up again"
+        )
     _complain(state, "did not start", "the others stay up; mend it and run skipjack fleet up again")
 
 
-@app.command("down", epilog=examples("skipjack fleet down"))
-def down(json: JsonOption = False) -> None:
+@app.command("down", epilog=examples("skipjack fleet down", "skipjack fleet down --forget gpu7"))
+def down(
+    forget: Annotated[
+        list[str] | None,
+        typer.Option(help="A machine to give up if it cannot be ended; repeat for more."),
+    ] = None,
+    json: JsonOption = False,
+) -> None:
     """End exactly what up started; other programs on the machines, and their Ray, go on."""
     from skipjack.fleet.machines import cluster
 
+    with the_store() as store:
+        machines = store.registrations()
     file = _file()
-    state = cluster.down(file)
+    state = cluster.down(file, machines, forget or ())
     _show(state, file, json)
-    _complain(state, "could not be ended", "run skipjack fleet down again when it is back")
+    _complain(
+        state,
+        "could not be ended",
+        "run skipjack fleet down again when it is back, or with --forget NAME to give it up",
+    )
 
 
 @app.command("status", epilog=examples("skipjack fleet status", "skipjack fleet status --json"))
@@ -87,7 +115,7 @@ def status(json: JsonOption = False) -> None:
     from skipjack.fleet.machines import cluster
 
     with the_store() as store:
-        machines = store.registrations(enabled_only=True)
+        machines = store.registrations()
     file = _file()
     state = cluster.status(file, machines)
     _show(state, file, json)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -19,9 +20,11 @@ from skipjack.cli.options import JsonOption, examples
 from skipjack.errors import SkipjackError, UsageError
 
 if TYPE_CHECKING:
-    from skipjack.fleet.images.everywhere import Result
+    from skipjack.fleet.machines.images_everywhere import Result
     from skipjack.fleet.machines.registration import Registration
     from skipjack.fleet.machines.ssh import Line
+
+log = logging.getLogger(__name__)
 
 app = typer.Typer(
     help="Container images for workers: build, push, pull on every machine.",
@@ -73,8 +76,21 @@ def build(
     from skipjack.fleet.images.commands import Recipe
 
     recipe = Recipe(tag, branch, version, repository, tuple(build_arg or ()), no_cache)
+    _warn_of_secrets(recipe.build_arguments)
     id = build_image(recipe, file=file, quiet_stdout=json)
     _say({"image": tag, "id": id}, f"{tag} is {_short(id)}", json)
+
+
+def _warn_of_secrets(build_arguments: tuple[str, ...]) -> None:
+    from skipjack.plans.secrecy import names_a_secret
+
+    for name in (text.partition("=")[0] for text in build_arguments):
+        if names_a_secret(name):
+            log.warning(
+                "the build argument %s stays in the image's history, where everybody who has the "
+                "image reads it; give access for the build by other means",
+                name,
+            )
 
 
 @app.command("tag", epilog=examples("skipjack image tag my_img skipjack:latest"))
@@ -84,8 +100,9 @@ def tag(
     json: JsonOption = False,
 ) -> None:
     """Give an image of this machine another name."""
-    from skipjack.fleet.images import commands, everywhere, names
+    from skipjack.fleet.images import commands, names
     from skipjack.fleet.images.container_engine import find_engine
+    from skipjack.fleet.machines import images_everywhere as everywhere
 
     names.check_image(image)
     names.check_new_image(name)
@@ -97,8 +114,9 @@ def tag(
 @app.command("push", epilog=examples("skipjack image push my_img --repository rocm/miopen-private"))
 def push(image: ImageArgument, repository: RepositoryOption = "", json: JsonOption = False) -> None:
     """Send an image to its registry, under its name in a repository if one is given."""
-    from skipjack.fleet.images import commands, everywhere, names
+    from skipjack.fleet.images import commands, names
     from skipjack.fleet.images.container_engine import find_engine
+    from skipjack.fleet.machines import images_everywhere as everywhere
 
     names.check_new_image(image)
     target = names.in_repository(image, repository) if repository else image
@@ -132,8 +150,9 @@ def pull(
     json: JsonOption = False,
 ) -> None:
     """Get an image on every enabled machine; one that fails is named, and the others go on."""
-    from skipjack.fleet.images import everywhere, names
+    from skipjack.fleet.images import names
     from skipjack.fleet.images.container_engine import find_engine
+    from skipjack.fleet.machines import images_everywhere as everywhere
 
     names.check_image(image)
     source = names.in_repository(image, repository) if repository else image
@@ -166,8 +185,9 @@ def login(
     The password is read from standard input, or asked for. It is passed on by standard input and
     kept by nobody but the engine's own files.
     """
-    from skipjack.fleet.images import commands, everywhere, names
+    from skipjack.fleet.images import commands, names
     from skipjack.fleet.images.container_engine import find_engine
+    from skipjack.fleet.machines import images_everywhere as everywhere
 
     if not user:
         raise UsageError("-u says who logs in, as skipjack image login -u me")
@@ -192,8 +212,9 @@ def list_images(
     json: JsonOption = False,
 ) -> None:
     """Say which machines have an image, and whether it is the same one."""
-    from skipjack.fleet.images import commands, everywhere, names
+    from skipjack.fleet.images import commands, names
     from skipjack.fleet.images.container_engine import find_engine
+    from skipjack.fleet.machines import images_everywhere as everywhere
     from skipjack.report.fleet.images import image_rows, print_images
 
     if image:

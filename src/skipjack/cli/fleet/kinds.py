@@ -10,7 +10,7 @@ from skipjack.errors import UsageError
 
 if TYPE_CHECKING:
     from skipjack.fleet.further_jobs import Further
-    from skipjack.fleet.records import Kind
+    from skipjack.fleet.records import JobKind
     from skipjack.fleet.store.store import Store
     from skipjack.settings import Settings
 
@@ -27,23 +27,23 @@ _ELSEWHERE = {
 class Asked:
     """What the options say."""
 
-    kind: Kind
+    kind: JobKind
     hybrid: bool = False
     fresh: bool = False
 
     @property
     def words(self) -> list[str]:
         """The options for a run that goes on with the same jobs: it starts nothing over."""
-        from skipjack.fleet.records import Kind
+        from skipjack.fleet.records import JobKind
 
-        if self.kind is Kind.FIND:
+        if self.kind is JobKind.FIND:
             return ["--find", "--find-mode", str(HYBRID if self.hybrid else NORMAL)]
-        return ["--kernel-cache"] if self.kind is Kind.KERNELS else []
+        return ["--kernel-cache"] if self.kind is JobKind.KERNELS else []
 
 
 def asked_for(find: bool, find_mode: int | None, kernel_cache: bool, fresh: bool) -> Asked:
     """The options together; `UsageError` if they contradict each other."""
-    from skipjack.fleet.records import Kind
+    from skipjack.fleet.records import JobKind
 
     if find and kernel_cache:
         raise UsageError("--find and --kernel-cache are two runs: find first, then the kernels")
@@ -64,31 +64,31 @@ def asked_for(find: bool, find_mode: int | None, kernel_cache: bool, fresh: bool
         )
     if fresh and hybrid:
         raise UsageError("--fresh does all again and --find-mode 3 what is missing: give one")
-    kind = Kind.FIND if find else Kind.KERNELS if kernel_cache else Kind.TUNE
+    kind = JobKind.FIND if find else JobKind.KERNELS if kernel_cache else JobKind.TUNE
     return Asked(kind, hybrid, fresh)
 
 
 def phases(
     asked: Asked, store: Store, label: str, settings: Settings
-) -> Iterator[tuple[Kind, Further | None]]:
+) -> Iterator[tuple[JobKind, Further | None]]:
     """The kinds of jobs to do one after the other, each with what was made of its jobs just now."""
     from skipjack.bank import Bank
     from skipjack.fleet import further_jobs
-    from skipjack.fleet.records import Kind
+    from skipjack.fleet.records import JobKind
 
-    if asked.kind is Kind.TUNE:
-        yield Kind.TUNE, None
-    elif asked.kind is Kind.FIND:
+    if asked.kind is JobKind.TUNE:
+        yield JobKind.TUNE, None
+    elif asked.kind is JobKind.FIND:
         bank = Bank.open(settings.user_dir) if asked.hybrid else None
-        yield Kind.FIND, further_jobs.make_finds(store, label, fresh=asked.fresh, hybrid=bank)
+        yield JobKind.FIND, further_jobs.make_finds(store, label, fresh=asked.fresh, hybrid=bank)
     else:
         searches = further_jobs.make_searches(store, label)
         if searches.problems:
-            yield Kind.FIND, searches
-        yield Kind.KERNELS, further_jobs.make_kernels(store, label, fresh=asked.fresh)
+            yield JobKind.FIND, searches
+        yield JobKind.KERNELS, further_jobs.make_kernels(store, label, fresh=asked.fresh)
 
 
-def all_over(store: Store, label: str, kind: Kind) -> bool:
+def all_over(store: Store, label: str, kind: JobKind) -> bool:
     """Whether no job of the kind is left to do, so that no worker need be started."""
     return all(state.over for state, count in store.live(label, kind).items() if count)
 

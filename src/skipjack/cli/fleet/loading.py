@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 EXAMPLES = examples(
     "skipjack load -t resnet -l resnet_2026_11 --device emeraldrapids/1 --direction all "
     "--solver all --budget 32",
-    "skipjack load --all --operation conv2d --devices gfx90a/104,gfx942/304 -l L",
+    "skipjack load --all --operation 'conv*' --devices gfx90a/104,gfx942/304 -l L",
     "skipjack load -t llm -l gpu --device sm_90/132",
     "skipjack load --from-label A -l B",
     "skipjack load --recurrent --stale -l nightly",
@@ -45,7 +46,10 @@ def load(
     stale: Annotated[
         bool, typer.Option("--stale", help="Only where no result of today's tools is known.")
     ] = False,
-    operation: Annotated[str | None, typer.Option(help="Only this one, as conv2d.")] = None,
+    operation: Annotated[
+        str | None,
+        typer.Option(help="Only these, with commas between: conv2d,conv3d, or 'conv*'."),
+    ] = None,
     direction: Annotated[
         str | None, typer.Option(help="Only these: fwd, bwd, wrw with commas between, or all.")
     ] = None,
@@ -85,7 +89,14 @@ def load(
     plugins.load(load_settings().plugins)
     named = [device_of(device, arch, units), *(devices.split(",") if devices else ())]
     selection = Selection(
-        tag, everything, from_label, recurrent, stale, operation, _directions(direction), dtype
+        tag,
+        everything,
+        from_label,
+        recurrent,
+        stale,
+        _names(operation),
+        _directions(direction),
+        dtype,
     )
     with the_store() as store:
         _import_list(store, tag, json)
@@ -94,7 +105,7 @@ def load(
             targets = (_this_cpu(),)
         terms = Terms(targets, solver, searcher, seed, budget, round_size)
         planned = plan_jobs(store, selection, terms)
-        _check_found(selection, planned)
+        _check_found(selection, planned, targets or ("the devices of the label",))
         if not named[0] and not devices and not from_label:
             _check_for_cpus(planned)
         wanted = Label(label, owner or getpass.getuser(), toolchain, versions, image, ticket)
@@ -129,15 +140,23 @@ def _import_list(store: Store, tag: str | None, json: bool) -> None:
         typer.echo(f"skipjack: {done.understood} problems of the list {tag} imported", err=True)
 
 
-def _check_found(selection: Selection, planned: Planned) -> None:
+def _names(text: str | None) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",")) if text else ()
+
+
+def _check_found(selection: Selection, planned: Planned, targets: Sequence[str]) -> None:
     """A label without jobs is of no use: say why there are none."""
     if planned.plans:
         return
     if planned.fresh:
         raise SkipjackError("nothing to do: today's tools know all of these problems already")
     if planned.not_applicable:
-        raise SkipjackError("no solver that was asked for can do any of these problems")
-    what = [f"operation {selection.operation}" if selection.operation else ""]
+        places = ", ".join(targets)
+        raise SkipjackError(
+            f"no solver that was asked for can do any of these problems on {places}; "
+            "--device names another device"
+        )
+    what = [f"operation {', '.join(selection.operations)}" if selection.operations else ""]
     what += [f"direction {', '.join(selection.directions)}" if selection.directions else ""]
     what += [f"dtype {selection.dtype}" if selection.dtype else ""]
     what += ["the mark recurrent" if selection.recurrent else ""]

@@ -56,7 +56,9 @@ TimeoutOption = Annotated[
 def add(
     name: NameArgument,
     host: Annotated[str, typer.Option(help="A name, an address, or an alias of your ssh.")],
-    port: Annotated[int, typer.Option(help="Where its sshd listens.")] = 22,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Where its sshd listens; else as ssh decides.")
+    ] = 0,
     user: Annotated[str, typer.Option(help="Who to log in as; else as ssh decides.")] = "",
     device: Annotated[
         str | None, typer.Option(help="What can be measured there, as gfx908/120 or znver4/1.")

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from skipjack.cli.fleet.coordinating import Crew, EngineName, coordinate
 from skipjack.cli.fleet.options import RequiredLabel, the_store
 from skipjack.cli.options import JsonOption, examples
-from skipjack.errors import SkipjackError, UsageError
+from skipjack.errors import UsageError
 
 if TYPE_CHECKING:
     from skipjack.cli.fleet.kinds import Asked
-    from skipjack.fleet.engine import Engine
-    from skipjack.fleet.further_jobs import Further
-    from skipjack.fleet.records import Kind
-    from skipjack.fleet.runs import RunRequest, RunSummary
-    from skipjack.fleet.store.store import Store
-    from skipjack.settings import Settings
 
 EXAMPLES = examples(
     "skipjack run -l resnet_2026_11",
@@ -31,17 +24,7 @@ EXAMPLES = examples(
     "skipjack run -l resnet_2026_11 --engine ray --address ray://head:10001",
     "skipjack run -l resnet_2026_11 --engine slurm -N 4 --gpus-per-node 8 --time 1:00:00",
 )
-
-
 _HOUR = "1:00:00"
-
-
-class EngineName(StrEnum):
-    """Where workers are."""
-
-    LOCAL = "local"
-    RAY = "ray"
-    SLURM = "slurm"
 
 
 def run(
@@ -160,8 +143,8 @@ def run(
             ),
         )
         return
-    request = RunRequest(label, stages, wait, lease)
-    _coordinate(request, asked, engine, address, builders, evaluators, image, json)
+    crew = Crew(engine, address, builders, evaluators, image)
+    coordinate(RunRequest(label, stages, wait, lease), asked, crew, json)
 
 
 def _submit(label: str, asked: Asked, *, dry_run: bool, json: bool, **fields: object) -> None:
@@ -187,124 +170,3 @@ def _submit(label: str, asked: Asked, *, dry_run: bool, json: bool, **fields: ob
         typer.echo(dumps({"format": 1, "slurm_job": submitted.job, "cluster": submitted.cluster}))
     else:
         typer.echo(f"submitted as Slurm job {submitted.job}; squeue shows it")
-
-
-def _coordinate(
-    request: RunRequest,
-    asked: Asked,
-    name: EngineName,
-    address: str | None,
-    builders: int | None,
-    evaluators: int | None,
-    image: str,
-    json: bool,
-) -> None:
-    from dataclasses import replace
-
-    from skipjack import plugins
-    from skipjack.cli.fleet.kinds import all_over, phases
-    from skipjack.fleet.coordinator import Coordinator
-    from skipjack.fleet.records import Kind
-    from skipjack.fleet.runs import RunSummary
-    from skipjack.fleet.states import State
-    from skipjack.interrupt import watch_for_interrupt
-    from skipjack.report.fleet.progress import run_bars
-    from skipjack.settings import load_settings
-
-    settings = load_settings()
-    plugins.load(settings.plugins)
-    with (
-        watch_for_interrupt("giving all jobs back", terminate=True) as interrupt,
-        the_store(give_up=lambda: interrupt.requested) as store,
-    ):
-        # Before workers start: a wrong name should fail at once.
-        label = store.label(request.label).name
-        engine: Engine | None = None
-        try:
-            for kind, further in phases(asked, store, label, settings):
-                request = replace(request, kind=kind)
-                if further and not request.wait and all_over(store, label, kind):
-                    summary = RunSummary(store.live(label, kind), {}, 0, 0.0, False)
-                else:
-                    if engine is None:
-                        engine = _engine(
-                            name, request, settings, address, builders, evaluators, image
-                        )
-                        _note_image(store, label, engine)
-                    with run_bars(enabled=not json) as observe:
-                        watched = replace(request, observer=observe)
-                        summary = Coordinator(store, engine, watched).run(interrupt)
-                _say(summary, kind, further, json)
-                if interrupt.requested:
-                    break
-            unlikely = store.live(label, Kind.FIND).get(State.NOT_APPLICABLE, 0)
-        finally:
-            if engine is not None:
-                engine.close()
-        stopped = [name for name in store.stopped_devices() if name in store.devices_of(label)]
-    packed = further if request.kind is Kind.KERNELS else None
-    _complain(summary, request, stopped, packed.left_out - unlikely if packed else 0)
-
-
-def _engine(
-    name: EngineName,
-    request: RunRequest,
-    settings: Settings,
-    address: str | None,
-    builders: int | None,
-    evaluators: int | None,
-    image: str = "",
-) -> Engine:
-    """The engine, with workers for the stages that are wanted alone."""
-    from skipjack.fleet.states import Stage
-
-    if Stage.BUILD not in request.stages:
-        builders = 0
-    if Stage.EVALUATE not in request.stages:
-        evaluators = 0
-    if name is EngineName.RAY:
-        from skipjack.fleet.engines.ray_engine import RayEngine
-
-        return RayEngine(address, settings, builders=builders, evaluators=evaluators)
-    from skipjack.fleet.engines.local import LocalEngine
-
-    return LocalEngine(
-        settings,
-        settings.build_workers if builders is None else builders,
-        1 if evaluators is None else evaluators,
-        image=image,
-    )
-
-
-def _note_image(store: Store, label: str, engine: Engine) -> None:
-    """Write down which image jobs run in, and say so if others ran in another."""
-    from skipjack.fleet.engines.local import LocalEngine
-    from skipjack.fleet.images.noting import note_image
-
-    if isinstance(engine, LocalEngine) and engine.image:
-        warning = note_image(store, label, engine.image)
-        if warning:
-            typer.echo(f"skipjack: {warning}", err=True)
-
-
-def _say(summary: RunSummary, kind: Kind, further: Further | None, json: bool) -> None:
-    from json import dumps
-
-    from skipjack.report.fleet.summary import print_summary, summary_json
-
-    if json:
-        typer.echo(dumps(summary_json(summary, kind, further)))
-    else:
-        print_summary(summary, kind, further)
-
-
-def _complain(
-    summary: RunSummary, request: RunRequest, stopped: Sequence[str], unpacked: int
-) -> None:
-    from skipjack.report.fleet.summary import leftovers
-
-    if summary.interrupted:
-        raise KeyboardInterrupt
-    complaint = leftovers(summary, request, stopped, unpacked)
-    if complaint:
-        raise SkipjackError(complaint)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,6 +16,10 @@ from skipjack.cli.fleet.options import (
     the_store,
 )
 from skipjack.cli.options import JsonOption, examples
+
+if TYPE_CHECKING:
+    from skipjack.fleet.store.store import Store
+    from skipjack.report.fleet.status import Idle
 
 EXAMPLES = examples(
     "skipjack status",
@@ -51,17 +55,30 @@ def status(
         if label is not None:
             store.label(label)
         if label is None and by == "state" and not (only or named or jobs):
-            report.overview(
-                store.labels(),
-                store.machines(),
-                store.stopped_devices(),
-                store.url_for_people,
-                json,
-            )
+            report.overview(store.labels(), _idle(store), store.url_for_people, json)
         elif jobs:
             found = store.jobs(label=label, state=only, device=named, limit=limit)
             report.job_list(found, json)
         else:
             columns = [name.strip() for name in by.split(",") if name.strip()]
             counts = store.counts(label=label, by=columns, state=only, device=named)
-            report.counts(label, columns, counts, store.machines(), store.stopped_devices(), json)
+            report.counts(label, columns, counts, _idle(store), json)
+
+
+def _idle(store: Store) -> Idle:
+    from skipjack.fleet.records import Machine
+    from skipjack.report.fleet.status import Idle
+
+    registered, workers = store.registrations(), store.machines()
+    seen = {one.name for one in workers}
+    unseen = [
+        Machine(0, one.name, aborted=one.aborted, set_aside=one.disabled_why)
+        for one in registered
+        if one.name not in seen
+    ]
+    return Idle(
+        [*workers, *unseen],
+        {one.name for one in registered if not one.enabled},
+        store.stopped_devices(),
+        store.stopped_architectures(),
+    )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import getpass
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from skipjack.cli.fleet.options import (
-    ArchOption,
     DeviceOption,
     LabelOption,
     UnitsOption,
@@ -26,10 +26,21 @@ ABORT_EXAMPLES = examples(
     "skipjack abort -l resnet_2026_11",
     "skipjack abort --machine gpu7",
     "skipjack abort --device gfx90a/104 --yes",
+    "skipjack abort -a gfx900",
 )
-RESUME_EXAMPLES = examples("skipjack resume -l resnet_2026_11", "skipjack resume --machine gpu7")
+RESUME_EXAMPLES = examples(
+    "skipjack resume -l resnet_2026_11",
+    "skipjack resume --machine gpu7",
+    "skipjack resume -a gfx900",
+)
 
 MachineOption = Annotated[str | None, typer.Option("--machine", help="A machine by its name.")]
+ArchOption = Annotated[
+    str | None,
+    typer.Option(
+        "-a", "--arch", help="All devices of an architecture; with -n as --device ARCH/UNITS."
+    ),
+]
 YesOption = Annotated[
     bool, typer.Option("--yes", help="Do not ask, also for labels of other people.")
 ]
@@ -46,13 +57,12 @@ def abort(
     json: JsonOption = False,
 ) -> None:
     """Stop jobs within seconds, until they are resumed; nothing that was found is lost."""
-    named = device_of(device, arch, units)
-    _exactly_one(label, machine, named)
+    target = _target(label, machine, device, arch, units)
     with the_store() as store:
         if not yes:
-            _ask_before_touching_others(store, label, machine, named)
+            _ask_before_touching_others(store, target)
         by = f"by {getpass.getuser()}" + (f": {reason}" if reason else "")
-        count = store.abort(label=label, device=named, machine=machine, reason=f"aborted {by}")
+        count = store.abort(**target, reason=f"aborted {by}")
     _say("aborted", count, json, _machine_sentence(machine, count, stopped=True))
 
 
@@ -65,10 +75,9 @@ def resume(
     json: JsonOption = False,
 ) -> None:
     """Let go on what was aborted; a machine that was set aside gets jobs again."""
-    named = device_of(device, arch, units)
-    _exactly_one(label, machine, named)
+    target = _target(label, machine, device, arch, units)
     with the_store() as store:
-        count = store.resume(label=label, device=named, machine=machine)
+        count = store.resume(**target)
         still = _still_stopped(store, label) if label and not count else []
     _say("resumed", count, json, _machine_sentence(machine, count, stopped=False))
     if still:
@@ -90,16 +99,27 @@ def _machine_sentence(machine: str | None, count: int, *, stopped: bool) -> str:
     return f"{machine} gets jobs again"
 
 
-def _exactly_one(label: str | None, machine: str | None, device: str | None) -> None:
-    if sum(one is not None for one in (label, machine, device)) != 1:
-        raise UsageError("say which: one of -l LABEL, --machine NAME or --device ARCH/UNITS")
+def _target(
+    label: str | None, machine: str | None, device: str | None, arch: str | None, units: int | None
+) -> dict[str, str]:
+    """What is meant, by its kind; an architecture alone means all its devices."""
+    if arch is not None and units is None and device is None:
+        named = {"arch": arch}
+    else:
+        one = device_of(device, arch, units)
+        named = {} if one is None else {"device": one}
+    rest = {"label": label, "machine": machine}
+    target = {**named, **{kind: name for kind, name in rest.items() if name is not None}}
+    if len(target) != 1:
+        raise UsageError(
+            "say which: one of -l LABEL, --machine NAME, --device ARCH/UNITS or -a ARCH"
+        )
+    return target
 
 
-def _ask_before_touching_others(
-    store: Store, label: str | None, machine: str | None, device: str | None
-) -> None:
+def _ask_before_touching_others(store: Store, target: Mapping[str, str]) -> None:
     me = getpass.getuser()
-    touched = store.touched(label=label, device=device, machine=machine)
+    touched = store.touched(**target)
     others = [f"{name} of {owner}" for name, owner in touched if owner != me]
     if not others:
         return

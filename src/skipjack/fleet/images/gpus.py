@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from skipjack.errors import UsageError
+from skipjack.errors import SkipjackError, UsageError
 from skipjack.gpu.hip import HipDriver
 from skipjack.gpu.kfd import read_nodes
 from skipjack.gpu.opening import find_gpu, find_gpus
 
 KFD = "/dev/kfd"
-FIRST_RENDER_NODE = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +26,9 @@ class GpuRef:
     uuid: str = ""
     """What tells it from all others, without ``GPU-``; numbers depend on who counts."""
     render_node: str = ""
-    """Of AMD's, as ``/dev/dri/renderD128``; empty: as many after the first as its number says."""
+    """Of AMD's, as ``/dev/dri/renderD128``: its number says nothing about others' cards."""
     groups: tuple[str, ...] = ("video", "render")
     """Who may open the devices of AMD's: names in the image, or better numbers of the machine."""
-
-    @property
-    def node(self) -> str:
-        """The render node of one of AMD's."""
-        return self.render_node or f"/dev/dri/renderD{FIRST_RENDER_NODE + self.index}"
 
     @property
     def inside(self) -> str:
@@ -52,8 +46,9 @@ def gpu_here(name: str) -> GpuRef | None:
         return GpuRef("cuda", index, device.serial)
     if driver.name == "hip":
         node = _render_node(driver.bus(index)) if isinstance(driver, HipDriver) else ""
-        ref = GpuRef("hip", index, device.serial, node)
-        return GpuRef("hip", index, device.serial, node, _owners((KFD, ref.node)))
+        if not node:
+            raise SkipjackError(_nodeless(name))
+        return GpuRef("hip", index, device.serial, node, _owners((KFD, node)))
     return None
 
 
@@ -65,6 +60,13 @@ def gpus_here() -> list[GpuRef]:
 
 def _render_node(bus: str) -> str:
     return next((node.render_node for node in read_nodes() if node.bus == bus), "")
+
+
+def _nodeless(name: str) -> str:
+    return (
+        f"no container can be given {name}: the kernel does not say which /dev/dri/renderD* it is; "
+        "is amdgpu loaded, and /sys/class/kfd to be read here?"
+    )
 
 
 def _owners(devices: Sequence[str]) -> tuple[str, ...]:
@@ -88,13 +90,15 @@ def pass_through(engine: str, gpu: GpuRef, *, rootless: bool = False) -> list[st
         return [*device, "--env", "CUDA_VISIBLE_DEVICES=0"]
     if gpu.driver != "hip":
         raise UsageError(f"no container can be given a GPU of {gpu.driver}: only cuda and hip")
+    if not gpu.render_node:
+        raise SkipjackError(_nodeless(f"{gpu.driver}:{gpu.index}"))
     if engine == "podman" and rootless:
         # Those who are in the groups of the devices stay in them; no others can be added.
         groups = ["--group-add", "keep-groups"]
     else:
         groups = [word for group in gpu.groups for word in ("--group-add", group)]
     return [
-        *("--device", KFD, "--device", gpu.node),
+        *("--device", KFD, "--device", gpu.render_node),
         *groups,
         # ROCm's runtime makes calls that the usual filter refuses.
         *("--security-opt", "seccomp=unconfined"),

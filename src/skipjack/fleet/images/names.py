@@ -20,6 +20,8 @@ _BRANCH = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_./+#@-]*")
 _VERSION = re.compile(r"[0-9]+(?:\.[0-9]+){0,2}(?:[-_][A-Za-z0-9_.-]+)?")
 _BUILD_ARGUMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=.*")
 _REPOSITORY = re.compile(r"(?:(?:https?|ssh|git|file)://|[A-Za-z0-9_.-]+@)\S+|/\S+")
+_SECRET = re.compile(r"\b[a-z+]+://[^/\s@]*:[^/\s@]*@|\bhttps?://[^/\s?#@]*@", re.IGNORECASE)
+"""A password; before the host of a web's address stands a token as often as a user."""
 _LONGEST = 255
 
 
@@ -68,7 +70,7 @@ def check_user(name: str) -> str:
 
 
 def check_branch(name: str) -> str:
-    """A branch, tag or commit of a git repository."""
+    """A branch or tag of a git repository, or a commit by its whole number."""
     if (
         len(name) > _LONGEST
         or not _BRANCH.fullmatch(name)
@@ -90,16 +92,22 @@ def check_git_repository(url: str) -> str:
     """Where sources come from; a password in it would be kept in the image's history."""
     if len(url) > _LONGEST or not _REPOSITORY.fullmatch(url):
         raise UsageError("the repository is no address that git takes; write it as https://...")
-    if re.match(r"[a-z]+://[^/@]*:[^/@]*@", url):
+    if _SECRET.search(url):
         raise UsageError(
-            "the repository's address has a password in it, which every copy of the image would "
-            "carry; leave it out and give access by other means"
+            "the repository's address has a password or token in it, which every copy of the image "
+            "would carry; leave it out and give access by other means"
         )
     return url
 
 
 def check_build_argument(text: str) -> str:
     """``NAME=value`` for the Dockerfile."""
+    name = text.partition("=")[0]
     if not _BUILD_ARGUMENT.fullmatch(text):
-        raise UsageError(f"{text.partition('=')[0]!r} is no build argument; write NAME=value")
+        raise UsageError(f"{name!r} is no build argument; write NAME=value")
+    if _SECRET.search(text):
+        raise UsageError(
+            f"the build argument {name} has an address with a password or token in it, which every "
+            "copy of the image would carry; leave it out and give access by other means"
+        )
     return text

@@ -27,12 +27,17 @@ from skipjack.fleet.images.identity import identity
 from skipjack.fleet.images.names import check_image
 from skipjack.native import cpu
 from skipjack.settings import Settings
+from skipjack.storage import ensure_directory
 
 log = logging.getLogger(__name__)
 
 PYTHON = "python3"
+USER_DIR = "SKIPJACK_USER_DB_PATH"
+PLACE = "containers"
+"""The user directory of workers in containers, in that of who starts them: of all else in there,
+the store, the fleet's key and the cluster's token, they see nothing."""
 HOME = "home"
-"""Of workers, in the user directory: compilers and libraries keep their caches there."""
+"""Of workers, in their user directory: compilers and libraries keep their caches there."""
 _KEPT_BACK = frozenset(
     {
         "SKIPJACK_DB",
@@ -42,7 +47,7 @@ _KEPT_BACK = frozenset(
         ENGINE,
     }
 )
-"""Workers know neither the store nor the fleet's key."""
+"""Where secrets are is nothing for workers, either."""
 _PASSED_ON = ("SKIPJACK_", "MIOPEN_", "TRITON_")
 _OWN_MEMORY = 0.9
 """Of the machine's: a worker that takes more is ended, before the system ends somebody else."""
@@ -56,9 +61,7 @@ class ContainedWorkers:
         """Fails at once without an engine, if its daemon does not answer or has no such image."""
         self.engine = ready_engine()
         self.image = identity(self.engine, check_image(image))
-        self._settings = settings
-        self._home = settings.user_dir / HOME
-        self._home.mkdir(parents=True, exist_ok=True)
+        self._place = place_for_containers(settings.user_dir)
         self._killers: list[subprocess.Popen[bytes]] = []
         if self.image.version and self.image.version != skipjack.__version__:
             log.warning(
@@ -78,9 +81,10 @@ class ContainedWorkers:
                 MACHINE: machine_name(),
                 device_lock.VARIABLE: str(device_lock.directory()),
                 # By value: the engine's client has to keep its own.
-                "HOME": str(self._home),
+                "HOME": str(self._place / HOME),
+                USER_DIR: str(self._place),
             },
-            mounts=_mounts(self._settings.user_dir),
+            mounts=_mounts(self._place),
             cores=cores or _allowed(),
             gpu=gpu,
             memory_bytes=int(cpu.memory_bytes() * _OWN_MEMORY),
@@ -104,7 +108,7 @@ class ContainedWorkers:
 
 
 class Enclosure:
-    """One container; see `skipjack.execute.process.Enclosure`."""
+    """One container; see `skipjack.execute.enclosure.Enclosure`."""
 
     def __init__(
         self,
@@ -157,9 +161,16 @@ def _allowed() -> tuple[int, ...]:
     return usable if len(usable) < (os.cpu_count() or 1) else ()
 
 
-def _mounts(user_dir: Path) -> tuple[Mount, ...]:
-    """What a worker reads and writes: the user directory, the locks of devices, plug-ins."""
-    places = [Mount(str(user_dir)), Mount(str(device_lock.directory()))]
+def place_for_containers(user_dir: Path) -> Path:
+    """The user directory of workers in containers, with a home in it; it is made."""
+    place = ensure_directory(user_dir / PLACE)
+    ensure_directory(place / HOME)
+    return place
+
+
+def _mounts(place: Path) -> tuple[Mount, ...]:
+    """What a worker reads and writes: its user directory, the locks of devices, plug-ins."""
+    places = [Mount(str(place)), Mount(str(device_lock.directory()))]
     names = os.environ.get(plugins.VARIABLE, "").split(os.pathsep)
     files = (str(Path(name).absolute()) for name in names if name.endswith(".py"))
     places += [Mount(file, read_only=True) for file in files if Path(file).is_file()]

@@ -103,9 +103,13 @@ def check_machines(
         PROBE,
         timeout_s=timeout_s,
         accept_new=accept_new,
-        own=lambda machine: {"device": machine.device},
+        own=lambda machine: {"device": machine.device or _only(wish.devices)},
     )
     return [judge(machine, reply, wish) for machine, reply in zip(machines, replies, strict=True)]
+
+
+def _only(devices: Sequence[str]) -> str:
+    return devices[0] if len(devices) == 1 else ""
 
 
 def judge(machine: Registration, reply: Reply, wish: Wanted) -> Condition:
@@ -188,10 +192,12 @@ def _label(machine: Registration, found: Mapping[str, Any], wish: Wanted) -> Che
         for name, version in wish.notes.items()
         if not _begins_with(has.get(name, ""), version)
     ]
-    if wish.devices and machine.device not in wish.devices:
+    has_devices = {machine.device} if machine.device else {*found["gpus"], *found["cpus"]}
+    if wish.devices and has_devices.isdisjoint(wish.devices):
         devices = ", ".join(wish.devices)
-        wrong.append(f"no job is for {machine.device or 'its device'}, but for {devices}")
-    used = wish.toolchains.get(machine.device, ())
+        what = machine.device or f"what it has ({_devices(found)})"
+        wrong.append(f"no job is for {what}, but for {devices}")
+    used = wish.toolchains.get(machine.device or _only(wish.devices), ())
     if used and found["toolchain"] and found["toolchain"] not in used:
         wrong.append(f"results so far are by [{used[0]}], this machine has [{found['toolchain']}]")
     if wrong:

@@ -50,7 +50,9 @@ def command_line(
     }
     if accept_new:
         options["StrictHostKeyChecking"] = "accept-new"
-    line = [_program(), "-T", "-E", str(log), "-p", str(machine.port)]
+    line = [_program(), "-T", "-E", str(log)]
+    if machine.port:  # else an alias of the configuration may have its own
+        line += ["-p", str(machine.port)]
     if config := os.environ.get(CONFIG):
         line += ["-F", config]
     if machine.user:
@@ -95,6 +97,18 @@ def failure(machine: Registration, log: str, connect_s: float) -> str:
     )
 
 
+def never_got_in(log: str) -> bool:
+    """Whether ssh gave up before it could begin anything there; if in doubt, it did not."""
+    return any(re.search(pattern, log) for pattern in _BEFORE_LOGIN)
+
+
+_BEFORE_LOGIN = (
+    *("HOST IDENTIFICATION HAS CHANGED", "Host key verification failed"),
+    *("Could not resolve hostname", "connect to host .* port", "during banner exchange"),
+    *("Permission denied", "Too many authentication failures", "kex_exchange_identification"),
+    *("Unable to negotiate", "Bad configuration option", "Bad owner or permissions"),
+    "Can't open user config",
+)
 _SENTENCES = (
     (
         r"Could not resolve hostname",
@@ -136,7 +150,9 @@ def _changed(machine: Registration, log: str) -> str:
     now = f" (now {kind[1]} {kind[2]})" if kind else ""
     known = re.search(r"(?:Offending|Matching) .*?key in (.+):(\d+)", log)
     host = machine.host.strip("[]")
-    entry = host if machine.port == 22 else f"[{host}]:{machine.port}"
+    # ssh says what the key is kept by, which its configuration may have decided.
+    said = re.search(r"[Hh]ost key for (\S+) has changed", log)
+    entry = said[1] if said else host if machine.port in (0, 22) else f"[{host}]:{machine.port}"
     repair = ["ssh-keygen", *(["-f", known[1]] if known else []), "-R", entry]
     was = f", not that of line {known[2]} of {known[1]}" if known else ""
     return (

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import logging
 import secrets
+import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -19,6 +21,9 @@ TOKEN = "ray-token"
 PORT = 6379
 CLIENT_PORT = 10001
 _FORMAT = 1
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +58,11 @@ class ClusterRecord:
         """These too."""
         return replace(self, nodes={**self.nodes, **{one.name: one for one in machines}})
 
+    def as_registered(self, machines: Iterable[Registration]) -> ClusterRecord:
+        """Its nodes as they are reached now, where that was said anew."""
+        now = {one.name: one for one in machines if one.name in self.nodes}
+        return replace(self, nodes={**self.nodes, **now})
+
     def without(self, names: Iterable[str]) -> ClusterRecord:
         """All but these."""
         gone = set(names)
@@ -80,6 +90,13 @@ class ClusterFile:
         ensure_directory(self._settings.user_dir)
         if not self.token_path.exists():
             make_key(self.token_path)
+        if self.token_path.stat().st_mode & _OTHERS:
+            log.warning(
+                "%s could be read by others and is its owner's alone now; who may have seen it: "
+                "end the cluster and delete the file, the next one gets a new token",
+                self.token_path,
+            )
+            self.token_path.chmod(0o600)
         return self.token_path.read_text(encoding="ascii").strip()
 
     def read(self) -> ClusterRecord | None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 from skipjack.errors import SkipjackError
 from skipjack.execute import device_lock
@@ -14,8 +17,10 @@ from skipjack.fleet.images import commands
 from skipjack.fleet.images.commands import Mount
 from skipjack.fleet.images.container_engine import ContainerEngine, complaint, ready_engine
 from skipjack.fleet.images.gpus import GpuRef, gpu_here
+from skipjack.fleet.images.workers import USER_DIR, place_for_containers
 from skipjack.fleet.machines.node_record import NodeRecord, NodeRequest
 from skipjack.fleet.machines.ray_start import (
+    CONTAINER_S,
     START_S,
     not_started,
     ray_variables,
@@ -24,78 +29,91 @@ from skipjack.fleet.machines.ray_start import (
 )
 from skipjack.gpu.opening import find_gpus
 
+T = TypeVar("T")
+
 # What it says goes to a file of ours: a container that failed is gone with its log.
 _INTO_FILE = ("sh", "-c", 'log=$1; shift; exec "$@" >"$log" 2>&1', "sh")
 _PYTHON = "python3"
 _LOOK_S = 0.2
 
 
-def names_for(request: NodeRequest, id: str) -> tuple[str, ...]:
-    """What its containers are called: as many as it has GPUs, or one."""
-    return tuple(f"skipjack-node-{id}-{number}" for number in range(max(1, request.gpus)))
-
-
 def begin(request: NodeRequest, record: NodeRecord, token: Path, user_dir: Path) -> NodeRecord:
-    """Start them all, the head's first; gives the record with the address that Ray chose."""
+    """Start the first, then all others at once; gives the record with the address Ray chose."""
     engine = ready_engine()
-    ip = record.ip
-    for name, gpu in zip(record.containers, _gpus(request), strict=True):
-        first = name == record.containers[0]
-        mine = request if first else replace(request, head=request.head or f"{ip}:{request.port}")
+    node = _Node(engine, request, record, token, place_for_containers(user_dir))
+    (name, gpu), *others = zip(record.containers, _gpus(request), strict=True)
+    node.launch(name, gpu)
+    record = replace(record, ip=node.wait_for([name]) or record.ip)
+    head = request.head or f"{record.ip}:{request.port}"
+    node = replace(node, record=record, request=replace(request, head=head))
+    _at_once(lambda one: node.launch(*one), others)
+    node.wait_for([name for name, _ in others])
+    return record
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """What all containers of a node have in common."""
+
+    engine: ContainerEngine
+    request: NodeRequest
+    record: NodeRecord
+    token: Path
+    place: Path
+    """The user directory in there."""
+
+    def launch(self, name: str, gpu: GpuRef | None) -> None:
+        """Start a container; Ray is not up in it then."""
+        log = self.log(name)
+        log.unlink(missing_ok=True)
+        request = self.request
         if gpu is not None:
-            mine = replace(mine, resources=dict.fromkeys(request.resources or {}, 1))
-        said = _start(engine, mine, replace(record, ip=ip), token, user_dir, name, gpu)
-        ip = said or ip
-    return replace(record, ip=ip)
+            request = replace(request, resources=dict.fromkeys(request.resources or {}, 1))
+        words = ray_words(request, self.record.ip, self.record.temporary, int(gpu is not None))
+        locks = str(device_lock.directory())
+        seen = (str(self.place), str(self.token.parent), self.record.temporary, locks)
+        line = commands.node_container(
+            self.engine.program,
+            request.image,
+            gpu,
+            name,
+            [*_INTO_FILE, str(log), _PYTHON, *words],
+            mounts=[Mount(path) for path in seen],
+            user=f"{os.getuid()}:{os.getgid()}",
+            env={
+                **ray_variables(request.machine, self.token, self.record.id),
+                device_lock.VARIABLE: locks,
+                USER_DIR: str(self.place),
+                "HOME": self.record.temporary,
+            },
+            rootless=self.engine.rootless,
+        )
+        done = self.engine.call(line[1:], timeout_s=CONTAINER_S)
+        if done.returncode:
+            raise SkipjackError(f"{self.engine.name} starts no container: {complaint(done.stderr)}")
 
+    def wait_for(self, names: Sequence[str]) -> str:
+        """Until Ray is up in all of them; the address that it chose in the last."""
+        deadline, waiting, ip = time.monotonic() + START_S, list(names), ""
+        while waiting:
+            there = _running(self.engine, waiting)
+            late = time.monotonic() > deadline
+            for name in list(waiting):
+                log = self.log(name)
+                said = log.read_text(errors="replace") if log.exists() else ""
+                found = started(said)
+                if name not in there or (late and found is None):
+                    raise not_started(said, late and name in there)
+                if found is not None:
+                    ip = found
+                    waiting.remove(name)
+            if waiting:
+                time.sleep(_LOOK_S)
+        return ip
 
-def _start(
-    engine: ContainerEngine,
-    request: NodeRequest,
-    record: NodeRecord,
-    token: Path,
-    user_dir: Path,
-    name: str,
-    gpu: GpuRef | None,
-) -> str:
-    log = token.with_name(f"{name}.log")
-    log.unlink(missing_ok=True)
-    words = ray_words(request, record.ip, record.temporary, int(gpu is not None))
-    locks = str(device_lock.directory())
-    line = commands.node_container(
-        engine.program,
-        request.image,
-        gpu,
-        name,
-        [*_INTO_FILE, str(log), _PYTHON, *words],
-        mounts=[Mount(str(user_dir)), Mount(record.temporary), Mount(locks)],
-        user=f"{os.getuid()}:{os.getgid()}",
-        env={
-            **ray_variables(request.machine, token, record.id),
-            device_lock.VARIABLE: locks,
-            "SKIPJACK_USER_DB_PATH": str(user_dir),
-            "HOME": record.temporary,
-        },
-        rootless=engine.rootless,
-    )
-    done = engine.call(line[1:])
-    if done.returncode:
-        raise SkipjackError(f"{engine.name} starts no container: {complaint(done.stderr)}")
-    return _wait_until_up(engine, name, log)
-
-
-def _wait_until_up(engine: ContainerEngine, name: str, log: Path) -> str:
-    deadline = time.monotonic() + START_S
-    while True:
-        over = name not in _running(engine, [name])
-        said = log.read_text(errors="replace") if log.exists() else ""
-        ip = started(said)
-        if ip is not None and not over:
-            return ip
-        late = time.monotonic() > deadline
-        if over or late:
-            raise not_started(said, late)
-        time.sleep(_LOOK_S)
+    def log(self, name: str) -> Path:
+        """What a container says; the same file for the next one in its place."""
+        return self.token.with_name(f"ray-{name.rpartition('-')[2]}.log")
 
 
 def running(record: NodeRecord) -> list[str]:
@@ -103,23 +121,43 @@ def running(record: NodeRecord) -> list[str]:
     return _running(ready_engine(), record.containers)
 
 
-def _running(engine: ContainerEngine, names: tuple[str, ...] | list[str]) -> list[str]:
-    found = []
-    for name in names:
-        asked = engine.call(["inspect", "--format", "{{.State.Running}}", name])
-        if asked.returncode == 0 and asked.stdout.strip() == b"true":
-            found.append(name)
-    return found
+def _running(engine: ContainerEngine, names: Sequence[str]) -> list[str]:
+    if not names:
+        return []
+    words = ["--filter", f"name={names[0].rpartition('-')[0]}-", "--format", "{{.Names}}"]
+    asked = engine.call(["ps", *words], timeout_s=CONTAINER_S)
+    if asked.returncode:
+        raise SkipjackError(f"{engine.name} lists no containers: {complaint(asked.stderr)}")
+    there = asked.stdout.decode(errors="replace").split()
+    return [name for name in names if name in there]
 
 
 def end(record: NodeRecord) -> list[str]:
     """End its containers, those that joined a head before the head; those that do not end."""
     engine = ready_engine()
-    for name in reversed(running(record)):
-        engine.call(commands.stop_container(engine.program, name)[1:])
-    for name in running(record):
-        engine.call(commands.kill_container(engine.program, name)[1:])
-    return running(record)
+
+    def stop(name: str) -> None:
+        with contextlib.suppress(SkipjackError):  # then by force
+            engine.call(commands.stop_container(engine.program, name)[1:], timeout_s=CONTAINER_S)
+
+    def kill(name: str) -> None:
+        with contextlib.suppress(SkipjackError):  # who is left is named
+            engine.call(commands.kill_container(engine.program, name)[1:], timeout_s=CONTAINER_S)
+
+    there = _running(engine, record.containers)
+    first = [name for name in there if name == record.containers[0]]
+    _at_once(stop, [name for name in there if name not in first])
+    _at_once(stop, first)
+    _at_once(kill, _running(engine, record.containers))
+    return _running(engine, record.containers)
+
+
+def _at_once(do: Callable[[T], None], things: Sequence[T]) -> None:
+    """For all of them, each in a thread of its own; the first failure once all are done."""
+    if things:
+        with ThreadPoolExecutor(len(things), "skipjack-containers") as pool:
+            for future in [pool.submit(do, thing) for thing in things]:
+                future.result()
 
 
 def _gpus(request: NodeRequest) -> list[GpuRef | None]:
@@ -128,10 +166,7 @@ def _gpus(request: NodeRequest) -> list[GpuRef | None]:
         return [None]
     wanted = request.resources or {}
     names = [f"{d.name}:{at}" for d, at, one in find_gpus() if not wanted or one.name in wanted]
-    found: list[GpuRef | None] = []
-    for name in names[: request.gpus]:
-        with contextlib.suppress(SkipjackError):
-            found.append(gpu_here(name))
+    found: list[GpuRef | None] = [gpu_here(name) for name in names[: request.gpus]]
     if len(found) < request.gpus:
         raise SkipjackError(
             f"{len(found)} GPUs for containers are here, {request.gpus} are registered; skipjack "

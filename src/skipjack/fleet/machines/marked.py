@@ -19,6 +19,8 @@ _GENTLE_S = 8.0
 _PATIENT_S = 2.0
 _HARD_S = 5.0
 _LOOK_S = 0.05
+END_S = _GENTLE_S + _PATIENT_S + _HARD_S
+"""Within this time they have ended, or do not."""
 
 
 def marked(id: str) -> list[int]:

@@ -26,11 +26,11 @@ from typing import Any
 
 from skipjack.errors import SkipjackError
 from skipjack.fleet.images.container_engine import ready_engine
-from skipjack.fleet.machines import contained_node
 from skipjack.fleet.machines.marked import end_marked, marked
 from skipjack.fleet.machines.node_record import (
     NodeRecord,
     NodeRequest,
+    container_names,
     forget,
     read_record,
     write_record,
@@ -48,6 +48,8 @@ from skipjack.fleet.machines.ray_start import (
 from skipjack.settings import load_settings
 from skipjack.storage import FileLock, ensure_directory
 
+# `contained_node` is imported where it is needed: with the drivers of GPUs, which take longer to
+# load than a node without containers takes to answer.
 FOLDER = "ray-nodes"
 LOG = "ray.log"
 _LOOK_S = 0.1
@@ -61,7 +63,7 @@ def start(request: NodeRequest, folder: Path) -> dict[str, Any]:
         if there.cluster != request.cluster:
             raise SkipjackError(
                 f"{request.machine} already is a node of another cluster ({there.what}); skipjack "
-                " fleet down where it was started ends it"
+                "fleet down where it was started ends it"
             )
         if _state(there) is State.WHOLE:
             return {"ip": there.ip, "what": there.what, "already": True}
@@ -75,7 +77,7 @@ def start(request: NodeRequest, folder: Path) -> dict[str, Any]:
     id = secrets.token_hex(8)
     record = NodeRecord(id, request.cluster, own_ip(), str(_temporary(id)))
     if request.image:
-        record = replace(record, containers=contained_node.names_for(request, id))
+        record = replace(record, containers=container_names(request, id))
     write_record(folder, record)  # before anything runs: whatever bears the mark can be found
     try:
         record = _begin(request, record, folder)
@@ -84,7 +86,28 @@ def start(request: NodeRequest, folder: Path) -> dict[str, Any]:
         _end(record)
         forget(folder, record)
         raise
-    return {"ip": record.ip, "what": record.what, "already": False}
+    warning = _lost_gpus(request)
+    return {
+        **{"ip": record.ip, "what": record.what, "already": False},
+        **({"warning": warning} if warning else {}),
+    }
+
+
+def _lost_gpus(request: NodeRequest) -> str:
+    """Ray believes what it is told; whoever gets such a GPU finds none."""
+    if not request.gpus or request.image:  # containers do not start without their GPU
+        return ""
+    from skipjack.gpu.opening import find_gpus
+
+    wanted = request.resources or {}
+    count = sum(not wanted or device.name in wanted for _, _, device in find_gpus())
+    if count >= request.gpus:
+        return ""
+    of_it = f" of {', '.join(wanted)}" if wanted else ""
+    return (
+        f"{request.machine} has {count} GPUs{of_it}, {request.gpus} are registered: skipjack "
+        f"machine check {request.machine} says more"
+    )
 
 
 def stop(folder: Path, cluster: str) -> dict[str, Any]:
@@ -117,6 +140,8 @@ def _temporary(id: str) -> Path:
 def _begin(request: NodeRequest, record: NodeRecord, folder: Path) -> NodeRecord:
     token = write_token(folder, request.token)
     if request.image:
+        from skipjack.fleet.machines import contained_node
+
         return contained_node.begin(request, record, token, folder.parent.parent)
     log = folder / LOG
     words = ray_words(request, record.ip, record.temporary, request.gpus)
@@ -148,6 +173,8 @@ class State(Enum):
 
 def _state(record: NodeRecord) -> State:
     if record.containers:
+        from skipjack.fleet.machines import contained_node
+
         there = len(contained_node.running(record))
         whole = there == len(record.containers)
     else:
@@ -157,7 +184,11 @@ def _state(record: NodeRecord) -> State:
 
 
 def _end(record: NodeRecord) -> None:
-    left = [*contained_node.end(record)] if record.containers else []
+    left = []
+    if record.containers:
+        from skipjack.fleet.machines import contained_node
+
+        left = contained_node.end(record)
     left += [f"process {pid}" for pid in end_marked(record.id, record.pid)]
     if left:
         raise SkipjackError(f"{', '.join(left)} of the node do not end; end them by hand")

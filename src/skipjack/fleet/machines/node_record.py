@@ -37,6 +37,11 @@ class NodeRequest:
     """Run it in containers of this image, one for each GPU."""
 
 
+def container_names(request: NodeRequest, id: str) -> tuple[str, ...]:
+    """What its containers are called: as many as it has GPUs, or one."""
+    return tuple(f"skipjack-node-{id}-{number}" for number in range(max(1, request.gpus)))
+
+
 @dataclass(frozen=True, slots=True)
 class NodeRecord:
     """A node that was started, or almost."""
@@ -92,7 +97,7 @@ def write_token(folder: Path, token: str) -> Path:
 
 
 def forget(folder: Path, record: NodeRecord) -> None:
-    """Leave nothing of it but the log."""
+    """Leave nothing of it but its logs, which the next node writes anew."""
     for name in (_FILE, _TOKEN):
         (folder / name).unlink(missing_ok=True)
     shutil.rmtree(record.temporary, ignore_errors=True)

@@ -14,6 +14,12 @@ from skipjack.fleet.machines.node_record import NodeRequest
 
 START_S = 60.0
 """Within this time a node is up, or it is given up."""
+CONTAINER_S = 30.0
+"""Longer than an engine takes to start or end a container; the image is here."""
+START_ALL_S = 2 * (CONTAINER_S + START_S)
+"""A node in containers: the first, then all others at once."""
+END_ALL_S = 6 * CONTAINER_S
+"""Those that joined a head at once, the first, by force who is left; and a look before each."""
 REACH_S = 5.0
 _LAST_LINES = 3
 _LONGEST = 400
@@ -79,6 +85,16 @@ def not_started(said: str, late: bool = False) -> SkipjackError:
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     if any("No module named" in line and "ray" in line for line in lines):
         return SkipjackError("Ray is not installed here; pip install 'skipjack[ray]'")
+    if any(re.search(r"Session name .* does not match", line) for line in lines):
+        return SkipjackError(
+            "another Ray uses the head's port here; end that one, or choose a port by skipjack "
+            "fleet up --port"
+        )
+    if asked := re.search(r"lsof -i :(\d+)", said):
+        return SkipjackError(
+            f"Ray did not start, most likely since another program has port {asked[1]} here; end "
+            "that one, or choose a port by skipjack fleet up --port"
+        )
     telling = [line for line in lines if re.search(r"error|cannot|failed|refused", line, re.I)]
     reason = " ".join((telling or lines or ["it said nothing"])[-_LAST_LINES:])[-_LONGEST:]
     within = f" within {START_S:g} s" if late else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from dataclasses import dataclass
 
@@ -14,6 +15,7 @@ MOST_GPUS = 1024
 _LONGEST = 255
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _HOST = re.compile(r"[A-Za-z0-9_:.\[][A-Za-z0-9_.:%\]-]*")
+_WITH_PORT = re.compile(r"(\[[^\]]*\]|[^:]+):(\d+)")
 _USER = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.@\\$-]*")
 
 
@@ -29,7 +31,8 @@ class Registration:
     """Its workers are known by the same name."""
     host: str
     """A name or address, or an alias of the user's ssh configuration."""
-    port: int = 22
+    port: int = 0
+    """Of its sshd; 0: as ssh decides, by its configuration."""
     user: str = ""
     """Empty: as ssh decides."""
     device: str = ""
@@ -40,11 +43,15 @@ class Registration:
     remarks: str = ""
     python: str = ""
     """The interpreter that has Skipjack there; empty: ``python3``."""
+    disabled_why: str = ""
+    """Who disabled it and why, as the store says; what is added is as it was."""
+    aborted: bool = False
+    """Told to stop until it is resumed, perhaps before it was ever seen at work."""
 
     def __post_init__(self) -> None:
         _check_name(self.name)
         _check_host(self.host)
-        if not 1 <= self.port <= 65535:
+        if not 0 <= self.port <= 65535:
             raise UsageError(f"port {self.port} of {self.name} is none: write one up to 65535")
         _check_user(self.name, self.user)
         if self.device:
@@ -65,7 +72,12 @@ class Registration:
     def place(self) -> str:
         """Where it is, for people: ``gpu7 (tuner@10.0.0.7 port 22)``."""
         user = f"{self.user}@" if self.user else ""
-        return f"{self.name} ({user}{self.host} port {self.port})"
+        return f"{self.name} ({user}{self.address})"
+
+    @property
+    def address(self) -> str:
+        """Host and port, if one was said."""
+        return f"{self.host} port {self.port}" if self.port else self.host
 
 
 def _check_name(name: str) -> None:
@@ -77,6 +89,11 @@ def _check_name(name: str) -> None:
 
 
 def _check_host(host: str) -> None:
+    if "://" in host:
+        raise UsageError(
+            f"a host is a name or an address, not one that begins with {host.partition('://')[0]}"
+            "://; write --host HOST, and --user and --port if ssh needs them"
+        )
     if "@" in host:
         user, _, address = host.rpartition("@")
         # Whatever stands after a colon may be a password: it is not repeated.
@@ -91,6 +108,21 @@ def _check_host(host: str) -> None:
         raise UsageError(
             f"{host!r} is no host; write a name or an address, as 10.0.0.7 or gpu7.example.org"
         )
+    if ":" in host and not _is_ipv6(host):
+        parts = _WITH_PORT.fullmatch(host)
+        if parts is not None:
+            raise UsageError(
+                f"the port is said apart from the host: --host {parts[1]} --port {parts[2]}"
+            )
+        raise UsageError(f"{host!r} is no host: of colons only IPv6 addresses are made, as fe80::7")
+
+
+def _is_ipv6(host: str) -> bool:
+    try:
+        ipaddress.IPv6Address(host.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        return False
+    return True
 
 
 def _check_user(name: str, user: str) -> None:

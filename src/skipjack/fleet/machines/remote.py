@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from skipjack.fleet.machines.ssh import Answer, run_everywhere
 PYTHON = "SKIPJACK_REMOTE_PYTHON"
 """The interpreter of machines that were registered without one."""
 NOT_FOUND = 127
+_OURS_MISSING = re.compile(r"No module named '?skipjack")
 FORMAT = 1
 
 
@@ -32,6 +34,8 @@ class Reply:
     """In one sentence."""
     reached: bool = True
     """Whether the machine itself answered."""
+    began: bool = True
+    """False if the program cannot have run: nothing was begun there."""
 
 
 def interpreter(machine: Registration) -> str:
@@ -65,14 +69,15 @@ def ask_everywhere(
 def understood(machine: Registration, answer: Answer) -> Reply:
     """The answer of a program of ours."""
     if answer.failure:
-        return Reply(machine.name, failure=answer.failure, reached=False)
+        return Reply(machine.name, failure=answer.failure, reached=False, began=answer.connected)
     last = next(reversed(answer.stdout.strip().splitlines()), "")
     try:
         content = json.loads(last)
         assert isinstance(content, dict)
         content["format"] + 0
     except (ValueError, AssertionError, KeyError, TypeError):
-        return Reply(machine.name, failure=_why_not(machine, answer))
+        began = answer.exit_code != NOT_FOUND and not _OURS_MISSING.search(answer.stderr)
+        return Reply(machine.name, failure=_why_not(machine, answer), began=began)
     if content["format"] != FORMAT:
         why = f"{machine.name} has another Skipjack, whose answers this one does not understand"
         return Reply(machine.name, failure=f"{why}; install the same there")

@@ -21,9 +21,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from skipjack.fleet.machines.client import CONNECT_S, SSH_FAILED, command_line, failure
+from skipjack.fleet.machines.client import (
+    CONNECT_S,
+    SSH_FAILED,
+    command_line,
+    failure,
+    never_got_in,
+)
 from skipjack.fleet.machines.output import Line, Output
 from skipjack.fleet.machines.registration import Registration
+from skipjack.interrupt import ends_interrupt
 
 __all__ = ["Answer", "Line", "run_everywhere", "run_on"]
 
@@ -47,6 +54,8 @@ class Answer:
     seconds: float
     failure: str = ""
     """Why there is no exit code of the command itself, in one sentence."""
+    connected: bool = True
+    """False if ssh never got in: nothing was begun there."""
 
     @property
     def ok(self) -> bool:
@@ -80,7 +89,7 @@ def run_on(
             why = conversation.until_over(started + timeout_s, stop or threading.Event())
         code = conversation.exit_code
         complaint = log.read_text(errors="replace") if log.exists() else ""
-    reason = ""
+    reason, connected = "", True
     if why == "late":
         reason = (
             f"{machine.place} was not done within {timeout_s:g} s; what was begun there may go on"
@@ -89,11 +98,13 @@ def run_on(
         reason = f"interrupted; what was begun on {machine.place} may go on"
     elif code == SSH_FAILED:
         reason = failure(machine, complaint, connect_s)
+        connected = not never_got_in(complaint)
     elif code < 0:
         reason = f"the ssh to {machine.place} was ended by signal {-code}"
     stdout, stderr = (output.text for output in outputs)
     seconds = time.monotonic() - started
-    return Answer(machine.name, SSH_FAILED if reason else code, stdout, stderr, seconds, reason)
+    code = SSH_FAILED if reason else code
+    return Answer(machine.name, code, stdout, stderr, seconds, reason, connected)
 
 
 def run_everywhere(
@@ -105,7 +116,9 @@ def run_everywhere(
     observer: Callable[[Line], None] | None = None,
     accept_new: bool = False,
 ) -> list[Answer]:
-    """`run_on` for many machines at once; answers in their order. Ctrl-C ends all of them.
+    """`run_on` for many machines at once; answers in their order.
+
+    Ctrl-C ends all of them, and so do SIGTERM and SIGHUP, as `KeyboardInterrupt`.
 
     `command` and `stdin` are the same for all, or what a function gives for each.
 
@@ -131,7 +144,10 @@ def run_everywhere(
             stop=stop,
         )
 
-    with ThreadPoolExecutor(min(AT_ONCE, len(machines)), "skipjack-ssh") as pool:
+    with (
+        ends_interrupt(),
+        ThreadPoolExecutor(min(AT_ONCE, len(machines)), "skipjack-ssh") as pool,
+    ):
         futures = [pool.submit(ask, machine) for machine in machines]
         try:
             _wait_for(futures)

@@ -1,4 +1,4 @@
-"""Stop, go on, start over: what people tell whole labels, devices and machines.
+"""Stop, go on, start over: what people tell labels, devices, architectures and machines.
 
 A stop is a flag that lasts until it is taken back, so that jobs which are loaded later wait too.
 """
@@ -6,14 +6,14 @@ A stop is a flag that lasts until it is taken back, so that jobs which are loade
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Column, Connection, Table, select, update
+from sqlalchemy import Connection, Table, select, update
 
 from skipjack.errors import UsageError
-from skipjack.fleet.records import Kind
+from skipjack.fleet.records import JobKind
 from skipjack.fleet.states import (
     Aborted,
     Event,
@@ -24,7 +24,7 @@ from skipjack.fleet.states import (
     State,
     advance,
 )
-from skipjack.fleet.store import labels, registrations, tables, transitions
+from skipjack.fleet.store import architectures, labels, registrations, tables, transitions
 from skipjack.fleet.store.bulk import among_thousands, chunks
 from skipjack.fleet.store.kinds import of_kind
 from skipjack.fleet.store.near import unknown
@@ -50,19 +50,21 @@ def abort(
     label: str | None = None,
     device: str | None = None,
     machine: str | None = None,
+    arch: str | None = None,
     reason: str = "",
 ) -> int:
-    """Stop one label, device or machine until it is resumed; how many jobs that stopped.
+    """Stop one label, device, machine or architecture until it is resumed; jobs that stopped.
 
-    Jobs of a label or a device are aborted. Those that a machine works on are given back.
+    Jobs of a label, device or architecture are aborted. Those that a machine works on are given
+    back.
     """
-    column, name = _one(label, device, machine)
-    _must_exist(connection, column, name)
-    why = reason or f"{column.table.name[:-1]} {name} was aborted"
-    if machine is not None:
-        return _stop_machine(connection, machine, why)
-    _flag(connection, column, name, aborted=True)
-    rows = transitions.locked(connection, _of(column, name), tables.jobs.c.state.in_(_GOING))
+    kind, name = _one(label, device, machine, arch)
+    why = reason or f"{kind} {name} was aborted"
+    if kind == "machine":
+        _must_exist(connection, kind, name)
+        return _stop_machine(connection, name, why)
+    concerned = _flagged(connection, kind, name, aborted=True)
+    rows = transitions.locked(connection, concerned, tables.jobs.c.state.in_(_GOING))
     return _all(connection, rows, Aborted(why))
 
 
@@ -72,25 +74,25 @@ def resume(
     label: str | None = None,
     device: str | None = None,
     machine: str | None = None,
+    arch: str | None = None,
 ) -> int:
-    """Let one label, device or machine go on; how many jobs do so now.
+    """Let one label, device, machine or architecture go on; how many jobs do so now.
 
     A job that was stopped for its label and its device waits for both. A machine that was set
     aside starts afresh.
     """
-    column, name = _one(label, device, machine)
-    _must_exist(connection, column, name)
-    if machine is not None and registrations.why_disabled(connection, machine):
-        raise UsageError(f"{machine} is disabled; skipjack machine enable {machine} puts it back")
-    _flag(connection, column, name, aborted=False)
-    if machine is not None:
+    kind, name = _one(label, device, machine, arch)
+    if kind == "machine":
+        _must_exist(connection, kind, name)
+        _resume_machine(connection, name)
         return 0
+    concerned = _flagged(connection, kind, name, aborted=False)
     job = tables.jobs.c
     halted = select(tables.labels.c.id).where(tables.labels.c.aborted.is_(True))
     stopped = select(tables.devices.c.name).where(tables.devices.c.aborted.is_(True))
     rows = transitions.locked(
         connection,
-        _of(column, name),
+        concerned,
         job.state == str(State.ABORTED),
         job.label.not_in(halted),
         job.device.not_in(stopped),
@@ -105,14 +107,14 @@ def reset(
     to: State,
     *,
     device: str | None = None,
-    kind: Kind | None = None,
+    kind: JobKind | None = None,
     problems: Collection[str] | None = None,
 ) -> ResetCount:
     """Set a label's jobs in a state back: of one device, one kind, some problems if named."""
     job = tables.jobs.c
     conditions = [job.label == labels.id_of(connection, label), job.state == str(state)]
     if device is not None:
-        _must_exist(connection, tables.devices.c.name, device)
+        _must_exist(connection, "device", device)
         conditions.append(job.device == device)
     if kind is not None:
         conditions.append(of_kind(kind))
@@ -132,43 +134,50 @@ def reset(
     return ResetCount(_all(connection, legal, event), reasons.total(), tuple(sorted(reasons)))
 
 
-def _one(label: str | None, device: str | None, machine: str | None) -> tuple[Column[str], str]:
-    """Which column holds the name that was given."""
-    given = [
-        (table.c.name, name)
-        for table, name in (
-            (tables.labels, label),
-            (tables.devices, device),
-            (tables.machines, machine),
-        )
-        if name is not None
-    ]
+def _one(
+    label: str | None, device: str | None, machine: str | None, arch: str | None
+) -> tuple[str, str]:
+    """What kind of thing was named, and its name."""
+    named = {"label": label, "device": device, "machine": machine, "architecture": arch}
+    given = [(kind, name) for kind, name in named.items() if name is not None]
     if len(given) != 1:
-        raise UsageError("name one label, one device or one machine")
+        raise UsageError("name one label, one device, one machine or one architecture")
     return given[0]
 
 
-def _must_exist(connection: Connection, column: Column[str], name: str) -> None:
-    if connection.execute(select(column).where(column == name)).scalar() is None:
-        kind = column.table.name[:-1]
-        names = connection.execute(select(column)).scalars()
-        raise unknown(kind, name, names, "load jobs and run them first")
+_TABLES: Mapping[str, Sequence[Table]] = {
+    "label": (tables.labels,),
+    "device": (tables.devices,),
+    "machine": (tables.machines, tables.registrations),
+}
 
 
-def _flag(connection: Connection, column: Column[str], name: str, *, aborted: bool) -> None:
-    changes: dict[str, Any] = {"aborted": aborted}
-    if column.table is tables.machines and not aborted:
-        changes |= {"set_aside": "", "failures": 0}
-    table = column.table
-    assert isinstance(table, Table)
-    connection.execute(update(table).where(column == name).values(changes))
+def _must_exist(connection: Connection, kind: str, name: str) -> None:
+    columns = [table.c.name for table in _TABLES[kind]]
+    names = {one for column in columns for one in connection.execute(select(column)).scalars()}
+    if name not in names:
+        raise unknown(kind, name, names, _OTHERWISE[kind])
 
 
-def _of(column: Column[str], name: str) -> Any:
-    """The jobs of a label or a device."""
-    if column.table is tables.devices:
-        return tables.jobs.c.device == name
-    return tables.jobs.c.label == select(tables.labels.c.id).where(column == name).scalar_subquery()
+_OTHERWISE = {
+    "label": "load jobs first",
+    "device": "load jobs for it first",
+    "machine": "skipjack machine add registers one, and runs note theirs",
+}
+
+
+def _flagged(connection: Connection, kind: str, name: str, *, aborted: bool) -> Any:
+    """Stop it or let it go on; which jobs that concerns."""
+    job = tables.jobs.c
+    if kind == "architecture":
+        architectures.must_be_known(connection, name)
+        return job.device.in_(architectures.flag(connection, name, aborted=aborted))
+    _must_exist(connection, kind, name)
+    (table,) = _TABLES[kind]
+    connection.execute(update(table).where(table.c.name == name).values(aborted=aborted))
+    if kind == "device":
+        return job.device == name
+    return job.label == labels.id_of(connection, name)
 
 
 def _stop_machine(connection: Connection, name: str, reason: str) -> int:
@@ -180,9 +189,20 @@ def _stop_machine(connection: Connection, name: str, reason: str) -> int:
     # they are done, and what they took is given back too.
     before = transitions.locked(connection, building | evaluating)
     given_back = _all(connection, before, Released(reason))
-    _flag(connection, machine.name, name, aborted=True)
+    registrations.note_abort(connection, name, True)
+    connection.execute(update(tables.machines).where(machine.name == name).values(aborted=True))
     later = transitions.locked(connection, building | evaluating)
     return given_back + _all(connection, later, Released(reason))
+
+
+def _resume_machine(connection: Connection, name: str) -> None:
+    # Before it is asked whether it is disabled: two who share that would wait for each other.
+    registrations.note_abort(connection, name, False)
+    if registrations.why_disabled(connection, name):
+        raise UsageError(f"{name} is disabled; skipjack machine enable {name} puts it back")
+    afresh = {"aborted": False, "set_aside": "", "failures": 0}
+    machine = tables.machines
+    connection.execute(update(machine).where(machine.c.name == name).values(afresh))
 
 
 def _all(connection: Connection, rows: Sequence[JobRow], event: Event) -> int:

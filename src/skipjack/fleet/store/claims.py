@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, bindparam, func, select
 
-from skipjack.fleet.records import Claim, Kind, Want
+from skipjack.fleet.records import Claim, JobKind, Want
 from skipjack.fleet.states import ArtifactLost, Claimed, Failed, Inapplicable, Stage
 from skipjack.fleet.store import labels, tables, transitions
 from skipjack.fleet.store.batches import among
@@ -35,7 +35,7 @@ def claim(
     label: str | None = None,
     *,
     key: bytes,
-    kind: Kind | None = None,
+    kind: JobKind | None = None,
 ) -> list[tuple[Claim, Task]]:
     """Jobs for these workers, the most urgent first; fewer than wanted if fewer wait.
 
@@ -65,7 +65,7 @@ def _taken(
     able: Sequence[Want],
     label: int | None,
     seen: Sequence[int],
-    kind: Kind | None,
+    kind: JobKind | None,
 ) -> list[tuple[JobRow, Want]]:
     """Jobs for the wants, locked, but none that was seen before."""
     taken: list[tuple[JobRow, Want]] = []
@@ -128,7 +128,7 @@ def _groups(wants: Sequence[Want]) -> dict[tuple[str, ...], list[Want]]:
 
 
 def _waiting(
-    connection: Connection, stage: Stage, kind: Kind | None, values: Mapping[str, Any]
+    connection: Connection, stage: Stage, kind: JobKind | None, values: Mapping[str, Any]
 ) -> Sequence[JobRow]:
     """Jobs that wait for the stage, locked, but none of those that were taken before."""
     given = tuple(name for name, value in values.items() if value)
@@ -137,7 +137,7 @@ def _waiting(
 
 
 @cache
-def _next(dialect: str, stage: Stage, kind: Kind | None, given: tuple[str, ...]) -> Select[Any]:
+def _next(dialect: str, stage: Stage, kind: JobKind | None, given: tuple[str, ...]) -> Select[Any]:
     """Who is next, in the order of the index; `given` are the parameters."""
     job, device = tables.jobs.c, tables.devices.c
     stopped = select(device.name).where(device.aborted.is_(True))

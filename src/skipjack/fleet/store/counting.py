@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Column, Connection, Select, func, select
 
 from skipjack.errors import UsageError
-from skipjack.fleet.records import Kind
+from skipjack.fleet.records import JobKind
 from skipjack.fleet.states import State
 from skipjack.fleet.store import tables
 from skipjack.fleet.store.jobs import check_device
@@ -98,7 +98,7 @@ def _value(name: str, value: str | None) -> str:
         arch, _, units = str(value).partition("/")
         return arch if name == "arch" else units
     if name == "kind":
-        return str(Kind.of(value or ""))
+        return str(JobKind.of(value or ""))
     return value or ""
 
 
@@ -114,7 +114,7 @@ def _place(by: Sequence[str], values: Sequence[str]) -> tuple[tuple[int, str], .
 
 
 def live(
-    connection: Connection, label: str | None = None, kind: Kind | None = None
+    connection: Connection, label: str | None = None, kind: JobKind | None = None
 ) -> dict[State, int]:
     """How many jobs are in each state, of one label or of all, of one kind or of all.
 

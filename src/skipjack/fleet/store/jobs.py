@@ -11,9 +11,10 @@ from sqlalchemy import Connection, Select, and_, select
 
 from skipjack.core.device import Device
 from skipjack.errors import UsageError
-from skipjack.fleet.records import Job, Kind, Label, Plan, StoryLine
-from skipjack.fleet.states import Stage, State
+from skipjack.fleet.records import Job, JobKind, Label, Plan
+from skipjack.fleet.states import State
 from skipjack.fleet.store import bulk, clock, tables
+from skipjack.fleet.store.architectures import stopped_from_the_start
 from skipjack.fleet.store.devices import of_record
 from skipjack.fleet.store.kinds import of_kind
 from skipjack.fleet.store.labels import add_label, id_of
@@ -34,19 +35,6 @@ class AddedJobs:
     added: int = 0
     known: int = 0
     """The label had a job for this problem, device and solver; it stays as it is."""
-
-
-@dataclass(frozen=True, slots=True)
-class LogText:
-    """What a worker said about a job."""
-
-    stage: Stage
-    epoch: int
-    round: int
-    attempt: int
-    machine: str
-    at: str
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +63,9 @@ def add_jobs(
     for chunk in bulk.chunks(plans):
         ids = _problem_ids(connection, chunk)
         devices = sorted({plan.device for plan in chunk})
-        bulk.insert_new(
-            connection, tables.devices, [{"name": name, "created": now} for name in devices]
-        )
+        stopped = stopped_from_the_start(connection, devices)
+        fresh = [{"name": name, "created": now, "aborted": stopped[name]} for name in devices]
+        bulk.insert_new(connection, tables.devices, fresh)
         fixed = {"label": label_id, "priority": priority, "created": now, "updated": now}
         fixed["epoch"] = epoch
         rows = [{**_plan_row(plan, ids[plan.problem]), **fixed} for plan in chunk]
@@ -131,8 +119,8 @@ def stale(
 ) -> set[int]:
     """Those that were never evaluated on the device, or only by another toolchain."""
     job = tables.jobs.c
-    evaluated = and_(job.state == State.EVALUATED, job.toolchain == toolchain, of_kind(Kind.TUNE))
-    found = select(job.problem).distinct().where(job.device == device, evaluated)
+    today = and_(job.state == State.EVALUATED, job.toolchain == toolchain, job.device == device)
+    found = select(job.problem).distinct().where(today, of_kind(JobKind.TUNE))
     return set(problem_ids).difference(connection.execute(found).scalars())
 
 
@@ -177,58 +165,6 @@ def check_device(connection: Connection, device: str) -> None:
     known = connection.execute(select(name)).scalars().all()
     if device not in known:
         raise unknown("device", device, known, "skipjack load --device makes jobs for one")
-
-
-def story(connection: Connection, id: int) -> list[StoryLine]:
-    """What happened to a job, in order."""
-    job(connection, id)
-    line = tables.story
-    found = connection.execute(
-        select(line, tables.machines.c.name.label("machine_name"))
-        .outerjoin(tables.machines, tables.machines.c.id == line.c.machine)
-        .where(line.c.job == id)
-        .order_by(line.c.id)
-    )
-    return [
-        StoryLine(
-            number,
-            spelled(row.at),
-            row.event,
-            row.before,
-            row.after,
-            row.epoch,
-            row.round,
-            row.attempt,
-            row.machine_name or "",
-            row.gpu,
-            row.reason,
-        )
-        for number, row in enumerate(found, start=1)
-    ]
-
-
-def log(connection: Connection, id: int) -> list[LogText]:
-    """What workers said about a job, in order; the oldest may be gone."""
-    job(connection, id)
-    kept = tables.logs
-    found = connection.execute(
-        select(kept, tables.machines.c.name.label("machine_name"))
-        .outerjoin(tables.machines, tables.machines.c.id == kept.c.machine)
-        .where(kept.c.job == id)
-        .order_by(kept.c.id)
-    )
-    return [
-        LogText(
-            Stage(row.stage),
-            row.epoch,
-            row.round,
-            row.attempt,
-            row.machine_name or "",
-            spelled(row.created),
-            row.text,
-        )
-        for row in found
-    ]
 
 
 def results(connection: Connection, label: str) -> Iterator[JobResult]:

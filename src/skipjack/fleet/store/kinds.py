@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from sqlalchemy import ColumnElement
 
-from skipjack.fleet.records import FIND, KERNELS, Kind
+from skipjack.fleet.records import FIND, KERNELS, JobKind
 from skipjack.fleet.store import tables
 
 
-def of_kind(kind: Kind) -> ColumnElement[bool]:
+def of_kind(kind: JobKind) -> ColumnElement[bool]:
     """Whether a job is of this kind."""
     solver = tables.jobs.c.solver
-    if kind is Kind.TUNE:
+    if kind is JobKind.TUNE:
         return (solver != FIND) & (solver != KERNELS)
     return solver == str(kind)

@@ -11,6 +11,7 @@ from skipjack.fleet.engine import Host
 from skipjack.fleet.records import Machine
 from skipjack.fleet.states import Built, Event, Failed, Lost, Told
 from skipjack.fleet.store import clock, registrations, tables
+from skipjack.fleet.store.architectures import stopped_from_the_start
 from skipjack.fleet.store.batches import among
 from skipjack.fleet.store.bulk import insert_new
 from skipjack.fleet.store.devices import record_of
@@ -22,6 +23,8 @@ MOST_FAILURES = 5
 
 def register(connection: Connection, host: Host, engine: str) -> Machine:
     """The machine of this name, as it was just found; its devices are from now on known as real."""
+    why = registrations.why_disabled(connection, host.name)
+    aborted = registrations.is_aborted(connection, host.name)
     now = clock.read(connection)
     _see_devices(connection, host, now)
     names = json.dumps([device.name for device in host.devices])
@@ -33,9 +36,10 @@ def register(connection: Connection, host: Host, engine: str) -> Machine:
         "seen": now,
     }
     table = tables.machines
-    insert_new(connection, table, [{"name": host.name, "set_aside": "", **found}])
+    fresh = {"name": host.name, "set_aside": "", "aborted": aborted}
+    insert_new(connection, table, [{**fresh, **found}])
     here = table.c.name == host.name
-    if why := registrations.why_disabled(connection, host.name):
+    if why:
         connection.execute(update(table).where(here, table.c.set_aside == "").values(set_aside=why))
     connection.execute(update(table).where(here).values(found))
     return _machine(connection.execute(select(table).where(here)).mappings().one())
@@ -84,8 +88,10 @@ def note(connection: Connection, events: Mapping[int, Sequence[tuple[int, Event]
 def _see_devices(connection: Connection, host: Host, now: float) -> None:
     table = tables.devices
     records = {device.name: record_of(device) for device in host.devices}
+    stopped = stopped_from_the_start(connection, records)
     rows = [
-        {"name": name, "record": record, "created": now} for name, record in sorted(records.items())
+        {"name": name, "record": record, "created": now, "aborted": stopped[name]}
+        for name, record in sorted(records.items())
     ]
     insert_new(connection, table, rows)
     for name, record in sorted(records.items()):

@@ -6,6 +6,7 @@ from sqlalchemy import Connection, func, or_, select
 
 from skipjack.fleet.states import State
 from skipjack.fleet.store import clock, tables
+from skipjack.fleet.store.architectures import devices_of_arch
 
 _GOING = [str(state) for state in State if state.going]
 
@@ -23,6 +24,7 @@ def touched(
     label: str | None = None,
     device: str | None = None,
     machine: str | None = None,
+    arch: str | None = None,
 ) -> list[tuple[str, str]]:
     """Labels with jobs under way that stopping this one would touch, and their owners."""
     jobs, labels, machines = tables.jobs.c, tables.labels.c, tables.machines.c
@@ -37,6 +39,8 @@ def touched(
         query = select(labels.name, labels.owner).where(labels.name == label)
     if device is not None:
         query = query.where(jobs.device == device)
+    if arch is not None:
+        query = query.where(jobs.device.in_(devices_of_arch(connection, arch)))
     if machine is not None:
         here = select(machines.id).where(machines.name == machine).scalar_subquery()
         query = query.where(

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import logging
-import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import TypeVar
 
 from sqlalchemy import Connection, Engine
-from sqlalchemy.exc import SQLAlchemyError
 
 from skipjack.errors import StorageError
 from skipjack.fleet.seal import fleet_key
@@ -19,7 +17,7 @@ from skipjack.fleet.store.connecting import engine_for
 from skipjack.fleet.store.migrations import REVISIONS
 from skipjack.fleet.store.retrying import PATIENCE_S, Patience
 from skipjack.fleet.store.store import Store
-from skipjack.fleet.store.urls import database_url, for_people, sentence
+from skipjack.fleet.store.urls import database_url, for_people
 from skipjack.settings import Settings, load_settings
 from skipjack.storage import ensure_directory, is_network_file_system
 
@@ -117,12 +115,14 @@ def _set_journal_mode(engine: Engine) -> None:
             engine.url.database,
             network,
         )
-    try:
+
+    def set_it() -> None:
         # Below SQLAlchemy, which would begin a transaction.
         with closing(engine.raw_connection()) as connection:
             connection.cursor().execute(f"PRAGMA journal_mode = {wanted}")
-    except (SQLAlchemyError, sqlite3.Error) as error:
-        raise sentence(engine.url, error) from None
+
+    # Of several that do this at once to a new file, SQLite refuses some without any waiting.
+    Patience(_PATIENCE_AT_START_S, when_away=False).insist(engine, set_it)
 
 
 def _ask(engine: Engine, work: Callable[[Connection], T], *, reading: bool = False) -> T:

@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, and_, select
 
-from skipjack.fleet.records import KERNELS, MIOPEN, Kind, Known
+from skipjack.fleet.records import KERNELS, MIOPEN, JobKind, Known
 from skipjack.fleet.states import State
 from skipjack.fleet.store import miopen_lines, tables, verdicts
 from skipjack.fleet.store.transitions import JobRow
@@ -24,12 +24,12 @@ _NEWEST = 6
 
 def known_for(connection: Connection, row: JobRow) -> tuple[Known, ...]:
     """For a find, good configs of each solver; for kernels the winner, if there is any."""
-    kind = Kind.of(row.solver)
+    kind = JobKind.of(row.solver)
     if row.searcher == MIOPEN:
         return miopen_lines.known_for(connection, row)
-    if kind is Kind.FIND:
+    if kind is JobKind.FIND:
         return worth_trying(_of_any_label(connection, row))
-    if kind is Kind.KERNELS:
+    if kind is JobKind.KERNELS:
         job = tables.jobs.c
         mine = _evaluated(row).where(job.label == row.label, job.solver != KERNELS)
         winner = winner_of(
@@ -40,22 +40,30 @@ def known_for(connection: Connection, row: JobRow) -> tuple[Known, ...]:
 
 
 def winners(connection: Connection, label: str) -> dict[tuple[str, str], Known]:
-    """What the evaluated jobs of a label say that is to be packed, by problem and device."""
+    """What the evaluated jobs of a label say that is to be packed, by problem and device.
+
+    Where MIOpen packs, lines of its databases, as its kernel jobs are told them.
+    """
     found: dict[tuple[str, str], list[Result]] = {}
     for one in verdicts.verdicts(connection, label):
         pair = one.problem, one.device
         found.setdefault(pair, []).append((one.solver, _short(one.result)))
     chosen = {pair: winner_of(results) for pair, results in found.items()}
-    return {pair: winner for pair, winner in chosen.items() if winner}
+    ours = {pair: winner for pair, winner in chosen.items() if winner}
+    return ours | miopen_lines.rankings(connection, label)
 
 
 def packed(connection: Connection, label: str) -> dict[tuple[str, str], Known]:
     """What the kernel jobs of a label have packed."""
-    return {
-        (one.problem, one.device): known_of(one.result)
-        for one in verdicts.verdicts(connection, label)
-        if one.solver == KERNELS and one.result.get("code")
-    }
+    done = [one for one in verdicts.verdicts(connection, label) if one.solver == KERNELS]
+    found = {(one.problem, one.device): _packed(one.result) for one in done}
+    return {pair: known for pair, known in found.items() if known}
+
+
+def _packed(result: Mapping[str, Any]) -> Known | None:
+    if MIOPEN in result:
+        return miopen_lines.known_of([result], [result])
+    return known_of(result) if result.get("code") else None
 
 
 _DECIDING = ("solver", "config", "solver_version", "time_ns", "vendor", "vendor_ns", "code")
@@ -81,7 +89,7 @@ def _of_any_label(connection: Connection, row: JobRow) -> Iterator[Result]:
     """Results of jobs, each before what its searches found of other solvers than the winner."""
     for one in connection.execute(_evaluated(row).limit(_NEWEST)).all():
         yield one.solver, json.loads(one.result)
-        if Kind.of(one.solver) is Kind.TUNE:
+        if JobKind.of(one.solver) is JobKind.TUNE:
             yield from _searched(connection, one.id)
 
 

@@ -180,7 +180,7 @@ def problems(
     connection: Connection,
     *,
     tag: str | None = None,
-    operation: str | None = None,
+    operations: Sequence[str] = (),
     recurrent: bool = False,
     directions: Sequence[str] = (),
     dtype: str | None = None,
@@ -192,8 +192,8 @@ def problems(
     wanted: list[ColumnElement[bool]] = [known.retired == false()]
     if tag is not None or recurrent:
         wanted.append(_tagged(tag, recurrent))
-    if operation is not None:
-        wanted.append(known.operation == operation)
+    if operations:
+        wanted.append(known.operation.in_(operations))
     if directions:
         wanted.append(known.direction.in_([*directions, ""]))
     if dtype is not None:

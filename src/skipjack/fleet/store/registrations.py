@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from sqlalchemy import Connection, RowMapping, delete, select, update
 
@@ -68,35 +69,63 @@ def remove(connection: Connection, names: Iterable[str]) -> list[Registration]:
 
 def enable(connection: Connection, names: Iterable[str]) -> list[str]:
     """Let machines have jobs again, also those that were set aside for their failures."""
-    found = [registration(connection, name).name for name in _once(names)]
-    machine = tables.machines
-    for name in found:
-        changes = {"enabled": True, "disabled_why": ""}
-        connection.execute(update(_table).where(_table.c.name == name).values(changes))
-        afresh = {"set_aside": "", "failures": 0}
-        connection.execute(update(machine).where(machine.c.name == name).values(afresh))
-    return found
+    return _change(
+        connection,
+        names,
+        {"enabled": True, "disabled_why": ""},
+        {"set_aside": "", "failures": 0},
+    )
 
 
 def disable(connection: Connection, names: Iterable[str], why: str) -> list[str]:
     """Give machines no further jobs; `why` is what people are told. What runs there is finished."""
-    found = [registration(connection, name).name for name in _once(names)]
     reason = why[:_LONGEST]
-    machine = tables.machines
+    return _change(
+        connection, names, {"enabled": False, "disabled_why": reason}, {"set_aside": reason}
+    )
+
+
+def _change(
+    connection: Connection,
+    names: Iterable[str],
+    ours: Mapping[str, Any],
+    workers: Mapping[str, Any],
+) -> list[str]:
+    """Change registrations, then the machines of these names that ever worked."""
+    found = [registration(connection, name).name for name in _once(names)]
     for name in found:
-        changes = {"enabled": False, "disabled_why": reason}
-        connection.execute(update(_table).where(_table.c.name == name).values(changes))
-        aside = {"set_aside": reason}
-        connection.execute(update(machine).where(machine.c.name == name).values(aside))
+        connection.execute(update(_table).where(_table.c.name == name).values(ours))
+    machine = tables.machines
+    there = machine.c.name.in_(found)
+    # In the order of their ids, as all who lock machines do.
+    connection.execute(select(machine.c.id).where(there).order_by(machine.c.id).with_for_update())
+    connection.execute(update(machine).where(there).values(workers))
     return found
 
 
 def why_disabled(connection: Connection, name: str) -> str:
-    """Why a machine must not have jobs; empty if it may, or nobody registered it."""
-    off = _table.c.enabled.is_(False)
-    found = connection.execute(select(_table.c.disabled_why).where(_table.c.name == name, off))
-    why = found.scalar()
-    return "" if why is None else (why or "disabled")
+    """Why a machine must not have jobs; empty if it may, or nobody registered it.
+
+    That stays so until the transaction ends: who is about to disable it waits. To be asked before
+    the machine itself is locked.
+    """
+    mine = select(_table.c.enabled, _table.c.disabled_why).where(_table.c.name == name)
+    row = connection.execute(mine.with_for_update(read=True)).first()
+    return "" if row is None or row.enabled else (row.disabled_why or "disabled")
+
+
+def is_aborted(connection: Connection, name: str) -> bool:
+    """Whether somebody stopped this machine, perhaps before it was ever seen."""
+    mine = select(_table.c.aborted).where(_table.c.name == name)
+    return bool(connection.execute(mine).scalar())
+
+
+def note_abort(connection: Connection, name: str, aborted: bool) -> None:
+    """Remember it for when the machine turns up; nothing for one that nobody registered.
+
+    Who is about to disable it, or to note that it turned up, waits until the transaction ends.
+    """
+    connection.execute(update(_table).where(_table.c.name == name).values(aborted=aborted))
 
 
 def _once(names: Iterable[str]) -> Sequence[str]:
@@ -115,4 +144,6 @@ def _registration(row: RowMapping) -> Registration:
         bool(row["enabled"]),
         row["remarks"],
         row["python"],
+        row["disabled_why"],
+        bool(row["aborted"]),
     )

@@ -115,6 +115,18 @@ class Patience:
                 trouble.take(DBAPIError("", None, error))
             trouble.pause()
 
+    def insist(self, engine: Engine, work: Callable[[], T]) -> T:
+        """Do what is no transaction, again as long as others are in the way."""
+        trouble = _Trouble(self, engine)
+        while True:
+            try:
+                return work()
+            except SQLAlchemyError as error:
+                trouble.take(error)
+            except engine.dialect.loaded_dbapi.Error as error:
+                trouble.take(DBAPIError("", None, error))
+            trouble.pause()
+
 
 class _Trouble:
     """One verb's failures so far."""

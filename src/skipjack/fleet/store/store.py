@@ -6,58 +6,35 @@ happens whole, once, and also when the database goes away for a while (`retrying
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, Engine
 
-from skipjack.core.device import Device
 from skipjack.fleet.bundle.contents import BundledOutcome
 from skipjack.fleet.engine import Host
 from skipjack.fleet.exchange import Ask, Exchanged
-from skipjack.fleet.machines.registration import Registration
-from skipjack.fleet.records import (
-    Claim,
-    Job,
-    Kind,
-    Known,
-    Label,
-    Machine,
-    Plan,
-    Settlement,
-    StoryLine,
-    Want,
-)
-from skipjack.fleet.states import Stage, State
+from skipjack.fleet.records import Claim, JobKind, Machine, Settlement, Want
+from skipjack.fleet.states import Stage
 from skipjack.fleet.store import (
-    aborting,
     agreements,
+    architectures,
     artifacts,
     bulk,
     claims,
-    counting,
     devices,
-    jobs,
-    labels,
     leases,
     machines,
     neighbours,
-    precedents,
     problems,
-    registrations,
     settling,
-    taking_over,
-    verdicts,
 )
-from skipjack.fleet.store.aborting import ResetCount
 from skipjack.fleet.store.artifacts import Fetched
-from skipjack.fleet.store.jobs import AddedJobs, JobResult, LogText
-from skipjack.fleet.store.labels import LabelSummary
+from skipjack.fleet.store.job_verbs import JobVerbs
 from skipjack.fleet.store.problems import Added, NewProblem, ProblemRow, add_problems
+from skipjack.fleet.store.registry_verbs import RegistryVerbs
 from skipjack.fleet.store.retrying import Patience
-from skipjack.fleet.store.transacting import Transacting
-from skipjack.fleet.store.verdicts import JobVerdict
 from skipjack.fleet.task import Task
 
 if TYPE_CHECKING:
@@ -66,11 +43,8 @@ if TYPE_CHECKING:
 _IMPORTED_AT_ONCE = 50_000
 """Problems in a transaction: an import of millions does not keep others waiting."""
 
-P = ParamSpec("P")
-T = TypeVar("T")
 
-
-class Store(Transacting):
+class Store(JobVerbs, RegistryVerbs):
     """The fleet's record. Made by `open_store`; used from one thread; a context manager.
 
     Every verb is committed when it returns. A database that is away is waited for, as `patience`
@@ -124,7 +98,7 @@ class Store(Transacting):
         self,
         *,
         tag: str | None = None,
-        operation: str | None = None,
+        operations: Sequence[str] = (),
         recurrent: bool = False,
         directions: Sequence[str] = (),
         dtype: str | None = None,
@@ -133,7 +107,7 @@ class Store(Transacting):
         return self._streaming(
             problems.problems,
             tag=tag,
-            operation=operation,
+            operations=operations,
             recurrent=recurrent,
             directions=directions,
             dtype=dtype,
@@ -146,156 +120,6 @@ class Store(Transacting):
     def retire(self, keys: Iterable[str], retired: bool = True) -> int:
         """Leave problems out of all that is loaded from now on; gives how many changed."""
         return self._transaction(problems.retire, list(keys), retired)
-
-    # ---- labels and jobs
-
-    def add_jobs(
-        self, label: Label, plans: Iterable[Plan], *, priority: int = 0, epoch: int = 0
-    ) -> AddedJobs:
-        """Add the jobs that the label does not have yet; the label is made if need be."""
-        return self._transaction(jobs.add_jobs, label, list(plans), priority=priority, epoch=epoch)
-
-    def take_over(
-        self, label: str, pairs: Iterable[tuple[str, str]], toolchains: Mapping[str, str]
-    ) -> int:
-        """Find jobs from rankings of other labels, for these problems and devices; how many."""
-        return self._transaction(taking_over.take_over, label, list(pairs), toolchains)
-
-    def winners(self, label: str) -> dict[tuple[str, str], Known]:
-        """What is to be packed of a label, by problem and device, as far as jobs have said it."""
-        return self._reading(precedents.winners, label)
-
-    def packed(self, label: str) -> dict[tuple[str, str], Known]:
-        """What kernel jobs of a label have packed, by problem and device."""
-        return self._reading(precedents.packed, label)
-
-    def label(self, name: str) -> Label:
-        """The label of this name."""
-        return self._reading(labels.label, name)
-
-    def labels(self) -> list[LabelSummary]:
-        """All labels, and how far their jobs are."""
-        return self._reading(labels.labels)
-
-    def plans_of(self, label: str) -> list[Plan]:
-        """What the label's jobs are to find out, for another label to do likewise."""
-        return self._reading(jobs.plans_of, label)
-
-    def stale(self, device: str, toolchain: str, problem_ids: Iterable[int]) -> set[int]:
-        """Those that were never evaluated on the device, or only by another toolchain."""
-        return self._reading(jobs.stale, device, toolchain, list(problem_ids))
-
-    def known_device(self, name: str) -> Device | None:
-        """What is known of a real device of this name; None if none was seen yet."""
-        return self._reading(jobs.known_device, name)
-
-    def counts(
-        self,
-        *,
-        label: str | None = None,
-        by: Sequence[str] = ("state",),
-        state: State | None = None,
-        device: str | None = None,
-    ) -> list[tuple[tuple[str, ...], int]]:
-        """The number of jobs for each combination of values that occurs."""
-        return self._reading(counting.counts, label=label, by=by, state=state, device=device)
-
-    def live(self, label: str | None = None, kind: Kind | None = None) -> dict[State, int]:
-        """The number of jobs in each state, of one kind or of all, cheaply."""
-        return self._reading(counting.live, label, kind)
-
-    def job(self, id: int) -> Job:
-        """The job of this number."""
-        return self._reading(jobs.job, id)
-
-    def jobs(
-        self,
-        *,
-        label: str | None = None,
-        state: State | None = None,
-        device: str | None = None,
-        limit: int | None = None,
-    ) -> list[Job]:
-        """Those that match, by number."""
-        return self._reading(jobs.jobs, label=label, state=state, device=device, limit=limit)
-
-    def story(self, id: int) -> list[StoryLine]:
-        """What happened to a job, in order."""
-        return self._reading(jobs.story, id)
-
-    def log(self, id: int) -> list[LogText]:
-        """What workers said about a job, in order."""
-        return self._reading(jobs.log, id)
-
-    def results(self, label: str) -> Iterator[JobResult]:
-        """The label's evaluated jobs with all that was found out."""
-        return self._streaming(jobs.results, label)
-
-    def verdicts(self, label: str, device: str | None = None) -> Iterator[JobVerdict]:
-        """What the label's evaluated jobs say, without the facts; all of a problem in a row."""
-        return self._streaming(verdicts.verdicts, label, device)
-
-    # ---- stopping and repairing
-
-    def reset(
-        self,
-        label: str,
-        state: State,
-        to: State,
-        *,
-        device: str | None = None,
-        kind: Kind | None = None,
-        problems: Collection[str] | None = None,
-    ) -> ResetCount:
-        """Start the label's jobs of a state over, or repeat their evaluation."""
-        return self._transaction(
-            aborting.reset, label, state, to, device=device, kind=kind, problems=problems
-        )
-
-    def abort(
-        self,
-        *,
-        label: str | None = None,
-        device: str | None = None,
-        machine: str | None = None,
-        reason: str = "",
-    ) -> int:
-        """Stop a label, a device or a machine until it is resumed; how many jobs were touched."""
-        return self._transaction(
-            aborting.abort, label=label, device=device, machine=machine, reason=reason
-        )
-
-    def resume(
-        self, *, label: str | None = None, device: str | None = None, machine: str | None = None
-    ) -> int:
-        """Let a label, a device or a machine go on; how many jobs were touched."""
-        return self._transaction(aborting.resume, label=label, device=device, machine=machine)
-
-    # ---- machines as people register them
-
-    def add_registration(self, registration: Registration, *, replace: bool = False) -> bool:
-        """Write down a machine; whether it replaced one of its name, which `replace` allows."""
-        return self._transaction(registrations.add, registration, replace=replace)
-
-    def registrations(self, enabled_only: bool = False) -> list[Registration]:
-        """All of them by name, or those that are in use."""
-        return self._reading(registrations.registrations, enabled_only=enabled_only)
-
-    def registration(self, name: str) -> Registration:
-        """That of this name."""
-        return self._reading(registrations.registration, name)
-
-    def remove_registrations(self, names: Iterable[str]) -> list[Registration]:
-        """Forget machines, all or none; gives what they were."""
-        return self._transaction(registrations.remove, list(names))
-
-    def enable(self, names: Iterable[str]) -> list[str]:
-        """Let machines have jobs again, also those that were set aside."""
-        return self._transaction(registrations.enable, list(names))
-
-    def disable(self, names: Iterable[str], why: str) -> list[str]:
-        """Give machines no jobs until they are enabled, also if they turn up later."""
-        return self._transaction(registrations.disable, list(names), why)
 
     # ---- coordinators
 
@@ -332,11 +156,22 @@ class Store(Transacting):
         """Devices that get no jobs until they are resumed."""
         return self._reading(devices.stopped_devices)
 
+    def stopped_architectures(self) -> list[str]:
+        """Architectures whose devices get no jobs until they are resumed."""
+        return self._reading(architectures.stopped_architectures)
+
     def touched(
-        self, *, label: str | None = None, device: str | None = None, machine: str | None = None
+        self,
+        *,
+        label: str | None = None,
+        device: str | None = None,
+        machine: str | None = None,
+        arch: str | None = None,
     ) -> list[tuple[str, str]]:
         """Labels with jobs under way that an abort would touch, and their owners."""
-        return self._reading(neighbours.touched, label=label, device=device, machine=machine)
+        return self._reading(
+            neighbours.touched, label=label, device=device, machine=machine, arch=arch
+        )
 
     def sweep(self) -> int:
         """Take the jobs of owners whose lease has expired away from them; how many."""
@@ -361,7 +196,7 @@ class Store(Transacting):
         wants: Sequence[Want],
         *,
         label: str | None = None,
-        kind: Kind | None = None,
+        kind: JobKind | None = None,
     ) -> list[tuple[Claim, Task]]:
         """Take waiting jobs for workers: those of higher priority and fewer failures first."""
         key = self._key
@@ -384,7 +219,7 @@ class Store(Transacting):
         asks: Sequence[Ask],
         *,
         label: str | None = None,
-        kind: Kind | None = None,
+        kind: JobKind | None = None,
     ) -> Exchanged:
         """`settle`, then `claim` for each stage that is asked for, in one transaction."""
         key = self._key  # before the transaction: agreeing on it is one of its own

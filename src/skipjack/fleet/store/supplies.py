@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Select, select
 
 from skipjack.core.device import Device
 from skipjack.errors import SkipjackError, UsageError
-from skipjack.fleet.records import Kind, Plan
+from skipjack.fleet.records import JobKind, Plan
 from skipjack.fleet.states import ArtifactLost, Failed, Inapplicable, Stage
 from skipjack.fleet.store import artifacts, devices, precedents, tables
 from skipjack.fleet.store.statements import found, listed
@@ -45,7 +45,7 @@ def supply(
     wanted = {digest for digests in needed.values() for digest in digests or ()}
     fetched = artifacts.fetch(connection, key, wanted)
     tasks = [_task(stage, row, pasts.get(row.id, ()), needed[row.id], fetched) for row in rows]
-    if stage is not Stage.BUILD or all(Kind.of(row.solver) is Kind.TUNE for row in rows):
+    if stage is not Stage.BUILD or all(JobKind.of(row.solver) is JobKind.TUNE for row in rows):
         return tasks
     return [_informed(connection, row, task) for row, task in zip(rows, tasks, strict=True)]
 
@@ -55,7 +55,7 @@ def _informed(connection: Connection, row: JobRow, task: Task | Fault) -> Task |
     if not isinstance(task, Task) or task.round > 0:
         return task
     known = precedents.known_for(connection, row)
-    if not known and Kind.of(row.solver) is Kind.KERNELS and not task.plan.by_miopen:
+    if not known and JobKind.of(row.solver) is JobKind.KERNELS and not task.plan.by_miopen:
         return Inapplicable("no job of the label found a kernel that could be packed")
     return replace(task, known=known)
 

@@ -107,6 +107,14 @@ devices = Table(
     Column("created", Double, nullable=False),
 )
 
+stopped_architectures = Table(
+    "stopped_architectures",
+    metadata,
+    Column("name", _name(), primary_key=True),  # as gfx900
+    Column("created", Double, nullable=False),
+)
+"""Devices of these that turn up later are aborted from the start."""
+
 machines = Table(
     "machines",
     metadata,
@@ -129,7 +137,7 @@ registrations = Table(
     metadata,
     Column("name", _name(), primary_key=True),  # that of the machine
     Column("host", _name(), nullable=False),
-    Column("port", Integer, nullable=False, server_default=text("22")),
+    Column("port", Integer, nullable=False, server_default=text("0")),  # 0: as ssh decides
     Column("login", _name(), nullable=False, server_default=""),  # or as ssh decides
     Column("device", _name(), nullable=False, server_default=""),
     Column("gpus", Integer, nullable=False, server_default=text("0")),
@@ -138,7 +146,8 @@ registrations = Table(
     Column("remarks", _TEXT, nullable=False),
     Column("python", _name(), nullable=False, server_default=""),
     Column("created", Double, nullable=False),
-    CheckConstraint("port > 0 AND port < 65536", name="port_is_one"),
+    Column("aborted", Boolean, nullable=False, server_default=false()),  # also if never seen
+    CheckConstraint("port >= 0 AND port < 65536", name="port_is_one"),
     CheckConstraint("gpus >= 0", name="gpus_count_up"),
 )
 """How to reach machines. `machines` has those that worked, registered or not."""
@@ -204,11 +213,7 @@ jobs = Table(
         "state",
         "label",
         text("priority DESC"),
-        "failures",
-        "losses",
-        "id",
-        "device",
-        "solver",
+        *("failures", "losses", "id", "device", "solver"),
     ),
     Index(None, "owner"),
     Index(None, "problem"),

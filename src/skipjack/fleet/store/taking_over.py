@@ -6,12 +6,13 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, and_, select
+from sqlalchemy import Connection, and_, exists, select
 
 from skipjack.fleet.records import FIND
 from skipjack.fleet.states import State
 from skipjack.fleet.store import bulk, clock, labels, tables
 from skipjack.fleet.store.batches import insert_long_rows, insert_rows
+from skipjack.fleet.store.problems import digest_of, ids_of
 
 _AT_ONCE = 200
 _COPIED = (
@@ -45,13 +46,13 @@ def take_over(
 def _take(
     connection: Connection, label: int, device: str, keys: Sequence[str], toolchain: str
 ) -> int:
-    job, problem = tables.jobs.c, tables.problems.c
+    job = tables.jobs.c
+    problems = list(ids_of(connection, map(digest_of, keys)).values())
     there = select(job.problem).where(job.label == label, job.device == device, job.solver == FIND)
     query = (
         select(tables.jobs, tables.labels.c.name.label("label_name"))
-        .join(tables.problems, problem.id == job.problem)
         .join(tables.labels, tables.labels.c.id == job.label)
-        .where(problem.key.in_(keys), job.device == device, job.solver == FIND)
+        .where(job.problem.in_(problems), job.device == device, job.solver == FIND)
         .where(job.state == str(State.EVALUATED), job.toolchain == toolchain)
         .where(job.problem.not_in(there))
         .order_by(job.updated.desc(), job.id.desc())
@@ -85,10 +86,17 @@ def _marked(row: Any) -> dict[str, Any]:
 def _copy_past(
     connection: Connection, label: int, device: str, originals: Mapping[int, Any], now: float
 ) -> None:
-    """What the originals found out, and a line about where it comes from."""
+    """What the originals found out, and a line about where it comes from.
+
+    Another run may have made some of these jobs in between, or taken them over: they are its own.
+    Ours are those that are evaluated and have no story yet.
+    """
     job, done = tables.jobs.c, tables.rounds.c
-    mine = select(job.id, job.problem).where(
-        job.label == label, job.device == device, job.solver == FIND, job.problem.in_(originals)
+    mine = (
+        select(job.id, job.problem)
+        .where(job.label == label, job.device == device, job.solver == FIND)
+        .where(job.problem.in_(originals), job.state == str(State.EVALUATED))
+        .where(~exists().where(tables.story.c.job == job.id))
     )
     copies = {originals[row.problem].id: row.id for row in connection.execute(mine)}
     same = and_(job.id == done.job, job.epoch == done.epoch)
@@ -99,7 +107,8 @@ def _copy_past(
     ]
     if rows:
         insert_long_rows(connection, tables.rounds, rows)
-    insert_rows(connection, tables.story, [_line(copies[r.id], r, now) for r in originals.values()])
+    lines = [_line(copies[one.id], one, now) for one in originals.values() if one.id in copies]
+    insert_rows(connection, tables.story, lines)
 
 
 def _line(job: int, original: Any, now: float) -> dict[str, Any]:

@@ -14,8 +14,11 @@ for it: ``~/.pgpass`` or ``PGPASSFILE``, and for MariaDB ``?read_default_file=~/
 
 from __future__ import annotations
 
+import logging
 import os
 import sqlite3
+import stat
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 
@@ -25,6 +28,8 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from skipjack.errors import StorageError, UsageError
 from skipjack.ledger.transaction import storage_error
 from skipjack.settings import Settings
+
+log = logging.getLogger(__name__)
 
 FILE_NAME = "fleet.sqlite"
 VARIABLE = "SKIPJACK_DB"
@@ -108,11 +113,22 @@ def _file(url: URL) -> URL:
     return url.set(database=str(Path(url.database).expanduser().absolute()), query={})
 
 
+@cache
+def _warn_of_other_readers(file: str) -> None:
+    """Once, not for every store that is opened."""
+    if Path(file).expanduser().stat().st_mode & (stat.S_IRGRP | stat.S_IROTH):
+        log.warning(
+            "others can read the password of the database in %s (%s); chmod 600 %s keeps it yours",
+            *(file, PASSWORD_VARIABLE, file),
+        )
+
+
 def _with_password(url: URL) -> URL:
     file = os.environ.get(PASSWORD_VARIABLE)
     if not file:
         return url
     try:
+        _warn_of_other_readers(file)
         password = Path(file).expanduser().read_text(encoding="utf-8").rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"

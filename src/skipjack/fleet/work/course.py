@@ -10,7 +10,7 @@ from skipjack.core.config import Config
 from skipjack.core.problem import Problem
 from skipjack.core.trial import Candidate
 from skipjack.errors import UsageError, WorkerError
-from skipjack.fleet.records import Kind
+from skipjack.fleet.records import JobKind
 from skipjack.fleet.task import Task
 from skipjack.fleet.toolchain import toolchain
 from skipjack.fleet.work.shop import TaskShop
@@ -59,12 +59,12 @@ def course_of(task: Task) -> Course:
     from skipjack.fleet.work.packing import KernelCourse
     from skipjack.fleet.work.tuning import TuneCourse
 
-    courses: dict[Kind, Callable[[Task], Course]] = {
-        Kind.TUNE: TuneCourse,
-        Kind.FIND: FindCourse,
-        Kind.KERNELS: KernelCourse,
+    courses: dict[JobKind, Callable[[Task], Course]] = {
+        JobKind.TUNE: TuneCourse,
+        JobKind.FIND: FindCourse,
+        JobKind.KERNELS: KernelCourse,
     }
-    return courses[Kind.of(task.plan.solver)](task)
+    return courses[JobKind.of(task.plan.solver)](task)
 
 
 def never() -> Interrupt:

@@ -15,11 +15,11 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from skipjack.errors import UsageError
+from skipjack.errors import UsageError, WorkerError
 from skipjack.execute.commands import CommandRunner
 from skipjack.execute.commands import Task as CommandTask
 from skipjack.fleet.host import machine_name
-from skipjack.fleet.records import MIOPEN, Kind, Known
+from skipjack.fleet.records import MIOPEN, JobKind, Known
 from skipjack.fleet.states import Stage
 from skipjack.fleet.task import Outcome, Task
 from skipjack.fleet.work.miopen_result import FIND_DB, PERF_DB, result_of
@@ -42,7 +42,7 @@ TIMEOUT_VARIABLE = "SKIPJACK_MIOPEN_TIMEOUT_S"
 """What one run of MIOpenDriver may take, if not as long as usual."""
 _TIMEOUTS_S = {Mode.SEARCH: 4 * 3600.0, Mode.FIND: 1800.0, Mode.KERNELS: 1800.0}
 """MIOpen itself gives the search of one solver two hours."""
-_MODES = {Kind.TUNE: Mode.SEARCH, Kind.FIND: Mode.FIND, Kind.KERNELS: Mode.KERNELS}
+_MODES = {JobKind.TUNE: Mode.SEARCH, JobKind.FIND: Mode.FIND, JobKind.KERNELS: Mode.KERNELS}
 _FORMAT = 1
 
 
@@ -77,7 +77,7 @@ class MiopenJobs:
     def evaluate(self, task: Task, seating: Seating) -> Outcome:
         """Do a job on a GPU, which is held by the caller."""
         problem = parse(task.plan.problem)
-        mode = _MODES[Kind.of(task.plan.solver)]
+        mode = _MODES[JobKind.of(task.plan.solver)]
         bench = Bench(
             find_driver(),
             _place(self._directory, seating),
@@ -143,7 +143,14 @@ def pack_known(known: Known) -> bytes:
 
 def _harvest_of(task: Task) -> Harvest:
     for data in task.artifacts.values():
-        lines = json.loads(data)["miopen"]
+        known = json.loads(data)
+        if known["format"] != _FORMAT:
+            raise WorkerError(
+                f"lines of MIOpen's databases that the builder passed on are of format "
+                f"{known['format']}, this Skipjack reads {_FORMAT}; builders and evaluators need "
+                "the same version"
+            )
+        lines = known["miopen"]
         return Harvest(_record(lines.get(FIND_DB, "")), _record(lines.get(PERF_DB, "")))
     return Harvest()
 

@@ -17,7 +17,8 @@ log = logging.getLogger(__name__)
 FIND_DB, PERF_DB = "find_db", "perf_db"
 """Where a result has the lines of databases; a task that builds upon them, too."""
 UNTIMED = "untimed"
-"""The status of a solver of which MIOpen stored a time that cannot be one."""
+"""The status of a solver without a time that is believed: its result is wrong, or the time that
+MIOpen stored cannot be one."""
 
 
 def result_of(problem: Problem, device: str, driven: Driven) -> dict[str, Any]:

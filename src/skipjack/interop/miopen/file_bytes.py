@@ -9,6 +9,8 @@ from skipjack.errors import CorruptFileError, StorageError
 
 BZIP2 = b"BZh"
 SQLITE = b"SQLite format 3\0"
+LARGEST = 1 << 31
+"""Bytes of a database that is unpacked into memory; shipped ones have up to 60 MB."""
 _POINTER = b"version https://git-lfs"
 
 
@@ -22,12 +24,31 @@ def file_bytes(path: Path) -> bytes:
         )
     if data.startswith(BZIP2):
         try:
-            return bz2.decompress(data)
-        except (OSError, ValueError) as error:
+            return unpacked(data, LARGEST)
+        except (OSError, EOFError, ValueError) as error:
             raise CorruptFileError(
                 f"{path} cannot be unpacked: {error}; fetch or pack it again"
             ) from None
     return data
+
+
+def unpacked(data: bytes, most: int) -> bytes:
+    """What bzip2 packed; `ValueError` or `EOFError` if that is more than `most`, or cut off."""
+    parts: list[bytes] = []
+    left = most
+    while data:
+        stream = bz2.BZ2Decompressor()
+        part = stream.decompress(data, left + 1)
+        left -= len(part)
+        if left < 0:
+            raise ValueError(f"it has more than {most:,} bytes when unpacked")
+        if not stream.eof:
+            raise EOFError("it is cut off")
+        parts.append(part)
+        data = stream.unused_data
+        if not data.startswith(BZIP2):
+            break  # padding, as the library has it
+    return b"".join(parts)
 
 
 def _read(path: Path) -> bytes:

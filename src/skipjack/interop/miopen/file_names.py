@@ -93,6 +93,16 @@ def _base(name: DbName) -> str:
     return f"{name.arch}{features}{count}"
 
 
+def kind_of_name(file_name: str) -> Kind | None:
+    """By how a name ends."""
+    return next((kind for end, (kind, _) in SUFFIXES.items() if file_name.endswith(end)), None)
+
+
+def is_gpu(arch: str) -> bool:
+    """Whether an architecture is one of AMD's or NVIDIA's GPUs, whatever stands before its name."""
+    return "gfx" in arch or "sm_" in arch
+
+
 def parse_db_name(file_name: str) -> DbName | None:
     """What a file's name says; None if it is not built like one of MIOpen's."""
     ending = next((each for each in SUFFIXES if file_name.endswith(each)), None)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from skipjack.core.problem import shown
 from skipjack.errors import UsageError
@@ -28,8 +28,11 @@ _STEMS = {"fwd": "Fwd", "bwd": "BwdData", "wrw": "BwdWeights"}
 _LETTERS = {"F": "fwd", "B": "bwd", "W": "wrw"}
 _ALGORITHM = re.compile(r"miopen\w*?(?P<stem>Fwd|BwdData|BwdWeights)Algo(?P<family>\w+)", re.ASCII)
 _NUMBER = r"[+-]?(?:\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?|nan|inf)"
-_CURRENT = re.compile(rf"({_NUMBER}),([+-]?\d+),(.+)", re.ASCII)
-_LEGACY = re.compile(rf"(.+?),({_NUMBER}),([+-]?\d+),([^,]*)(?:,(.*))?", re.ASCII)
+_WHOLE = r"[+-]?\d{1,999}"
+_CURRENT = re.compile(rf"([^:]+):({_NUMBER}),({_WHOLE}),(.+)\Z", re.ASCII)
+_LEGACY = re.compile(
+    rf"(miopen[^:]*?Algo[^:]*):(.+?),({_NUMBER}),({_WHOLE}),([^,]*)(?:,(.*))?\Z", re.ASCII
+)
 """A solver's name may have a comma in it, as ``<3, 6>``; the last field may have any."""
 
 
@@ -44,9 +47,8 @@ class FindResultLine:
     """With the direction: ``miopenConvolutionFwdAlgoDirect``."""
 
 
-@dataclass(frozen=True, slots=True)
-class FindText:
-    """The fields of an item as they are written."""
+class FindText(NamedTuple):
+    """The fields of an item as they are written: a tuple, as files have a million of them."""
 
     solver: str
     time: str
@@ -71,37 +73,40 @@ class FindText:
         )
 
 
-def is_legacy(item: Item) -> bool:
-    """Whether the id is an algorithm and the solver stands among the values."""
-    return item.id.startswith("miopen") and "Algo" in item.id
+def is_algorithm(name: str) -> bool:
+    """Whether the id of an item is an algorithm, so that the solver stands among the values."""
+    return name.startswith("miopen") and "Algo" in name
 
 
 def find_text(item: Item) -> FindText | None:
     """The fields of an item of either format; None if it is of neither."""
-    values = item.values.rstrip("\r")  # of a file whose lines end in two ways
-    if is_legacy(item):
-        match = _LEGACY.fullmatch(values)
-        if match is None:
-            return None
-        solver, time, workspace, library, kernels = match.groups()
-        return FindText(solver, time, workspace, item.id, library, kernels, legacy=True)
-    match = _CURRENT.fullmatch(values)
-    return FindText(item.id, match[1], match[2], match[3]) if match else None
+    return fields_of(item.text)
+
+
+def fields_of(text: str) -> FindText | None:
+    """The fields of an item by its text, which is the fastest way to them."""
+    text = text.rstrip("\r")  # of a file whose lines end in two ways
+    legacy = text.startswith("miopen")
+    if legacy and (match := _LEGACY.match(text)):
+        algorithm, solver, time, workspace, library, kernels = match.groups()
+        return FindText(solver, time, workspace, algorithm, library, kernels, True)
+    match = _CURRENT.match(text)
+    if match is None or (legacy and is_algorithm(match[1])):
+        return None
+    solver, time, workspace, algorithm = match.groups()
+    return FindText(solver, time, workspace, algorithm)
 
 
 def find_results(record: Record) -> tuple[FindResultLine, ...]:
     """The results of a record in its order; `UsageError` for what is none."""
-    return tuple([_result(item, record) for item in record.items])
+    return tuple([_result(text, record) for text in record.item_texts])
 
 
-def _result(item: Item, record: Record) -> FindResultLine:
-    match = _CURRENT.fullmatch(item.values)
-    if match is not None and not is_legacy(item):  # most of them, so without a detour
-        return FindResultLine(item.id, float(match[1]), int(match[2]), match[3])
-    fields = find_text(item)
+def _result(text: str, record: Record) -> FindResultLine:
+    fields = fields_of(text)
     if fields is None:
         raise UsageError(
-            f"{shown(item.text)!r} in the record of {shown(record.key)!r} is no find result; "
+            f"{shown(text)!r} in the record of {shown(record.key)!r} is no find result; "
             "one is like ConvAsm1x1U:0.0371,0,miopenConvolutionFwdAlgoDirect"
         )
     return fields.result

@@ -9,6 +9,7 @@ from typing import Literal
 Severity = Literal["error", "warning"]
 KINDS: dict[str, Severity] = {
     "unreadable": "error",
+    "wrong_name": "error",
     "bad_line": "error",
     "bad_key": "error",
     "bad_values": "error",
@@ -21,6 +22,10 @@ KINDS: dict[str, Severity] = {
     "duplicate_key": "error",
     "duplicate_id": "error",
     "damaged_kernel": "error",
+    "duplicate_kernel": "error",
+    "dead_key": "warning",
+    "empty": "warning",
+    "odd_md5": "warning",
     "old_layout": "warning",
     "unsorted": "warning",
     "odd_lines": "warning",
@@ -29,6 +34,7 @@ KINDS: dict[str, Severity] = {
     "orphan_config": "warning",
     "no_find_record": "warning",
     "no_params": "warning",
+    "not_as_noted": "warning",
 }
 """Errors are what MIOpen would stumble over or believe though it is wrong; warnings what it lives
 with."""

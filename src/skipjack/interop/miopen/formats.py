@@ -12,7 +12,7 @@ from skipjack.core.problem import shown
 from skipjack.errors import CorruptFileError, StorageError, UsageError
 from skipjack.interop.miopen.file_bytes import BZIP2, SQLITE, file_bytes
 from skipjack.interop.miopen.file_names import SUFFIXES
-from skipjack.interop.miopen.find_values import find_text
+from skipjack.interop.miopen.find_values import fields_of
 from skipjack.interop.miopen.keys import is_perf_key, parse_find_key
 from skipjack.interop.miopen.records import Record
 from skipjack.interop.miopen.sqlite_file import columns, reading
@@ -50,7 +50,7 @@ def format_of(path: Path) -> Format:
     if head.startswith(SQLITE):
         return Format(_kind_of_tables(path), "sqlite")
     if head.lstrip().startswith(b"{"):
-        return Format(_kind_of_json(head, path), "jsonl")
+        return Format(_kind_of_json(_first_line(head, path), path), "jsonl")
     named = named_format(path.name.removesuffix(".bz2"))
     if named and named.storage == "sqlite":
         state = "is empty" if not head else "is not an SQLite file"
@@ -121,15 +121,22 @@ def _kind_of_tables(path: Path) -> Kind:
     if ours:
         raise UsageError(
             f"{path} is a kernel database of ours (.skk), which MIOpen has no format for; programs "
-            "open it with skipjack.load"
+            "open it with skipjack.kernels"
         )
     raise StorageError(f"{path} is an SQLite file, but no perf-db and no kernel-db")
 
 
-def _kind_of_json(head: bytes, path: Path) -> Kind:
+def _first_line(head: bytes, path: Path) -> bytes:
+    """All of it, also where it is longer than the beginning that was read."""
+    text = head.lstrip()
+    whole = text if b"\n" in text else file_bytes(path).lstrip()
+    return whole.partition(b"\n")[0]
+
+
+def _kind_of_json(line: bytes, path: Path) -> Kind:
     try:
-        record = json.loads(head.lstrip().split(b"\n", 1)[0])
-    except ValueError:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
         raise CorruptFileError(f"{path}:1: not a line of JSON") from None
     kind = record.get("kind")
     if kind not in ("find", "perf", "kernel"):
@@ -159,5 +166,5 @@ def _is_result(contents: str) -> bool:
     """Whether an algorithm stands where parameters have a number."""
     if not contents.strip(";"):
         return False
-    fields = find_text(Record.of_texts("", contents).items[0])
+    fields = fields_of(Record.of_texts("", contents).item_texts[0])
     return fields is not None and not fields.algorithm[0].isdigit()

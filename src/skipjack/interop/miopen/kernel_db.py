@@ -23,7 +23,7 @@ _SCHEMA = (
 _COLUMNS = ("kernel_name", "kernel_args", "kernel_blob", "kernel_hash", "uncompressed_size")
 _SELECT = f"SELECT id, {', '.join(_COLUMNS)} FROM kern_db ORDER BY id"
 _INSERT = f"INSERT INTO kern_db ({', '.join(_COLUMNS)}) VALUES (?, ?, ?, ?, ?)"
-_LARGEST = 1 << 32
+_LARGEST = 1 << 30
 """Bytes of a kernel; a row that says more is damaged."""
 
 
@@ -123,8 +123,8 @@ def write_packed(path: Path, rows: Iterable[PackedKernel]) -> int:
     known: dict[tuple[str, str], str] = {}
     with writing(path, _SCHEMA, KERNEL_DB) as connection:
         for row in rows:
-            before = known.setdefault((row.name, row.args), row.md5)
-            if before != row.md5:
+            before = known.setdefault((row.name, row.args), row.md5.lower())
+            if before != row.md5.lower():
                 raise UsageError(
                     f"there are two kernels {shown(row.name)!r} with the arguments "
                     f"{shown(row.args)!r} and different code; a kernel-db holds one of them"

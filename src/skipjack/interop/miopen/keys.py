@@ -13,8 +13,8 @@ convolutions have the keys of the plain ones that compute the same.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from skipjack.core.problem import Problem, shown
 from skipjack.errors import UsageError
@@ -27,17 +27,18 @@ _LETTERS = {"result": "F", "image": "B", "filter": "W"}
 """What is wanted, and the direction's letter."""
 _NAMES = {name: word for word, name in TYPES.items()}
 _PERF = re.compile(
-    r"(?P<spatial>[23])(?P<sizes>(?:x(?:0|-?[1-9]\d*)){20})x(?P<layout>[A-Za-z][\w-]*?)"
+    r"[23](?:x(?:0|-?[1-9]\d{0,17})){20}x(?P<layout>[A-Za-z][\w-]*?)"
     r"x(?P<type>[A-Z][A-Z0-9]*)x(?P<direction>[FBW])",
     re.ASCII,
 )
 _USUAL = ("NCHW", "NCDHW")
 _HUGE = re.compile(r"\d{19}")
 """More digits than a size can have."""
+_LONG = 60
+"""Characters; shorter keys have no room for such a number."""
 
 
-@dataclass(frozen=True, slots=True)
-class FindKey:
+class FindKey(NamedTuple):
     """A find key's parts, axes from depth to width, `first` and `second` with their channels."""
 
     first: tuple[int, ...]
@@ -76,46 +77,36 @@ class FindKey:
     @property
     def perf_text(self) -> str:
         """The key of the same problem in a perf-db."""
-        flat = self.spatial == 2
-        numbers = [
-            self.spatial,
-            self.first[0],
-            *_deep_last(self.first[1:], 1),
-            *_deep_last(self.filter, 1),
-            self.second[0],
-            self.n,
-            *_deep_last(self.pad, 0),
-            *_deep_last(self.stride, 0 if flat else 1),
-            *_deep_last(self.dilation, 0 if flat else 1),
-            self.bias,
-            self.groups,
-        ]
-        words = (self.layouts[0], self.type, self.direction)
-        return "x".join((*map(str, numbers), *words))
+        sizes = zip(self.first[1:], self.filter, self.pad, self.stride, self.dilation, strict=True)
+        *deep, (h, y, p, u, l), (w, x, q, v, j) = sizes  # noqa: E741
+        d, z, o, t, i = deep[0] if deep else (1, 1, 0, 0, 0)
+        return (
+            f"{len(self.filter)}x{self.first[0]}x{h}x{w}x{d}x{y}x{x}x{z}x{self.second[0]}x{self.n}"
+            f"x{p}x{q}x{o}x{u}x{v}x{t}x{l}x{j}x{i}x{self.bias}x{self.groups}"
+            f"x{self.layouts[0]}x{self.type}x{self.direction}"
+        )
+
+    @property
+    def image(self) -> tuple[int, ...]:
+        """What is convolved, with its channels, whichever direction it is."""
+        return self.first if self.direction == "F" else self.second
+
+    @property
+    def result(self) -> tuple[int, ...]:
+        """Of going forward, with its channels."""
+        return self.second if self.direction == "F" else self.first
+
+    @property
+    def geometry(self) -> tuple[tuple[int, ...], ...]:
+        """Image, filter, result, pad, stride and dilation: few different ones in a file."""
+        sizes = self.image[1:], self.filter, self.result[1:]
+        return (*sizes, self.pad, self.stride, self.dilation)
 
     @property
     def axes(self) -> tuple[Axis, ...]:
         """With the sizes that the key says."""
-        image, result = (
-            (self.first, self.second)
-            if self.direction == "F"
-            else (
-                self.second,
-                self.first,
-            )
-        )
-        return tuple(
-            Axis(*axis)
-            for axis in zip(
-                image[1:],
-                self.filter,
-                result[1:],
-                self.pad,
-                self.stride,
-                self.dilation,
-                strict=True,
-            )
-        )
+        image, taps, result, *steps = self.geometry
+        return tuple(Axis(*axis) for axis in zip(image, taps, result, *steps, strict=True))
 
     @property
     def excess(self) -> int:
@@ -123,42 +114,38 @@ class FindKey:
 
         One more is what a padding on one side alone gives, which a key does not say.
         """
-        image, result = (
-            (self.first, self.second) if self.direction == "F" else (self.second, self.first)
-        )
-        steps = zip(self.filter, self.pad, self.stride, self.dilation, strict=True)
-        differences = [
-            said - max(1, result_size(size, *step))
-            for said, size, step in zip(result[1:], image[1:], steps, strict=True)
-        ]
-        return max(differences, key=abs)
+        return _excess(*self.geometry)
 
 
-def _deep_last(sizes: tuple[int, ...], flat: int) -> tuple[int, ...]:
-    """Height, width, depth."""
-    return (*sizes, flat) if len(sizes) == 2 else (sizes[1], sizes[2], sizes[0])
+@lru_cache(maxsize=4096)
+def _excess(
+    image: tuple[int, ...], taps: tuple[int, ...], result: tuple[int, ...], *steps: tuple[int, ...]
+) -> int:
+    sizes = zip(image, taps, *steps, strict=True)
+    differences = [
+        said - max(1, result_size(*axis)) for said, axis in zip(result, sizes, strict=True)
+    ]
+    return max(differences, key=abs)
 
 
 def parse_find_key(text: str) -> FindKey | None:
     """The parts of a find key; None if it is not built like one."""
     match = KEY.fullmatch(text)
-    if match is None or _HUGE.search(text):
+    if match is None or (len(text) >= _LONG and _HUGE.search(text)):
         return None
-    first, taps, second, n, *steps, bias, layout, kind, direction, groups, casts = match.groups()
-    filter_sizes, pad, stride, dilation = map(_crossed, (taps, *steps))
-    images = _dashed(first), _dashed(second)
-    spatial = len(filter_sizes)
-    if not len(pad) == len(stride) == len(dilation) == spatial:
+    first, taps, second, n, pad, stride, dilation, bias, layout, *words = match.groups()
+    sizes = _crossed(taps, pad, stride, dilation)
+    images = tuple(map(int, first.split("-"))), tuple(map(int, second.split("-")))
+    if sizes is None or not len(images[0]) == len(images[1]) == len(sizes[0]) + 1:
         return None
-    if not len(images[0]) == len(images[1]) == spatial + 1:
-        return None
+    kind, direction, groups, casts = words
     return FindKey(
         *images,
-        filter_sizes,
+        sizes[0],
         int(n),
-        pad,
-        stride,
-        dilation,
+        sizes[1],
+        sizes[2],
+        sizes[3],
         int(bias),
         tuple(layout.split("-")),
         kind,
@@ -168,14 +155,15 @@ def parse_find_key(text: str) -> FindKey | None:
     )
 
 
-@lru_cache(maxsize=1024)
-def _crossed(text: str) -> tuple[int, ...]:
-    """Filters, pads and steps, of which there are few different ones."""
-    return tuple(map(int, text.split("x")))
+_Sizes = tuple[int, ...]
 
 
-def _dashed(text: str) -> tuple[int, ...]:
-    return tuple(map(int, text.split("-")))
+@lru_cache(maxsize=4096)
+def _crossed(*texts: str) -> tuple[_Sizes, _Sizes, _Sizes, _Sizes] | None:
+    """Filter, pad, stride and dilation, of which there are few; None if their axes differ."""
+    taps, pad, stride, dilation = (tuple(map(int, text.split("x"))) for text in texts)
+    alike = len(taps) == len(pad) == len(stride) == len(dilation)
+    return (taps, pad, stride, dilation) if alike else None
 
 
 def is_perf_key(text: str) -> bool:
@@ -189,18 +177,9 @@ def perf_fields(text: str) -> tuple[int | str, ...] | None:
     Joined by ``x`` they give the same text again.
     """
     match = _PERF.fullmatch(text)
-    if match is None or _HUGE.search(text):
+    if match is None:
         return None
-    numbers = map(int, (match["spatial"], *match["sizes"].split("x")[1:]))
-    return (*numbers, match["layout"], match["type"], match["direction"])
-
-
-def sqlite_key(text: str) -> str | None:
-    """The perf key of a record's key: old perf-dbs have find keys. None for what is neither."""
-    if is_perf_key(text):
-        return text
-    key = parse_find_key(text)
-    return key.perf_text if key else None
+    return (*map(int, text.split("x", 21)[:21]), *match.groups())
 
 
 def key_of(problem: Problem) -> FindKey:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from skipjack.errors import UsageError
 from skipjack.interop.miopen.opening import Database
 from skipjack.interop.miopen.records import Item, Record
 
@@ -17,21 +16,20 @@ def merged(first: Database, others: Sequence[Database]) -> Database:
     for at, record in enumerate(records):
         places.setdefault(record.key, at)
     for other in others:
-        if other.format.kind != first.format.kind:
-            raise UsageError(
-                f"cannot merge {other.path}, a {other.format}, into {first.path}, a {first.format}"
-            )
         for record in other.records:
             if record.key not in places:
                 places[record.key] = len(records)
                 records.append(record)
             else:
                 at = places[record.key]
-                records[at] = _joined(records[at], record)
-    return replace(first, records=records)
+                records[at] = joined(records[at], record)
+    bare = dict.fromkeys(key for each in (first, *others) for key in each.bare)
+    still_bare = tuple(key for key in bare if key not in places)
+    return replace(first, records=records, bare=still_bare)
 
 
-def _joined(record: Record, other: Record) -> Record:
+def joined(record: Record, other: Record) -> Record:
+    """A record with the items of another whose ids it has not."""
     have = record.items
     known = {item.id for item in have}
     new: list[Item] = []

@@ -7,7 +7,7 @@ Old files hold several devices, told apart by columns ``arch`` and ``num_cu``; o
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,10 +53,13 @@ class PerfContents:
     """What is in a file."""
 
     records: list[Record]
-    configs_without_rows: int = 0
+    bare: tuple[str, ...] = ()
+    """Keys of problems that have no rows of parameters."""
     rows_without_config: int = 0
     other_devices: int = 0
     """Rows of devices that were not asked for."""
+    devices: tuple[str, ...] = ()
+    """Where rows say theirs, as in old files."""
 
 
 def read_perf_sqlite(path: Path, device: str | None = None) -> list[Record]:
@@ -68,16 +71,19 @@ def perf_contents(path: Path, device: str | None = None) -> PerfContents:
     """The records, and how much cannot be said in records."""
     with reading(path, PERF_DB) as connection:
         names = _key_columns(connection, path)
-        where, values = _chosen(connection, path, device)
-        records = _records(connection, path, names, (where, values))
+        devices = _devices(connection)
+        where, values = _chosen(devices, path, device)
+        keys = _keys(connection, path, names)
+        records = _records(connection, path, keys, (where, values))
         total, mine = (
             int(connection.execute(f"SELECT count(*) FROM perf_db p {each}", at).fetchone()[0])
             for each, at in (("", ()), (where, values))
         )
-        bare = "SELECT count(*) FROM config WHERE id NOT IN (SELECT config FROM perf_db)"
+        used = {config for (config,) in connection.execute("SELECT config FROM perf_db")}
         lost = "SELECT count(*) FROM perf_db WHERE config NOT IN (SELECT id FROM config)"
-        counts = [int(connection.execute(query).fetchone()[0]) for query in (bare, lost)]
-    return PerfContents(records, counts[0], counts[1], total - mine)
+        orphans = int(connection.execute(lost).fetchone()[0])
+    bare = sorted(text for config, text in keys.items() if config not in used)
+    return PerfContents(records, tuple(bare), orphans, total - mine, tuple(devices))
 
 
 def _key_columns(connection: sqlite3.Connection, path: Path) -> tuple[str, ...]:
@@ -101,15 +107,18 @@ def _key_columns(connection: sqlite3.Connection, path: Path) -> tuple[str, ...]:
     return wanted
 
 
+def _devices(connection: sqlite3.Connection) -> dict[str, tuple[str, str]]:
+    """Names and what stands in the columns; none in files that hold one device."""
+    if not set(_DEVICE) <= set(columns(connection, "perf_db")):
+        return {}
+    found = connection.execute("SELECT DISTINCT arch, num_cu FROM perf_db ORDER BY 1, 2").fetchall()
+    return {f"{arch}/{units}": (str(arch), str(units)) for arch, units in found}
+
+
 def _chosen(
-    connection: sqlite3.Connection, path: Path, device: str | None
+    names: dict[str, tuple[str, str]], path: Path, device: str | None
 ) -> tuple[str, tuple[str, ...]]:
     """A condition on rows ``p`` of perf_db, and its values."""
-    in_rows = set(_DEVICE) <= set(columns(connection, "perf_db"))
-    if not in_rows:
-        return "", ()
-    found = connection.execute("SELECT DISTINCT arch, num_cu FROM perf_db ORDER BY 1, 2").fetchall()
-    names = {f"{arch}/{units}": (str(arch), str(units)) for arch, units in found}
     if device is None and len(names) > 1:
         raise UsageError(
             f"{path} holds {len(names)} devices ({', '.join(list(names)[:6])}); choose one with "
@@ -121,24 +130,31 @@ def _chosen(
     return ("WHERE p.arch = ? AND p.num_cu = ?", names[chosen]) if names else ("", ())
 
 
+def _keys(connection: sqlite3.Connection, path: Path, names: tuple[str, ...]) -> dict[int, str]:
+    """Of each problem."""
+    key = " || 'x' || ".join(names)
+    keys = dict(connection.execute(f"SELECT id, {key} FROM config").fetchall())
+    for config, text in keys.items():
+        if not isinstance(text, str):
+            raise CorruptFileError(f"{path}: row {config} of config has values of other types")
+    return keys
+
+
 def _records(
     connection: sqlite3.Connection,
     path: Path,
-    names: tuple[str, ...],
+    keys: dict[int, str],
     condition: tuple[str, tuple[str, ...]],
 ) -> list[Record]:
-    key = " || 'x' || ".join(names)
-    keys = dict(connection.execute(f"SELECT id, {key} FROM config").fetchall())
     where, values = condition
     query = f"SELECT p.config, p.solver, p.params, p.id FROM perf_db p {where} ORDER BY p.id"
     found: dict[str, list[Item]] = {}
     for config, solver, params, row in connection.execute(query, values):
         if config not in keys:
             continue  # counted by the caller
-        text = keys[config]
-        if not (isinstance(text, str) and isinstance(solver, str) and isinstance(params, str)):
+        if not (isinstance(solver, str) and isinstance(params, str)):
             raise CorruptFileError(f"{path}: row {row} of perf_db has values of other types")
-        found.setdefault(text, []).append(Item(solver, params))
+        found.setdefault(keys[config], []).append(Item(solver, params))
     try:
         return [
             Record(text, sorted(found[text], key=lambda item: item.id)) for text in sorted(found)
@@ -147,32 +163,35 @@ def _records(
         raise CorruptFileError(f"{path}: {error}") from None
 
 
-def write_perf_sqlite(path: Path, records: Iterable[Record]) -> None:
+def write_perf_sqlite(path: Path, records: Iterable[Record], bare: Iterable[str] = ()) -> None:
     """Write a file with the tables that MIOpen makes, all of it or nothing.
 
-    Of records of one key, and of items of one solver in it, the first counts, as for MIOpen.
+    Of records of one key, and of items of one solver in it, the first counts, as for MIOpen. `bare`
+    are keys of problems without parameters, behind the others.
     """
-    configs: dict[str, tuple[int, Sequence[int | str]]] = {}
-    rows: dict[tuple[str, int], str] = {}
+    configs: dict[str, tuple[int | str, ...]] = {}
+    rows: list[tuple[str, int, str]] = []
     for record in records:
-        if record.key not in configs:
-            configs[record.key] = (len(configs) + 1, _config(record.key))
-            number = len(configs)
-            for item in record.items:
-                rows.setdefault((item.id, number), item.values)
+        if record.key in configs:
+            continue
+        number = len(configs) + 1
+        configs[record.key] = (number, *_config(record.key))
+        params = {item.id: item.values for item in reversed(record.items)}
+        rows += [(solver, number, params[solver]) for solver in dict.fromkeys(record.ids)]
+    for key in bare:
+        configs.setdefault(key, (len(configs) + 1, *_config(key)))
     marks = ", ".join("?" * (1 + len(_NUMBERS) + len(_WORDS)))
     into = f"INSERT INTO config (id, {', '.join((*_NUMBERS, *_WORDS))}) VALUES ({marks})"
     with writing(path, _TABLES, PERF_DB) as connection:
-        connection.executemany(into, ((number, *fields) for number, fields in configs.values()))
+        connection.executemany(into, configs.values())
         connection.executemany(
-            "INSERT INTO perf_db (solver, config, params) VALUES (?, ?, ?)",
-            ((solver, number, params) for (solver, number), params in rows.items()),
+            "INSERT INTO perf_db (solver, config, params) VALUES (?, ?, ?)", rows
         )
         for statement in _INDEXES:  # faster than keeping them up to date row by row
             connection.execute(statement)
 
 
-def _config(key: str) -> Sequence[int | str]:
+def _config(key: str) -> tuple[int | str, ...]:
     fields = perf_fields(key)
     if fields is None:
         raise UsageError(

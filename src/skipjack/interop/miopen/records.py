@@ -42,7 +42,7 @@ class Record:
         items = tuple(items)
         _check(key, items)
         _set(self, "key", key)
-        _set(self, "contents", ";".join(item.text for item in items))
+        _set(self, "contents", ";".join([f"{item.id}:{item.values}" for item in items]))
 
     @classmethod
     def of_texts(cls, key: str, contents: str) -> Self:
@@ -52,11 +52,27 @@ class Record:
         _set(record, "contents", contents)
         return record
 
+    @classmethod
+    def of_line(cls, line: str) -> Self:
+        """The record of a whole line that was found to be well-formed."""
+        key, _, contents = line.partition("=")
+        return cls.of_texts(key, contents)
+
     @property
     def items(self) -> tuple[Item, ...]:
         """In the order of the file."""
-        parts = (part.partition(":") for part in self.contents.split(";") if part)
+        parts = [part.partition(":") for part in self.contents.split(";") if part]
         return tuple([Item(name, values) for name, _, values in parts])
+
+    @property
+    def item_texts(self) -> list[str]:
+        """The items as they stand there: what reads all of a file has no need to cut them."""
+        return [part for part in self.contents.split(";") if part]
+
+    @property
+    def ids(self) -> list[str]:
+        """Of the items, in the order of the file."""
+        return [part.partition(":")[0] for part in self.contents.split(";") if part]
 
     @property
     def line(self) -> str:
@@ -83,14 +99,13 @@ def complaint_of(line: str) -> str | None:
 
 
 def _check(key: str, items: tuple[Item, ...]) -> None:
-    if not key or not set("=\n").isdisjoint(key):
+    if not key or "=" in key or "\n" in key:
         raise UsageError(f"{shown(key)!r} cannot be the key of a record")
     if not items:
         raise UsageError(f"the record of {shown(key)!r} has no items")
     for item in items:
-        if not item.id or not set(":;\n").isdisjoint(item.id):
-            raise UsageError(f"{shown(item.id)!r} cannot be an id in the record of {shown(key)!r}")
-        if not set(";\n").isdisjoint(item.values):
-            raise UsageError(
-                f"{shown(item.values)!r} cannot be a value in the record of {shown(key)!r}"
-            )
+        name, values = item.id, item.values
+        if not name or ":" in name or ";" in name or "\n" in name:
+            raise UsageError(f"{shown(name)!r} cannot be an id in the record of {shown(key)!r}")
+        if ";" in values or "\n" in values:
+            raise UsageError(f"{shown(values)!r} cannot be a value in the record of {shown(key)!r}")

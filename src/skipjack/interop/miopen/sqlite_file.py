@@ -42,7 +42,7 @@ def _address(path: Path, scratch: Path, what: str) -> str:
         copy = scratch / "database"
         copy.write_bytes(data)
         return _uri(copy, "mode=ro")
-    beside = _unfinished(path)
+    beside = unfinished(path)
     if not beside:
         return _uri(path, "immutable=1")
     for each in (path, *beside):
@@ -50,7 +50,7 @@ def _address(path: Path, scratch: Path, what: str) -> str:
     return _uri(scratch / path.name, "mode=rw")
 
 
-def _unfinished(path: Path) -> list[Path]:
+def unfinished(path: Path) -> list[Path]:
     """Files beside a database that belong to its content."""
     beside = [path.with_name(path.name + suffix) for suffix in _COMPANIONS]
     return [each for each in beside if each.exists() and each.stat().st_size]
@@ -84,6 +84,8 @@ def writing(path: Path, schema: Sequence[str], what: str) -> Iterator[sqlite3.Co
         with closing(sqlite3.connect(temporary)) as connection:
             # If this fails the file is thrown away; a journal would only be left behind.
             connection.execute("PRAGMA journal_mode = OFF")
+            connection.execute("PRAGMA synchronous = OFF")  # synced once, below
+            connection.execute("PRAGMA cache_size = -65536")  # KiB; indexes are sorted there
             for statement in schema:
                 connection.execute(statement)
             yield connection
@@ -94,7 +96,7 @@ def writing(path: Path, schema: Sequence[str], what: str) -> Iterator[sqlite3.Co
 
 def _refuse_to_pull_away(path: Path) -> None:
     """SQLite would play what stands in the log of the old file into the new one."""
-    if beside := _unfinished(path):
+    if beside := unfinished(path):
         raise StorageError(
             f"cannot replace {path}: {beside[0].name} beside it holds changes that are not yet in "
             "it; end the program that writes it, or choose another name"

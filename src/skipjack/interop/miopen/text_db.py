@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 from skipjack.core.problem import shown
 from skipjack.errors import CorruptFileError, UsageError
@@ -41,8 +42,7 @@ class TextDb:
     blank_lines: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """A line that is not blank: a record, or what is wrong with it."""
 
     number: int

@@ -16,7 +16,10 @@ def cluster_state(state: ClusterState, token: Path, json: bool) -> None:
     record = state.record
     if json:
         nodes = [
-            {"machine": node.machine, "up": node.up, "head": node.head, "text": node.text}
+            {
+                **{"machine": node.machine, "up": node.up, "head": node.head, "text": node.text},
+                **({"warning": node.warning} if node.warning else {}),
+            }
             for node in state.nodes
         ]
         address = record.client_address if record and record.ip else None

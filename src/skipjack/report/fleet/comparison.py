@@ -69,6 +69,10 @@ def _headlines(comparison: Comparison) -> Iterator[str]:
         yield f"  times are multiples of those of {comparison.options.relative_to} on the same side"
     if comparison.left_out:
         yield f"  left out, as one side alone has them: {', '.join(comparison.left_out)}"
+    for side in (new, old):
+        if side.unused:
+            names = ", ".join(side.unused)
+            yield f"  not used of {side.name}, where another of the same device counts: {names}"
 
 
 def _counts(comparison: Comparison) -> Table:
@@ -199,6 +203,7 @@ def _side_json(side: Side) -> dict[str, Any]:
         "problems": len(side.found),
         "without_result": len(side.absent),
         "repeated": side.repeated,
+        "unused": list(side.unused),
         "skipped": skipped,
     }
 

@@ -9,7 +9,7 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from skipjack.fleet.images.everywhere import Present
+from skipjack.fleet.machines.images_everywhere import Present
 from skipjack.report import screen
 
 Row = dict[str, str | bool]

@@ -8,8 +8,8 @@ from json import dumps
 
 from rich.text import Text
 
-from skipjack.fleet.records import Job, Kind, StoryLine
-from skipjack.fleet.store.jobs import LogText
+from skipjack.fleet.records import Job, JobKind, StoryLine
+from skipjack.fleet.store.stories import LogText
 from skipjack.report import screen
 from skipjack.report.fleet.status import job_json
 from skipjack.report.numbers import time_text
@@ -69,7 +69,7 @@ def _facts(job: Job) -> list[tuple[str, str]]:
 
 def _ranking(job: Job) -> str:
     """The solvers of a find with their times, fastest first."""
-    if job.result is None or Kind.of(job.plan.solver) is not Kind.FIND:
+    if job.result is None or JobKind.of(job.plan.solver) is not JobKind.FIND:
         return ""
     timed = [row for row in job.result.get("solvers", ()) if row.get("time_ns") is not None]
     return ", ".join(f"{row['solver']} {time_text(row['time_ns'])}" for row in timed)

@@ -31,9 +31,10 @@ def machine_list(
     for one in machines:
         user = f"{one.user}@" if one.user else ""
         gpus = str(one.gpus) if one.gpus else "-"
-        enabled = "yes" if one.enabled else "no"
-        row = (one.name, user + one.host, str(one.port), one.device or "-", gpus, enabled)
-        table.add_row(*map(Text, (*row, worker_state(workers.get(one.name)), one.remarks)))
+        place = (one.name, user + one.host, str(one.port or "-"), one.device or "-", gpus)
+        state = worker_state(one, workers.get(one.name))
+        cells = map(screen.harmless, (*place, _enabled(one), state, one.remarks))
+        table.add_row(*map(Text, cells))
     screen.out().print(table if machines else "no machine is registered")
 
 
@@ -52,7 +53,9 @@ def machine_json(one: Registration, worker: Machine | None) -> dict[str, object]
         "python": one.python,
         "seen": worker.seen if worker else None,
         "engine": worker.engine if worker else None,
-        "idle": (worker.set_aside or ("aborted" if worker.aborted else "")) if worker else "",
+        "aborted": worker.aborted if worker else one.aborted,
+        "disabled_why": one.disabled_why,
+        "idle": _idle(one, worker),
     }
 
 
@@ -60,24 +63,34 @@ def machine_details(one: Registration, worker: Machine | None) -> None:
     """All that is known of one."""
     facts = {
         "name": one.name,
-        "host": f"{one.host} port {one.port}",
+        "host": one.address,
         "user": one.user or "as ssh decides",
         "device": one.device or "not said",
         "GPUs": str(one.gpus),
         "python": one.python or "python3",
-        "enabled": "yes" if one.enabled else "no",
-        "as a worker": worker_state(worker),
+        "enabled": _enabled(one),
+        "as a worker": worker_state(one, worker),
         "remarks": one.remarks or "-",
     }
     for name, value in facts.items():
         print(f"{name:>11}  {screen.harmless(value)}")
 
 
-def worker_state(worker: Machine | None) -> str:
+def _enabled(one: Registration) -> str:
+    return "yes" if one.enabled else ", ".join(word for word in ("no", one.disabled_why) if word)
+
+
+def _idle(one: Registration, worker: Machine | None) -> str:
+    """Why it gets no jobs, or will get none when it turns up."""
+    aside = worker.set_aside if worker else one.disabled_why
+    return aside or ("aborted" if (worker or one).aborted else "")
+
+
+def worker_state(one: Registration, worker: Machine | None) -> str:
     """Whether it was ever at work, and whether it gets jobs."""
     if worker is None:
-        return "never seen"
-    if worker.set_aside:
+        return "never seen, aborted" if one.aborted else "never seen"
+    if worker.set_aside and worker.set_aside != one.disabled_why:  # which is said elsewhere
         return f"set aside: {worker.set_aside}"
     return "aborted" if worker.aborted else f"seen {worker.seen}"
 

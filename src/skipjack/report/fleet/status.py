@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from json import dumps
 
 from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from skipjack.core.device import arch_of
 from skipjack.fleet.records import Job, Machine
 from skipjack.fleet.states import State
 from skipjack.fleet.store.labels import LabelSummary
@@ -20,12 +22,24 @@ FORMAT = 1
 Counts = Sequence[tuple[tuple[str, ...], int]]
 
 
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """Who there is, and who of them gets no jobs."""
+
+    machines: Sequence[Machine]
+    disabled: Collection[str]
+    """Names of machines that somebody has disabled in the registry."""
+    stopped: Sequence[str]
+    """Devices that are aborted."""
+    architectures: Sequence[str] = ()
+    """Those whose devices are aborted, and will be when they turn up."""
+
+
 def counts(
     label: str | None,
     columns: Sequence[str],
     found: Counts,
-    machines: Sequence[Machine],
-    stopped: Sequence[str],
+    idle: Idle,
     json: bool,
 ) -> None:
     """One row for each combination; for machines an object of states if that is all there is."""
@@ -43,13 +57,12 @@ def counts(
         table.add_row(*(value or "-" for value in values), str(count))
     console = screen.out()
     console.print(table if found else "no jobs match")
-    _name_idle(machines, stopped)
+    _name_idle(idle)
 
 
 def overview(
     labels: Sequence[LabelSummary],
-    machines: Sequence[Machine],
-    stopped: Sequence[str],
+    idle: Idle,
     url: str,
     json: bool,
 ) -> None:
@@ -70,7 +83,7 @@ def overview(
             one.label.name + note, one.label.owner, one.label.created[:16], ", ".join(states)
         )
     console.print(table if labels else "no labels yet; skipjack load makes one")
-    _name_idle(machines, stopped)
+    _name_idle(idle)
 
 
 def job_list(found: Sequence[Job], json: bool) -> None:
@@ -126,16 +139,21 @@ def job_json(job: Job) -> dict[str, object]:
     }
 
 
-def _name_idle(machines: Sequence[Machine], stopped: Sequence[str]) -> None:
-    for name in stopped:
+def _name_idle(idle: Idle) -> None:
+    for arch in idle.architectures:
+        screen.out().print(
+            f"all devices of {arch} are aborted; skipjack resume -a {arch}", soft_wrap=True
+        )
+    for name in idle.stopped:
+        if arch_of(name) in idle.architectures:
+            continue
         screen.out().print(
             f"device {name} is aborted; skipjack resume --device {name}", soft_wrap=True
         )
-    for machine in machines:
+    for machine in idle.machines:
         if machine.set_aside or machine.aborted:
             why = f"was set aside: {machine.set_aside}" if machine.set_aside else "is aborted"
-            disabled = machine.set_aside.startswith("disabled")
-            verb = "machine enable" if disabled else "resume --machine"
+            verb = "machine enable" if machine.name in idle.disabled else "resume --machine"
             screen.out().print(
                 f"machine {machine.name} {why}; skipjack {verb} {machine.name}",
                 markup=False,

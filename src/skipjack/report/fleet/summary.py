@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from skipjack.fleet.further_jobs import Further
-from skipjack.fleet.records import Kind
+from skipjack.fleet.records import JobKind
 from skipjack.fleet.runs import RunRequest, RunSummary
 from skipjack.fleet.states import Stage, State
 from skipjack.report import screen
@@ -15,12 +15,12 @@ from skipjack.report import screen
 FORMAT = 1
 
 
-_OPTIONS = {Kind.TUNE: "", Kind.FIND: " --find", Kind.KERNELS: " --kernel-cache"}
-_JOBS = {Kind.TUNE: "jobs", Kind.FIND: "find jobs", Kind.KERNELS: "kernel jobs"}
+_OPTIONS = {JobKind.TUNE: "", JobKind.FIND: " --find", JobKind.KERNELS: " --kernel-cache"}
+_JOBS = {JobKind.TUNE: "jobs", JobKind.FIND: "find jobs", JobKind.KERNELS: "kernel jobs"}
 
 
 def summary_json(
-    summary: RunSummary, kind: Kind = Kind.TUNE, further: Further | None = None
+    summary: RunSummary, kind: JobKind = JobKind.TUNE, further: Further | None = None
 ) -> dict[str, Any]:
     """For machines; `further` is what was made of the jobs before the run."""
     return {
@@ -38,11 +38,11 @@ def summary_json(
 
 
 def print_summary(
-    summary: RunSummary, kind: Kind = Kind.TUNE, further: Further | None = None
+    summary: RunSummary, kind: JobKind = JobKind.TUNE, further: Further | None = None
 ) -> None:
     """The states of the label's jobs of a kind."""
     made = _made(kind, further) if further else ""
-    name = "" if kind is Kind.TUNE else f"{kind}: "
+    name = "" if kind is JobKind.TUNE else f"{kind}: "
     states = ", ".join(
         f"{summary.counts[state]} {state}" for state in State if summary.counts.get(state)
     )
@@ -53,8 +53,8 @@ def print_summary(
     )
 
 
-def _made(kind: Kind, further: Further) -> str:
-    left = "without a winner" if kind is Kind.KERNELS else "ranked in the bank and left out"
+def _made(kind: JobKind, further: Further) -> str:
+    left = "without a winner" if kind is JobKind.KERNELS else "ranked in the bank and left out"
     counted = {
         f"{_JOBS[kind]} made": further.made,
         "done again": further.again,
@@ -66,11 +66,16 @@ def _made(kind: Kind, further: Further) -> str:
 
 
 def leftovers(
-    summary: RunSummary, request: RunRequest, stopped: Sequence[str], unpacked: int = 0
+    summary: RunSummary,
+    request: RunRequest,
+    stopped: Sequence[str],
+    unpacked: int = 0,
+    disabled: Sequence[str] = (),
 ) -> str:
     """What went wrong or waits for somebody else; empty if all is well.
 
-    `stopped` are devices that were aborted, `unpacked` problems without a kernel to pack.
+    `stopped` are devices that were aborted, `unpacked` problems without a kernel to pack,
+    `disabled` machines that `machine enable` puts back, and nothing else.
     """
     counts, label = summary.counts, request.label
     jobs, again = _JOBS[request.kind], f"skipjack run -l {label}{_OPTIONS[request.kind]}"
@@ -82,8 +87,7 @@ def leftovers(
             "--jobs says why"
         )
     if (new or built) and summary.idle_machines:
-        names = ", ".join(summary.idle_machines)
-        return f"these machines get no jobs: {names}; skipjack resume --machine NAME lets them"
+        return _idle(summary.idle_machines, disabled)
     if (new or built or aborted) and stopped:
         names = ", ".join(stopped)
         return f"aborted devices: {names}; skipjack resume --device {stopped[0]} lets it go on"
@@ -107,3 +111,12 @@ def leftovers(
             f"version of its solver: skipjack run -l {label} --find --fresh ranks them again"
         )
     return ""
+
+
+def _idle(machines: Sequence[str], disabled: Sequence[str]) -> str:
+    """Who gets no jobs, each with its reason, and what gives them some again."""
+    names = [name for name in disabled if any(one.startswith(f"{name} (") for one in machines)]
+    ways = [f"skipjack machine enable {' '.join(names)}"] if names else []
+    if len(names) < len(machines):
+        ways.append("skipjack resume --machine NAME")
+    return f"these machines get no jobs: {', '.join(machines)}; {' and '.join(ways)} lets them"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from skipjack.interop.miopen import (
@@ -12,6 +12,7 @@ from skipjack.interop.miopen import (
     KernelRow,
     Record,
     db_name,
+    find_results,
     parse_db_name,
     read_kernel_db,
     read_perf_sqlite,
@@ -20,6 +21,7 @@ from skipjack.interop.miopen import (
 )
 from skipjack.interop.miopen.file_names import Kind
 from skipjack.solvers.miopen.environment import Place
+from skipjack.solvers.miopen.output import believable
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,25 @@ def take(place: Place, find_key: str, perf_key: str) -> tuple[Harvest, int]:
     mine = [record for record in found if record.key == find_key]
     harvest = Harvest(mine[0] if mine else None, tuned[0] if tuned else None)
     return harvest, len(found) - len(mine)
+
+
+def without(harvest: Harvest, solver: str) -> Harvest:
+    """A harvest that says nothing of a solver: its result is wrong, and nobody is to run it."""
+    return replace(harvest, find=_less(harvest.find, solver), perf=_less(harvest.perf, solver))
+
+
+def _less(record: Record | None, solver: str) -> Record | None:
+    items = [item for item in record.items if item.id != solver] if record else []
+    return Record(record.key, items) if record and items else None
+
+
+def believed(record: Record | None) -> Record | None:
+    """What of a find-db record can be: MIOpen would take a time of zero for the fastest."""
+    if record is None:
+        return None
+    pairs = zip(record.items, find_results(record), strict=True)
+    items = [item for item, line in pairs if believable(line.time_ms)]
+    return Record(record.key, items) if items else None
 
 
 def kernels_in(folder: Path) -> Iterator[KernelRow]:

@@ -17,10 +17,10 @@ from typing import NoReturn
 
 from skipjack.core.problem import Problem
 from skipjack.errors import WorkerError
-from skipjack.interop.miopen import FindResultLine, Record, find_key, find_results, perf_key
+from skipjack.interop.miopen import FindResultLine, find_key, find_results, perf_key
 from skipjack.solvers.miopen import databases
 from skipjack.solvers.miopen.command import ITERATIONS, PROBE, Mode, arguments, timing_arguments
-from skipjack.solvers.miopen.databases import Harvest, Installation, KernelName
+from skipjack.solvers.miopen.databases import Harvest, Installation, KernelName, believed
 from skipjack.solvers.miopen.environment import SET, Place, variables
 from skipjack.solvers.miopen.output import Said, believable, read_output
 
@@ -112,7 +112,7 @@ class Driven:
 def probe(bench: Bench) -> Installation:
     """Which MIOpen this is and what it runs on; `DriverError` if it is not the device asked for."""
     bench.place.prepare(Mode.FIND)
-    said = _run(bench, Mode.FIND, PROBE, "fwd", PROBE_TIMEOUT_S)
+    said = _right(_run(bench, Mode.FIND, PROBE, "fwd", PROBE_TIMEOUT_S))
     found = databases.installation_of(bench.place)
     if found is None:
         _complain(said, f"it left no find-db in {bench.place.user_db}, so its version is not known")
@@ -146,15 +146,18 @@ def _rank(
     if mode is Mode.FIND:  # a search overwrites what is known
         databases.put(bench.place, installation, replace(known, find=None))
     said = _run(bench, mode, arguments(problem, mode, bench.iterations), problem.direction)
+    if not said.solver:
+        _right(said)  # what is wrong may be any of them
     harvest = _take(bench, problem, said)
     lines = find_results(harvest.find) if harvest.find else ()
     entries = [_entry(line, harvest, said) for line in lines]
-    doubtful = [entry for entry in entries if entry.time_ms is None]
+    wrong = [entry for entry in entries if said.checked is False and entry.solver == said.solver]
+    doubtful = [entry for entry in entries if entry.time_ms is None and entry not in wrong]
     again = [_timed_again(bench, problem, entry) for entry in doubtful]
     sound = [entry for entry in entries if entry.time_ms is not None]
     return Driven(
-        tuple(sorted([*sound, *again], key=_turn)),
-        harvest,
+        tuple(sorted([*sound, *again, *wrong], key=_turn)),
+        harvest if said.checked is not False else databases.without(harvest, said.solver),
         databases.installation_of(bench.place) or installation,
         {},
         1 + len(again),
@@ -166,11 +169,11 @@ def _rank(
 def _compile(bench: Bench, problem: Problem, installation: Installation, known: Harvest) -> Driven:
     """With a record of the find-db at hand, MIOpen compiles what is fastest there, and no more."""
     runs = 1
-    if _believed(known.find) is None:
+    if believed(known.find) is None:
         ranked = _rank(bench, problem, Mode.FIND, installation, known)
         known, runs = ranked.harvest, ranked.runs + 1
     bench.place.prepare(Mode.KERNELS)
-    databases.put(bench.place, installation, replace(known, find=_believed(known.find)))
+    databases.put(bench.place, installation, replace(known, find=believed(known.find)))
     said = _run(bench, Mode.KERNELS, arguments(problem, Mode.KERNELS), problem.direction)
     code: dict[str, bytes] = {}
     kernels: list[KernelName] = []
@@ -220,10 +223,17 @@ def _run(
         raise DriverError(f"this MIOpenDriver cannot be used: {said.refused}")
     if said.failed:
         _complain(said, said.failed)
-    if said.checked is False:
-        solver = f" of {said.solver}" if said.solver else ""
-        raise DriverError(f"MIOpenDriver says that the result{solver} is wrong: {said.check}")
     return said
+
+
+def _right(said: Said) -> Said:
+    if said.checked is False:
+        raise DriverError(_complaint(said))
+    return said
+
+
+def _complaint(said: Said) -> str:
+    return f"MIOpenDriver says that the result is wrong: {said.check}"
 
 
 def _take(bench: Bench, problem: Problem, said: Said) -> Harvest:
@@ -241,32 +251,26 @@ def _take(bench: Bench, problem: Problem, said: Said) -> Harvest:
 
 def _entry(line: FindResultLine, harvest: Harvest, said: Said) -> Entry:
     params = {item.id: item.values for item in harvest.perf.items} if harvest.perf else {}
-    trusted = believable(line.time_ms)
+    ran = line.solver == said.solver
+    remark = "" if believable(line.time_ms) else f"MIOpen stored a time of {line.time_ms:g} ms"
+    if ran and said.checked is False:
+        remark = _complaint(said)
     return Entry(
         line.solver,
-        line.time_ms if trusted else None,
+        None if remark else line.time_ms,
         line.workspace_bytes,
         line.algorithm,
         params.get(line.solver, ""),
-        bool(said.checked) and line.solver == said.solver,
-        "" if trusted else f"MIOpen stored a time of {line.time_ms:g} ms",
+        bool(said.checked) and ran,
+        remark,
     )
-
-
-def _believed(record: Record | None) -> Record | None:
-    """What of a find-db record can be: MIOpen would take a time of zero for the fastest."""
-    if record is None:
-        return None
-    pairs = zip(record.items, find_results(record), strict=True)
-    items = [item for item, line in pairs if believable(line.time_ms)]
-    return Record(record.key, items) if items else None
 
 
 def _timed_again(bench: Bench, problem: Problem, entry: Entry) -> Entry:
     """A time of the immediate mode for one that MIOpen stored and nobody can believe."""
     words = timing_arguments(problem, entry.solver, bench.iterations)
     try:
-        said = _run(bench, Mode.FIND, words, problem.direction)
+        said = _right(_run(bench, Mode.FIND, words, problem.direction))
     except DriverError as error:
         return replace(entry, remark=f"{entry.remark}, and timing it again failed: {error}")
     if not believable(said.time_ms) or said.solver not in ("", entry.solver):

@@ -10,9 +10,11 @@ import os
 import re
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from skipjack.errors import StorageError
 from skipjack.solvers.miopen.command import Mode
 
 FOLDER = "miopen"
@@ -70,9 +72,21 @@ class Place:
         """Make the folders; what a run before may have left of its results is gone afterwards."""
         stale = (self.user_db, self.winners) if mode is Mode.KERNELS else (self.user_db,)
         for folder in stale:
-            shutil.rmtree(folder, ignore_errors=True)
+            _remove(folder)
         for folder in (self.user_db, self.cache_for(mode)):
             folder.mkdir(parents=True, exist_ok=True)
+
+
+def _remove(folder: Path) -> None:
+    """Remove it, if it is there; `StorageError` if something of it stays."""
+    try:
+        while folder.exists():
+            with suppress(FileNotFoundError):  # of what somebody else has removed, the rest
+                shutil.rmtree(folder)
+    except OSError as error:
+        raise StorageError(
+            f"cannot empty {folder}: {error}; what is there would be taken for a result, remove it"
+        ) from None
 
 
 def place_of(user_dir: Path, machine: str, gpu: str) -> Place:

@@ -8,9 +8,10 @@ that a system keeps, so that status is 0 as well.
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass
+
+from skipjack.core.times import possible_time
 
 _WORDS = {
     "fwd": ("Forward", "Forward Convolution"),
@@ -73,7 +74,7 @@ def believable(time_ms: float | None) -> bool:
 
     For each run that was to warm up, it took the sum up to then off the total, not that run alone.
     """
-    return time_ms is not None and math.isfinite(time_ms) and time_ms > 0.0
+    return possible_time(time_ms)
 
 
 def _refused(text: str) -> str:

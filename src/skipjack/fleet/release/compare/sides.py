@@ -13,6 +13,7 @@ from skipjack.errors import UsageError
 from skipjack.fleet.records import Job
 from skipjack.fleet.release.compare.tolerant import Skipped, found_in_text
 from skipjack.fleet.release.export.contents import SKIPJACK
+from skipjack.fleet.release.placing import PACKED
 from skipjack.fleet.release.results.found import FoundProblem, RankedEntry, ranked
 from skipjack.fleet.release.results.readiness import RANKINGS, TUNINGS
 from skipjack.fleet.release.results.sources import found_in_bank, found_in_label, miopen_key
@@ -49,6 +50,8 @@ class Side:
     """Lines of files that could not be read."""
     repeated: int = 0
     """Further results for a problem that had one."""
+    unused: tuple[str, ...] = ()
+    """Files of a directory that others of the same devices were taken before."""
 
     @property
     def devices(self) -> tuple[str, ...]:
@@ -90,6 +93,11 @@ def side_of_label(store: Labelled, label: str, device: str | None = None) -> Sid
                 key = identity(job.plan.problem, None, job.plan.device)
                 if wanted.includes(job.plan.solver) and key not in side.found:
                     absent.setdefault(key, _why(job))
+    if wanted is RANKINGS:
+        for verdict in store.verdicts(label, device):
+            key = identity(verdict.problem, None, verdict.device)
+            if TUNINGS.includes(verdict.solver) and key not in side.found:
+                absent.setdefault(key, f"tuned, but not found: skipjack run -l {label} --find")
     return replace(side, absent=absent)
 
 
@@ -98,12 +106,15 @@ def side_of_bank(bank: Bank, device: str | None = None) -> Side:
     return _gathered(Side("the bank", "bank"), found_in_bank(bank, device))
 
 
-def side_of_path(path: Path, device: str | None = None, *, form: str = SKIPJACK) -> Side:
+def side_of_path(
+    path: Path, device: str | None = None, *, form: str = SKIPJACK, backend: str = "HIP"
+) -> Side:
     """The rankings of a find-db, or of the find-dbs in a directory; `device` is for odd names.
 
-    In a directory with both our own files and MIOpen's, those of `form` count.
+    In a directory with both our own files and MIOpen's, those of `form` count, and of MIOpen's
+    those of `backend`.
     """
-    files = _find_dbs(path, form) if path.is_dir() else [path]
+    files, unused = _find_dbs(path, form, backend) if path.is_dir() else ([path], [])
     found: list[FoundProblem] = []
     skipped: list[Skipped] = []
     for file in files:
@@ -119,29 +130,42 @@ def side_of_path(path: Path, device: str | None = None, *, form: str = SKIPJACK)
     if found and not chosen:
         there = ", ".join(sorted({one.device for one in found}))
         raise UsageError(f"{path} has nothing of {device}; it has {there}")
-    return replace(_gathered(Side(str(path), "file"), chosen), skipped=tuple(skipped))
+    side = Side(str(path), "file", unused=tuple(one.name for one in unused))
+    return replace(_gathered(side, chosen), skipped=tuple(skipped))
 
 
 def has_find_dbs(directory: Path) -> bool:
     """Whether there is one that `side_of_path` would read."""
-    return any(True for ending in BESIDE for _ in directory.glob(f"*{ending}"))
+    return any(True for ending in _endings() for _ in directory.glob(f"*{ending}"))
 
 
-def _find_dbs(directory: Path, form: str) -> list[Path]:
-    """One for each device."""
+def _endings(form: str = SKIPJACK, backend: str = "HIP") -> Iterator[str]:
+    """What the names of find-dbs end with, the preferred first; packed ones after plain ones."""
+    own, *theirs = BESIDE
+    theirs.insert(0, f".{backend}.fdb.txt")
+    for ending in dict.fromkeys([own, *theirs] if form == SKIPJACK else [*theirs, own]):
+        yield from (ending, f"{ending}{PACKED}")
+
+
+def _find_dbs(directory: Path, form: str, backend: str) -> tuple[list[Path], list[Path]]:
+    """One for each device, and those that are not used."""
     chosen: dict[str, Path] = {}
-    for ending in BESIDE if form == SKIPJACK else (*BESIDE[1:], BESIDE[0]):
+    there: dict[Path, None] = {}
+    for ending in _endings(form, backend):
         for path in sorted(directory.glob(f"*{ending}")):
             chosen.setdefault(_stem(path.name), path)
+            there[path] = None
     if not chosen:
         raise UsageError(
             f"there is no find-db in {directory}: no file there ends in {', '.join(BESIDE)}"
         )
-    return sorted(chosen.values())
+    used = sorted(chosen.values())
+    return used, sorted(there.keys() - set(used))
 
 
 def _stem(name: str) -> str:
     """``gfx90a68`` of all the names that a find-db of this device has."""
+    name = name.removesuffix(PACKED)
     for ending in BESIDE:
         if name.endswith(ending):
             stem = name.removesuffix(ending)

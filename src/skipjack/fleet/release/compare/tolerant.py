@@ -14,7 +14,7 @@ from skipjack.errors import CorruptFileError, SkipjackError, UsageError
 from skipjack.fleet.release.results.found import FoundProblem
 from skipjack.fleet.release.results.found_files import (
     device_of_name,
-    found_in_file,
+    found_in_lines,
     found_of_record,
 )
 from skipjack.interop.miopen import parse_db_name
@@ -44,7 +44,7 @@ def found_in_text(path: Path, skipped: list[Skipped]) -> Iterator[FoundProblem]:
     if data.startswith(SQLITE):
         raise UsageError(f"{path} is a database of SQLite, which has no times; give a find-db")
     if data.lstrip().startswith(b"{"):
-        yield from found_in_file(path)
+        yield from found_in_lines(path)
         return
     yield from _records(path, scan(data, path).lines, device_of_name(name), skipped)
 

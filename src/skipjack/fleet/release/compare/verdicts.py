@@ -10,6 +10,8 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 
+from skipjack.core.times import possible_time
+
 
 class Verdict(StrEnum):
     """How the new winner of a problem compares with the baseline's."""
@@ -54,8 +56,8 @@ class Timing:
     @property
     def possible(self) -> bool:
         """Whether anything can take such a time."""
-        return _possible(self.time_ns) and (
-            self.reference_ns is None or _possible(self.reference_ns)
+        return possible_time(self.time_ns) and (
+            self.reference_ns is None or possible_time(self.reference_ns)
         )
 
     @property
@@ -146,10 +148,6 @@ def _verdict(gain: float, doubt: float, margin: Margin) -> Verdict:
     if gain > limit:
         return Verdict.FASTER
     return Verdict.SLOWER if gain < 1 / limit else Verdict.EQUAL
-
-
-def _possible(time_ns: float) -> bool:
-    return math.isfinite(time_ns) and time_ns > 0
 
 
 def _known(spread: float | None, margin: Margin) -> float:

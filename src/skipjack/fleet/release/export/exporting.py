@@ -24,11 +24,11 @@ from skipjack.fleet.release.export.publishing import Exported, publish
 from skipjack.fleet.release.results.best_configs import tuned_in_bank, tuned_in_label
 from skipjack.fleet.release.results.readiness import (
     CACHED,
-    CONFIGS,
     RANKINGS,
     TUNINGS,
     Readiness,
     Wanted,
+    configs_readiness,
     readiness,
 )
 from skipjack.fleet.release.results.sources import found_in_bank, found_in_label
@@ -52,6 +52,8 @@ class ExportRequest:
     release: str = ""
     partial: bool = False
     """Also if jobs are not done."""
+    replacing: bool = False
+    """Also files that were not exported."""
 
 
 def export_find_db(
@@ -72,7 +74,9 @@ def export_perf_db(request: ExportRequest, settings: Settings, *, sqlite: bool =
     if request.label is None:
         tuned = tuned_in_bank(Bank.open(settings.user_dir), request.device)
         return _published(request, perf_files(tuned, request.form, sqlite=sqlite))
-    with _ready(request, settings, CONFIGS) as (store, ready):
+    with _store(settings) as store:
+        ready = configs_readiness(store, request.label, request.device)
+        ready.check(partial=request.partial)
         tuned = tuned_in_label(store, request.label, request.device)
         contents = perf_files(tuned, request.form, sqlite=sqlite)
         return _published(request, contents, store, ready)
@@ -145,8 +149,19 @@ def _published(
         label = store.label(request.label)
         origin = Origin(label.name, label.owner, label.versions, label.image, label.ticket)
     done = publish(
-        contents, request.output, origin, aliases=request.aliases, release=request.release
+        contents,
+        request.output,
+        origin,
+        aliases=request.aliases,
+        release=request.release,
+        replacing=request.replacing,
     )
     if ready is None:
         return done
-    return replace(done, not_applicable=ready.not_applicable, unfinished=ready.unfinished)
+    remarks = (*done.remarks, *ready.remarks)
+    return replace(
+        done,
+        not_applicable=ready.not_applicable,
+        unfinished=ready.unfinished,
+        remarks=remarks,
+    )

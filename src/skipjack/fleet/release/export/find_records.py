@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 
+from skipjack.core.times import possible_time
 from skipjack.fleet.release.results.found import FoundProblem, RankedEntry
 from skipjack.interop.miopen import FindResultLine, Item, Record, find_item
 from skipjack.interop.miopen.find_values import find_text
+from skipjack.interop.miopen.json_lines import NS_PER_MS
 from skipjack.interop.miopen.records import complaint_of
-
-_NS_PER_MS = 1e6
 
 
 def find_records(problem: FoundProblem, top: int | None = None) -> Iterator[Record]:
@@ -19,7 +19,7 @@ def find_records(problem: FoundProblem, top: int | None = None) -> Iterator[Reco
     Items stand in the order of the times as they are written, equal ones in that of their names.
     Nothing comes of what MIOpen has no keys for.
     """
-    lines = {record.key: record for record in map(_record, problem.miopen)}
+    lines = {record.key: record for record in map(Record.of_line, problem.miopen)}
     own = _own_items(problem, lines.values())
     keys = dict.fromkeys([*([problem.find_key] if own and problem.find_key else []), *lines])
     for key in keys:
@@ -44,7 +44,7 @@ def harvested(lines: Iterable[str]) -> tuple[tuple[str, ...], set[str]]:
     for line in lines:
         if complaint_of(line) is not None:
             continue  # half a line: its job was ended while MIOpen wrote
-        record = _record(line)
+        record = Record.of_line(line)
         good = [item for item in record.items if _possible(item)]
         if len(good) == len(record.items):
             kept.append(line)
@@ -55,11 +55,6 @@ def harvested(lines: Iterable[str]) -> tuple[tuple[str, ...], set[str]]:
     return tuple(kept), lost
 
 
-def _record(line: str) -> Record:
-    key, _, contents = line.partition("=")
-    return Record.of_texts(key, contents)
-
-
 def _own_items(problem: FoundProblem, lines: Iterable[Record]) -> list[Item]:
     """Those that are not among what MIOpen wrote."""
     known = {_solver(item) for record in lines for item in record.items}
@@ -67,7 +62,7 @@ def _own_items(problem: FoundProblem, lines: Iterable[Record]) -> list[Item]:
 
 
 def _item(entry: RankedEntry) -> Item:
-    time_ms = entry.time_ns / _NS_PER_MS
+    time_ms = entry.time_ns / NS_PER_MS
     line = FindResultLine(entry.solver, time_ms, entry.workspace_bytes, entry.algorithm)
     return find_item(line)
 
@@ -83,8 +78,7 @@ def _time_ms(item: Item) -> float:
 
 
 def _possible(item: Item) -> bool:
-    time_ms = _time_ms(item)
-    return math.isfinite(time_ms) and time_ms > 0
+    return possible_time(_time_ms(item))
 
 
 def _rank(item: Item) -> tuple[float, str]:

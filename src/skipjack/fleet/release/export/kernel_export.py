@@ -51,6 +51,8 @@ class Shipment:
     kernels: list[KernelRecord] = field(default_factory=list)
     harvested: dict[tuple[str, str], Harvested] = field(default_factory=dict)
     toolchains: set[str] = field(default_factory=set)
+    outdated: list[str] = field(default_factory=list)
+    """Problems of which another kernel was packed than the one that wins now."""
 
 
 Fetch = Callable[[str, str], bytes]
@@ -76,6 +78,8 @@ def kernels_in_label(store: Shelves, label: str, device: str | None = None) -> d
         shipment = shipments.setdefault(winner.record.device, Shipment())
         shipment.kernels.append(winner.record)
         shipment.toolchains.update(filter(None, [winner.toolchain]))
+        if winner.outdated:
+            shipment.outdated.append(winner.record.problem)
     return shipments
 
 
@@ -98,11 +102,24 @@ def kernel_files(shipments: Mapping[str, Shipment], form: str, fetch: Fetch) -> 
     )
     foreign = sum(len(shipment.harvested) for shipment in shipments.values())
     left = foreign if form == SKIPJACK else 0
-    remarks = (
-        f"{numbered(left, 'kernel')} of MIOpen left out, which only its own format holds; "
-        f"--format {MIOPEN} writes them",
-    )
-    return Contents(KIND, form, files, {"not_in_this_format": left}, remarks if left else ())
+    remarks = list(outdated_remarks(shipments))
+    if left:
+        remarks.append(
+            f"{numbered(left, 'kernel')} of MIOpen left out, which only its own format holds; "
+            f"--format {MIOPEN} writes them"
+        )
+    return Contents(KIND, form, files, {"not_in_this_format": left}, tuple(remarks))
+
+
+def outdated_remarks(shipments: Mapping[str, Shipment]) -> Iterator[str]:
+    """What to say of kernels that were packed before another one won."""
+    outdated = [problem for one in shipments.values() for problem in one.outdated]
+    if outdated:
+        yield (
+            f"{numbered(len(outdated), 'packed kernel')} not taken, as another one wins by now "
+            f"(first: {outdated[0]}); the build that its job left ships if there is one, and "
+            "skipjack run --kernel-cache packs it"
+        )
 
 
 def kernel_rows(shipment: Shipment, fetch: Fetch) -> Iterator[KernelRow]:

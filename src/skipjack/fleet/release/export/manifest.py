@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -49,6 +49,10 @@ class FileNote:
     skipjack: str = skipjack.__version__
     date: str = ""
 
+    def tells_of(self, path: Path) -> bool:
+        """Whether a file has the content that was noted."""
+        return path.stat().st_size == self.bytes and digest_of(path) == self.sha256
+
     def to_json(self) -> dict[str, Any]:
         """As in a manifest."""
         record = asdict(self)
@@ -61,6 +65,7 @@ class FileNote:
         """The note that `to_json` wrote."""
         origin = dict(record["origin"])
         toolchains = tuple(origin.pop("toolchains"))
+        plain_name(record["name"])
         return cls(**{**record, "origin": Origin(**origin, toolchains=toolchains)})
 
 
@@ -76,10 +81,22 @@ class Manifest:
         files = {**self.files, **{note.name: note for note in notes}}
         return Manifest(dict(sorted(files.items())), release or self.release)
 
-    def of_files_in(self, directory: Path, coming: Iterable[str] = ()) -> Manifest:
-        """Without notes of files that are not there any more; those `coming` will be."""
-        there = {*coming, *(name for name in self.files if (directory / name).is_file())}
-        kept = {name: note for name, note in self.files.items() if name in there}
+    def of_files_in(self, directory: Path) -> Manifest:
+        """Without notes of files that are not there any more."""
+        return self._with(lambda note: (directory / note.name).is_file())
+
+    def changed_in(self, directory: Path) -> tuple[str, ...]:
+        """Files that are there, but not with the content that was noted."""
+        there = self.of_files_in(directory).files.values()
+        return tuple(note.name for note in there if not note.tells_of(directory / note.name))
+
+    def without(self, names: Iterable[str]) -> Manifest:
+        """Without notes of these files."""
+        gone = set(names)
+        return self._with(lambda note: note.name not in gone)
+
+    def _with(self, wanted: Callable[[FileNote], bool]) -> Manifest:
+        kept = {name: note for name, note in self.files.items() if wanted(note)}
         return Manifest(kept, self.release)
 
     def text(self) -> str:
@@ -122,6 +139,13 @@ def read_manifest(directory: Path) -> Manifest:
         raise CorruptFileError(
             f"{path} is no manifest of an export: {error}; move it away or choose another directory"
         ) from None
+
+
+def plain_name(name: object) -> str:
+    """The name of a file in the directory of a manifest; `ValueError` if it leads elsewhere."""
+    if not isinstance(name, str) or name in ("", ".", "..") or Path(name).name != name:
+        raise ValueError(f"{name!r} is no name of a file beside it")
+    return name
 
 
 def digest_of(path: Path) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from skipjack.bank.kernel_db import write_kernel_db as write_skk
 from skipjack.errors import UsageError
 from skipjack.fleet.release.export.contents import MIOPEN, SKIPJACK, base_name
@@ -11,6 +13,7 @@ from skipjack.fleet.release.export.kernel_export import (
     Shipment,
     fetching,
     kernel_rows,
+    outdated_remarks,
     with_code,
 )
 from skipjack.interop.miopen import write_kernel_db as write_kdb
@@ -35,12 +38,21 @@ def check_one_file(request: ExportRequest) -> None:
         raise UsageError(f"cannot write {output}: there is no directory {output.absolute().parent}")
 
 
-def export_one_file(request: ExportRequest, settings: Settings) -> int:
-    """Write the kernels of all devices into the file; gives how many."""
+@dataclass(frozen=True, slots=True)
+class OneFile:
+    """What was written."""
+
+    kernels: int
+    remarks: tuple[str, ...] = ()
+
+
+def export_one_file(request: ExportRequest, settings: Settings) -> OneFile:
+    """Write the kernels of all devices into the file."""
     if request.label is None:
-        return _written(request, *banked_kernels(settings, request.device))
+        return OneFile(_written(request, *banked_kernels(settings, request.device)))
     with shipping(request, settings) as (store, _, shipments):
-        return _written(request, shipments, fetching(store, request.label))
+        count = _written(request, shipments, fetching(store, request.label))
+    return OneFile(count, tuple(outdated_remarks(shipments)))
 
 
 def _written(request: ExportRequest, shipments: dict[str, Shipment], fetch: Fetch) -> int:

@@ -6,6 +6,7 @@ the fastest counts for each solver.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -102,7 +103,7 @@ def _take(device: _Device, problem: TunedProblem) -> bool:
     choices: dict[tuple[str, str], _Choice] = {}
     for key, items in _harvested(problem.miopen):  # of two jobs the later counts
         for item in items:
-            time_ns = times.get(item.id, 0.0)
+            time_ns = times.get(item.id, math.inf)  # what was not timed gives way
             choices[key, item.id] = _Choice(time_ns, problem.problem, item.values)
     written = {solver for _, solver in choices}
     for config in problem.configs:
@@ -119,8 +120,8 @@ def _take(device: _Device, problem: TunedProblem) -> bool:
 def _harvested(lines: Iterable[str]) -> Iterator[tuple[str, tuple[Item, ...]]]:
     for line in lines:
         if complaint_of(line) is None:  # else half a line: its job was ended while MIOpen wrote
-            key, _, contents = line.partition("=")
-            yield key, Record.of_texts(key, contents).items
+            record = Record.of_line(line)
+            yield record.key, record.items
 
 
 def _miopen_file(name: str, device: _Device, *, sqlite: bool) -> ReleaseFile:

@@ -16,6 +16,7 @@ from skipjack.fleet.release.export.manifest import (
     digest_of,
     read_manifest,
 )
+from skipjack.fleet.release.export.replacing import refuse_foreign, shrunk
 from skipjack.fleet.release.export.staging import Staging, staged
 from skipjack.storage import timestamp, utc_now
 from skipjack.storage.atomic import atomic_write
@@ -62,7 +63,8 @@ def release_directory(output: Path, release: str) -> Path:
     """Where the files go: ``out/rel-6.2`` for a release 6.2."""
     if not release:
         return output
-    if release.startswith(".") or "/" in release or not release.isprintable():
+    odd = release.startswith(".") or "/" in release or not release.isprintable()
+    if odd or release != release.strip():
         raise UsageError(f"{release!r} is no name of a release; write one like 6.2")
     return output / f"rel-{release}"
 
@@ -74,8 +76,14 @@ def publish(
     *,
     aliases: Iterable[Alias] = (),
     release: str = "",
+    replacing: bool = False,
 ) -> Exported:
-    """Write every file and the manifest; on a failure the directory is as it was."""
+    """Write every file, then the manifest; a failure before that leaves all as it was.
+
+    Files that were not exported are replaced if `replacing` is said, else refused.
+    Who is killed while files are moved leaves some under a manifest that does not tell of them:
+    the next export says which, and notes them no more.
+    """
     aliases = tuple(aliases)
     if not contents.files:
         raise _nothing(contents, origin)
@@ -93,10 +101,24 @@ def publish(
                 )
                 continue
             notes.append(_written(staging, contents, file, origin, alias))
-        manifest = read_manifest(directory).of_files_in(directory).updated(notes, release)
+        known = read_manifest(directory).of_files_in(directory)
+        if not replacing:
+            refuse_foreign(directory, staging.names, known)
+        remarks += shrunk(directory, staging.folder, staging.names)
+        odd = known.without(staging.names).changed_in(directory)
+        remarks += [not_as_noted(name) for name in odd]
+        manifest = known.without(odd).updated(notes, release)
         # Last of all: until it is there, the old one tells of the old files.
         atomic_write(staging.path(FILE_NAME), manifest.text().encode())
     return Exported(directory, contents, tuple(notes), tuple(remarks))
+
+
+def not_as_noted(name: str) -> str:
+    """The remark about a file whose note was taken out of the manifest."""
+    return (
+        f"{name} is not what {FILE_NAME} said of it (an export was interrupted, or somebody "
+        f"changed it), so it is noted there no more; export it again"
+    )
 
 
 def _nothing(contents: Contents, origin: Origin) -> UsageError:

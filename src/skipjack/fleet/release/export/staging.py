@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import shutil
 import tempfile
@@ -12,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from skipjack.errors import StorageError, UsageError
+from skipjack.fleet.release.directory_lock import directory_lock
+from skipjack.fleet.release.placing import check_places, put_in_place
 from skipjack.storage import output_directory
 from skipjack.storage.failure import write_failure
 
@@ -44,17 +45,35 @@ class Staging:
 def staged(directory: Path) -> Iterator[Staging]:
     """A place for new files; at the end each replaces its older self, in the order they were made.
 
-    If anything fails before that, the directory is as it was.
+    If anything fails before the first is moved, all is as it was: directories that were made for
+    this are gone again. Who is killed between two moves leaves new files beside old ones.
     """
     if directory.exists() and not directory.is_dir():
         raise UsageError(f"{directory} is a file; name a directory to export to")
+    with _there(directory):
+        output_directory(directory)
+        one = directory.stat().st_ino
+        with directory_lock(directory):
+            if not directory.exists() or directory.stat().st_ino != one:
+                # Who had made it failed, and took it away while we waited.
+                raise StorageError(f"{directory} was removed by another process; try again")
+            yield from _made(directory)
+
+
+@contextlib.contextmanager
+def _there(directory: Path) -> Iterator[None]:
+    """The directory is there; if what follows fails, those that were made are not."""
+    missing = [each for each in (directory, *directory.parents) if not each.exists()]
     try:
         directory.mkdir(parents=True, exist_ok=True)  # for others to read: files that ship
-    except OSError as error:
-        raise write_failure(directory, error) from error
-    output_directory(directory)
-    with _alone(directory):
-        yield from _made(directory)
+        yield
+    except BaseException as error:
+        with contextlib.suppress(OSError):  # somebody else may have put something there
+            for each in missing:
+                each.rmdir()
+        if isinstance(error, OSError):
+            raise write_failure(directory, error) from error
+        raise
 
 
 def _made(directory: Path) -> Iterator[Staging]:
@@ -64,34 +83,13 @@ def _made(directory: Path) -> Iterator[Staging]:
     try:
         staging = Staging(directory, folder)
         yield staging
+        check_places(directory, staging.names)
         for name in staging.names:
-            if (directory / name).is_dir():
-                raise UsageError(f"{directory / name} is a directory; move it away")
+            (folder / name).chmod(0o666 & ~_umask())
         for name in staging.names:
-            made = folder / name
-            made.chmod(0o666 & ~_umask())
-            made.replace(directory / name)
-    except OSError as error:
-        raise write_failure(directory, error) from error
+            put_in_place(folder / name, directory / name)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextlib.contextmanager
-def _alone(directory: Path) -> Iterator[None]:
-    """Others who export to the directory wait: they write one manifest."""
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        except OSError as error:  # some network file systems cannot
-            raise StorageError(
-                f"cannot lock {directory}: {error.strerror}; export to another file system and "
-                "copy the files"
-            ) from error
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _umask() -> int:

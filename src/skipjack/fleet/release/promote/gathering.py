@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import skipjack
 from skipjack.errors import UsageError
@@ -20,7 +20,9 @@ from skipjack.fleet.release.results.readiness import (
     CONFIGS,
     RANKINGS,
     TUNINGS,
+    Readiness,
     Wanted,
+    configs_readiness,
     readiness,
 )
 from skipjack.fleet.release.results.sources import found_in_label
@@ -44,6 +46,8 @@ class Choice:
     partial: bool = False
     """Although not all jobs are done."""
     aliases: tuple[Alias, ...] = ()
+    backend: str = "HIP"
+    """In the names of MIOpen's find-dbs."""
 
 
 def parse_kinds(text: str) -> tuple[str, ...]:
@@ -79,7 +83,7 @@ def _kinds(store: Store, choice: Choice) -> Sequence[str]:
     """Those that were named, which must be there, or all that there are jobs for."""
     chosen = []
     for kind in choice.kinds or KINDS:
-        ready = readiness(store, choice.label, KINDS[kind], choice.device)
+        ready = _ready(store, choice, kind)
         if kind in choice.kinds and kind == KERNEL and not ready.jobs:
             ready = readiness(store, choice.label, TUNINGS, choice.device)
         if choice.kinds or ready.jobs:
@@ -88,10 +92,18 @@ def _kinds(store: Store, choice: Choice) -> Sequence[str]:
     return chosen
 
 
+def _ready(store: Store, choice: Choice, kind: str) -> Readiness:
+    if kind == PERF:
+        return configs_readiness(store, choice.label, choice.device)
+    return readiness(store, choice.label, KINDS[kind], choice.device)
+
+
 def _contents(store: Store, choice: Choice, kind: str) -> Contents:
     label, device, form = choice.label, choice.device, choice.form
     if kind == FIND:
-        return find_files(found_in_label(store, label, device), form, top=choice.top)
+        found = found_in_label(store, label, device)
+        return find_files(found, form, top=choice.top, backend=choice.backend)
     if kind == PERF:
-        return perf_files(tuned_in_label(store, label, device), form)
+        made = perf_files(tuned_in_label(store, label, device), form)
+        return replace(made, remarks=(*made.remarks, *_ready(store, choice, kind).remarks))
     return kernel_files(kernels_in_label(store, label, device), form, fetching(store, label))

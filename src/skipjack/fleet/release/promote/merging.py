@@ -6,13 +6,14 @@ JSON, kernels. What stands in a file of another form than the new records is kep
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from skipjack.errors import UsageError
+from skipjack.errors import SkipjackError, UsageError
 from skipjack.fleet.release.promote import merging_lines, merging_records
 from skipjack.fleet.release.promote.promotions import Counts
 
@@ -96,11 +97,21 @@ def shape_of(path: Path) -> Shape:
 def merge(old: Path | None, new: Path, target: Path, rule: Rule) -> Counts:
     """Write `target` out of both files; it has the form that its name says."""
     shape = shape_of(target)
+    if old and rule is Rule.WHOLE_FILE and not _readable(shape, old):
+        old = None  # it goes, whatever is in it
     added = dict(shape_of(new).read(new))
     joining = _Joining(shape, added, rule)
     records = joining.over(shape.read(old) if old else ())
     shape.write(target, records, old)
     return joining.counts()
+
+
+def _readable(shape: Shape, path: Path) -> bool:
+    try:
+        deque(shape.read(path), maxlen=0)
+    except SkipjackError:
+        return False
+    return True
 
 
 class _Joining:
@@ -116,6 +127,7 @@ class _Joining:
         """What the joined file holds."""
         for key, record in old:
             if key in self._changed or key in self._unchanged:
+                self._dropped += 1
                 continue  # a key that was there twice is there once now
             if key in self._new:
                 joined = self._joined(record, self._new[key])

@@ -9,38 +9,33 @@ from pathlib import Path
 from typing import Any
 
 from skipjack.bank.kernel_db import KernelDb, KernelRecord, write_kernel_db
-from skipjack.errors import CorruptFileError, NewerFormatError, StorageError
-from skipjack.fleet.release.results.json_lines import line_of
+from skipjack.errors import CorruptFileError
+from skipjack.interop.miopen.json_format import (
+    ENTRIES,
+    FIND,
+    PERF,
+    line_of,
+    numbered_lines,
+    object_of,
+)
 from skipjack.storage import atomic_write
-
-FORMAT = 1
 
 
 def read_lines(path: Path) -> Iterator[tuple[tuple[str, ...], str]]:
     """Lines by problem and device."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise StorageError(f"cannot read {path}: {error.strerror}") from error
-    except UnicodeDecodeError:
-        raise CorruptFileError(f"{path} is no file of JSON lines: it is no UTF-8") from None
-    for number, line in enumerate(text.split("\n"), start=1):
-        if line.strip():
-            yield _key(line, f"{path}:{number}"), line
+    for number, text in numbered_lines(path):
+        where = f"{path}:{number}"
+        key = _key(text, where)
+        yield key, text.decode()
 
 
-def _key(line: str, where: str) -> tuple[str, ...]:
+def _key(line: bytes | str, where: str) -> tuple[str, ...]:
+    record = object_of(line, where)
     try:
-        record = json.loads(line)
-        if record["format"] > FORMAT:
-            raise NewerFormatError(
-                f"{where} has format {record['format']}, this Skipjack knows {FORMAT}; "
-                "use a newer one"
-            )
         return str(record["problem"]), str(record["device"])
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
+    except KeyError as error:
         raise CorruptFileError(
-            f"{where} is no line of a database: {error}; repair or remove it"
+            f"{where} is no line of a database: it has no {error}; repair or remove it"
         ) from None
 
 
@@ -58,7 +53,7 @@ def same_line(old: str, new: str) -> bool:
 def joined_line(old: str, new: str) -> str:
     """A ranking, or a list of configs, in which solvers that the new one does not have stay."""
     before, after = json.loads(old), json.loads(new)
-    for field, rank in (("ranking", _by_time), ("configs", _by_name)):
+    for field, rank in ((ENTRIES[FIND], _by_time), (ENTRIES[PERF], _by_name)):
         named = {entry["solver"] for entry in after.get(field, ())}
         kept = [entry for entry in before.get(field, ()) if entry["solver"] not in named]
         if kept:

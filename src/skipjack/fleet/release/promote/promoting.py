@@ -7,6 +7,7 @@ the way leaves the old files, or a manifest by which the next command finishes t
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,6 +18,7 @@ from pathlib import Path
 from skipjack.errors import StorageError, UsageError
 from skipjack.fleet.release.export import manifest as export_manifest
 from skipjack.fleet.release.export.contents import Alias, Contents, ReleaseFile, check_aliases
+from skipjack.fleet.release.placing import PACKED, check_places, sync
 from skipjack.fleet.release.promote.merging import Rule, merge
 from skipjack.fleet.release.promote.promotions import (
     NEW,
@@ -27,14 +29,12 @@ from skipjack.fleet.release.promote.promotions import (
     Promotions,
     digest_of,
     number_of,
-    sync,
     who,
 )
 from skipjack.fleet.release.promote.undoing import Step, finish, go_on, recover
+from skipjack.interop.miopen.sqlite_file import unfinished
 from skipjack.storage import timestamp, utc_now
 from skipjack.storage.failure import write_failure
-
-_JOURNALS = ("-wal", "-journal")
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +134,7 @@ def _made(release: Release, directory: Path, folder: Path) -> Promoted:
     changes: list[FileChange] = []
     same: list[str] = []
     notes: list[export_manifest.FileNote] = []
+    remarks = [remark for contents in release.contents for remark in contents.remarks]
     for coming in _coming(release):
         for name in _targets(directory, coming.file.name(coming.device)):
             change = _change(directory, folder, coming, name, release.rule)
@@ -142,14 +143,15 @@ def _made(release: Release, directory: Path, folder: Path) -> Promoted:
                 same.append(name)
                 continue
             changes.append(change)
+            remarks += _other_backends(directory, change)
             notes.append(_note(coming, folder / NEW / name, release))
     changes += _manifest_change(directory, folder, notes)
+    check_places(directory, [change.name for change in changes])
     for change in changes:
         _keep_old(directory, folder, change)
     for place in (OLD, NEW):
         sync(folder / place)
-    remarks = tuple(remark for contents in release.contents for remark in contents.remarks)
-    return Promoted(directory, tuple(changes), None, tuple(same), remarks)
+    return Promoted(directory, tuple(changes), None, tuple(same), tuple(remarks))
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,31 +178,47 @@ def _coming(release: Release) -> Iterator[_Coming]:
 
 def _targets(directory: Path, name: str) -> list[str]:
     """The names of the files to change: a perf-db stays text or SQLite, whichever is there."""
-    if not name.endswith(".db.txt"):
-        return [name]
-    there = [each for each in (name, name.removesuffix(".txt")) if (directory / each).exists()]
+    forms = (name, name.removesuffix(".txt")) if name.endswith(".db.txt") else (name,)
+    for form in forms:
+        packed = directory / f"{form}{PACKED}"
+        if packed.exists():
+            raise UsageError(
+                f"{packed} is there, which nothing is merged into; unpack it first "
+                f"(bunzip2 {packed}), or move it away"
+            )
+    there = [each for each in forms if os.path.lexists(directory / each)]
     return there or [name]
+
+
+def _other_backends(directory: Path, change: FileChange) -> list[str]:
+    """What to say of a find-db that is new beside one of the same device for another backend."""
+    stem, ending = change.name.partition(".")[0], ".fdb.txt"
+    if change.before is not None or not change.name.endswith(ending):
+        return []
+    others = sorted(each.name for each in directory.glob(f"{stem}.*{ending}"))
+    return [
+        f"{change.name} is new beside {other}, which stays as it is; --backend chooses"
+        for other in others
+    ]
 
 
 def _change(directory: Path, folder: Path, coming: _Coming, name: str, rule: Rule) -> FileChange:
     old, made = directory / name, folder / NEW / name
-    if old.exists() and not old.is_file():
-        raise UsageError(f"{old} is not a plain file; move it away")
-    for suffix in _JOURNALS:
-        journal = old.with_name(old.name + suffix)
-        if journal.exists() and journal.stat().st_size:
-            raise StorageError(
-                f"{old} is being written by another program, as {journal.name} shows; "
-                "try again when that has closed it"
-            )
+    check_places(directory, [name])
+    before = digest_of(old)  # of what is about to be read: who changes it later is found out
+    if beside := unfinished(old):
+        raise StorageError(
+            f"{old} is being written by another program, as {beside[0].name} shows; "
+            "try again when that has closed it"
+        )
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         fresh = Path(scratch) / coming.file.name(coming.device)
         coming.file.write(fresh, coming.device)
-        counts = merge(old if old.exists() else None, fresh, made, rule)
-    if old.exists():
+        counts = merge(old if before else None, fresh, made, rule)
+    if before:
         shutil.copymode(old, made)
     sync(made)
-    return FileChange(name, digest_of(made) or "", digest_of(old), counts)
+    return FileChange(name, digest_of(made) or "", before, counts)
 
 
 def _keep_old(directory: Path, folder: Path, change: FileChange) -> None:
@@ -240,8 +258,9 @@ def _manifest_change(
     listed = list(notes)
     if not listed or not (directory / name).is_file():
         return []
+    before = digest_of(directory / name)
     known = export_manifest.read_manifest(directory)
     made = folder / NEW / name
     made.write_text(known.updated(listed).text())
     sync(made)
-    return [FileChange(name, digest_of(made) or "", digest_of(directory / name))]
+    return [FileChange(name, digest_of(made) or "", before)]

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import getpass
 import json
-import logging
 import os
 import re
 import shutil
@@ -29,20 +28,18 @@ from pathlib import Path
 from typing import Any
 
 from skipjack.errors import CorruptFileError, NewerFormatError
+from skipjack.fleet.release.directory_lock import HIDDEN, directory_lock, hidden_folder
 from skipjack.fleet.release.export.manifest import digest_of as sha256_of
+from skipjack.fleet.release.export.manifest import plain_name
 from skipjack.storage import FileLock, atomic_write
 from skipjack.storage.failure import write_failure
 
-log = logging.getLogger(__name__)
-
 FORMAT = 1
-HIDDEN = ".skipjack"
 MANIFEST = "manifest.json"
 OLD, NEW, REMOVED = "old", "new", "removed"
 _FOLDER = re.compile(r"(\d{4,})-.*")
 _ODD = re.compile(r"[^\w.+-]+")
 _LONGEST_NAME = 80
-_PATIENCE_S = 60.0
 
 
 class Phase(StrEnum):
@@ -65,7 +62,7 @@ class Counts:
     kept: int = 0
     """Old ones that the new file says nothing about."""
     dropped: int = 0
-    """Old ones that a new file as a whole does not have."""
+    """Old ones that are gone: of a file replaced as a whole, and further ones of a key."""
 
     @property
     def total(self) -> int:
@@ -133,17 +130,8 @@ class Promotions:
         self._root = directory / HIDDEN / "promotions"
 
     def lock(self) -> FileLock:
-        """Held by whoever changes the directory; the second waits for the first."""
-        try:
-            self._root.mkdir(parents=True, exist_ok=True)
-            ignore = self._root.parent / ".gitignore"
-            if not ignore.exists():
-                # What is kept for undoing is no part of what is reviewed and shipped.
-                atomic_write(ignore, b"*\n", durable=False)
-        except OSError as error:
-            raise write_failure(self._root, error) from error
-        place = self._root.parent / "lock"
-        return FileLock(place, log.warning, timeout_s=_PATIENCE_S, public=True)
+        """Held by whoever changes the directory, exports too; the second waits for the first."""
+        return directory_lock(self.directory)
 
     def all(self) -> list[Promotion]:
         """All that have a manifest, the first one first."""
@@ -154,6 +142,7 @@ class Promotions:
         """An empty folder for the next promotion; it counts from its manifest on."""
         number = 1 + max((int(_number(folder)) for folder in self._folders()), default=0)
         short = _ODD.sub("_", label)[:_LONGEST_NAME]
+        hidden_folder(self.directory)
         folder = self._root / f"{number:04}-{short}"
         try:
             for place in (OLD, NEW):
@@ -189,9 +178,7 @@ def read_manifest(folder: Path) -> Promotion:
                 f"{path} has format {record['format']}, this Skipjack knows {FORMAT}; "
                 "use a newer one"
             )
-        files = tuple(
-            FileChange(**{**file, "counts": Counts(**file["counts"])}) for file in record["files"]
-        )
+        files = tuple(_change_of(file) for file in record["files"])
         plain = {name: record[name] for name in _WRITTEN} | {"phase": Phase(record["phase"])}
         return Promotion(**plain, folder=folder, files=files, versions=record["versions"])
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -201,21 +188,15 @@ def read_manifest(folder: Path) -> Promotion:
         ) from None
 
 
+def _change_of(file: Mapping[str, Any]) -> FileChange:
+    # What is undone is moved and removed: a name must not lead out of the directory.
+    plain_name(file["name"])
+    return FileChange(**{**file, "counts": Counts(**file["counts"])})
+
+
 def digest_of(path: Path) -> str | None:
     """The SHA-256 of a file; None if there is none."""
     return sha256_of(path) if path.is_file() else None
-
-
-def sync(path: Path) -> None:
-    """See to it that a file's content, or a directory's entries, survive a power cut."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    except OSError:
-        if not path.is_dir():  # some network file systems cannot sync a directory
-            raise
-    finally:
-        os.close(descriptor)
 
 
 def who() -> tuple[str, str]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from skipjack.errors import StorageError, UsageError
+from skipjack.fleet.release.placing import put_in_place, sync
 from skipjack.fleet.release.promote.promotions import (
     NEW,
     OLD,
@@ -16,7 +17,6 @@ from skipjack.fleet.release.promote.promotions import (
     Promotion,
     Promotions,
     digest_of,
-    sync,
 )
 from skipjack.storage.failure import write_failure
 
@@ -33,6 +33,7 @@ def finish(promotions: Promotions, promotion: Promotion, step: Step = go_on) -> 
     waiting = [file for file in promotion.files if _waits(promotions.directory, file, promotion)]
     for file in waiting:
         step(file.name)
+        _waits(promotions.directory, file, promotion)  # once more: others know of no lock
         _move(promotion.folder / NEW / file.name, promotions.directory / file.name)
     sync(promotions.directory)
     step("")
@@ -156,7 +157,7 @@ def _keep(source: Path, target: Path) -> None:
 
 def _move(source: Path, target: Path) -> None:
     try:
-        source.replace(target)
+        put_in_place(source, target)
     except OSError as error:
         raise write_failure(target, error) from error
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from skipjack.errors import SkipjackError
+from skipjack.interop.miopen.find_values import FAMILIES
 from skipjack.solvers import find_solver
 
 DIRECT, GEMM, IMPLICIT_GEMM, WINOGRAD = "Direct", "GEMM", "ImplicitGEMM", "Winograd"
-FAMILIES = (GEMM, DIRECT, "FFT", WINOGRAD, IMPLICIT_GEMM)
 
 _FAMILY = {
     "im2col": GEMM,

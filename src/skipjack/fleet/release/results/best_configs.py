@@ -18,12 +18,10 @@ from skipjack.fleet.release.results.config_text import params_of
 from skipjack.fleet.release.results.found import ranked
 from skipjack.fleet.release.results.readiness import RANKINGS
 from skipjack.fleet.release.results.sources import Verdicts, by_key, miopen_key, ranked_rows
+from skipjack.interop.miopen.json_format import PERF, record_of
 
 if TYPE_CHECKING:
     from skipjack.fleet.store.verdicts import JobVerdict
-
-FORMAT = 1
-KIND = "perf"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,17 +62,14 @@ class TunedProblem:
 
     def record(self) -> dict[str, Any]:
         """One record for machines."""
-        return {
-            "format": FORMAT,
-            "kind": KIND,
-            "problem": self.problem,
-            "perf_key": self.perf_key,
-            "device": self.device,
-            "configs": [config.to_json() for config in self.configs],
-            "toolchain": self.toolchain,
-            "updated": self.updated,
-            "miopen": list(self.miopen),
-        }
+        return record_of(
+            PERF,
+            (self.problem, self.perf_key, self.device),
+            [config.to_json() for config in self.configs],
+            toolchain=self.toolchain,
+            updated=self.updated,
+            miopen=self.miopen,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +142,7 @@ def _joined(problem: str, device: str, said: Iterable[_Said]) -> TunedProblem:
     lines: dict[str, str] = {}
     toolchains: dict[str, None] = {}
     updated, impossible = "", 0
-    for part in said:
+    for part in sorted(said, key=lambda part: part.updated):  # of MIOpen's lines the later count
         for config in _configs(part):
             if config is None:
                 impossible += 1

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from skipjack.core.config import Value
-
-FORMAT = 1
-KIND = "find"
+from skipjack.core.times import possible_time
+from skipjack.interop.miopen.json_format import ENTRIES, FIND, KEY, record_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +30,8 @@ class RankedEntry:
 
     @property
     def possible(self) -> bool:
-        """Whether a kernel can take that long: zero, less, or no number are bugs of a timer."""
-        return math.isfinite(self.time_ns) and self.time_ns > 0
+        """Whether a kernel can take that long."""
+        return possible_time(self.time_ns)
 
     def to_json(self) -> dict[str, Any]:
         """One record for machines."""
@@ -64,28 +63,23 @@ class FoundProblem:
 
     def record(self) -> dict[str, Any]:
         """One record for machines."""
-        return {
-            "format": FORMAT,
-            "kind": KIND,
-            "problem": self.problem,
-            "find_key": self.find_key,
-            "device": self.device,
-            "ranking": [entry.to_json() for entry in self.ranking],
-            "toolchain": self.toolchain,
-            "updated": self.updated,
-            "miopen": list(self.miopen),
-        }
+        return record_of(
+            FIND,
+            (self.problem, self.find_key, self.device),
+            [entry.to_json() for entry in self.ranking],
+            toolchain=self.toolchain,
+            updated=self.updated,
+            miopen=self.miopen,
+        )
 
     @classmethod
-    def from_record(cls, record: object) -> FoundProblem:
+    def from_record(cls, record: Mapping[str, Any]) -> FoundProblem:
         """The problem of a line's JSON; `ValueError` says what is wrong with it."""
-        if not isinstance(record, dict):
-            raise ValueError("it is not a JSON object")
-        if record.get("kind") != KIND:
-            raise ValueError(f"it is of kind {record.get('kind')!r}, not {KIND}")
+        if record.get("kind") != FIND:
+            raise ValueError(f"it is of kind {record.get('kind')!r}, not {FIND}")
         try:
-            ranking = tuple(RankedEntry(**entry) for entry in record["ranking"])
-            key = record["find_key"]
+            ranking = tuple(RankedEntry(**entry) for entry in record[ENTRIES[FIND]])
+            key = record[KEY[FIND]]
             return cls(
                 str(record["problem"]),
                 None if key is None else str(key),

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
 from skipjack.core.problem import Problem
-from skipjack.errors import (
-    CorruptFileError,
-    NewerFormatError,
-    ProblemError,
-    StorageError,
-    UsageError,
-)
-from skipjack.fleet.release.results.found import FORMAT, FoundProblem, RankedEntry, ranked
+from skipjack.errors import CorruptFileError, ProblemError, StorageError, UsageError
+from skipjack.fleet.release.results.found import FoundProblem, RankedEntry, ranked
 from skipjack.interop import parse_find_db
 from skipjack.interop.miopen import Record, find_results, parse_db_name, read_text_db
-
-_NS_PER_MS = 1e6
-_SQLITE = b"SQLite format 3"
+from skipjack.interop.miopen.file_bytes import SQLITE
+from skipjack.interop.miopen.json_format import numbered_objects
+from skipjack.interop.miopen.json_lines import NS_PER_MS
 
 
 def found_in_file(path: Path) -> Iterator[FoundProblem]:
@@ -29,9 +22,9 @@ def found_in_file(path: Path) -> Iterator[FoundProblem]:
     also those that cannot be: see `RankedEntry.possible`.
     """
     first = _beginning(path)
-    if first.startswith(_SQLITE):
+    if first.startswith(SQLITE):
         raise UsageError(f"{path} is a database of SQLite, which holds no rankings; give a find-db")
-    return _lines(path) if first.lstrip().startswith(b"{") else _records(path)
+    return found_in_lines(path) if first.lstrip().startswith(b"{") else _records(path)
 
 
 def _beginning(path: Path) -> bytes:
@@ -66,7 +59,7 @@ def device_of_name(file_name: str) -> str:
 def found_of_record(record: Record, device: str, *, parsed: bool = True) -> FoundProblem:
     """The ranking of a find-db's record; not `parsed`, it keeps its key, which is much faster."""
     entries = (
-        RankedEntry(line.solver, line.time_ms * _NS_PER_MS, line.workspace_bytes, line.algorithm)
+        RankedEntry(line.solver, line.time_ms * NS_PER_MS, line.workspace_bytes, line.algorithm)
         for line in find_results(record)
     )
     problem = _problem_of(record.key) if parsed else record.key
@@ -81,26 +74,17 @@ def _problem_of(key: str) -> str:
     return problem.key if isinstance(problem, Problem) else key
 
 
-def _lines(path: Path) -> Iterator[FoundProblem]:
+def found_in_lines(path: Path) -> Iterator[FoundProblem]:
+    """The rankings of a file of our own, packed or not."""
     seen: set[tuple[str, str]] = set()
-    with path.open(encoding="utf-8") as file:
-        number = 0
+    for number, record in numbered_objects(path):
         try:
-            for number, line in enumerate(file, start=1):
-                if not line.strip():
-                    continue
-                record = json.loads(line)
-                if isinstance(record, dict) and record.get("format", 0) > FORMAT:
-                    raise NewerFormatError(
-                        f"{path} line {number} has format {record['format']}, this Skipjack reads "
-                        f"up to {FORMAT}; update Skipjack"
-                    )
-                found = FoundProblem.from_record(record)
-                if (found.problem, found.device) not in seen:
-                    seen.add((found.problem, found.device))
-                    yield found
-        except (ValueError, TypeError, RecursionError) as error:
+            found = FoundProblem.from_record(record)
+        except ValueError as error:
             raise CorruptFileError(
-                f"{path} line {max(number, 1)} is no ranking of a problem: {error}; "
-                "export it again, or give a find-db"
+                f"{path}:{number} is no ranking of a problem: {error}; export it again, or give a "
+                "find-db"
             ) from None
+        if (found.problem, found.device) not in seen:
+            seen.add((found.problem, found.device))
+            yield found

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+from skipjack.interop.miopen.json_format import line_of
 from skipjack.storage import atomic_write
 
 
@@ -26,11 +26,6 @@ class Lined(Protocol):
     def record(self) -> Mapping[str, Any]:
         """One record for machines."""
         ...
-
-
-def line_of(record: Mapping[str, Any]) -> str:
-    """A line, without its end."""
-    return json.dumps(record, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def write_lines(path: Path, device: str, problems: Iterable[Lined]) -> None:

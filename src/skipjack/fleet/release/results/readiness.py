@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from skipjack.errors import UsageError
@@ -60,6 +60,8 @@ class Readiness:
     wanted: Wanted
     jobs: Mapping[tuple[str, State], int] = field(default_factory=dict)
     """Their number by the solver of their plan and their state."""
+    never_begun: int = 0
+    """Tunings that nobody began, where finds are enough."""
 
     @property
     def unfinished(self) -> int:
@@ -70,6 +72,14 @@ class Readiness:
     def not_applicable(self) -> int:
         """Those that no solver can do."""
         return self._states()[State.NOT_APPLICABLE]
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What to say of jobs that were not waited for."""
+        if not self.never_begun:
+            return ()
+        verb = "tuning job was" if self.never_begun == 1 else "tuning jobs were"
+        return (f"{self.never_begun} {verb} never begun: configs are those that finds ranked",)
 
     def check(self, *, partial: bool = False) -> None:
         """`UsageError` if there is nothing to export, or not all of it and that is not wanted."""
@@ -122,6 +132,17 @@ def readiness(store: Counting, label: str, wanted: Wanted, device: str | None = 
         (solver, State(state)): count for (solver, state), count in found if wanted.includes(solver)
     }
     return Readiness(label, wanted, jobs)
+
+
+def configs_readiness(store: Counting, label: str, device: str | None = None) -> Readiness:
+    """How far a label's tunings and finds are; tunings do not count if none was ever begun."""
+    ready = readiness(store, label, CONFIGS, device)
+    tunings = {at: count for at, count in ready.jobs.items() if not RANKINGS.includes(at[0])}
+    finds = {at: count for at, count in ready.jobs.items() if at not in tunings}
+    begun = any(state is not State.NEW for _, state in tunings)
+    if begun or not any(state is State.EVALUATED for _, state in finds):
+        return ready
+    return replace(ready, jobs=finds, never_begun=sum(tunings.values()))
 
 
 def _listed(states: Counter[State]) -> str:

@@ -71,7 +71,7 @@ def _joined(problem: str, device: str, jobs: Iterable[JobVerdict]) -> FoundProbl
     entries: dict[str, RankedEntry] = {}
     lines: dict[str, str] = {}
     toolchains, updated = [], ""
-    for job in jobs:
+    for job in sorted(jobs, key=lambda job: (job.updated, job.job)):
         for entry in ranked_rows(job.result.get("solvers", ()), key):
             entries[entry.solver] = entry
         lines |= by_key(job.result.get("miopen", {}).get("find_db", ()))

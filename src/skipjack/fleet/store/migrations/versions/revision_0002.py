@@ -31,7 +31,7 @@ def upgrade() -> None:
         "registrations",
         _word("name"),
         _word("host"),
-        _count("port", "22"),
+        _count("port", "0"),
         _word("login", default=""),
         _word("device", default=""),
         _count("gpus", "0"),
@@ -42,6 +42,6 @@ def upgrade() -> None:
         sa.Column("created", sa.Double, nullable=False),
         sa.PrimaryKeyConstraint("name", name="pk_registrations"),
         # The names are whole: no convention applies to them.
-        sa.CheckConstraint("port > 0 AND port < 65536", name="ck_registrations_port_is_one"),
+        sa.CheckConstraint("port >= 0 AND port < 65536", name="ck_registrations_port_is_one"),
         sa.CheckConstraint("gpus >= 0", name="ck_registrations_gpus_count_up"),
     )

@@ -1,0 +1,78 @@
+"""Files that claim too much or go too deep end in a sentence, and soon."""
+
+import bz2
+import json
+from pathlib import Path
+
+import pytest
+
+from skipjack.errors import CorruptFileError, SkipjackError
+from skipjack.interop.miopen import file_bytes as reading
+from skipjack.interop.miopen import read_text_db
+from skipjack.interop.miopen.checking import check_paths
+from skipjack.interop.miopen.converting import convert
+from skipjack.interop.miopen.file_bytes import unpacked
+from skipjack.interop.miopen.json_format import record_of
+
+FWD = "miopenConvolutionFwdAlgoDirect"
+
+
+def test_a_filter_of_any_size_is_checked_soon(tmp_path: Path) -> None:
+    path = tmp_path / "gfx90878.HIP.fdb.txt"
+    key = "128-28-28-999999999999x3-256-28-28-64-1x1-1x1-1x1-0-NCHW-FP32-F"
+    path.write_text(f"{key}=A:0.001,0,{FWD}\n")
+    (report,) = check_paths([path])
+    assert {"bad_sizes", "impossible_time"} == set(report.counts)
+
+
+def test_what_unpacks_to_more_than_there_is_room_for_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x.fdb.txt.bz2"
+    path.write_bytes(bz2.compress(bytes(1 << 20)))
+    monkeypatch.setattr(reading, "LARGEST", 1 << 19)
+    with pytest.raises(CorruptFileError, match="more than 524,288 bytes when unpacked"):
+        read_text_db(path)
+
+
+def test_a_bound_holds_for_all_streams_together() -> None:
+    packed = bz2.compress(bytes(60)) * 2
+    assert unpacked(packed, 120) == bytes(120)
+    with pytest.raises(ValueError, match="more than 119 bytes"):
+        unpacked(packed, 119)
+
+
+@pytest.mark.parametrize("kept", [1, 0.5, 0.9])
+def test_a_packed_file_that_is_cut_off_is_refused(tmp_path: Path, kept: float) -> None:
+    data = bz2.compress(b"".join(b"%d=A:1,0,x\n" % number for number in range(999)))
+    path = tmp_path / "x.fdb.txt.bz2"
+    path.write_bytes(data[: int(len(data) * kept) - 1])
+    with pytest.raises(CorruptFileError, match="cannot be unpacked: it is cut off"):
+        read_text_db(path)
+
+
+def test_several_streams_in_one_file_are_one_database(tmp_path: Path) -> None:
+    path = tmp_path / "x.fdb.txt.bz2"
+    path.write_bytes(bz2.compress(b"a=A:1,0,x\n") + bz2.compress(b"b=A:1,0,x\n") + bytes(9))
+    assert [record.key for record in read_text_db(path)] == ["a", "b"]
+
+
+def test_a_first_line_of_json_may_be_long(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    ranking = [
+        {"solver": f"{at:05}", "time_ns": 1e6, "workspace_bytes": 0, "algorithm": "x"}
+        for at in range(3000)
+    ]
+    line = json.dumps(record_of("find", ("p", "key", ""), ranking))
+    assert len(line) > 200_000
+    path.write_text(line)
+    convert(path, tmp_path / "x.fdb.txt")
+    assert len(read_text_db(tmp_path / "x.fdb.txt")[0].items) == 3000
+
+
+@pytest.mark.parametrize("before", [b"", b'{"format": 1, "kind": "find"}\n'])
+def test_json_that_goes_too_deep_is_refused(tmp_path: Path, before: bytes) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(before + b'{"format": 1, "kind": ' + b"[" * 200_000)
+    with pytest.raises(SkipjackError, match=r"x.jsonl:1: (not a line of JSON|no record)"):
+        convert(path, tmp_path / "x.fdb.txt")

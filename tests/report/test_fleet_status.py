@@ -1,0 +1,25 @@
+"""What ``skipjack status`` says of machines that get no jobs."""
+
+import pytest
+
+from skipjack.fleet.records import Machine
+from skipjack.report.fleet.status import Idle, overview
+
+
+def test_a_disabled_machine_is_enabled_and_any_other_resumed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    machines = [
+        Machine(1, "gpu1", set_aside="new fans"),
+        Machine(2, "gpu2", set_aside="disabled caches: 5 jobs in a row failed"),
+        Machine(3, "gpu3", aborted=True),
+        Machine(4, "gpu4"),
+    ]
+    overview([], Idle(machines, {"gpu1", "gpu4"}, []), "sqlite:///x", json=False)
+    said = [line for line in capsys.readouterr().out.splitlines() if line.startswith("machine")]
+    assert said == [
+        "machine gpu1 was set aside: new fans; skipjack machine enable gpu1",
+        "machine gpu2 was set aside: disabled caches: 5 jobs in a row failed; "
+        "skipjack resume --machine gpu2",
+        "machine gpu3 is aborted; skipjack resume --machine gpu3",
+    ]

@@ -1,0 +1,22 @@
+"""What a run left undone, in one sentence that says what helps."""
+
+import pytest
+
+from skipjack.fleet.runs import RunRequest, RunSummary
+from skipjack.fleet.states import State
+from skipjack.report.fleet.summary import leftovers
+
+
+@pytest.mark.parametrize(
+    ("disabled", "advice"),
+    [
+        ((), "skipjack resume --machine NAME lets them"),
+        (("b", "elsewhere"), "skipjack machine enable b and skipjack resume --machine NAME lets"),
+        (("a", "b"), "skipjack machine enable a b lets them"),
+    ],
+)
+def test_idle_machines_are_helped_by_what_works(disabled: tuple[str, ...], advice: str) -> None:
+    idle = ("a (aborted)", "b (new fans)")
+    summary = RunSummary({State.NEW: 1}, {}, 0, 1.0, False, idle)
+    said = leftovers(summary, RunRequest("L"), [], disabled=disabled)
+    assert said.startswith(f"these machines get no jobs: a (aborted), b (new fans); {advice}")
