@@ -23,7 +23,9 @@ demo-loadgen: $(STAMP) $(LOADGEN)
 
 # Lint and types are checked beside the tests: one core's work while servers start.
 # Tests wait for servers and workers much of the time: three at once keep two cores busy.
-# PYTEST_ARGS="-n 0" runs one test after the other.
+# PYTEST_ARGS="-n 0" runs one test after the other. Libraries get one thread in the tests' own
+# processes: those of three at once would wait for each other. Workers set theirs themselves.
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 test: $(EVERYTHING)
 	$(MAKE) --no-print-directory -j2 lint tests-quick
 
@@ -31,10 +33,10 @@ test-long: $(EVERYTHING)
 	$(MAKE) --no-print-directory -j2 lint tests-all
 
 tests-quick: $(EVERYTHING)
-	$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not long" $(PYTEST_ARGS)
+	$(ONE_THREAD) $(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not long" $(PYTEST_ARGS)
 
 tests-all: $(EVERYTHING)
-	$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+	$(ONE_THREAD) $(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 # NVIDIA's grid.py by its own words: make autotune RUN_ARGS="rnnt Server config.py --dry_run"
 autotune: $(STAMP)

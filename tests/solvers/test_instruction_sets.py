@@ -149,7 +149,13 @@ def test_code_uses_the_registers_of_its_instruction_set(arch: str, name: str) ->
     assert not unwanted or unwanted not in listing
 
 
-@pytest.mark.parametrize("arch", ["neoverse-n1", "aarch64"])
+EMULATED = [
+    key if at % 2 == 0 else pytest.param(key, marks=pytest.mark.long) for at, key in enumerate(KEYS)
+]
+"""An emulator takes its time: every second one is for `make test-long`."""
+
+
+@pytest.mark.parametrize("arch", ["neoverse-n1", pytest.param("aarch64", marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", SOLVERS)
 def test_every_solver_builds_neon_code_for_arm(name: str, arch: str) -> None:
     device, problem = describe(f"{arch}/1"), parse(TYPICAL[name])
@@ -162,7 +168,7 @@ def test_every_solver_builds_neon_code_for_arm(name: str, arch: str) -> None:
     assert NEON.search(best_listing(name, problem, device))
 
 
-@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize("key", EMULATED)
 def test_every_solver_is_right_on_arm_in_an_emulator(key: str) -> None:
     pytest.importorskip("unicorn", reason="the emulator Unicorn is not installed")
     device, problem = describe("aarch64/1"), parse(key)
