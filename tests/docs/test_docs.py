@@ -24,8 +24,6 @@ from skipjack import operations
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")])
-LONG = ("coming-from-tuna.md",)
-"""Those whose blocks take more than a few seconds."""
 _FENCE = re.compile(r"^```(\w*)$")
 _MARK = re.compile(r"^<!-- (run|file: ([\w.-]+)) -->$")
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
@@ -119,11 +117,7 @@ def command_of(block: Block) -> list[str]:
     raise AssertionError(f"line {block.line}: a block of {block.language!r} cannot be run")
 
 
-RUN = [
-    pytest.param(path, id=path.name, marks=[pytest.mark.long] * (path.name in LONG))
-    for path in DOCUMENTS
-    if marked(path)
-]
+RUN = [pytest.param(path, id=path.name) for path in DOCUMENTS if marked(path)]
 
 
 @pytest.mark.parametrize("path", RUN)
