@@ -117,7 +117,13 @@ def command_of(block: Block) -> list[str]:
     raise AssertionError(f"line {block.line}: a block of {block.language!r} cannot be run")
 
 
-RUN = [pytest.param(path, id=path.name) for path in DOCUMENTS if marked(path)]
+LONG = ("convolutions.md", "fleet.md", "fleet-bundles.md")
+"""Those that take half a minute and more, and whose commands quick tests run too."""
+RUN = [
+    pytest.param(path, id=path.name, marks=[pytest.mark.long] * (path.name in LONG))
+    for path in DOCUMENTS
+    if marked(path)
+]
 
 
 @pytest.mark.parametrize("path", RUN)
