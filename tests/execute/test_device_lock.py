@@ -30,7 +30,7 @@ def common(tmp_path: Path) -> Path:
     if os.geteuid() != 0:
         pytest.skip("becoming another user needs root")
     for folder in (tmp_path, *tmp_path.parents[:3]):  # test runners in parallel nest deeper
-        folder.chmod(0o755)
+        folder.chmod(folder.stat().st_mode & 0o7777 | 0o055)  # /tmp may be among them
     place = tmp_path / "common"
     place.mkdir()
     place.chmod(0o1777)
