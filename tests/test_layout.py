@@ -14,6 +14,7 @@ ROOT = Path(skipjack.__file__).parent
 
 BELOW: dict[str, set[str]] = {
     "errors": set(),
+    "reading": {"errors"},
     "core": {"errors"},
     "operations": {"core", "errors"},
     "native": {"core", "errors"},
@@ -71,6 +72,10 @@ BELOW: dict[str, set[str]] = {
     "": {"tuning", "integrations"},
 }
 """For every package or module of ours, those that it may import; "" is `skipjack` itself."""
+
+for _name, _below in BELOW.items():
+    if "errors" in _below and _name != "reading":
+        _below.add("reading")  # a check of data and the error that says so go together
 
 HEAVY = ("llvmlite", "numpy", "torch", "triton", "ray", "sqlalchemy", "yaml")
 

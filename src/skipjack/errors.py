@@ -9,6 +9,7 @@ SkipjackError                 exit code 1: something failed
 │   ├── CorruptFileError      set aside under a new name, nothing overwritten
 │   ├── StoreAwayError        a database that cannot be reached any more
 │   └── NewerFormatError      written by a newer Skipjack, refused by name
+├── MalformedError            stored or received data that are not of their form
 ├── ScheduleError             an illegal step on a schedule
 ├── ForeignError              a solver, searcher or operation raised something of its own
 ├── StepError                 a step of a plan failed; its exit code is the plan's
@@ -59,6 +60,10 @@ class StoreAwayError(StorageError):
 
 class NewerFormatError(StorageError):
     """A file written by a newer version; it was left untouched."""
+
+
+class MalformedError(SkipjackError, ValueError):
+    """Stored or received data that are not of their form; whoever reads them may know a remedy."""
 
 
 class ScheduleError(SkipjackError):
