@@ -12,6 +12,7 @@ import pytest
 from skipjack.core.device import Device
 from skipjack.fleet.coordinator import Coordinator
 from skipjack.fleet.engine import Done, Host, Slot
+from skipjack.fleet.processes import ProcessIdentity
 from skipjack.fleet.records import Label, Plan
 from skipjack.fleet.runs import RunRequest, RunSummary
 from skipjack.fleet.states import MOST_FAILURES, Stage, State
@@ -218,7 +219,7 @@ def test_ctrl_c_gives_everything_back_at_once(store: Store) -> None:
 
 def test_what_a_dead_coordinator_held_is_done_by_another(store: Store) -> None:
     machine = store.register(HOST, "played")
-    dead = store.sign_in("gone", 1, 0.3)
+    dead = store.sign_in(ProcessIdentity("gone", 1), 0.3)
     from skipjack.fleet.records import Want
 
     assert store.claim(dead, Stage.BUILD, [Want(machine.id, "b", count=5)], label="l")

@@ -14,6 +14,7 @@ from skipjack.fleet.engine import Done, Host
 from skipjack.fleet.further_jobs import make_finds, make_kernels
 from skipjack.fleet.importing import ImportOptions, import_file
 from skipjack.fleet.loading import Selection, Terms, plan_jobs
+from skipjack.fleet.processes import ProcessIdentity
 from skipjack.fleet.projecting import project
 from skipjack.fleet.records import Job, JobKind, Label, Want
 from skipjack.fleet.settlements import settlement_of
@@ -53,7 +54,7 @@ class Fleet:
     def __init__(self, store: Store) -> None:
         self.store = store
         self._machine = store.register(Host("host", 2, 1 << 30, (DEVICE,)), "local").id
-        self._owner = store.sign_in("host", 1, 60.0)
+        self._owner = store.sign_in(ProcessIdentity("host", 1), 60.0)
         self._workers: dict[Stage, Worker] = {
             Stage.BUILD: make_worker(Stage.BUILD),
             Stage.EVALUATE: make_worker(Stage.EVALUATE, gpu="hip:0"),

@@ -1,14 +1,14 @@
 """Brings jobs and workers together: claims, hands out, settles; holds leases while it lives.
 
-A coordinator may die at any moment: what it held is claimed again when its lease has expired, and
-nothing counts that was not settled. Any number of them share one store.
+A coordinator may die at any moment: what it held is claimed again when its lease has expired, or as
+soon as another one on its machine finds it dead; nothing counts that was not settled. Any number of
+them share one store.
 """
 
 from __future__ import annotations
 
 import logging
 import math
-import os
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -18,6 +18,7 @@ from skipjack.fleet.engine import Done, Engine, Host, Slot
 from skipjack.fleet.exchange import Ask, Exchanged
 from skipjack.fleet.job_store import JobStore
 from skipjack.fleet.pacing import Every, Pace
+from skipjack.fleet.processes import this_process
 from skipjack.fleet.records import Claim, Machine, Settlement, Want
 from skipjack.fleet.runs import RunProgress, RunRequest, RunSummary
 from skipjack.fleet.settlements import settlement_of
@@ -30,6 +31,8 @@ log = logging.getLogger(__name__)
 
 _LOOK_EVERY_S = 1.0
 """How often the store is asked which jobs are still ours: an abort takes effect by then."""
+_SWEEP_EVERY_S = 5.0
+"""How often it is looked who died: on this machine that is known at once."""
 _HOSTS_EVERY_S = 10.0
 _RETURN_S = 400.0
 """How long workers are waited for that were there and are gone: longer than an engine tries."""
@@ -61,7 +64,7 @@ class Coordinator:
         self._owner = ""
         self._renewed = time.monotonic()
         self._look = Every(min(_LOOK_EVERY_S, request.lease_s / 4))
-        self._sweep = Every(request.lease_s / 2)
+        self._sweep = Every(min(_SWEEP_EVERY_S, request.lease_s / 2))
         self._hosts = Every(_HOSTS_EVERY_S)
         self._idle_since: float | None = None
         self._counts: Mapping[State, int] = {}
@@ -106,7 +109,7 @@ class Coordinator:
     # leases
 
     def _sign_in(self) -> None:
-        self._owner = self._store.sign_in(os.uname().nodename, os.getpid(), self._request.lease_s)
+        self._owner = self._store.sign_in(this_process(), self._request.lease_s)
 
     def _leave(self, reason: str) -> None:
         """Give back what runs: another coordinator need not wait for the lease."""
@@ -150,7 +153,7 @@ class Coordinator:
         away_s, self._renewed = time.monotonic() - self._renewed, time.monotonic()
         if away_s > self._request.lease_s / 2:
             # The store was away, for the others too: let them renew before they are swept.
-            self._sweep.last = self._renewed
+            self._sweep.last = self._renewed + self._request.lease_s / 2 - self._sweep.every_s
         if ours is None:
             log.warning("the lease was lost: what ran is dropped, others have it by now")
             self._drop(list(self._held))
@@ -330,7 +333,8 @@ class Coordinator:
         if elsewhere and not self._held and self._idle():
             notes.append(
                 "waiting for jobs that other runs hold; "
-                f"those of a run that died are free within {self._request.lease_s:g} s or so"
+                f"those of a run that died on another machine are free within "
+                f"{self._request.lease_s:g} s or so"
             )
         elapsed_s = time.monotonic() - started
         self._request.observer(

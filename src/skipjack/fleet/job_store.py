@@ -7,6 +7,7 @@ from typing import Protocol
 
 from skipjack.fleet.engine import Host
 from skipjack.fleet.exchange import Ask, Exchanged
+from skipjack.fleet.processes import ProcessIdentity
 from skipjack.fleet.records import Claim, JobKind, Machine, Settlement
 from skipjack.fleet.states import State
 
@@ -14,7 +15,7 @@ from skipjack.fleet.states import State
 class JobStore(Protocol):
     """What a coordinator needs of a store; see `fleet.store.store.Store`."""
 
-    def sign_in(self, host: str, pid: int, lease_s: float) -> str:
+    def sign_in(self, process: ProcessIdentity, lease_s: float) -> str:
         """Become an owner."""
         ...
 
@@ -63,7 +64,7 @@ class JobStore(Protocol):
         ...
 
     def sweep(self) -> int:
-        """Free the jobs of owners whose lease has expired."""
+        """Free the jobs of owners whose lease has expired, or who are known to be dead."""
         ...
 
     def live(self, label: str, kind: JobKind) -> Mapping[State, int]:

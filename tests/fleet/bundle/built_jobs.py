@@ -11,6 +11,7 @@ from skipjack.fleet.bundle.evaluating import Evaluated, Evaluation, evaluate_bun
 from skipjack.fleet.bundle.exporting import Exported, export_bundle
 from skipjack.fleet.bundle.manifest import Slice
 from skipjack.fleet.engine import Host
+from skipjack.fleet.processes import ProcessIdentity
 from skipjack.fleet.records import Claim, Label, Plan, Settlement, Want
 from skipjack.fleet.states import Built, Stage
 from skipjack.fleet.store.bundling import Wanted
@@ -30,7 +31,7 @@ def load(store: Store, count: int, label: str = LABEL) -> None:
 
 def claimed(store: Store, stage: Stage, count: int) -> tuple[str, list[Claim]]:
     """Jobs in the hands of a coordinator."""
-    owner = store.sign_in("head", 1, 60.0)
+    owner = store.sign_in(ProcessIdentity("head", 1), 60.0)
     machine = store.register(BUILDER, "local")
     devices = (DEVICE.name,) if stage is Stage.EVALUATE else ()
     taken = store.claim(owner, stage, [Want(machine.id, "0", devices, count)])

@@ -14,6 +14,7 @@ from built_jobs import LABEL, export
 from skipjack.fleet.bundle.importing import import_bundle
 from skipjack.fleet.engine import Done
 from skipjack.fleet.host import detect_host
+from skipjack.fleet.processes import ProcessIdentity
 from skipjack.fleet.records import Label, Plan, Want
 from skipjack.fleet.seal import FILE_NAME
 from skipjack.fleet.settlements import settlement_of
@@ -37,7 +38,7 @@ def build_really(store: Store, problem: str) -> None:
     store.add_problems([NewProblem(problem, "add", "", "f32")], "some")
     plan = Plan(problem, host.devices[0].name, solver="nest", budget=2, round=2)
     store.add_jobs(Label(LABEL, "ada"), [plan])
-    machine, owner = store.register(host, "local"), store.sign_in("head", 1, 60.0)
+    machine, owner = store.register(host, "local"), store.sign_in(ProcessIdentity("head", 1), 60.0)
     worker = make_worker(Stage.BUILD)
     try:
         for claim, task in store.claim(owner, Stage.BUILD, [Want(machine.id, "b0")]):

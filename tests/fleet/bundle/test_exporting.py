@@ -13,6 +13,7 @@ from skipjack.fleet.bundle.container import Bundle, Part
 from skipjack.fleet.bundle.contents import jobs_with, read_task
 from skipjack.fleet.bundle.exporting import export_bundle
 from skipjack.fleet.bundle.manifest import Slice
+from skipjack.fleet.processes import ProcessIdentity
 from skipjack.fleet.states import Stage, State
 from skipjack.fleet.store import tables
 from skipjack.fleet.store.bundling import Wanted
@@ -32,7 +33,7 @@ def test_a_bundle_holds_what_a_claim_would_give(store: Store, jobs: Path) -> Non
     assert store.live(LABEL) == {State.NEW: 1, State.BUILT: 2}
     with Bundle.open(jobs, store.key) as bundle:
         bundled = [read_task(bundle, job).task for job in built]
-    owner = store.sign_in("head", 1, 60.0)
+    owner = store.sign_in(ProcessIdentity("head", 1), 60.0)
     _, claims = claimed(store, Stage.EVALUATE, 2)
     assert [claim.job for claim in claims] == [task.job for task in bundled]
     assert all(len(task.artifacts) == 2 and task.facts for task in bundled)

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, func, select
 
 from skipjack.core.device import Device
 from skipjack.fleet.engine import Host
+from skipjack.fleet.processes import ProcessIdentity
 from skipjack.fleet.records import Claim, Job, Label, Plan, Settlement, Want
 from skipjack.fleet.states import Built, Event, Stage, State, Told
 from skipjack.fleet.store import tables
@@ -68,7 +69,7 @@ class Crew:
 def crew(store: Store, name: str = "host", lease_s: float = 60.0) -> Crew:
     """Another coordinator on another machine."""
     machine = store.register(Host(name, 8, 1 << 30, (ZEN,)), "local")
-    return Crew(store, store.sign_in(name, 1, lease_s), machine.id)
+    return Crew(store, store.sign_in(ProcessIdentity(name, 1), lease_s), machine.id)
 
 
 def load(

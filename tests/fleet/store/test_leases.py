@@ -1,10 +1,16 @@
 """Leases: what an owner holds is its own until it signs out or is not heard of any more."""
 
+import subprocess
 import time
+from dataclasses import replace
 
-from crew import crew, load, on_sqlite, only, states
+from crew import ZEN, Crew, crew, load, on_sqlite, only, states
+from sqlalchemy import update
 
+from skipjack.fleet.engine import Host
+from skipjack.fleet.processes import began, this_process
 from skipjack.fleet.states import MOST_LOSSES, Built, Stage, State
+from skipjack.fleet.store import tables
 from skipjack.fleet.store.store import Store
 
 
@@ -33,6 +39,43 @@ def test_a_lease_that_is_renewed_is_not_swept(store: Store) -> None:
         time.sleep(0.1)
     time.sleep(0.3)
     assert store.sweep() == 1
+
+
+def set_back(store: Store, seconds: float) -> None:
+    """As if the database's clock had been set back by so much: all leases end that much later."""
+    owners = tables.owners
+    with store._engine.begin() as connection:
+        connection.execute(update(owners).values(expires=owners.c.expires + seconds))
+
+
+def test_a_clock_that_is_set_back_does_not_keep_leases(store: Store) -> None:
+    load(store, 2)
+    dead, alive = crew(store, "dead", 0.2), crew(store, "alive")
+    dead.claim(Stage.BUILD)
+    claim, _ = alive.claim(Stage.BUILD)
+    set_back(store, 3600.0)
+    assert store.sweep() == 0  # whoever lives has time to say so
+    time.sleep(0.3)
+    assert store.sweep() == 1
+    assert set(store.renew(alive.owner) or ()) == {claim.job}
+
+
+def test_the_jobs_of_a_dead_process_of_this_machine_are_free_at_once(store: Store) -> None:
+    (job, _) = load(store, 2)
+    killed = subprocess.Popen(["sleep", "600"])
+    process = replace(this_process(), pid=killed.pid, began=began(killed.pid))
+    machine = store.register(Host("host", 8, 1 << 30, (ZEN,)), "local")
+    us = Crew(store, store.sign_in(process, 600.0), machine.id)
+    they = Crew(store, store.sign_in(this_process(), 600.0), machine.id)
+    claim, _ = us.claim(Stage.BUILD)
+    they.claim(Stage.BUILD)
+    assert store.sweep() == 0
+    killed.kill()
+    killed.wait()
+    assert store.sweep() == 1
+    assert states(store) == {State.NEW: 1, State.BUILDING: 1}
+    assert "ended without a word" in store.story(job)[-1].reason
+    assert us.settle(claim, Built()) == [claim]  # too late, if it should live after all
 
 
 @on_sqlite

@@ -15,6 +15,7 @@ from sqlalchemy import Connection, Engine, func, insert, select, text, update
 from skipjack.core.device import Device
 from skipjack.errors import StorageError
 from skipjack.fleet.engine import Host
+from skipjack.fleet.processes import ProcessIdentity
 from skipjack.fleet.records import Label, Plan, Settlement, Want
 from skipjack.fleet.states import Failed, Stage, State
 from skipjack.fleet.store import connecting, tables
@@ -73,7 +74,7 @@ def test_a_server_that_restarts_in_a_transaction_loses_nothing(
 def test_every_verb_waits_for_a_server_that_is_away(server: Server, user_dir: Path) -> None:
     told: list[str] = []
     with open_store(server.fresh(), on_wait=told.append) as store:
-        owner = store.sign_in("here", 1, 60.0)
+        owner = store.sign_in(ProcessIdentity("here", 1), 60.0)
         server.stop()
         restart = threading.Timer(0.5, server.start)
         restart.start()
@@ -235,7 +236,7 @@ def test_claims_and_results_survive_a_lost_acknowledgement(
         store.add_problems([NewProblem(key, "matmul") for key in keys], "t")
         store.add_jobs(Label("L", "me"), [Plan(key, device.name) for key in keys])
         machine = store.register(Host("m", 1, 1, (device,)), "local")
-        owner = store.sign_in("here", 1, 60.0)
+        owner = store.sign_in(ProcessIdentity("here", 1), 60.0)
         with monkeypatch.context() as patch:
             cuts = _cut_after_commit(store._engine, patch)
             taken = store.claim(owner, Stage.BUILD, [Want(machine.id, "s", count=3)])

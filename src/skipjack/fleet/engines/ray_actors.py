@@ -15,11 +15,11 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import skipjack
 from skipjack.execute import wire
+from skipjack.fleet import processes
 from skipjack.fleet.engines.ray_cluster import ray_module
 from skipjack.fleet.host import detect_host
 from skipjack.fleet.parcel import pack, unpack
@@ -69,7 +69,9 @@ class WorkerActor:
         gpu = _assigned_gpu()
         self._worker = named(self._factory)(self._stage, cores=self._cores, gpu=gpu)
         pid = os.getpid()
-        return json.dumps({"pid": pid, "born": born(pid), "gpu": gpu, "nice": os.nice(0)}).encode()
+        return json.dumps(
+            {"pid": pid, "born": processes.began(pid), "gpu": gpu, "nice": os.nice(0)}
+        ).encode()
 
     def work(self, tickets: Sequence[int], batch: bytes) -> None:
         """Do the tasks of a batch in order."""
@@ -128,17 +130,9 @@ def _assigned_gpu() -> str:
     return ",".join(ray_module().get_runtime_context().get_accelerator_ids().get("GPU", []))
 
 
-def born(pid: int) -> str:
-    """When a process began, in the kernel's ticks: tells it from a later one of the same id."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
-    except (OSError, IndexError):
-        return ""
-
-
 def end_process(pid: int, began: str) -> None:
     """Runs on an actor's node: end a process that is stopped and cannot end itself."""
-    if began and born(pid) == began:
+    if began and processes.began(pid) == began:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGKILL)
 

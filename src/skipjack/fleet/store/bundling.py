@@ -14,6 +14,7 @@ from skipjack.errors import StorageError
 from skipjack.fleet.bundle.contents import BundledOutcome, BundledTask
 from skipjack.fleet.bundle.manifest import Slice
 from skipjack.fleet.engine import Done
+from skipjack.fleet.processes import ProcessIdentity
 from skipjack.fleet.records import Claim
 from skipjack.fleet.settlements import settlement_of
 from skipjack.fleet.states import ArtifactLost, Claimed, Failed, Released, Stage, State
@@ -214,7 +215,7 @@ def _take_over(
 ) -> None:
     if not rows:
         return
-    owner = leases.sign_in(connection, _MARK, 0, _LEASE_S)
+    owner = leases.sign_in(connection, ProcessIdentity(_MARK, 0), _LEASE_S)
     busy = [row for row in rows if row.state == State.EVALUATING]
     first = Released("a bundle brought its result first")
     transitions.take(connection, [Step(row, first, row.eval_machine, row.gpu) for row in busy])

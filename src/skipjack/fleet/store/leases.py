@@ -1,6 +1,8 @@
 """Owners: coordinators with a lease, renewed while they live, that covers all they hold.
 
-A lease that expired may be swept by anybody; until then nothing is lost, and it can be renewed.
+A lease that expired may be swept by anybody, and that of a dead process by anybody on its machine;
+until then nothing is lost, and it can be renewed. Time is the database's: that of the server, of
+this machine for a file. Either clock may be set back.
 """
 
 from __future__ import annotations
@@ -9,22 +11,25 @@ import secrets
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, insert, select, update
+from sqlalchemy import Connection, Row, delete, insert, or_, select, update
 
+from skipjack.fleet.processes import ProcessIdentity, this_process
 from skipjack.fleet.states import Event, Lost, Released
 from skipjack.fleet.store import clock, tables, transitions
 from skipjack.fleet.store.batches import among
 from skipjack.fleet.store.transitions import Step, worked_on
 
 
-def sign_in(connection: Connection, host: str, pid: int, lease_s: float) -> str:
+def sign_in(connection: Connection, process: ProcessIdentity, lease_s: float) -> str:
     """A new owner, whose lease lasts this long unless it is renewed."""
     owner = secrets.token_hex(16)
     connection.execute(
         insert(tables.owners).values(
             id=owner,
-            host=host,
-            pid=pid,
+            host=process.host,
+            pid=process.pid,
+            boot=process.boot,
+            began=process.began,
             lease_s=lease_s,
             expires=clock.now() + lease_s,
             created=clock.now(),
@@ -59,15 +64,37 @@ def sign_out(connection: Connection, owner: str, reason: str) -> int:
 
 
 def sweep(connection: Connection) -> int:
-    """End all leases that expired by the database's clock; how many jobs were lost with them."""
+    """End all leases that expired by the database's clock, and those of processes that are known to
+    be dead; how many jobs were lost with them.
+    """
+    _shorten(connection)
     owners = tables.owners
-    expired = select(owners).where(owners.c.expires < clock.now())
+    dead = _dead(connection)
+    expired = select(owners).where(or_(owners.c.expires < clock.now(), owners.c.id.in_(dead)))
     gone = connection.execute(expired.with_for_update(skip_locked=True)).all()
-    return sum(_swept(connection, owner) for owner in gone)
+    return sum(_swept(connection, owner, dead=owner.id in dead) for owner in gone)
 
 
-def _swept(connection: Connection, owner: Row[Any]) -> int:
-    reason = f"coordinator {owner.pid} on {owner.host} was not heard of for {owner.lease_s:g} s"
+def _shorten(connection: Connection) -> None:
+    """A lease that ends later than one that begins now: the clock was set back since. Who is alive
+    renews it in time; who is not is gone when it ends.
+    """
+    owners = tables.owners
+    longest = clock.now() + owners.c.lease_s
+    too_long = owners.c.expires > longest
+    connection.execute(update(owners).where(too_long).values(expires=longest))
+
+
+def _dead(connection: Connection) -> list[str]:
+    """Owners that were processes of this machine and have ended without signing out."""
+    owners = tables.owners
+    here = connection.execute(select(owners).where(owners.c.boot == this_process().boot))
+    return [row.id for row in here if ProcessIdentity(row.host, row.pid, row.boot, row.began).gone]
+
+
+def _swept(connection: Connection, owner: Row[Any], *, dead: bool) -> int:
+    how = "ended without a word" if dead else f"was not heard of for {owner.lease_s:g} s"
+    reason = f"coordinator {owner.pid} on {owner.host} {how}"
     lost = _leave(connection, Lost(reason), tables.jobs.c.owner == owner.id)
     connection.execute(delete(tables.owners).where(tables.owners.c.id == owner.id))
     return lost

@@ -15,6 +15,7 @@ from sqlalchemy import Connection, Engine
 from skipjack.fleet.bundle.contents import BundledOutcome
 from skipjack.fleet.engine import Host
 from skipjack.fleet.exchange import Ask, Exchanged
+from skipjack.fleet.processes import ProcessIdentity
 from skipjack.fleet.records import Claim, JobKind, Machine, Settlement, Want
 from skipjack.fleet.states import Stage
 from skipjack.fleet.store import (
@@ -123,10 +124,10 @@ class Store(JobVerbs, RegistryVerbs):
 
     # ---- coordinators
 
-    def sign_in(self, host: str, pid: int, lease_s: float) -> str:
+    def sign_in(self, process: ProcessIdentity, lease_s: float) -> str:
         """Become an owner of jobs for as long as the lease is renewed; gives the owner's id."""
         assert self._key  # a machine with another key finds out now
-        return self._transaction(leases.sign_in, host, pid, lease_s)
+        return self._transaction(leases.sign_in, process, lease_s)
 
     def renew(self, owner: str) -> dict[int, int] | None:
         """Prolong the lease; jobs that are still ours, with their attempts; None if it was lost."""
@@ -174,7 +175,7 @@ class Store(JobVerbs, RegistryVerbs):
         )
 
     def sweep(self) -> int:
-        """Take the jobs of owners whose lease has expired away from them; how many."""
+        """Take the jobs of owners away whose lease has expired, or who died on this machine."""
         return self._transaction(leases.sweep)
 
     def register(self, host: Host, engine: str) -> Machine:
