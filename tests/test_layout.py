@@ -67,7 +67,7 @@ BELOW: dict[str, set[str]] = {
     },
     "testing": {
         *("core", "errors", "search", "operations", "native", "solvers", "execute", "gpu"),
-        "interop",
+        *("interop", "plugins"),
     },
     "": {"tuning", "integrations"},
 }

@@ -8,8 +8,10 @@ from skipjack.bank import FIND
 from skipjack.core.config import Config
 from skipjack.core.parameters import Parameter, ParameterSpace
 from skipjack.core.study import Budget
-from skipjack.errors import ForeignError
-from skipjack.solvers import find_solver
+from skipjack.errors import ForeignError, UsageError
+from skipjack.native import cpu
+from skipjack.operations import parse
+from skipjack.solvers import find_solver, solvers_for
 from skipjack.tuning import TuneOptions, Tuner
 
 
@@ -59,13 +61,15 @@ class _Poor(ParameterSpace):
         return [Config(behaviour="right")] * (count // 0)
 
 
-@pytest.mark.parametrize("fault", ["space", "promising"])
+@pytest.mark.parametrize("fault", ["space", "empty", "promising"])
 def test_a_solver_that_raises_does_not_stop_the_others(
     rogue_tuner: Tuner, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
     def space(*_: object) -> ParameterSpace:
         if fault == "space":
             raise ValueError("no space left")
+        if fault == "empty":
+            return ParameterSpace([Parameter("behaviour", ())])
         return _Poor([Parameter("behaviour", ("segfault", "refuse"))])
 
     monkeypatch.setattr(type(find_solver("rogue")), "space", space)
@@ -73,6 +77,37 @@ def test_a_solver_that_raises_does_not_stop_the_others(
     result = rogue_tuner.find(problem, options(3))
     assert {solver.solver for solver in result.ranked} == {"nest", "numpy"}
     assert result["rogue"].status == "error"
-    assert "raised" in result["rogue"].reason
+    assert "has no values" in result["rogue"].reason or "raised" in result["rogue"].reason
     with pytest.raises(ForeignError):
         rogue_tuner.tune(problem, TuneOptions(budget=Budget(trials=1), solver="rogue"))
+
+
+def test_a_solver_that_raises_when_asked_whether_it_can_is_one_that_cannot(
+    rogue_tuner: Tuner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuses(*_: object) -> str:
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setattr(type(find_solver("rogue")), "refuses", refuses)
+    result = rogue_tuner.find("rogue:75", options(2))
+    assert {solver.solver for solver in result.ranked} == {"nest", "numpy"}
+    assert result["rogue"].status == "not_applicable"
+    assert "raised ZeroDivisionError" in result["rogue"].reason
+    with pytest.raises(UsageError, match="cannot do rogue:75:f32: its refuses raised"):
+        rogue_tuner.tune("rogue:75", TuneOptions(budget=Budget(trials=1), solver="rogue"))
+    tuned = rogue_tuner.tune("rogue:75", options(2))
+    assert tuned.solver != "rogue"
+
+
+def test_a_solver_that_raises_when_asked_what_it_promises_promises_nothing(
+    rogue_tuner: Tuner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def promise(*_: object) -> float:
+        raise KeyError("L2")
+
+    space = ParameterSpace([Parameter("behaviour", ("right",))])
+    monkeypatch.setattr(type(find_solver("rogue")), "space", lambda *_: space)
+    monkeypatch.setattr(type(find_solver("rogue")), "promise", promise, raising=False)
+    assert find_solver("rogue") not in solvers_for(parse("rogue:76"), cpu.detect())
+    result = rogue_tuner.find("rogue:76", options(3))
+    assert "rogue" in {solver.solver for solver in result.ranked}

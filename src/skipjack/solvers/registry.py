@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import logging
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -32,6 +33,8 @@ from skipjack.solvers.vendor.numpy_solver import NumpySolver
 from skipjack.solvers.vendor.torch_gpu import GPU_LIBRARIES
 from skipjack.solvers.vendor.torch_solver import TorchConvolutionSolver
 
+log = logging.getLogger(__name__)
+
 _CPU_SOLVERS: tuple[Solver, ...] = (
     NestSolver(),
     MicrokernelSolver(),
@@ -53,6 +56,8 @@ _known: dict[str, Solver] = {
 }
 EXAMPLE_GPUS = ("sm_90/132", "gfx942/304")
 """One of each vendor's, where any will do."""
+_warned: set[tuple[str, str, str]] = set()
+"""Solvers, methods and problems whose errors were logged."""
 _KIND_NAMES = {"cpu": "CPUs", "cuda": "NVIDIA's GPUs", "hip": "AMD's GPUs"}
 
 
@@ -80,14 +85,36 @@ def refusal(solver: Solver, problem: Problem, device: Device) -> str:
     """Why a solver cannot do a problem on a device; empty if it can.
 
     Attributes `kinds` and `dtypes` say what a solver is for, so that its `refuses` need not;
-    without them it is for CPUs in f32 and f64.
+    without them it is for CPUs in f32 and f64. One whose `refuses` raises refuses.
     """
     if not is_for(solver, device):
         verb = "builds" if isinstance(solver, BuildingSolver) else "is"
         return f"it {verb} for {_kind_names(_kinds(solver))}, not for {device.name}"
     if problem.dtype not in _dtypes(solver):
         return f"it computes in {listed(_dtypes(solver))}, not in {problem.dtype}"
-    return solver.refuses(problem, device)
+    try:
+        return solver.refuses(problem, device)
+    except Exception as error:
+        return _raised(solver, "refuses", problem, error)
+
+
+def _promise(solver: RacingSolver, problem: Problem, device: Device) -> float:
+    """What a solver promises; one that raises promises nothing."""
+    try:
+        return solver.promise(problem, device)
+    except Exception as error:
+        _raised(solver, "promise", problem, error)
+        return 0.0
+
+
+def _raised(solver: object, method: str, problem: Problem, error: Exception) -> str:
+    """Says once for a problem that a solver raised, so that it costs itself and nobody else."""
+    what = f"its {method} raised {type(error).__name__}: {error}"
+    name = getattr(solver, "name", type(solver).__name__)
+    if (name, method, problem.key) not in _warned:
+        _warned.add((name, method, problem.key))
+        log.warning("solver %s is left out for %s: %s", name, problem.key, what)
+    return what
 
 
 def is_for(solver: Solver, device: Device) -> bool:
@@ -132,7 +159,7 @@ def solvers_for(problem: Problem, device: Device, name: str | None = None) -> li
         raise UsageError(refusal_of_all(problem, device))
     promises = [(1.0, able[0])]
     for solver in able[1:]:
-        if isinstance(solver, RacingSolver) and (promise := solver.promise(problem, device)):
+        if isinstance(solver, RacingSolver) and (promise := _promise(solver, problem, device)):
             promises.append((promise, solver))
     return [solver for _, solver in sorted(promises, key=lambda pair: -pair[0])]
 

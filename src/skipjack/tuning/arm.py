@@ -15,7 +15,7 @@ from skipjack.core.problem import Problem
 from skipjack.core.space import Space
 from skipjack.core.study import Study
 from skipjack.core.trial import Candidate, Trial
-from skipjack.errors import blaming
+from skipjack.errors import ForeignError, SpaceError, blaming
 from skipjack.search import SearchContext, Searcher, choose, create
 from skipjack.solvers.solver import BuildingSolver
 from skipjack.tuning.options import TuneOptions
@@ -120,9 +120,15 @@ def make_arm(
     shop: Workshop, problem: Problem, solver: BuildingSolver, options: TuneOptions, leads: bool
 ) -> Arm:
     """A solver's space and study."""
-    with blaming(f"solver {solver.name} asked for the space of {problem.key}"):
-        space = solver.space(problem, shop.target)
-        space.default()
+    try:
+        with blaming(f"solver {solver.name} asked for the space of {problem.key}"):
+            space = solver.space(problem, shop.target)
+            space.default()
+    except SpaceError as error:
+        # An empty space is the solver's fault: it should have refused the problem.
+        raise ForeignError(
+            f"solver {solver.name} has no space for {problem.key}: {error}"
+        ) from error
     name = options.searcher
     if name == "auto":
         name = choose(space, options.budget.trials)

@@ -127,7 +127,9 @@ def contain(chosen: dict[str, str], command: list[str], inside: dict[str, str], 
         os.chdir(chosen.get("--workdir", "/"))
         os.execvpe(command[0], command, inside)
     file = PLACE / f"{chosen['--name']}.pid"
-    file.write_text(str(pid))
+    part = file.with_suffix(".part")
+    part.write_text(str(pid))
+    part.replace(file)  # whoever sees the file sees the whole number
     for descriptor in (0, 1, 2):
         os.close(descriptor)
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])

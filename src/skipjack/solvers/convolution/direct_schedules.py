@@ -166,8 +166,8 @@ def tiles_of(geometry: Geometry, dtype: str, device: Device) -> list[Tile]:
     most = -(-vector_channels(geometry) // lanes)
     found = []
     for vectors in range(1, min(most, 6) + 1):
-        for rows, columns in _pixels(geometry):
-            if rows * columns * vectors + vectors + 1 <= registers:
+        for rows, columns in _pixels(geometry, registers):
+            if _fits(rows * columns, vectors, registers):
                 found.append(Tile(rows, columns, vectors))
     found.sort(key=lambda tile: _slowness(geometry, tile, lanes))
     if geometry.wanted != "filter":
@@ -177,11 +177,17 @@ def tiles_of(geometry: Geometry, dtype: str, device: Device) -> list[Tile]:
     return found[:_TILES]
 
 
-def _pixels(geometry: Geometry) -> list[tuple[int, int]]:
+def _fits(pixels: int, vectors: int, registers: int) -> bool:
+    """Whether the sums of a tile, its vectors of channels and a pixel are in registers at once."""
+    return pixels * vectors + vectors + 1 <= registers
+
+
+def _pixels(geometry: Geometry, registers: int) -> list[tuple[int, int]]:
     if geometry.wanted == "filter":
         if by_group(geometry):
             _, y, x = geometry.filter_sizes
-            return [(y, x)] if y * x <= _MOST_ROWS else [(1, 1)]
+            together = y * x <= _MOST_ROWS and _fits(y * x, 1, registers)
+            return [(y, x)] if together else [(1, 1)]
         return [(1, columns) for columns in range(1, min(row_channels(geometry), _MOST_ROWS) + 1)]
     _, p, q = _output_sizes(geometry)
     wide = [(1, columns) for columns in range(1, min(q, _MOST_ROWS) + 1)]
