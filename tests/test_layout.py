@@ -15,9 +15,10 @@ ROOT = Path(skipjack.__file__).parent
 BELOW: dict[str, set[str]] = {
     "errors": set(),
     "reading": {"errors"},
+    "children": set(),
     "core": {"errors"},
     "operations": {"core", "errors"},
-    "native": {"core", "errors"},
+    "native": {"core", "errors", "children"},
     "interop": {"core", "errors", "operations", "storage", "gpu"},
     "search": {"core", "errors"},
     "gpu": {"core", "errors"},
@@ -32,7 +33,7 @@ BELOW: dict[str, set[str]] = {
     "trace": {"storage"},
     "interrupt": set(),
     "execute": {
-        *("core", "errors", "native", "operations", "solvers", "gpu"),
+        *("children", "core", "errors", "native", "operations", "solvers", "gpu"),
         *("ledger", "plugins", "storage"),  # build workers look whether a source is known
     },
     "tuning": {
@@ -52,13 +53,13 @@ BELOW: dict[str, set[str]] = {
     "fleet": {
         *("", "core", "errors", "native", "operations", "solvers", "search", "execute", "ledger"),
         *("bank", "storage", "settings", "plugins", "trace", "interrupt", "tuning", "interop"),
-        *("gpu", "devices"),
+        *("gpu", "devices", "children"),
     },
     "report": {
         *("core", "errors", "native", "operations", "solvers", "search", "gpu"),
         *("execute", "ledger", "bank", "storage", "settings", "tuning", "sweep", "fleet"),
     },
-    "plans": {"errors", "storage", "interrupt"},
+    "plans": {"children", "errors", "storage", "interrupt"},
     "__main__": {"cli"},
     "cli": {
         *("", "core", "errors", "native", "operations", "solvers", "search"),

@@ -1,6 +1,7 @@
 """Users' modules and files are loaded once, in order, here and in workers."""
 
 import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +15,9 @@ from skipjack.errors import UsageError
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(plugins, "_loaded", {})
+    monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setenv(plugins.VARIABLE, "")
+    monkeypatch.setenv(plugins.FOLDERS, "")
     yield
 
 
@@ -81,3 +84,34 @@ def test_what_a_file_prints_is_kept_out_of_the_results(
     plugins.load(("chatty.py",))
     told = capsys.readouterr()
     assert (told.out, told.err) == ("", "hello\n")
+
+
+def test_workers_find_modules_where_this_process_found_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a notebook, or beside a script: workers do not look there by themselves."""
+    beside = tmp_path / "beside"
+    (beside / "own_package").mkdir(parents=True)
+    (beside / "own_package" / "__init__.py").touch()
+    (beside / "own_package" / "operations.py").write_text("WORD = 'found'\n")
+    monkeypatch.setattr(sys, "path", [str(beside), *sys.path])
+    plugins.load(("own_package.operations", "json"))
+    code = (
+        "from skipjack import plugins; plugins.load_from_environment(); import sys;"
+        "print(sys.modules['own_package.operations'].WORD, sys.path[-1])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["found", str(beside)]
+
+
+def test_a_path_that_workers_would_split_is_refused_at_once(tmp_path: Path) -> None:
+    place = tmp_path / "a:b"
+    place.mkdir()
+    (place / "op.py").touch()
+    with pytest.raises(UsageError, match=r"a:b/op\.py has ':' in its path.*symbolic link"):
+        plugins.load((str(place / "op.py"),))
+    (tmp_path / "link").symlink_to(place)
+    plugins.load((str(tmp_path / "link" / "op.py"),))
+    assert os.environ[plugins.VARIABLE] == str(tmp_path / "link" / "op.py")

@@ -10,23 +10,30 @@ import importlib
 import importlib.util
 import os
 import sys
+import sysconfig
 from pathlib import Path
 
 from skipjack.errors import UsageError
 
 VARIABLE = "SKIPJACK_PLUGINS"
+FOLDERS = "SKIPJACK_PLUGIN_FOLDERS"
+"""Set for workers: where modules that are plug-ins were found, which is where workers look last.
+They look neither in the current directory nor beside the program that started them."""
 _loaded: dict[str, None] = {}
 """In the order of loading, which workers keep: a plugin may build on the one before."""
 
 
 def load(names: tuple[str, ...]) -> None:
     """Import each module or ``.py`` file once, here and in all workers started from now on."""
-    for name in map(_absolute, names):
+    sys.path += [folder for folder in _folders() if folder not in sys.path]
+    for name in map(absolute, names):
         if name not in _loaded:
             _import(name)
             _loaded[name] = None
     if _loaded:
         os.environ[VARIABLE] = os.pathsep.join(_loaded)
+        found = dict.fromkeys([*_folders(), *filter(None, map(_folder_of, _loaded))])
+        os.environ[FOLDERS] = os.pathsep.join(found)
 
 
 def load_from_environment() -> None:
@@ -34,9 +41,33 @@ def load_from_environment() -> None:
     load(tuple(name for name in os.environ.get(VARIABLE, "").split(os.pathsep) if name))
 
 
-def _absolute(name: str) -> str:
+def absolute(name: str) -> str:
     """A file is known by one name, wherever a worker may stand."""
-    return str(Path(name).absolute()) if name.endswith(".py") else name
+    if not name.endswith(".py"):
+        return name
+    path = str(Path(name).absolute())
+    if os.pathsep in path:
+        raise UsageError(
+            f"plugin file {path} has {os.pathsep!r} in its path, which stands between two plug-ins "
+            f"in {VARIABLE}; move it, or name it by a symbolic link without one"
+        )
+    return path
+
+
+def _folders() -> list[str]:
+    return [folder for folder in os.environ.get(FOLDERS, "").split(os.pathsep) if folder]
+
+
+def _folder_of(name: str) -> str:
+    """Where a module was found, if not among those of this Python; empty for a file."""
+    top = None if name.endswith(".py") else sys.modules.get(name.partition(".")[0])
+    file = getattr(top, "__file__", None)
+    if file is None:
+        return ""
+    path = Path(file).absolute()
+    folder = path.parents[1] if path.stem == "__init__" else path.parent
+    own = set(sysconfig.get_paths().values())
+    return "" if str(folder) in own or os.pathsep in str(folder) else str(folder)
 
 
 def _import(name: str) -> None:

@@ -13,6 +13,7 @@ import pytest
 from books import checked, plan_file
 
 from processes import gone
+from skipjack.children import environment_for
 from skipjack.errors import CorruptFileError, NewerFormatError, SkipjackError, StepError, UsageError
 from skipjack.plans import (
     PlannedStep,
@@ -25,7 +26,6 @@ from skipjack.plans import (
     to_do,
 )
 from skipjack.plans.progress import Event
-from skipjack.plans.running import environment_for
 
 STAND_IN = """
 import pathlib, sys, time

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
+from skipjack.children import python_command
 from skipjack.execute.worker import ELSEWHERE
 
 MODULE = "skipjack.execute.worker"
@@ -17,7 +17,7 @@ class Enclosure(Protocol):
     """Where a worker is, if it is not beside its parent: in a container."""
 
     def command(self, module: str, arguments: Sequence[str], given: Collection[str]) -> list[str]:
-        """A program that runs ``python -m module ...`` in there and passes its pipes on.
+        """A program that runs a module in there as a process of ours and passes its pipes on.
 
         `given` names variables that the worker must have with the values that the program has.
         """
@@ -47,7 +47,7 @@ def command_of(
     words += arguments
     if enclosure:
         return enclosure.command(module, words, given)
-    return [sys.executable, "-m", module, *words]
+    return python_command(module, *words)
 
 
 def variables_for(role: str, cores: Sequence[int]) -> Mapping[str, str]:

@@ -7,9 +7,9 @@ import functools
 import json
 import re
 import subprocess
-import sys
 from dataclasses import dataclass, replace
 
+from skipjack.children import python_command
 from skipjack.core.device import Device, parse_device_name
 from skipjack.errors import SkipjackError, UsageError
 from skipjack.native import cpu, llvm
@@ -68,7 +68,7 @@ class _Answer:
 
 @functools.cache
 def _ask(triple: str, name: str) -> _Answer:
-    command = [sys.executable, "-m", "skipjack.native.cpu_probe", triple, name]
+    command = python_command("skipjack.native.cpu_probe", triple, name)
     try:
         done = subprocess.run(
             command,

@@ -15,24 +15,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from skipjack.children import environment_for, python_command
 from skipjack.errors import StepError
 from skipjack.interrupt import Interrupt, watch_for_interrupt
 from skipjack.plans.progress import Event, Progress
 from skipjack.plans.validating import PlannedStep
 
-PREFIX = (sys.executable, "-P", "-m", "skipjack")
-"""What stands before a step's words; -P keeps modules beside the plan from being imported."""
+PREFIX = tuple(python_command("skipjack"))
+"""What stands before a step's words."""
 INTERRUPTED = 130
 _PR_SET_PDEATHSIG = 1
 _POLL_S = 0.1
 _PATIENCE_S = 10.0
-_PATHS = (
-    *("SKIPJACK_USER_DB_PATH", "SKIPJACK_LOCK_DIR", "SKIPJACK_FLEET_KEY"),
-    *("SKIPJACK_DB_PASSWORD_FILE", "SKIPJACK_MIOPEN_DRIVER"),
-)
-_ENGINE, _SSH = "SKIPJACK_CONTAINER_ENGINE", "SKIPJACK_SSH_CONFIG"
 _LOG_LEVEL = "SKIPJACK_LOG_LEVEL"
-_RELATIVE_SQLITE = "sqlite:///"
 
 Observer = Callable[[Mapping[str, object]], None]
 
@@ -144,30 +139,6 @@ def _end(child: subprocess.Popen[bytes]) -> None:
 
 def _shell_code(code: int) -> int:
     return code if code >= 0 else 128 - code
-
-
-def environment_for(directory: Path, environment: Mapping[str, str]) -> dict[str, str]:
-    """Variables that name files mean the same in `directory` as they do here."""
-    here = Path.cwd()
-    found = dict(environment)
-    if directory.resolve() == here.resolve():
-        return found
-    paths = list(_PATHS)
-    if "/" in found.get(_ENGINE, ""):  # else it is a program on PATH
-        paths.append(_ENGINE)
-    if found.get(_SSH) != "none":  # which ssh takes for no file at all
-        paths.append(_SSH)
-    for name in paths:
-        if found.get(name) and not found[name].startswith("~"):
-            found[name] = str(here / found[name])
-    url = found.get("SKIPJACK_DB", "")
-    if url.startswith(_RELATIVE_SQLITE) and not url.startswith(f"{_RELATIVE_SQLITE}/"):
-        found["SKIPJACK_DB"] = f"{_RELATIVE_SQLITE}{here / url.removeprefix(_RELATIVE_SQLITE)}"
-    plugins = found.get("SKIPJACK_PLUGINS", "").split(os.pathsep)
-    if plugins != [""]:
-        absolute = (str(here / one) if one.endswith(".py") else one for one in plugins)
-        found["SKIPJACK_PLUGINS"] = os.pathsep.join(absolute)
-    return found
 
 
 def command_line(step: PlannedStep) -> str:

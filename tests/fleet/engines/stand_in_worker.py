@@ -29,6 +29,10 @@ class StandIn:
     def where(self, argument: str) -> str:
         return f"{os.getpid()} {os.getppid()} {os.nice(0)} {self.place}"
 
+    def path(self, argument: str) -> str:
+        """Where modules are looked for."""
+        return os.pathsep.join(sys.path)
+
     def sleep(self, argument: str) -> None:
         time.sleep(float(argument))
 

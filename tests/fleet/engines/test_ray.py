@@ -98,6 +98,12 @@ def test_a_node_is_detected_and_gets_workers(engine: RayEngine) -> None:
     assert evaluator.gpu == f"cpu{cpu.usable_cores()[0]}"
 
 
+def test_nodes_look_for_no_module_in_the_coordinators_directory(engine: RayEngine) -> None:
+    searched = perform(engine, "path", slot_of(engine)).split(os.pathsep)
+    assert searched
+    assert not {"", str(Path.cwd())} & set(searched)
+
+
 def test_tasks_come_back_in_order_with_their_artifacts(engine: RayEngine) -> None:
     data = bytes(range(256)) * 4096
     blob = {hashlib.sha256(data).hexdigest(): data}

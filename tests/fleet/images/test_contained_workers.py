@@ -90,7 +90,7 @@ def test_evaluators_keep_their_cores_and_builders_have_all(
         pinned = line[line.index("--cpuset-cpus") + 1] if "--cpuset-cpus" in line else ""
         assert pinned == (cores if name.startswith("skipjack-evaluate-1-") else "")
         assert line[line.index("--user") + 1] == f"{os.getuid()}:{os.getgid()}"
-        assert line[line.index("my_img") + 1 :][:2] == ["-m", "skipjack.fleet.worker"]
+        assert line[line.index("my_img") + 1 :][:3] == ["-P", "-m", "skipjack.fleet.worker"]
     assert len(lines) == 2
 
 

@@ -43,6 +43,6 @@ def test_words_reach_the_coordinator_as_they_are(label: str, argument: str) -> N
         check=True,
     )
     assert shown.stdout.decode().split("\0")[:-1] == [
-        *(sys.executable, "-m", "skipjack", "run", "-l", label, "--engine", "ray"),
+        *(sys.executable, "-P", "-m", "skipjack", "run", "-l", label, "--engine", "ray"),
         *("--owner", "x" + argument),
     ]

@@ -354,9 +354,11 @@ def _as_variables(settings: Settings, *, here: bool) -> dict[str, str]:
     variables = {"SKIPJACK_LOG_LEVEL": settings.log_level, "SKIPJACK_BUILD_WORKERS": "1"}
     if here:
         variables["SKIPJACK_USER_DB_PATH"] = str(settings.user_dir)
-    named = settings.plugins or tuple(filter(None, [os.environ.get(plugins.VARIABLE, "")]))
-    if named:
-        variables[plugins.VARIABLE] = os.pathsep.join(named)
+    named = settings.plugins or os.environ.get(plugins.VARIABLE, "").split(os.pathsep)
+    if any(named):
+        variables[plugins.VARIABLE] = os.pathsep.join(map(plugins.absolute, named))
+    if here and (folders := os.environ.get(plugins.FOLDERS)):
+        variables[plugins.FOLDERS] = folders
     return variables
 
 

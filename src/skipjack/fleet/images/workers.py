@@ -14,6 +14,7 @@ from pathlib import Path
 
 import skipjack
 from skipjack import plugins
+from skipjack.children import python_command
 from skipjack.execute import device_lock
 from skipjack.fleet.engine import Slot
 from skipjack.fleet.host import VARIABLE as MACHINE
@@ -45,9 +46,10 @@ _KEPT_BACK = frozenset(
         "SKIPJACK_FLEET_KEY",
         "SKIPJACK_SSH_CONFIG",
         ENGINE,
+        plugins.FOLDERS,  # of this machine; in there a module is where the image has it
     }
 )
-"""Where secrets are is nothing for workers, either."""
+"""Nothing for workers in containers; where secrets are, least of all."""
 _PASSED_ON = ("SKIPJACK_", "MIOPEN_", "TRITON_")
 _OWN_MEMORY = 0.9
 """Of the machine's: a worker that takes more is ended, before the system ends somebody else."""
@@ -130,7 +132,7 @@ class Enclosure:
         passed = sorted({*given, *ours} - _KEPT_BACK - set(own))
         container = replace(self._container, env_names=tuple(passed))
         return commands.worker_container(
-            self._engine, container, [PYTHON, "-m", module, *arguments]
+            self._engine, container, python_command(module, *arguments, python=PYTHON)
         )
 
     def words(self, lines: Sequence[str]) -> str:

@@ -23,8 +23,8 @@ from skipjack.fleet.machines.ray_start import (
     CONTAINER_S,
     START_S,
     not_started,
+    ray_command,
     ray_variables,
-    ray_words,
     started,
 )
 from skipjack.gpu.opening import find_gpus
@@ -69,7 +69,9 @@ class _Node:
         request = self.request
         if gpu is not None:
             request = replace(request, resources=dict.fromkeys(request.resources or {}, 1))
-        words = ray_words(request, self.record.ip, self.record.temporary, int(gpu is not None))
+        command = ray_command(
+            _PYTHON, request, self.record.ip, self.record.temporary, int(gpu is not None)
+        )
         locks = str(device_lock.directory())
         seen = (str(self.place), str(self.token.parent), self.record.temporary, locks)
         line = commands.node_container(
@@ -77,7 +79,7 @@ class _Node:
             request.image,
             gpu,
             name,
-            [*_INTO_FILE, str(log), _PYTHON, *words],
+            [*_INTO_FILE, str(log), *command],
             mounts=[Mount(path) for path in seen],
             user=f"{os.getuid()}:{os.getgid()}",
             env={

@@ -41,8 +41,8 @@ from skipjack.fleet.machines.ray_start import (
     check_head,
     not_started,
     own_ip,
+    ray_command,
     ray_variables,
-    ray_words,
     started,
 )
 from skipjack.settings import load_settings
@@ -144,10 +144,10 @@ def _begin(request: NodeRequest, record: NodeRecord, folder: Path) -> NodeRecord
 
         return contained_node.begin(request, record, token, folder.parent.parent)
     log = folder / LOG
-    words = ray_words(request, record.ip, record.temporary, request.gpus)
+    command = ray_command(sys.executable, request, record.ip, record.temporary, request.gpus)
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [sys.executable, *words],
+            command,
             env={**os.environ, **ray_variables(request.machine, token, record.id)},
             stdin=subprocess.DEVNULL,
             stdout=output,

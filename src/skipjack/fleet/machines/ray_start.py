@@ -8,6 +8,7 @@ import re
 import socket
 from pathlib import Path
 
+from skipjack.children import python_command
 from skipjack.errors import SkipjackError
 from skipjack.fleet.machines.marked import MARK
 from skipjack.fleet.machines.node_record import NodeRequest
@@ -25,9 +26,9 @@ _LAST_LINES = 3
 _LONGEST = 400
 
 
-def ray_words(request: NodeRequest, ip: str, temporary: str, gpus: int) -> list[str]:
-    """What follows the interpreter."""
-    words = ["-m", "ray.scripts.scripts", "start", "--block", "--log-color=false"]
+def ray_command(python: str, request: NodeRequest, ip: str, temporary: str, gpus: int) -> list[str]:
+    """The command line of a node."""
+    words = ["start", "--block", "--log-color=false"]
     words += [f"--node-name={request.machine}", "--include-log-monitor=false"]
     words.append(f"--temp-dir={temporary}/r")
     if ip:
@@ -37,9 +38,11 @@ def ray_words(request: NodeRequest, ip: str, temporary: str, gpus: int) -> list[
     if request.resources:
         words.append(f"--resources={json.dumps(request.resources)}")
     if request.head:
-        return [*words, f"--address={request.head}", *request.options]
-    words += ["--head", f"--port={request.port}", "--include-dashboard=false"]
-    return [*words, f"--ray-client-server-port={request.client_port}", *request.options]
+        words.append(f"--address={request.head}")
+    else:
+        words += ["--head", f"--port={request.port}", "--include-dashboard=false"]
+        words.append(f"--ray-client-server-port={request.client_port}")
+    return python_command("ray.scripts.scripts", *words, *request.options, python=python)
 
 
 def ray_variables(machine: str, token: Path, mark: str) -> dict[str, str]:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from skipjack.children import python_command
 from skipjack.fleet.machines.registration import Registration
 from skipjack.fleet.machines.ssh import Answer, run_everywhere
 
@@ -55,7 +56,7 @@ def ask_everywhere(
     """Run a module of ours on machines; each gets the request, and what `own` adds for it."""
 
     def command(machine: Registration) -> str:
-        return shlex.join([interpreter(machine), "-m", module])
+        return shlex.join(python_command(module, python=interpreter(machine)))
 
     def stdin(machine: Registration) -> bytes:
         return json.dumps({"format": FORMAT, **(request or {}), **own(machine)}).encode() + b"\n"
@@ -89,6 +90,8 @@ def _why_not(machine: Registration, answer: Answer) -> str:
     how = f"skipjack machine add {machine.name} --replace --python PATH ... names another one"
     if answer.exit_code == NOT_FOUND:
         return f"there is no {python} on {machine.name}; {how}"
+    if "nknown option: -P" in answer.stderr:
+        return f"the {python} of {machine.name} is older than Python 3.11; {how}"
     if "No module named" in answer.stderr:
         return f"the {python} of {machine.name} has no Skipjack like this one; install it, or {how}"
     said = next(reversed(answer.stderr.strip().splitlines()), "nothing was said")

@@ -20,7 +20,7 @@ start_node() {
     cat > "$place/token" || exit 1
     export RAY_AUTH_TOKEN_PATH=$place/token
     # Ray's own directory in /tmp is shared by all users of a node, and by all jobs of one.
-    "$python" -m ray.scripts.scripts start --temp-dir="$place" --num-cpus="$SLURM_CPUS_ON_NODE" \
+    "$python" -P -m ray.scripts.scripts start --temp-dir="$place" --num-cpus="$SLURM_CPUS_ON_NODE" \
         --dashboard-agent-listen-port=0 --disable-usage-stats --log-color=false --block "$@" \
         < /dev/null &
     ray=$!
@@ -128,7 +128,7 @@ fi
 # --- The work. Between two commands a signal may come, so `ending` is asked before each.
 status=0
 if [ -z "$ending" ]; then
-    "$python" -m skipjack.fleet.slurm.gathering "$host:$port" "$SLURM_JOB_NUM_NODES" \
+    "$python" -P -m skipjack.fleet.slurm.gathering "$host:$port" "$SLURM_JOB_NUM_NODES" \
         $((deadline - SECONDS)) < /dev/null &
     attend $!
     status=$?

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from importlib import resources
 
+from skipjack.children import python_command
 from skipjack.fleet.slurm.options import SlurmRequest
 
 BODY = "allocation.sh"
@@ -24,7 +25,7 @@ def batch_script(request: SlurmRequest, *, skipjack: Sequence[str] = ()) -> str:
 
 def _values(request: SlurmRequest, skipjack: Sequence[str]) -> list[str]:
     command = [
-        *(skipjack or (sys.executable, "-m", "skipjack")),
+        *(skipjack or python_command("skipjack")),
         *("run", "-l", request.label, "--engine", "ray", *request.run_arguments),
     ]
     return [
