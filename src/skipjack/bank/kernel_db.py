@@ -18,10 +18,10 @@ from pathlib import Path
 from threading import Lock
 from types import TracebackType
 from typing import Any
-from urllib.parse import quote
 
 from skipjack.errors import CorruptFileError, NewerFormatError, StorageError
 from skipjack.storage import atomic_replacement
+from skipjack.storage.sqlite_files import connect_immutable
 
 FORMAT = 1
 _APPLICATION = 0x534B4B31
@@ -102,8 +102,7 @@ class KernelDb:
         if not path.is_file():
             raise StorageError(f"there is no kernel database {path}")
         with _sentences(path):
-            address = f"file:{quote(str(path))}?mode=ro"
-            connection = sqlite3.connect(address, uri=True, check_same_thread=False)
+            connection = connect_immutable(path, any_thread=True)
             try:
                 _check(connection, path)
             except BaseException:
@@ -187,5 +186,9 @@ def _sentences(path: Path) -> Iterator[None]:
     """What SQLite says, in one sentence."""
     try:
         yield
-    except sqlite3.DatabaseError as error:
+    except sqlite3.Error as error:
         raise CorruptFileError(f"{path} cannot be used as a kernel database: {error}") from None
+    except UnicodeDecodeError:
+        raise CorruptFileError(
+            f"{path} cannot be used as a kernel database: a name in it is no UTF-8; export it again"
+        ) from None

@@ -8,9 +8,10 @@ from contextlib import closing
 from pathlib import Path
 
 from skipjack.errors import CorruptFileError, StorageError
-from skipjack.ledger.migrations import migrate, read_version
-from skipjack.ledger.transaction import BUSY_TIMEOUT_S, is_damage, storage_error
+from skipjack.ledger.migrations import check_schema, migrate, read_version
+from skipjack.ledger.transaction import BUSY_TIMEOUT_S, storage_error
 from skipjack.storage import FileLock, ensure_directory, is_network_file_system, set_aside
+from skipjack.storage.sqlite_files import DamagedError, damage_in_words, is_damage, must_be_undone
 
 FILE_NAME = "ledger.sqlite"
 
@@ -21,10 +22,6 @@ _LARGEST_QUICK_CHECK_BYTES = 8 * 2**20
 log = logging.getLogger(__name__)
 
 
-class DamagedError(Exception):
-    """What a check of the pages found."""
-
-
 def open_connection(directory: Path) -> sqlite3.Connection:
     """A connection to the ledger in `directory`, its tables up to date.
 
@@ -33,14 +30,13 @@ def open_connection(directory: Path) -> sqlite3.Connection:
     """
     path = ensure_directory(directory) / FILE_NAME
     with _lock(path):
+        must_be_undone(path)  # refuses a journal that was put there
         connection = connect(path)
         try:
             _prepare(connection, path)
         except BaseException as error:
             with closing(connection):
-                if isinstance(error, DamagedError) or (
-                    isinstance(error, sqlite3.Error) and is_damage(error)
-                ):
+                if is_damage(error):
                     raise _set_aside(path, error) from error
                 if isinstance(error, sqlite3.Error):
                     raise storage_error(error, path) from error
@@ -79,6 +75,7 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
         )
     _set_journal_mode(connection, "delete" if network else "wal", path)
     migrate(connection)
+    check_schema(connection)
 
 
 def _set_journal_mode(connection: sqlite3.Connection, wanted: str, path: Path) -> None:
@@ -100,18 +97,19 @@ def _is_sound(path: Path) -> bool:
     try:
         with closing(connect(path)) as connection:
             check_pages(connection)
-    except (sqlite3.Error, DamagedError):
+            check_schema(connection)
+    except (sqlite3.Error, DamagedError, UnicodeDecodeError):
         return False
     return True
 
 
-def _set_aside(path: Path, error: Exception) -> CorruptFileError:
+def _set_aside(path: Path, error: BaseException) -> CorruptFileError:
     # Connections are closed afterwards: on closing, SQLite would fold the write-ahead log into the
     # damaged file and delete it, which it does not do to a file that has moved.
     aside = set_aside(path, companions=_COMPANIONS)
     return CorruptFileError(
-        f"the ledger {path} is damaged ({error}); it was set aside as {aside.name}, "
-        "the next run starts a new one"
+        f"the ledger {path} is damaged ({damage_in_words(error)}); it was set aside as "
+        f"{aside.name}, the next run starts a new one"
     )
 
 

@@ -28,8 +28,9 @@ from skipjack.ledger.records import (
     VerdictRecord,
     Winner,
 )
-from skipjack.ledger.transaction import is_damage, storage_error, transaction
+from skipjack.ledger.transaction import storage_error, transaction
 from skipjack.storage import Clock, timestamp, utc_now
+from skipjack.storage.sqlite_files import is_damage
 
 if TYPE_CHECKING:
     from skipjack.core.study import Study
@@ -295,7 +296,7 @@ class Ledger:
     def _translating(self) -> Iterator[None]:
         try:
             yield
-        except sqlite3.Error as error:
-            if is_damage(error):
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            if isinstance(error, UnicodeDecodeError) or is_damage(error):
                 raise retire_damaged(self._connection, self.path, error) from error
             raise storage_error(error, self.path) from error

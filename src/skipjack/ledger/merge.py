@@ -13,10 +13,11 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from skipjack.errors import CorruptFileError, StorageError
-from skipjack.ledger.connection import DamagedError, check_pages, connect
-from skipjack.ledger.migrations import migrate, read_version
-from skipjack.ledger.transaction import is_damage, is_full, transaction
+from skipjack.ledger.connection import check_pages, connect
+from skipjack.ledger.migrations import check_schema, migrate, read_version
+from skipjack.ledger.transaction import is_full, transaction
 from skipjack.storage.failure import disk_full
+from skipjack.storage.sqlite_files import DamagedError, copied, damage_in_words, is_damage
 
 _FIRST = "DO UPDATE SET created = excluded.created WHERE excluded.created < {table}.created"
 _LAST = "DO UPDATE SET created = excluded.created WHERE excluded.created > {table}.created"
@@ -70,30 +71,37 @@ def _union(connection: sqlite3.Connection) -> int:
 def _copy_and_migrate(other: Path, copy: Path) -> None:
     """A sound copy with the tables that this ledger has, or an error that names `other`."""
     try:
-        with closing(connect(other, uri=_read_only_uri(other))) as source:
-            read_version(source, other)
-            with closing(connect(copy)) as target:
-                source.backup(target)
-                check_pages(target)
-                migrate(target)
-                _require_tables(target, other)
-    except DamagedError as error:
-        raise _damaged(other, error) from error
-    except sqlite3.Error as error:
+        with closing(_source(other, copy.parent)) as source, closing(connect(copy)) as target:
+            source.backup(target)
+            check_pages(target)
+            migrate(target)
+            check_schema(target)
+    except (sqlite3.Error, UnicodeDecodeError, DamagedError) as error:
         if is_damage(error):
-            raise _damaged(other, error) from error
-        if is_full(error):
+            raise _damaged(other, damage_in_words(error)) from error
+        if isinstance(error, sqlite3.Error) and is_full(error):
             raise disk_full(copy) from error
         raise StorageError(f"cannot read {other}: {error}") from error
 
 
-def _require_tables(connection: sqlite3.Connection, other: Path) -> None:
-    for table, *_ in UNIONS:
-        found = connection.execute(
-            "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?", (table,)
-        )
-        if not found.fetchone():
-            raise _damaged(other, f"it has no table {table}")
+def _source(other: Path, scratch: Path) -> sqlite3.Connection:
+    """A connection that only reads; the file is known to be a ledger that is read here."""
+    source = connect(other, uri=_read_only_uri(other))
+    try:
+        read_version(source, other)
+        return source
+    except BaseException as error:
+        source.close()
+        # Its writer died and left a journal; what it had not finished is undone in a copy.
+        if getattr(error, "sqlite_errorcode", 0) != sqlite3.SQLITE_READONLY_ROLLBACK:
+            raise
+    source = connect(copied(other, scratch))
+    try:
+        read_version(source, other)
+    except BaseException:
+        source.close()
+        raise
+    return source
 
 
 def _damaged(other: Path, reason: object) -> CorruptFileError:

@@ -7,10 +7,13 @@ digest of their content, so that a union of ledgers is a union of rows.
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
+from functools import cache
 from pathlib import Path
 
 from skipjack.errors import NewerFormatError, StorageError
 from skipjack.ledger.transaction import transaction
+from skipjack.storage.sqlite_files import DamagedError
 
 APPLICATION_ID = 0x536B6A6B
 """Marks an SQLite file as a ledger of ours: "Skjk"."""
@@ -176,7 +179,29 @@ def read_version(connection: sqlite3.Connection, path: Path) -> int:
             f"{path} has format {version}, this Skipjack knows {len(MIGRATIONS)}; "
             "it was left as it is, use a newer Skipjack"
         )
+    if version < 0:
+        raise DamagedError(f"its format is said to be {version}")
     return int(version)
+
+
+def check_schema(connection: sqlite3.Connection) -> None:
+    """`DamagedError` if a table, index, trigger or view of ours is missing or was altered."""
+    missing = _expected() - _schema(connection)
+    if missing:
+        kind, name, _ = min(missing)
+        raise DamagedError(f"it has no {kind} {name} as ledgers have it")
+
+
+def _schema(connection: sqlite3.Connection) -> frozenset[tuple[str, str, str]]:
+    found = connection.execute("SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL")
+    return frozenset((str(kind), str(name), str(sql)) for kind, name, sql in found)
+
+
+@cache
+def _expected() -> frozenset[tuple[str, str, str]]:
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        migrate(connection)
+        return _schema(connection)
 
 
 def migrate(connection: sqlite3.Connection, *, target: int = len(MIGRATIONS)) -> None:

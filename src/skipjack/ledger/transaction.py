@@ -9,10 +9,9 @@ from pathlib import Path
 
 from skipjack.errors import StorageError
 from skipjack.storage.failure import disk_full
+from skipjack.storage.sqlite_files import primary_code
 
 BUSY_TIMEOUT_S = 30.0
-
-_DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 @contextmanager
@@ -29,19 +28,14 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
         raise
 
 
-def is_damage(error: sqlite3.Error) -> bool:
-    """Whether SQLite says that the file itself is broken."""
-    return _primary_code(error) in _DAMAGE
-
-
 def is_full(error: sqlite3.Error) -> bool:
     """Whether there was no room to write."""
-    return _primary_code(error) == sqlite3.SQLITE_FULL
+    return primary_code(error) == sqlite3.SQLITE_FULL
 
 
 def storage_error(error: sqlite3.Error, path: Path) -> StorageError:
     """The error to raise for what SQLite said about `path`."""
-    code = _primary_code(error)
+    code = primary_code(error)
     if is_full(error):
         return disk_full(path)
     if code == sqlite3.SQLITE_BUSY:
@@ -58,8 +52,3 @@ def storage_error(error: sqlite3.Error, path: Path) -> StorageError:
     if code == sqlite3.SQLITE_CONSTRAINT:
         return StorageError(f"{path} refused a record, nothing was written: {error}")
     return StorageError(f"cannot use {path}: {error}")
-
-
-def _primary_code(error: sqlite3.Error) -> int:
-    # Extended codes keep the primary one in their low byte; errors of the Python layer have none.
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF

@@ -24,10 +24,9 @@ from skipjack.fleet.bundle import checking
 from skipjack.fleet.bundle.manifest import FORMAT, Manifest, chained, entry_text, manifest_text
 from skipjack.fleet.seal import seal, sealed
 from skipjack.ledger.transaction import is_full, transaction
+from skipjack.storage.sqlite_files import must_be_undone, primary_code, suspicious
 
 _BUSY_S = 1.0
-_NAMES_ANOTHER_FILE = bytes.fromhex("d9d505f920a163d7")
-"""The end of a journal that is part of a transaction over several files."""
 
 
 class Part(StrEnum):
@@ -93,7 +92,7 @@ class Bundle:
     def open(cls, path: Path, key: bytes, *, writable: bool = False) -> Bundle:
         """An existing bundle, every byte of whose content has been checked."""
         checking.check_header(path)
-        interrupted = _interrupted(path)
+        interrupted = must_be_undone(path)  # a process died in the middle of writing
         with _sentences(path):
             connection = _connect(path, "rw" if writable or interrupted else "ro")
             with _closed_on_failure(connection):
@@ -161,11 +160,7 @@ class Bundle:
 def _connect(path: Path, mode: str) -> sqlite3.Connection:
     uri = f"{path.absolute().as_uri()}?mode={mode}"
     connection = sqlite3.connect(uri, timeout=_BUSY_S, isolation_level=None, uri=True)
-    # The file may be anybody's: its schema gets no say, and its pages are looked at with suspicion.
-    connection.execute("PRAGMA trusted_schema = OFF")
-    connection.execute("PRAGMA cell_size_check = ON")
-    connection.execute("PRAGMA mmap_size = 0")
-    return connection
+    return suspicious(connection, path if mode == "ro" else None)
 
 
 def _claim_file(connection: sqlite3.Connection) -> None:
@@ -176,18 +171,6 @@ def _claim_file(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA synchronous = EXTRA")
     with transaction(connection):
         connection.execute("PRAGMA user_version").fetchone()
-
-
-def _interrupted(path: Path) -> bool:
-    """Whether a process died in the middle of writing: SQLite then has something to undo."""
-    try:
-        journal = path.with_name(path.name + "-journal").read_bytes()
-    except OSError:
-        return False
-    if journal.endswith(_NAMES_ANOTHER_FILE):
-        # SQLite would delete that file. Ours never do this; one that came with a bundle may.
-        raise checking.damaged(path, "its journal")
-    return bool(journal)
 
 
 @contextmanager
@@ -204,8 +187,10 @@ def _sentences(path: Path) -> Iterator[None]:
     """Turn what SQLite says into one sentence about the bundle."""
     try:
         yield
+    except UnicodeDecodeError:
+        raise checking.damaged(path, "a name in its tables is no UTF-8") from None
     except sqlite3.Error as error:
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        code = primary_code(error)
         if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             raise StorageError(
                 f"another process is writing {path}; wait until it is done, or choose another name"

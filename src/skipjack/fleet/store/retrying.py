@@ -113,6 +113,8 @@ class Patience:
             except engine.dialect.loaded_dbapi.Error as error:
                 # What a driver raises while it connects is not always wrapped.
                 trouble.take(DBAPIError("", None, error))
+            except UnicodeDecodeError as error:  # what SQLite's driver says of a damaged schema
+                raise sentence(engine.url, error) from None
             trouble.pause()
 
     def insist(self, engine: Engine, work: Callable[[], T]) -> T:
@@ -125,6 +127,8 @@ class Patience:
                 trouble.take(error)
             except engine.dialect.loaded_dbapi.Error as error:
                 trouble.take(DBAPIError("", None, error))
+            except UnicodeDecodeError as error:
+                raise sentence(engine.url, error) from None
             trouble.pause()
 
 

@@ -76,7 +76,7 @@ class Transacting:
             with self._engine.connect() as bare:
                 connection = bare.execution_options(**streaming_options(self._engine))
                 yield from verb(connection, *arguments, **options)
-        except SQLAlchemyError as error:
+        except (SQLAlchemyError, UnicodeDecodeError) as error:
             raise sentence(self._engine.url, error) from None
 
 

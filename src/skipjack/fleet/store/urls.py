@@ -25,9 +25,10 @@ from pathlib import Path
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
-from skipjack.errors import StorageError, UsageError
+from skipjack.errors import CorruptFileError, StorageError, UsageError
 from skipjack.ledger.transaction import storage_error
 from skipjack.settings import Settings
+from skipjack.storage.sqlite_files import damage_in_words, is_damage
 
 log = logging.getLogger(__name__)
 
@@ -78,9 +79,14 @@ def for_people(url: URL) -> str:
     return url.set(password=None, query={}).render_as_string()
 
 
-def sentence(url: URL, error: SQLAlchemyError | sqlite3.Error) -> StorageError:
+def sentence(url: URL, error: SQLAlchemyError | sqlite3.Error | UnicodeDecodeError) -> StorageError:
     """What the database or its driver said, as one sentence without the password."""
     cause = error.orig if isinstance(error, DBAPIError) else error
+    if url.get_backend_name() == "sqlite" and cause is not None and is_damage(cause):
+        return CorruptFileError(
+            f"the store {url.database} is damaged ({damage_in_words(cause)}); it was left as it "
+            "is: put a backup in its place, or move it away and load the jobs again"
+        )
     if isinstance(cause, sqlite3.Error):
         return storage_error(cause, Path(str(url.database)))
     parts = [str(part) for part in getattr(cause, "args", ()) if not isinstance(part, int)]

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sqlite3
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from urllib.parse import quote
 
 from skipjack.errors import CorruptFileError, StorageError
 from skipjack.interop.miopen.file_bytes import BZIP2, SQLITE, file_bytes
 from skipjack.storage.atomic import atomic_replacement
 from skipjack.storage.failure import disk_full
+from skipjack.storage.sqlite_files import (
+    connect_copy,
+    connect_immutable,
+    unfinished,
+)
 
-_COMPANIONS = ("-wal", "-journal")
-"""What a writer has not yet brought into the file itself."""
 _HEAD = 64
 
 
@@ -28,32 +29,23 @@ def reading(path: Path, what: str) -> Iterator[sqlite3.Connection]:
     A file with a write-ahead log or a journal beside it is read as a copy, so that what is in there
     counts and the directory may be read-only.
     """
-    with tempfile.TemporaryDirectory() as scratch, _sentences(path, what):
-        address = _address(path, Path(scratch), what)
-        with closing(sqlite3.connect(address, uri=True)) as connection:
-            yield connection
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        _sentences(path, what),
+        closing(_connected(path, Path(scratch), what)) as connection,
+    ):
+        yield connection
 
 
-def _address(path: Path, scratch: Path, what: str) -> str:
+def _connected(path: Path, scratch: Path, what: str) -> sqlite3.Connection:
     head = _head(path)
     if head.startswith(BZIP2) or not head.startswith(SQLITE):
         data = file_bytes(path)
         _check_head(data, path, what)
         copy = scratch / "database"
         copy.write_bytes(data)
-        return _uri(copy, "mode=ro")
-    beside = unfinished(path)
-    if not beside:
-        return _uri(path, "immutable=1")
-    for each in (path, *beside):
-        shutil.copyfile(each, scratch / each.name)
-    return _uri(scratch / path.name, "mode=rw")
-
-
-def unfinished(path: Path) -> list[Path]:
-    """Files beside a database that belong to its content."""
-    beside = [path.with_name(path.name + suffix) for suffix in _COMPANIONS]
-    return [each for each in beside if each.exists() and each.stat().st_size]
+        return connect_immutable(copy)
+    return connect_copy(path, scratch) if unfinished(path) else connect_immutable(path)
 
 
 def _head(path: Path) -> bytes:
@@ -69,10 +61,6 @@ def _check_head(data: bytes, path: Path, what: str) -> None:
         raise CorruptFileError(f"{path} is empty, so it is no {what}")
     if not data.startswith(SQLITE):
         raise CorruptFileError(f"{path} is no {what}: it is not an SQLite file")
-
-
-def _uri(path: Path, mode: str) -> str:
-    return f"file:{quote(os.fsencode(path.absolute()))}?{mode}"
 
 
 @contextmanager
@@ -116,9 +104,19 @@ def _sentences(path: Path, what: str) -> Iterator[None]:
         raise StorageError(
             f"{path} cannot hold bytes that are no UTF-8; write a text database instead"
         ) from None
+    except UnicodeDecodeError:
+        raise CorruptFileError(
+            f"{path} cannot be used as a {what}: a name in it is no UTF-8; fetch it again"
+        ) from None
 
 
 def columns(connection: sqlite3.Connection, table: str) -> tuple[str, ...]:
-    """The names of a table's columns; none if there is no such table."""
+    """The names of a table's columns; none if there is no such table.
+
+    A view is none: it may compute rows without end.
+    """
+    plain = "SELECT 1 FROM pragma_table_list(?) WHERE schema = 'main' AND type = 'table'"
+    if connection.execute(plain, (table,)).fetchone() is None:
+        return ()
     rows = connection.execute("SELECT name FROM pragma_table_info(?)", (table,))
     return tuple(name for (name,) in rows)

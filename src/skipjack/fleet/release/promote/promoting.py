@@ -32,9 +32,9 @@ from skipjack.fleet.release.promote.promotions import (
     who,
 )
 from skipjack.fleet.release.promote.undoing import Step, finish, go_on, recover
-from skipjack.interop.miopen.sqlite_file import unfinished
 from skipjack.storage import timestamp, utc_now
 from skipjack.storage.failure import write_failure
+from skipjack.storage.sqlite_files import unfinished
 
 
 @dataclass(frozen=True, slots=True)
