@@ -43,14 +43,30 @@ def test_a_named_file_is_used_and_must_be_there(
     with pytest.raises(StorageError, match=r"shared\.key.*copy it from a machine"):
         fleet_key(Settings(tmp_path))
     file.write_text("ab" * 32 + "\n")
+    file.chmod(0o600)
     assert fleet_key(Settings(tmp_path)) == b"\xab" * 32
 
 
 @pytest.mark.parametrize("content", ["", "ab", "zz" * 32, "ü" * 64])
 def test_what_is_no_key_is_refused(tmp_path: Path, content: str) -> None:
     (tmp_path / "fleet.key").write_text(content)
+    (tmp_path / "fleet.key").chmod(0o600)
     with pytest.raises(StorageError, match=r"fleet\.key is not a fleet key"):
         fleet_key(Settings(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("mode", "who"), [(0o644, "read"), (0o640, "read"), (0o602, "write to"), (0o666, "write to")]
+)
+def test_a_key_that_others_have_is_refused(tmp_path: Path, mode: int, who: str) -> None:
+    settings = Settings(tmp_path / "a user")
+    key = fleet_key(settings)
+    file = settings.user_dir / "fleet.key"
+    file.chmod(mode)
+    with pytest.raises(StorageError, match=f"others may {who} .*: run chmod 600 '{file}'"):
+        fleet_key(settings)
+    file.chmod(0o400)
+    assert fleet_key(settings) == key
 
 
 def test_a_seal_holds_for_one_digest_and_one_key() -> None:

@@ -10,6 +10,7 @@ import hashlib
 import hmac
 import os
 import secrets
+import shlex
 import stat
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from skipjack.storage.failure import write_failure
 FILE_NAME = "fleet.key"
 VARIABLE = "SKIPJACK_FLEET_KEY"
 _KEY_BYTES = 32
+_LONGEST_TEXT = 4 * _KEY_BYTES
 
 
 def fleet_key(settings: Settings) -> bytes:
@@ -75,13 +77,9 @@ def make_key(path: Path) -> None:
 def read_key(path: Path) -> bytes:
     """The key in a file; `StorageError` if there is none."""
     try:
-        mode = path.stat().st_mode
-        if mode & (stat.S_IWGRP | stat.S_IWOTH):
-            raise StorageError(
-                f"others may write to {path}, so that it proves nothing: chmod 600 it, and see "
-                "whether it is still yours"
-            )
-        text = path.read_text(encoding="ascii").strip()
+        with path.open(encoding="ascii") as file:
+            _check_privacy(path, os.fstat(file.fileno()).st_mode)
+            text = file.read(_LONGEST_TEXT).strip()
     except OSError as error:
         raise StorageError(
             f"cannot read the fleet's key from {path}: {error.strerror}; copy it from a machine "
@@ -98,3 +96,18 @@ def read_key(path: Path) -> bytes:
             f"{path} is not a fleet key ({2 * _KEY_BYTES} hexadecimal digits); copy it again"
         )
     return key
+
+
+def _check_privacy(path: Path, mode: int) -> None:
+    """A key that others have is no secret: they could vouch for machine code of their own."""
+    command = f"chmod 600 {shlex.quote(str(path))}"
+    if mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise StorageError(
+            f"others may write to {path}, so that it proves nothing: run {command}, and see "
+            "whether it is still yours"
+        )
+    if mode & (stat.S_IRGRP | stat.S_IROTH):
+        raise StorageError(
+            f"others may read {path}, so that it proves nothing: run {command}; where strangers may "
+            "have read it, make a new key (remove the file) and copy it to all machines"
+        )

@@ -36,6 +36,8 @@ def test_a_named_file_goes_before_the_variable_before_the_user_directory(
     named, given = tmp_path / "named.key", tmp_path / "given.key"
     named.write_text(KEY.hex() + "\n")
     given.write_text(OTHER_KEY.hex())
+    for file in (named, given):
+        file.chmod(0o600)
     monkeypatch.setenv(VARIABLE, str(given))
     assert existing_key(load_settings()) == OTHER_KEY
     assert existing_key(load_settings(), named) == KEY
@@ -45,5 +47,6 @@ def test_a_file_that_is_no_key_is_named(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match=r"none\.key"):
         existing_key(load_settings(), tmp_path / "none.key")
     (tmp_path / "bad.key").write_text("0123")
+    (tmp_path / "bad.key").chmod(0o600)
     with pytest.raises(StorageError, match=r"bad\.key is not a fleet key"):
         existing_key(load_settings(), tmp_path / "bad.key")
