@@ -16,6 +16,7 @@ from skipjack.fleet.processes import ProcessIdentity
 from skipjack.fleet.records import Label, Plan
 from skipjack.fleet.runs import RunRequest, RunSummary
 from skipjack.fleet.states import MOST_FAILURES, Stage, State
+from skipjack.fleet.store import machines
 from skipjack.fleet.store.opening import open_store
 from skipjack.fleet.store.problems import NewProblem
 from skipjack.fleet.store.store import Store
@@ -169,6 +170,35 @@ def test_a_machine_that_keeps_failing_is_set_aside_and_named(store: Store) -> No
     store.resume(machine="here")
     store.reset("l", State.ERROR, State.NEW)
     assert dict(run(store, PlayedEngine()).counts) == {State.EVALUATED: 5}
+
+
+def test_a_machine_whose_workers_are_lost_pauses_says_so_and_goes_on(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machines, "FIRST_PAUSE_S", 1.0)
+    died: Counter[int] = Counter()
+    notes: set[str] = set()
+
+    def dies_twice(task: Task) -> Outcome | str:
+        died[task.job] += 1
+        return "killed by the kernel" if died[task.job] <= 2 else works(task)
+
+    class OneByOne(PlayedEngine):
+        """Loses its workers one after the other, not all at once."""
+
+        def poll(self, timeout_s: float) -> list[Done]:
+            later = self._waiting[1:]
+            del self._waiting[1:]
+            done = super().poll(timeout_s)
+            self._waiting += later
+            return done
+
+    request = replace(REQUEST, observer=lambda progress: notes.add(progress.note))
+    summary = run(store, OneByOne(dies_twice), request)
+    assert dict(summary.counts) == {State.EVALUATED: 5}
+    assert any("here pauses for 1 s, 5 workers in a row were lost" in note for note in notes)
+    (machine,) = store.machines()
+    assert (machine.set_aside, machine.losses) == ("", 0)
 
 
 def test_an_abort_stops_what_runs_and_resume_goes_on(store: Store, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from skipjack.fleet.processes import this_process
 from skipjack.fleet.records import Claim, Machine, Settlement, Want
 from skipjack.fleet.runs import RunProgress, RunRequest, RunSummary
 from skipjack.fleet.settlements import settlement_of
-from skipjack.fleet.states import Failed, Stage, State
+from skipjack.fleet.states import Failed, Lost, Stage, State
 from skipjack.fleet.store.devices import describable
 from skipjack.fleet.task import Task
 from skipjack.interrupt import Interrupt
@@ -72,6 +72,8 @@ class Coordinator:
         self._fruitless: set[Stage] = set()
         """Stages of which nothing was found since something was last settled."""
         self._had: set[Stage] = set()
+        self._paused_until = -math.inf
+        """When the last of our machines that pause may have jobs again."""
         self._missed: set[Stage] = set()
         """Stages that have no workers at the moment: they are yet to come, or a node is away."""
 
@@ -140,6 +142,10 @@ class Coordinator:
             for name in hosts.keys() - set(same)
         ]
         self._machines = {machine.name: machine for machine in [*found, *news]}
+        pause_s = max((machine.pause_s for machine in self._machines.values()), default=0.0)
+        if pause_s:
+            self._look.last = -math.inf  # to be said at once
+        self._paused_until = time.monotonic() + pause_s if pause_s else -math.inf
         self._registered = hosts
         self._learn_what_can_be_built()
 
@@ -285,6 +291,8 @@ class Coordinator:
         for settlement in settlements:
             if (settlement.claim.job, settlement.claim.attempt) not in late:
                 self._settled[_word(settlement)] += 1
+            if isinstance(settlement.event, Lost):
+                self._hosts.last = -math.inf  # does its machine pause now?
 
     # the end
 
@@ -303,6 +311,11 @@ class Coordinator:
             self._idle_since = None
             return self._request.wait and not unfinished and not elsewhere and bool(counts)
         now = time.monotonic()
+        if now < self._paused_until and any(
+            counts.get(stage.waiting, 0) for stage in self._request.stages
+        ):
+            self._idle_since = None
+            return False
         self._idle_since = self._idle_since or now
         return now - self._idle_since > self._patience_s(counts)
 
@@ -329,6 +342,8 @@ class Coordinator:
     def _report(self, started: float) -> None:
         counts = self._store.live(self._request.label, self._request.kind)
         notes = [f"{name} gets no jobs" for name in self._idle_machines()]
+        pausing = [machine for machine in self._machines.values() if machine.pause]
+        notes += [f"{machine.name} {machine.pause}" for machine in pausing]
         elsewhere = counts.get(State.BUILDING, 0) + counts.get(State.EVALUATING, 0)
         if elsewhere and not self._held and self._idle():
             notes.append(

@@ -122,8 +122,19 @@ class Machine:
     set_aside: str = ""
     """Why it gets no jobs any more, if it kept failing."""
     failures: int = 0
-    """In a row."""
+    """Jobs in a row of which its workers said that they could not do them."""
     seen: str = ""
+    losses: int = 0
+    """Jobs in a row whose worker was never heard of again."""
+    pause_s: float = 0.0
+    """How long it gets no jobs, when it was asked, because its workers are lost."""
+    paused_why: str = ""
+    """Of the last pause, which may be over."""
+
+    @property
+    def pause(self) -> str:
+        """Why it gets no jobs for a while; empty if it may have some now."""
+        return self.paused_why if self.pause_s > 0 else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,6 +108,6 @@ def _check_privacy(path: Path, mode: int) -> None:
         )
     if mode & (stat.S_IRGRP | stat.S_IROTH):
         raise StorageError(
-            f"others may read {path}, so that it proves nothing: run {command}; where strangers may "
+            f"others may read {path}, so that it proves nothing: run {command}; if strangers may "
             "have read it, make a new key (remove the file) and copy it to all machines"
         )

@@ -3,11 +3,19 @@
 from dataclasses import replace
 
 from crew import ZEN, Crew, crew, load, on_sqlite
+from sqlalchemy import update
 
 from skipjack.fleet.engine import Host
 from skipjack.fleet.records import Settlement
 from skipjack.fleet.states import Built, Event, Failed, Lost, Stage
-from skipjack.fleet.store.machines import MOST_FAILURES
+from skipjack.fleet.store import tables
+from skipjack.fleet.store.machines import (
+    FIRST_PAUSE_S,
+    LONGEST_PAUSE_S,
+    MOST_FAILURES,
+    MOST_LOSSES,
+    pause_after,
+)
 from skipjack.fleet.store.store import Store
 
 
@@ -40,14 +48,70 @@ def test_a_machine_that_keeps_failing_is_set_aside_until_it_is_resumed(store: St
     failing(us, MOST_FAILURES - 1, Failed("no space"))
     assert store.machines()[0].set_aside == ""
     failing(us, 1, Lost("killed by the kernel"))
+    assert store.machines()[0].set_aside == ""
+    failing(us, 1, Failed("no space left"))
     machine = store.machines()[0]
     assert machine.failures == MOST_FAILURES
-    assert machine.set_aside == "5 jobs in a row failed, the last: killed by the kernel"
+    assert machine.set_aside == "5 jobs in a row failed, the last: no space left"
     assert us.claims(Stage.BUILD) == []
     store.resume(machine="host")
     machine = store.machines()[0]
     assert (machine.set_aside, machine.failures) == ("", 0)
     assert len(us.claims(Stage.BUILD)) == 1
+
+
+def end_pause(store: Store) -> None:
+    """As if the time were over."""
+    with store._engine.begin() as connection:
+        connection.execute(update(tables.machines).values(paused_until=1.0))
+
+
+def test_a_machine_that_loses_its_workers_pauses_and_is_tried_again(store: Store) -> None:
+    load(store, 20)
+    us = crew(store)
+    failing(us, MOST_LOSSES, Lost("killed by the kernel"))
+    (machine,) = store.machines()
+    assert (machine.set_aside, machine.losses) == ("", MOST_LOSSES)
+    assert 0 < machine.pause_s <= FIRST_PAUSE_S
+    assert machine.pause == (
+        "pauses for 5 s, 5 workers in a row were lost, the last: killed by the kernel"
+    )
+    assert us.claims(Stage.BUILD) == []
+    end_pause(store)
+    assert store.machines()[0].pause == ""
+    failing(us, 1, Lost("killed by the kernel"))
+    assert "pauses for 10 s, 6 workers" in store.machines()[0].pause
+    end_pause(store)
+    failing(us, 1, Built())
+    assert (store.machines()[0].losses, store.machines()[0].pause) == (0, "")
+
+
+@on_sqlite
+def test_a_person_ends_a_pause(store: Store) -> None:
+    load(store, 9)
+    us = crew(store)
+    failing(us, MOST_LOSSES, Lost("killed"))
+    store.resume(machine="host")
+    (machine,) = store.machines()
+    assert (machine.losses, machine.pause) == (0, "")
+    assert us.claims(Stage.BUILD)
+
+
+@on_sqlite
+def test_a_clock_that_is_set_back_makes_no_pause_longer(store: Store) -> None:
+    load(store, 9)
+    us = crew(store)
+    failing(us, MOST_LOSSES, Lost("killed"))
+    until = tables.machines.c.paused_until
+    with store._engine.begin() as connection:
+        connection.execute(update(tables.machines).values(paused_until=until + 3600))
+    assert store.machines()[0].pause == ""
+    assert us.claims(Stage.BUILD)
+
+
+def test_pauses_grow_up_to_a_bound() -> None:
+    assert [pause_after(losses) for losses in (0, 4, 5, 6, 7)] == [0.0, 0.0, 5.0, 10.0, 20.0]
+    assert pause_after(10**6) == LONGEST_PAUSE_S
 
 
 @on_sqlite
@@ -73,7 +137,7 @@ def test_what_is_lost_together_counts_once(store: Store) -> None:
     us = crew(store)
     claims = [claim for claim, _ in us.claims(Stage.BUILD, 9)]
     store.settle(us.owner, [Settlement(claim, Lost("the node left")) for claim in claims])
-    assert store.machines()[0].failures == 1
+    assert store.machines()[0].losses == 1
 
 
 @on_sqlite
@@ -93,4 +157,4 @@ def test_a_coordinator_that_dies_is_not_its_machines_fault(store: Store) -> None
     us = crew(store, lease_s=0.0)
     us.claims(Stage.BUILD, MOST_FAILURES)
     store.sweep()
-    assert store.machines()[0].failures == 0
+    assert (store.machines()[0].failures, store.machines()[0].losses) == (0, 0)

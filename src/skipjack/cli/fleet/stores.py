@@ -67,7 +67,7 @@ def machines(json: JsonOption = False) -> None:
     with the_store() as store:
         found = store.machines()
     for machine in found:
-        idle = machine.set_aside or ("aborted" if machine.aborted else "")
+        idle = machine.set_aside or ("aborted" if machine.aborted else machine.pause)
         if json:
             record = {"name": machine.name, "engine": machine.engine, "cores": machine.cores}
             more = {"devices": list(machine.devices), "idle": idle, "seen": machine.seen}

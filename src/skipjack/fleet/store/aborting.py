@@ -200,7 +200,7 @@ def _resume_machine(connection: Connection, name: str) -> None:
     registrations.note_abort(connection, name, False)
     if registrations.why_disabled(connection, name):
         raise UsageError(f"{name} is disabled; skipjack machine enable {name} puts it back")
-    afresh = {"aborted": False, "set_aside": "", "failures": 0}
+    afresh = {"aborted": False, **registrations.AFRESH}
     machine = tables.machines
     connection.execute(update(machine).where(machine.c.name == name).values(afresh))
 

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Select, bindparam, func, select
 
 from skipjack.fleet.records import Claim, JobKind, Want
 from skipjack.fleet.states import ArtifactLost, Claimed, Failed, Inapplicable, Stage
-from skipjack.fleet.store import labels, tables, transitions
+from skipjack.fleet.store import labels, machines, tables, transitions
 from skipjack.fleet.store.batches import among
 from skipjack.fleet.store.devices import record_of
 from skipjack.fleet.store.kinds import of_kind
@@ -107,7 +107,7 @@ def _gate(dialect: str, labelled: bool) -> Select[Any]:
         select(machine.id)
         .join(tables.owners, tables.owners.c.id == bindparam("owner"))
         .where(listed(dialect, machine.id, "machines"))
-        .where(machine.aborted.is_(False), machine.set_aside == "")
+        .where(machine.aborted.is_(False), machine.set_aside == "", machines.may_work_now())
         .order_by(machine.id)
     )
     if labelled:

@@ -1,11 +1,26 @@
-"""Machines: who can work, who was told to stop, and who keeps failing and is set aside."""
+"""Machines: who can work, who was told to stop, who keeps failing and is set aside, who pauses.
+
+Workers that say what is wrong, as a full disk, name what a person has to mend: after some of that
+the machine is set aside. Workers that vanish, as where memory is short, may do better a little
+later: the machine pauses, longer each time, until one of its jobs is done.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from typing import Any
 
-from sqlalchemy import Connection, RowMapping, func, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    RowMapping,
+    Select,
+    func,
+    or_,
+    select,
+    update,
+)
 
 from skipjack.fleet.engine import Host
 from skipjack.fleet.records import Machine
@@ -19,6 +34,10 @@ from skipjack.fleet.store.moments import spelled
 
 MOST_FAILURES = 5
 """In a row, of whatever jobs, after which a machine gets no more."""
+MOST_LOSSES = 5
+"""In a row, of whatever jobs, after which a machine pauses."""
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 5.0, 300.0
+_LONGEST_WHY = 255
 
 
 def register(connection: Connection, host: Host, engine: str) -> Machine:
@@ -42,7 +61,7 @@ def register(connection: Connection, host: Host, engine: str) -> Machine:
     if why:
         connection.execute(update(table).where(here, table.c.set_aside == "").values(set_aside=why))
     connection.execute(update(table).where(here).values(found))
-    return _machine(connection.execute(select(table).where(here)).mappings().one())
+    return _machine(connection.execute(_reading().where(here)).mappings().one())
 
 
 def seen(connection: Connection, names: Sequence[str]) -> list[Machine]:
@@ -52,17 +71,18 @@ def seen(connection: Connection, names: Sequence[str]) -> list[Machine]:
     # In the order of their ids, as all who lock machines do.
     connection.execute(select(table.c.id).where(there).order_by(table.c.id).with_for_update())
     connection.execute(update(table).where(there).values(seen=clock.now()))
-    return [_machine(row) for row in connection.execute(select(table).where(there)).mappings()]
+    return [_machine(row) for row in connection.execute(_reading().where(there)).mappings()]
 
 
 def machines(connection: Connection) -> list[Machine]:
     """All machines that were ever seen, by name."""
-    rows = connection.execute(select(tables.machines).order_by(tables.machines.c.name)).mappings()
+    rows = connection.execute(_reading().order_by(tables.machines.c.name)).mappings()
     return [_machine(row) for row in rows]
 
 
 def note(connection: Connection, events: Mapping[int, Sequence[tuple[int, Event]]]) -> None:
-    """Count what went wrong on each machine, by job; one that only fails is set aside.
+    """Count what went wrong on each machine, by job: one that only fails is set aside, and one that
+    only loses its workers pauses.
 
     A job that fails again does not count again, nor does one that no machine could do; and what is
     lost together, as when a node is gone with all its workers, counts once.
@@ -70,19 +90,42 @@ def note(connection: Connection, events: Mapping[int, Sequence[tuple[int, Event]
     table = tables.machines
     concerned = select(table).where(among(connection, table.c.id, events)).order_by(table.c.id)
     for row in connection.execute(concerned.with_for_update(key_share=True)).all():
-        failures, last, reason, lost = row.failures, row.failed_job, "", False
+        failures, losses, last = row.failures, row.losses, row.failed_job
+        failed = lost = ""
         for job, event in events[row.id]:
             if isinstance(event, Built | Told):
-                failures, last = 0, None
+                failures, losses, last = 0, 0, None
             elif isinstance(event, Lost):
-                failures, last, reason = failures + (job != last and not lost), job, event.reason
-                lost = True
+                losses, last, lost = losses + (job != last and not lost), job, event.reason
             elif isinstance(event, Failed) and not event.hopeless:
-                failures, last, reason = failures + (job != last), job, event.reason
-        changes: dict[str, object] = {"failures": failures, "failed_job": last}
+                failures, last, failed = failures + (job != last), job, event.reason
+        changes: dict[str, object] = {"failures": failures, "losses": losses, "failed_job": last}
         if failures >= MOST_FAILURES and not row.set_aside:
-            changes["set_aside"] = f"{failures} jobs in a row failed, the last: {reason}"
+            changes["set_aside"] = f"{failures} jobs in a row failed, the last: {failed}"
+        if losses > row.losses and (pause_s := pause_after(losses)):
+            changes["paused_until"] = clock.now() + pause_s
+            why = f"pauses for {pause_s:g} s, {losses} workers in a row were lost, the last: {lost}"
+            changes["paused_why"] = why[:_LONGEST_WHY]
         connection.execute(update(table).where(table.c.id == row.id).values(changes))
+
+
+def pause_after(losses: int) -> float:
+    """How long a machine gets no jobs after it lost so many workers in a row."""
+    if losses < MOST_LOSSES:
+        return 0.0
+    return float(min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(losses - MOST_LOSSES, 16)))
+
+
+def may_work_now() -> ColumnElement[bool]:
+    """Whether a machine does not pause. A pause that ends too late to be one is over: the clock was
+    set back since.
+    """
+    until = tables.machines.c.paused_until
+    return or_(until <= clock.now(), until > clock.now() + LONGEST_PAUSE_S)
+
+
+def _reading() -> Select[Any]:
+    return select(tables.machines, clock.now().label("now"))
 
 
 def _see_devices(connection: Connection, host: Host, now: float) -> None:
@@ -100,6 +143,10 @@ def _see_devices(connection: Connection, host: Host, now: float) -> None:
         connection.execute(update(table).where(older).values(record=record))
 
 
+def _pause_s(left_s: float) -> float:
+    return left_s if 0.0 < left_s <= LONGEST_PAUSE_S else 0.0
+
+
 def _machine(row: RowMapping) -> Machine:
     return Machine(
         row["id"],
@@ -112,4 +159,7 @@ def _machine(row: RowMapping) -> Machine:
         row["set_aside"],
         row["failures"],
         spelled(row["seen"]),
+        row["losses"],
+        _pause_s(row["paused_until"] - row["now"]),
+        row["paused_why"],
     )

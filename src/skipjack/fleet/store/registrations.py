@@ -15,6 +15,8 @@ from skipjack.fleet.store.near import unknown
 
 _LONGEST = 255
 _table = tables.registrations
+AFRESH: Mapping[str, Any] = {"set_aside": "", "failures": 0, "losses": 0, "paused_until": 0.0}
+"""Columns of a machine that may work again, whatever happened there."""
 
 
 def add(connection: Connection, one: Registration, *, replace: bool = False) -> bool:
@@ -73,7 +75,7 @@ def enable(connection: Connection, names: Iterable[str]) -> list[str]:
         connection,
         names,
         {"enabled": True, "disabled_why": ""},
-        {"set_aside": "", "failures": 0},
+        AFRESH,
     )
 
 

@@ -76,8 +76,9 @@ def _in_hand(dialect: str) -> Select[Any]:
         of.round == job.round,
         of.stage == str(Stage.BUILD),
     )
-    builder = select(machine.failures).where(machine.id == job.build_machine)
-    evaluator = select(machine.failures).where(machine.id == job.eval_machine)
+    bad = machine.failures + machine.losses
+    builder = select(bad).where(machine.id == job.build_machine)
+    evaluator = select(bad).where(machine.id == job.eval_machine)
     query = transitions.reading().add_columns(
         select(of.attempt).where(*there).scalar_subquery().label("built_by"),
         select(of.trials).where(*there).scalar_subquery().label("built_trials"),

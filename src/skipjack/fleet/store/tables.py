@@ -129,6 +129,9 @@ machines = Table(
     Column("failures", Integer, nullable=False, server_default=text("0")),
     Column("failed_job", BigInteger),  # the last one that counted
     Column("seen", Double, nullable=False),
+    Column("losses", Integer, nullable=False, server_default=text("0")),  # workers, in a row
+    Column("paused_until", Double, nullable=False, server_default=text("0")),
+    Column("paused_why", _name(), nullable=False, server_default=""),
     CheckConstraint("failures >= 0", name="failures_count_up"),
 )
 

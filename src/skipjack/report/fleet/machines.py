@@ -92,7 +92,9 @@ def worker_state(one: Registration, worker: Machine | None) -> str:
         return "never seen, aborted" if one.aborted else "never seen"
     if worker.set_aside and worker.set_aside != one.disabled_why:  # which is said elsewhere
         return f"set aside: {worker.set_aside}"
-    return "aborted" if worker.aborted else f"seen {worker.seen}"
+    if worker.aborted:
+        return "aborted"
+    return worker.pause or f"seen {worker.seen}"
 
 
 def say_line(line: Line) -> None:

@@ -151,6 +151,13 @@ def _name_idle(idle: Idle) -> None:
             f"device {name} is aborted; skipjack resume --device {name}", soft_wrap=True
         )
     for machine in idle.machines:
+        if machine.pause and not (machine.set_aside or machine.aborted):
+            screen.out().print(
+                f"machine {machine.name} {machine.pause}; skipjack resume --machine {machine.name} "
+                "gives it jobs at once",
+                markup=False,
+                soft_wrap=True,
+            )
         if machine.set_aside or machine.aborted:
             why = f"was set aside: {machine.set_aside}" if machine.set_aside else "is aborted"
             verb = "machine enable" if machine.name in idle.disabled else "resume --machine"
