@@ -34,7 +34,7 @@ def path(tmp_path: Path) -> Path:
 
 def test_what_went_in_comes_out(path: Path) -> None:
     with KernelDb.open(path) as db:
-        found = db.find("matmul:8x8x8:f16", "sm_90/132", "cuda:sm_90:x")
+        found = db.find("matmul:8x8x8:f16", "sm_90/132", ["cuda:sm_90:x"])
         assert found == record()
         assert db.code(found) == CODE
         assert [kernel.problem for kernel in db.records()] == ["gelu:8x8:f16", "matmul:8x8x8:f16"]
@@ -47,15 +47,28 @@ def test_kernels_that_share_code_keep_it_once(path: Path) -> None:
 
 def test_a_kernel_of_a_sister_device_serves_where_there_is_no_own(path: Path) -> None:
     with KernelDb.open(path) as db:
-        assert db.find("gelu:8x8:f16", "sm_90/114", "cuda:sm_90:x") == record("gelu:8x8:f16")
-        assert db.find("gelu:8x8:f16", "sm_80/108", "cuda:sm_80:x") is None
-        assert db.find("gelu:9x9:f16", "sm_90/132", "cuda:sm_90:x") is None
+        assert db.find("gelu:8x8:f16", "sm_90/114", ["cuda:sm_90:x"]) == record("gelu:8x8:f16")
+        assert db.find("gelu:8x8:f16", "sm_80/108", ["cuda:sm_80:x"]) is None
+        assert db.find("gelu:9x9:f16", "sm_90/132", ["cuda:sm_90:x"]) is None
+
+
+def test_a_cpu_gets_the_highest_level_that_it_runs(tmp_path: Path) -> None:
+    key, cpus = "matmul:8x8x8:f16", {"haswell/1": "v3", "nehalem/1": "v2", "znver4/1": "v4"}
+    kernels = [(record(key, name, f"cpu:x86-64-{level}"), CODE) for name, level in cpus.items()]
+    write_kernel_db(tmp_path / "x.skk", kernels)
+    v2, v3, v4 = (f"cpu:x86-64-v{number}" for number in (2, 3, 4))
+    with KernelDb.open(tmp_path / "x.skk") as db:
+        found = [db.find(key, "other/1", runs) for runs in ([v4, v3, v2], [v3, v2], [v2])]
+        assert [one and one.device for one in found] == ["znver4/1", "haswell/1", "nehalem/1"]
+        own = db.find(key, "haswell/1", [v4, v3, v2])
+        assert own and own.device == "haswell/1"
+        assert db.find(key, "other/1", ["cpu:x86-64"]) is None
 
 
 def test_other_threads_find_kernels_too(path: Path) -> None:
     with KernelDb.open(path) as db, ThreadPoolExecutor(2) as threads:
         asked = [
-            threads.submit(db.find, "gelu:8x8:f16", "sm_90/132", "cuda:sm_90:x") for _ in range(8)
+            threads.submit(db.find, "gelu:8x8:f16", "sm_90/132", ["cuda:sm_90:x"]) for _ in range(8)
         ]
         assert {one.result().artifact for one in asked} == {record().artifact}
         assert threads.submit(db.code, record()).result() == CODE

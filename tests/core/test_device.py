@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skipjack.core.device import Device, Peaks, parse_device_name
+from skipjack.core.cpu_levels import features_of
+from skipjack.core.device import Device, Peaks, display_names, parse_device_name
 from skipjack.errors import UsageError
 
 DEVICE = Device(
@@ -16,7 +17,7 @@ DEVICE = Device(
     arch="znver4",
     units=2,
     model="A CPU",
-    features=("avx2", "fma"),
+    features=features_of("x86-64-v3"),
     vector_bytes=32,
     caches=(("L1", 32768), ("L2", 1 << 20)),
     serial="abc",
@@ -42,11 +43,37 @@ def test_a_malformed_name_is_refused(text: str) -> None:
         parse_device_name(text)
 
 
-def test_a_binary_loads_wherever_the_instructions_are_the_same() -> None:
+def test_a_binary_loads_wherever_the_level_is() -> None:
     assert replace(DEVICE, model="B", serial="x", units=1).compat_key == DEVICE.compat_key
-    assert replace(DEVICE, features=("fma", "avx2")).compat_key == DEVICE.compat_key
-    assert replace(DEVICE, features=("avx2",)).compat_key != DEVICE.compat_key
-    assert replace(DEVICE, arch="znver3").compat_key != DEVICE.compat_key
+    assert replace(DEVICE, arch="znver3").compat_key == DEVICE.compat_key == "cpu:x86-64-v3"
+    more = replace(DEVICE, features=(*DEVICE.features, "avx512f", "vaes"))
+    assert more.compat_key == DEVICE.compat_key
+    wide = replace(DEVICE, features=features_of("x86-64-v4"))
+    assert wide.loadable == ("cpu:x86-64-v4", "cpu:x86-64-v3", "cpu:x86-64-v2", "cpu:x86-64")
+    assert DEVICE.loadable == wide.loadable[1:]
+
+
+def test_code_of_macs_and_gpus_stays_there() -> None:
+    arm, mac = Device("cpu", "neoverse-n1", 1), Device("cpu", "apple-m1", 1)
+    assert arm.loadable == (arm.compat_key,) == ("cpu:aarch64",)
+    assert mac.loadable == (mac.compat_key,) == ("cpu:aarch64:macos",)
+    gpu = Device("cuda", "sm_90", 132)
+    assert gpu.loadable == (gpu.compat_key,)
+    assert gpu.compat_key.startswith("cuda:sm_90:")
+
+
+def test_tables_tell_devices_of_one_name_apart_by_their_vectors() -> None:
+    wide, other = replace(DEVICE, vector_bytes=64), replace(DEVICE, arch="haswell")
+    assert display_names([DEVICE, replace(DEVICE, model="B"), other]) == {
+        DEVICE.class_key: "znver4/2",
+        replace(DEVICE, model="B").class_key: "znver4/2",
+        other.class_key: "haswell/2",
+    }
+    assert display_names([DEVICE, wide, other]) == {
+        DEVICE.class_key: "znver4/2 (256-bit)",
+        wide.class_key: "znver4/2 (512-bit)",
+        other.class_key: "haswell/2",
+    }
 
 
 def test_a_class_tells_apart_what_performs_differently() -> None:

@@ -7,10 +7,10 @@ import pytest
 from skipjack.native import llvm
 from skipjack.native.object_code import text_bytes, undefined_symbols, vector_spills
 
-HASWELL = "x86_64-unknown-linux-gnu|haswell|"
-SKYLAKE = "x86_64-unknown-linux-gnu|skylake-avx512|"
-ARM = "aarch64-unknown-linux-gnu|neoverse-n1|"
-MAC = "arm64-apple-macosx|apple-m1|"
+HASWELL = "x86_64-unknown-linux-gnu|x86-64-v3||haswell"
+SKYLAKE = "x86_64-unknown-linux-gnu|x86-64-v4||skylake-avx512"
+ARM = "aarch64-unknown-linux-gnu|aarch64||neoverse-n1"
+MAC = "arm64-apple-macosx|aarch64||apple-m1"
 CALLING = "declare void @elsewhere()\ndefine void @kernel() { call void @elsewhere() ret void }"
 
 

@@ -7,11 +7,13 @@ import functools
 import re
 import struct
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import arm_emulator
+from cpus import skip_unless_it_runs_here
 from skipjack.core.config import Config
 from skipjack.core.device import Device
 from skipjack.core.problem import Problem
@@ -78,9 +80,7 @@ def loader() -> llvm.Loader:
 def device_here(name: str) -> Device:
     """The CPU of this name, if this one can run its code."""
     device = describe(name)
-    missing = set(device.features) - set(llvm.host()[2])
-    if missing:
-        pytest.skip(f"this CPU cannot run code for {name}: it lacks {', '.join(sorted(missing))}")
+    skip_unless_it_runs_here(device)
     return device
 
 
@@ -147,6 +147,15 @@ def test_code_uses_the_registers_of_its_instruction_set(arch: str, name: str) ->
     wanted, unwanted = X86[arch]
     assert re.search(rf"vfmadd\w+p[sd]\s.*%{wanted}", listing)
     assert not unwanted or unwanted not in listing
+
+
+@pytest.mark.parametrize("name", ["nest", "packed", "rows"])
+def test_the_name_of_a_cpu_decides_the_order_of_instructions(name: str) -> None:
+    problem, haswell = parse(TYPICAL[name]), describe("haswell/1")
+    listings = {
+        best_listing(name, problem, replace(haswell, arch=a)) for a in ("haswell", "znver4")
+    }
+    assert len(listings) == 2
 
 
 EMULATED = [

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from cpus import SKYLAKE_AVX512
 from skipjack.core.device import Device
 from skipjack.core.problem import Problem
 from skipjack.errors import UsageError
@@ -32,7 +33,7 @@ from skipjack.solvers.solver import (
     VendorSolver,
 )
 
-CPU = Device("cpu", "skylake-avx512", 1, vector_bytes=64)
+CPU = SKYLAKE_AVX512
 GPU = Device("gpu", "sm_90", 132)
 MATMUL = parse("matmul:64x64x64")
 

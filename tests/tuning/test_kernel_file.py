@@ -39,6 +39,17 @@ def test_a_problem_that_it_has_for_others_alone_is_none_and_one_can_ask_for_whom
         assert kernels.devices("add:9:f32") == []
 
 
+def test_code_for_a_level_that_this_cpu_lacks_is_refused_in_a_sentence(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = write(tmp_path / "x.skk", "later/1", "cpu:x86-64-v9")
+    with only_drivers(), skipjack.kernels(file) as kernels:
+        assert kernels.find("add:8") is None
+    (sentence,) = caplog.messages
+    assert "no kernel of add:8:f32 in" in sentence
+    assert f"it has code for cpu:x86-64-v9, and here is {cpu.detect().compat_key}" in sentence
+
+
 def test_a_record_that_cannot_be_read_is_no_missing_one(tmp_path: Path) -> None:
     this = cpu.detect()
     file = write(tmp_path / "x.skk", this.name, this.compat_key)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,13 +110,17 @@ class KernelDb:
                 raise
         return cls(connection, path)
 
-    def find(self, problem: str, device: str, compat: str) -> KernelRecord | None:
-        """The kernel of a problem: tuned for this device, or else for one that runs its code."""
+    def find(self, problem: str, device: str, loadable: Sequence[str]) -> KernelRecord | None:
+        """The kernel of a problem: tuned for this device, or else for one whose code runs here.
+
+        `loadable` are the compat keys of such code, the best first.
+        """
+        places = ", ".join("?" * len(loadable))
         query = (
-            "SELECT record FROM kernels WHERE problem = ? AND compat = ? "
-            "ORDER BY device = ? DESC, device LIMIT 1"
+            f"SELECT record FROM kernels WHERE problem = ? AND compat IN ({places}) "
+            "ORDER BY device = ? DESC, compat DESC, device LIMIT 1"
         )
-        row = self._row(query, problem, compat, device)
+        row = self._row(query, problem, *loadable, device)
         return self._record(row[0]) if row else None
 
     def devices(self, problem: str) -> list[str]:
@@ -124,6 +128,12 @@ class KernelDb:
         query = "SELECT device FROM kernels WHERE problem = ? ORDER BY device"
         with _sentences(self.path), self._reading:
             return [str(name) for (name,) in self._connection.execute(query, (problem,))]
+
+    def needs(self, problem: str) -> list[str]:
+        """The compat keys of the code that the file has for a problem."""
+        query = "SELECT DISTINCT compat FROM kernels WHERE problem = ? ORDER BY compat"
+        with _sentences(self.path), self._reading:
+            return [str(compat) for (compat,) in self._connection.execute(query, (problem,))]
 
     def records(self) -> Iterator[KernelRecord]:
         """All of them, by problem and device."""

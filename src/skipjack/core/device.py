@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import log
 from typing import Any
 
+from skipjack.core.cpu_levels import level_of, levels_up_to
 from skipjack.errors import UsageError
 
 _SPELLING = re.compile(r"([A-Za-z0-9_-]+)/([1-9][0-9]{0,5})")
@@ -41,9 +43,26 @@ class Device:
         return f"{self.arch}/{self.units}"
 
     @property
+    def level(self) -> str:
+        """The level of a CPU's instruction set, as ``x86-64-v3``; a GPU's architecture."""
+        return level_of(self.arch, self.features) if self.kind == "cpu" else self.arch
+
+    @property
     def compat_key(self) -> str:
-        """Can this binary load here: instruction set and features."""
-        return f"{self.kind}:{self.arch}:{_digest(','.join(sorted(self.features)))}"
+        """What machine code is built for here: ``cpu:x86-64-v3``."""
+        return self._compat(self.level)
+
+    @property
+    def loadable(self) -> tuple[str, ...]:
+        """The compat keys of all code that runs here, the best first."""
+        levels = levels_up_to(self.level) if self.kind == "cpu" else (self.level,)
+        return tuple(map(self._compat, levels))
+
+    def _compat(self, level: str) -> str:
+        if self.kind != "cpu":
+            return f"{self.kind}:{level}:{_digest(','.join(sorted(self.features)))}"
+        # Apple's object files have a format of their own.
+        return f"cpu:{level}:macos" if self.arch.startswith("apple") else f"cpu:{level}"
 
     @property
     def class_key(self) -> str:
@@ -94,6 +113,23 @@ def parse_device_name(text: str) -> tuple[str, int]:
     if not match:
         raise UsageError(f"device {text!r} is not of the form arch/units, as znver4/1 or sm_90/132")
     return match[1], int(match[2])
+
+
+def display_names(devices: Iterable[Device]) -> dict[str, str]:
+    """How tables name these devices, by class key.
+
+    As on the command line; where two of one name differ in the width of their vectors, with it:
+    ``znver4/1 (256-bit)``.
+    """
+    classes = {device.class_key: device for device in devices}
+    widths = {(device.name, device.vector_bytes) for device in classes.values()}
+    alike = Counter(name for name, _ in widths)
+    return {
+        key: device.name
+        if alike[device.name] == 1
+        else f"{device.name} ({8 * device.vector_bytes}-bit)"
+        for key, device in classes.items()
+    }
 
 
 def arch_of(name: str) -> str:

@@ -8,16 +8,14 @@ import importlib.util
 import os
 import platform
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
+from skipjack.core.cpu_levels import AARCH64, level_of, vector_bytes
 from skipjack.core.device import Device
 from skipjack.errors import UsageError
 from skipjack.native import llvm
 
-# How LLVM's names of 64-bit ARM processors begin.
-_ARM = ("a64fx", "aarch64", "ampere", "apple", "carmel", "cortex-", "neoverse", "oryon", "thunderx")
-GENERIC_ARM = "aarch64"
-"""Any 64-bit ARM with NEON; LLVM calls it ``generic``, as it does for other architectures."""
 _CACHE_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
@@ -49,7 +47,7 @@ def detect(threads: int = 1) -> Device:
         model=_model(),
         features=features,
         cores=cores,
-        vector_bytes=vector_bytes(features),
+        vector_bytes=vector_bytes(level_of(arch, features)),
         caches=_caches(),
         memory_bytes=memory_bytes(),
         serial=_serial(),
@@ -61,17 +59,22 @@ def detect_all() -> list[Device]:
     return [detect(count + 1) for count in range(len(usable_cores()))] if detectable() else []
 
 
-def target_of(device: Device) -> str:
-    """What the compiler is told to build for: triple, CPU, features.
+def target_of(device: Device, beyond: Sequence[str] = ()) -> str:
+    """What the compiler is told to build for: triple, level, flags, CPU to schedule for.
 
-    A device that is not this machine may leave its features empty: the CPU's name implies them.
+    Code for a level runs on every CPU that has it. `beyond` are features that a solver uses in
+    addition, as ``avx512vnni``.
     """
-    return "|".join((_triple(device), llvm_name(device.arch), ",".join(device.features)))
+    lacking = sorted(set(beyond) - set(device.features))
+    if lacking:
+        raise UsageError(f"device {device.name} has no {', '.join(lacking)}")
+    flags = tuple(f"+{feature}" for feature in sorted(beyond))
+    return str(llvm.Target(_triple(device), device.level, flags, llvm_name(device.arch)))
 
 
 def llvm_name(arch: str) -> str:
     """What LLVM calls the CPU."""
-    return "generic" if arch == GENERIC_ARM else arch
+    return "generic" if arch == AARCH64 else arch
 
 
 def _triple(device: Device) -> str:
@@ -81,19 +84,7 @@ def _triple(device: Device) -> str:
         return triple
     if device.arch.startswith("apple"):
         return "arm64-apple-macosx"
-    return f"{'aarch64' if is_arm(device) else 'x86_64'}-unknown-linux-gnu"
-
-
-def is_arm(device: Device) -> bool:
-    """By its features; where they were left empty, by its name."""
-    return "neon" in device.features or device.arch.startswith(_ARM)
-
-
-def vector_bytes(features: tuple[str, ...]) -> int:
-    """The widest vectors that kernels use; scalable ones (SVE) are used as NEON."""
-    if "avx512f" in features and "avx512vl" in features:
-        return 64
-    return 32 if "avx2" in features and "fma" in features else 16
+    return f"{'aarch64' if device.level == AARCH64 else 'x86_64'}-unknown-linux-gnu"
 
 
 def _model() -> str:
@@ -135,4 +126,4 @@ def _read(path: str | Path) -> str:
 
 def registers_of(device: Device) -> int:
     """How many vector registers the instruction set has."""
-    return 32 if device.vector_bytes == 64 or is_arm(device) else 16
+    return 32 if device.vector_bytes == 64 or device.level == AARCH64 else 16

@@ -11,12 +11,12 @@ import json
 import sys
 from collections.abc import Sequence
 
+from skipjack.core.cpu_levels import X86_LEVELS, features_of
 from skipjack.native import llvm
 
-# What decides the width of vectors or which instructions arithmetic can use.
+# What decides the level, the width of vectors or which instructions arithmetic can use.
 _X86 = (
-    *("sse2", "sse4.2", "avx", "avx2", "fma", "f16c", "bmi2"),
-    *("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"),
+    *features_of(X86_LEVELS[-1]),
     *("avx512vnni", "avx512bf16", "avx512fp16", "avxvnni"),
 )
 _ARM = ("neon", "fp-armv8", "fullfp16", "dotprod", "bf16", "i8mm", "sve", "sve2", "lse")

@@ -7,19 +7,33 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import os
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from skipjack.errors import SkipjackError
+from skipjack.core.cpu_levels import AARCH64, features_of, level_of, levels_up_to
+from skipjack.errors import SkipjackError, UsageError
 
 # Loop strength reduction folds the row pointers of a register tile into one chain of additions; the
 # scheduler then moves loads together until accumulators spill (a third to a half of the speed).
 # Nests run as fast without it and build a fifth sooner.
 _OPTIONS = ("-disable-lsr",)
+LEVEL_VARIABLE = "SKIPJACK_CPU_LEVEL"
+"""Names the highest level of this CPU's instruction set that may be used."""
+NOTE = "skipjack code for "
+"""How the note in an object file begins that says what the code needs to run."""
+_NOTE_NUMBER = 1_000_000
+_DEFINE = re.compile(r"^(define [^\n]*)\{$", re.MULTILINE)
 
 
 class CompileError(SkipjackError):
     """LLVM refused the module."""
+
+
+class CannotRunError(SkipjackError):
+    """Machine code that needs instructions which this CPU lacks."""
 
 
 @functools.cache
@@ -43,32 +57,90 @@ def compiler_version() -> str:
     return " ".join((f"llvm-{version}/llvmlite-{llvmlite.__version__}", *_OPTIONS))
 
 
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What code is generated for. Its text is part of the identity of a build.
+
+    The level and the flags decide which instructions there may be; the name of a CPU decides only
+    how they are chosen among and ordered, because a hypervisor may hide what the name implies.
+    """
+
+    triple: str
+    level: str
+    flags: tuple[str, ...] = ()
+    """Features that a solver asks for beyond the level, as ``+avx512vnni``."""
+    tune: str = ""
+    """The CPU to schedule for."""
+
+    @classmethod
+    def parse(cls, text: str) -> Target:
+        """What `str` gave."""
+        triple, level, flags, tune = text.split("|")
+        return cls(triple, level, tuple(filter(None, flags.split(","))), tune)
+
+    def __str__(self) -> str:
+        return "|".join((self.triple, self.level, ",".join(self.flags), self.tune))
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Features without which the code does not run."""
+        beyond = (flag[1:] for flag in self.flags if flag.startswith("+"))
+        return (*features_of(self.level), *beyond)
+
+
 @functools.cache
 def host() -> tuple[str, str, tuple[str, ...]]:
-    """Triple, CPU name and features (``+avx2`` only those present) of this machine."""
+    """Triple, CPU name and features of this machine, no more than `LEVEL_VARIABLE` allows."""
     llvm = binding()
-    features = llvm.get_host_cpu_features()
-    present = tuple(sorted(name for name, there in features.items() if there))
-    return llvm.get_default_triple(), llvm.get_host_cpu_name(), present
+    name, present = llvm.get_host_cpu_name(), host_features()
+    most = os.environ.get(LEVEL_VARIABLE)
+    if most:
+        has = level_of(name, present)
+        if most not in levels_up_to(has):
+            known = ", ".join(reversed(levels_up_to(has)))
+            raise UsageError(f"{LEVEL_VARIABLE} is {most!r}; this CPU has {known}")
+        if most != has:
+            present = tuple(sorted(set(present) & set(features_of(most))))
+    return llvm.get_default_triple(), name, present
+
+
+@functools.cache
+def host_features() -> tuple[str, ...]:
+    """Everything that this processor says it has."""
+    features = binding().get_host_cpu_features()
+    return tuple(sorted(name for name, there in features.items() if there))
 
 
 @functools.lru_cache(maxsize=8)
-def _machine(target: str) -> Any:
-    triple, cpu, features = target.split("|")
+def _machine(target: Target, *, jit: bool = False) -> Any:
     llvm = binding()
-    flags = ",".join(f"+{name}" for name in features.split(",") if name)
-    return llvm.Target.from_triple(triple).create_target_machine(
-        cpu=cpu, features=flags, opt=2, reloc="pic", codemodel="default"
+    cpu = "generic" if target.level == AARCH64 else target.level
+    return llvm.Target.from_triple(target.triple).create_target_machine(
+        cpu=cpu,
+        features=",".join(target.flags),
+        opt=2,
+        reloc="pic",
+        codemodel="default",
+        jit=jit,
     )
+
+
+def _parse(text: str, target: Target) -> Any:
+    """The module; its functions say what to schedule for, its object file what it needs to run."""
+    if target.tune:
+        text = _DEFINE.sub(rf'\1"tune-cpu"="{target.tune}" {{', text)
+    note = f"{NOTE}{target.level} {','.join(target.flags)}".rstrip()
+    text += f'\n!llvm.ident = !{{!{_NOTE_NUMBER}}}\n!{_NOTE_NUMBER} = !{{!"{note}"}}\n'
+    return binding().parse_assembly(text)
 
 
 def compile_object(text: str, target: str) -> bytes:
     """Object code of a module. No pass pipeline: the text is already what should run."""
-    llvm = binding()
+    goal = Target.parse(target)
     try:
-        module = llvm.parse_assembly(text)
+        module = _parse(text, goal)
         module.verify()
-        data: bytes = _machine(target).emit_object(module)
+        data: bytes = _machine(goal).emit_object(module)
     except RuntimeError as error:
         raise CompileError(f"LLVM refused the module: {error}") from error
     return data
@@ -76,25 +148,32 @@ def compile_object(text: str, target: str) -> bytes:
 
 def assembly(text: str, target: str) -> str:
     """The same as assembly text, for people; comments say what was spilled."""
-    llvm = binding()
-    machine = _machine(target)
+    goal = Target.parse(target)
+    machine = _machine(goal)
     machine.set_asm_verbosity(True)
-    listing: str = machine.emit_assembly(llvm.parse_assembly(text))
+    listing: str = machine.emit_assembly(_parse(text, goal))
     return listing
+
+
+def needs_of(data: bytes) -> Target | None:
+    """What an object file says that its code needs to run; None if it says nothing."""
+    at = data.find(NOTE.encode())
+    if at < 0:
+        return None
+    text = data[at + len(NOTE) : data.find(b"\0", at)].decode("ascii", "replace")
+    level, _, flags = text.partition(" ")
+    return Target("", level, tuple(filter(None, flags.split(","))))
 
 
 class Loader:
     """Loads object code into this process; what it loaded goes when it is unloaded or closed."""
 
     def __init__(self) -> None:
-        triple, cpu, features = host()
-        flags = ",".join(f"+{name}" for name in features)
-        llvm = binding()
+        triple, name, features = host()
+        self._here = Target(triple, level_of(name, features)), features
         # The JIT takes its own target machine: sharing one between engines crashed.
-        machine = llvm.Target.from_triple(triple).create_target_machine(
-            cpu=cpu, features=flags, opt=2, reloc="pic", codemodel="default", jit=True
-        )
-        self._jit = llvm.create_lljit_compiler(machine)
+        machine = _machine.__wrapped__(self._here[0], jit=True)
+        self._jit = binding().create_lljit_compiler(machine)
         self._loaded: dict[int, Any] = {}
         self._count = 0
 
@@ -103,7 +182,8 @@ class Loader:
         return self.load_several(data, [symbol])[symbol]
 
     def load_several(self, data: bytes, symbols: Sequence[str]) -> dict[str, int]:
-        """Addresses of functions in this object."""
+        """Addresses of functions in this object; `CannotRunError` if this CPU cannot run it."""
+        self._check(data)
         self._count += 1
         builder = binding().JITLibraryBuilder().add_object_img(data).add_current_process()
         for symbol in symbols:
@@ -112,6 +192,19 @@ class Loader:
         addresses = {symbol: int(tracker[symbol]) for symbol in symbols}
         self._loaded |= dict.fromkeys(addresses.values(), tracker)
         return addresses
+
+    def _check(self, data: bytes) -> None:
+        needed = needs_of(data)
+        here, features = self._here
+        if needed is None:
+            return
+        lacking = set(needed.needs) - set(features)
+        if lacking:
+            raise CannotRunError(
+                f"machine code for {' '.join((needed.level, *needed.flags))} does not run "
+                f"here: this CPU has {here.level}, without {', '.join(sorted(lacking))}; "
+                "build it again on this machine"
+            )
 
     def unload(self, address: int) -> None:
         """Free the object that this function came from."""

@@ -10,6 +10,7 @@ import subprocess
 from dataclasses import dataclass, replace
 
 from skipjack.children import python_command
+from skipjack.core.cpu_levels import AARCH64, vector_bytes
 from skipjack.core.device import Device, parse_device_name
 from skipjack.errors import SkipjackError, UsageError
 from skipjack.native import cpu, llvm
@@ -37,17 +38,17 @@ def describe(text: str) -> Device:
         return replace(cpu.detect(), units=units)
     features = _features(arch)
     device = Device("cpu", arch, units, f"{arch}, by name", features, cores=units)
-    width = cpu.vector_bytes(features)
-    kind = "arm" if cpu.is_arm(device) else "x86 with AVX-512" if width == 64 else "x86"
+    width = vector_bytes(device.level)
+    kind = "arm" if device.level == AARCH64 else "x86 with AVX-512" if width == 64 else "x86"
     return replace(device, vector_bytes=width, caches=_CACHES[kind])
 
 
 def _features(arch: str) -> tuple[str, ...]:
     if arch == "generic":
         raise UsageError("device generic is no instruction set: write x86-64 or aarch64")
-    known = [cpu.GENERIC_ARM]
+    known = [AARCH64]
     name = cpu.llvm_name(arch)
-    for triple in (_ARM,) if arch == cpu.GENERIC_ARM else (_X86, _ARM):
+    for triple in (_ARM,) if arch == AARCH64 else (_X86, _ARM):
         answer = _ask(triple, name)
         if name in answer.processors:
             if answer.features is None:

@@ -12,6 +12,7 @@ from skipjack.core.device import Device
 from skipjack.core.problem import Problem
 from skipjack.core.trial import Status
 from skipjack.gpu.artifact import ABI as GPU_ABI
+from skipjack.native import llvm
 from skipjack.native.cpu import target_of
 from skipjack.solvers.solver import Slot
 
@@ -108,8 +109,13 @@ class BuildResult:
         """What the compiler was told to build for."""
         if self.gpu:
             return {"target": self.device.arch}
-        triple, name, features = target_of(self.device).split("|")
-        return {"triple": triple, "cpu": name, "features": [f for f in features.split(",") if f]}
+        target = llvm.Target.parse(target_of(self.device))
+        return {
+            "triple": target.triple,
+            "cpu": target.tune,
+            "level": target.level,
+            "features": list(target.needs),
+        }
 
     def to_json(self) -> dict[str, Any]:
         """One record for machines."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from types import TracebackType
 
@@ -13,6 +14,8 @@ from skipjack.operations import parse
 from skipjack.tuning.gpu_kernel import GpuKernel
 from skipjack.tuning.kernel import TunedKernel
 from skipjack.tuning.result import KernelCode, callable_of
+
+log = logging.getLogger(__name__)
 
 
 def kernels(path: str | Path) -> Kernels:
@@ -40,7 +43,7 @@ class Kernels:
     ) -> TunedKernel | GpuKernel | None:
         """The kernel of a problem on a device of this machine; None if the file has none for any.
 
-        `devices` says for which the file has one.
+        `devices` says for which the file has one; a warning says why none of them will do.
         """
         asked = parse(problem, dtype, layout=layout, direction=direction)
         found = self._found(asked.key)
@@ -58,9 +61,15 @@ class Kernels:
 
     def _found(self, key: str) -> tuple[KernelRecord, Device] | None:
         for device in self._devices:
-            record = self._database.find(key, device.name, device.compat_key)
+            record = self._database.find(key, device.name, device.loadable)
             if record is not None:
                 return record, device
+        if others := self._database.needs(key):
+            runs = ", ".join(dict.fromkeys(device.compat_key for device in self._devices))
+            log.warning(
+                "no kernel of %s in %s runs here: it has code for %s, and here is %s",
+                *(key, self._database.path, ", ".join(others), runs),
+            )
         return None
 
     def devices(self, key: str) -> list[str]:

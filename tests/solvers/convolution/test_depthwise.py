@@ -8,11 +8,12 @@ from itertools import product
 import numpy as np
 import pytest
 
+from cpus import skip_unless_it_runs_here
 from skipjack.core.config import Config
 from skipjack.core.device import Device
 from skipjack.core.problem import Problem
 from skipjack.execute.verification import draw_inputs
-from skipjack.native import cpu, llvm
+from skipjack.native import cpu
 from skipjack.native.named_cpu import describe
 from skipjack.native.slots import workspace_bytes
 from skipjack.operations import get, parse
@@ -75,8 +76,7 @@ def test_a_channel_may_give_several(shape: str, direction: str) -> None:
 @pytest.mark.parametrize("arch", ["haswell", "skylake-avx512"])
 def test_it_is_right_on_other_instruction_sets(arch: str, layout: int, direction: str) -> None:
     here = describe(f"{arch}/1")
-    if set(here.features) - set(llvm.host()[2]):
-        pytest.skip(f"this CPU cannot run code for {arch}")
+    skip_unless_it_runs_here(here)
     for shape in SHAPES[:4]:
         check_some(problem_of(shape, "f32", layout, direction), here, 0)
 

@@ -8,10 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from cpus import skip_unless_it_runs_here
 from skipjack.core.device import Device
 from skipjack.core.problem import Problem
 from skipjack.execute.verification import Checker
-from skipjack.native import cpu, llvm
+from skipjack.native import cpu
 from skipjack.native.named_cpu import describe
 from skipjack.native.slots import workspace_bytes
 from skipjack.operations import parse
@@ -95,9 +96,7 @@ def test_torch_gets_the_same(direction: str, solver: WinogradSolver) -> None:
 @pytest.mark.parametrize("arch", ["haswell", "skylake-avx512"])
 def test_it_is_right_on_named_cpus(arch: str, direction: str) -> None:
     here = describe(f"{arch}/1")
-    missing = set(here.features) - set(llvm.host()[2])
-    if missing:
-        pytest.skip(f"this CPU lacks {', '.join(sorted(missing))}")
+    skip_unless_it_runs_here(here)
     for solver, layout in ((F2, "NHWC"), (F4, "NCHW")):
         problem = conv(SHAPES[0], "f32", layout, direction)
         check_candidate(solver, problem, here, solver.space(problem, here).default())

@@ -12,12 +12,13 @@ import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
+from cpus import APPLE_M1, HASWELL, NEHALEM, NEOVERSE_N1, SKYLAKE_AVX512, skip_unless_it_runs_here
 from skipjack.core.device import Device
 from skipjack.core.dtypes import numpy_dtype
 from skipjack.core.nest import Access, Call, Load, Nest, Tensor, index
 from skipjack.core.operation import NestOperation
 from skipjack.native import llvm
-from skipjack.native.cpu import detect, target_of
+from skipjack.native.cpu import target_of
 from skipjack.native.memory import aligned
 from skipjack.native.pool import pool_for
 from skipjack.operations import get, names, parse
@@ -220,13 +221,7 @@ def test_a_maximum_of_negative_numbers_ignores_masked_lanes(run_ir: Runner) -> N
 
 # other CPUs
 
-HASWELL = Device("cpu", "haswell", 1, vector_bytes=32)
-OTHERS = (
-    HASWELL,
-    Device("cpu", "skylake-avx512", 1, vector_bytes=64),
-    Device("cpu", "neoverse-n1", 1, vector_bytes=16),
-    Device("cpu", "apple-m1", 1, vector_bytes=16),
-)
+OTHERS = (NEHALEM, HASWELL, SKYLAKE_AVX512, NEOVERSE_N1, APPLE_M1)
 
 
 @pytest.mark.parametrize("device", OTHERS, ids=lambda device: device.arch)
@@ -243,8 +238,7 @@ def test_nests_build_for_other_cpus(device: Device, key: str) -> None:
 
 
 def test_code_for_avx2_uses_nothing_newer_and_runs_right(run_ir: Runner) -> None:
-    if not {"avx2", "fma"} <= set(detect().features):
-        pytest.skip("this CPU has no AVX2")
+    skip_unless_it_runs_here(HASWELL)
     nest = nests.matmul_nest(13, 37, 17)
     text = generate(nest, Schedule.parse("m:4 n:16 k m/u n/v"), "f32", 8)
     target = target_of(HASWELL)
@@ -261,7 +255,7 @@ def test_code_for_avx2_uses_nothing_newer_and_runs_right(run_ir: Runner) -> None
 )
 def test_a_tile_that_fits_the_registers_does_not_spill(schedule: str) -> None:
     nest = get("matmul").nest(parse("matmul:192x192x192"))
-    target = target_of(Device("cpu", "skylake-avx512", 1, vector_bytes=64))
+    target = target_of(SKYLAKE_AVX512)
     listing = llvm.assembly(generate(nest, Schedule.parse(schedule), "f32", 16), target)
     assert "vfmadd" in listing
     assert not re.search(r"[xyz]mm\d+, -?\d*\(%rsp\)", listing)
@@ -318,7 +312,7 @@ def test_an_output_is_stored_past_the_caches_wherever_it_begins(run_ir: Runner, 
     text = "i:64 i/s"
     np.testing.assert_array_equal(*run_on_threads(run_ir, nest, text, 1))
     code = generate(nest, Schedule.parse(text), "f32", 16)
-    listing = llvm.assembly(code, target_of(Device("cpu", "skylake-avx512", 1, vector_bytes=64)))
+    listing = llvm.assembly(code, target_of(SKYLAKE_AVX512))
     assert re.search(r"vmovntps\s+%zmm", listing)
     assert re.search(r"vmovntps\s+%xmm", listing)
     assert code.count("fence seq_cst") == 2

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cpus import skip_unless_it_runs_here
 from skipjack.core.device import Device
 from skipjack.core.dtypes import numpy_dtype
 from skipjack.native import cpu, llvm
@@ -80,8 +81,7 @@ def assert_right(
 ) -> None:
     """On a source that holds what is needed and no more, and a target that is larger."""
     device = describe(f"{arch}/1") if arch else cpu.detect()
-    if missing := set(device.features) - set(llvm.host()[2]):
-        pytest.skip(f"this CPU cannot run code for {arch}: it lacks {', '.join(sorted(missing))}")
+    skip_unless_it_runs_here(device)
     where = places(copy)
     needed = where.source[where.valid]
     first, last = (int(needed.min()), int(needed.max())) if needed.size else (0, 0)

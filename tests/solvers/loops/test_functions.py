@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from cpus import HASWELL, NEHALEM, NEOVERSE_N1, SKYLAKE_AVX512
 from skipjack.core.device import Device
 from skipjack.core.dtypes import numpy_dtype
 from skipjack.core.nest import UNARY, Access, Call, Load, Nest, Tensor, index
@@ -336,9 +337,11 @@ def test_exp_and_log_grow_across_the_seams_of_their_reductions(run_ir: Runner, d
     assert (np.diff(apply(run_ir, "log", seams, dtype)) > 0).all()
 
 
-@pytest.mark.parametrize("arch", ["x86-64", "haswell", "skylake-avx512", "neoverse-n1"])
+@pytest.mark.parametrize(
+    "device", [NEHALEM, HASWELL, SKYLAKE_AVX512, NEOVERSE_N1], ids=lambda device: device.arch
+)
 @pytest.mark.parametrize("name", sorted(FUNCTIONS))
-def test_no_target_calls_a_library(name: str, arch: str) -> None:
+def test_no_target_calls_a_library(name: str, device: Device) -> None:
     text = generate(nest_of(name, 64), Schedule.parse("i:8 i/v"), "f32", 8)
-    listing = llvm.assembly(text, target_of(Device(kind="cpu", arch=arch, units=1)))
+    listing = llvm.assembly(text, target_of(device))
     assert not [line for line in listing.splitlines() if line.split()[:1] in (["callq"], ["bl"])]

@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cpus import HASWELL, NEOVERSE_N1, SKYLAKE_AVX512, skip_unless_it_runs_here
 from skipjack.core.config import Config
 from skipjack.core.device import Device
 from skipjack.core.dtypes import numpy_dtype
 from skipjack.native import llvm
-from skipjack.native.cpu import detect, target_of
+from skipjack.native.cpu import target_of
 from skipjack.native.ir import ITEM_BYTES, VectorType
 from skipjack.operations import parse
 from skipjack.solvers.loops.microkernel import SLOTS, Tile, generate
@@ -24,8 +25,6 @@ from skipjack.solvers.loops.microkernel_solver import MicrokernelSolver
 
 Runner = Callable[..., npt.NDArray[Any]]
 SOLVER = MicrokernelSolver()
-AVX512 = Device("cpu", "skylake-avx512", 1, vector_bytes=64)
-HASWELL = Device("cpu", "haswell", 1, vector_bytes=32)
 SIZES = (1, 2, 3, 5, 7, 13, 16, 17, 31, 33, 64, 97)
 
 
@@ -107,18 +106,18 @@ def test_shapes_and_run_time_settings_share_one_build() -> None:
     first = Config(rows=4, vectors=2, unroll=1, columns_first=False, k_block=0)
     second = Config(rows=4, vectors=2, unroll=1, columns_first=True, k_block=64)
     digests = {
-        SOLVER.lower(parse(key), AVX512, config).digest
+        SOLVER.lower(parse(key), SKYLAKE_AVX512, config).digest
         for key in ("matmul:64x64x128", "matmul:191x7x1000")
         for config in (first, second)
     }
     assert len(digests) == 1
-    other = SOLVER.lower(parse("matmul:64x64x128:f64"), AVX512, first)
+    other = SOLVER.lower(parse("matmul:64x64x128:f64"), SKYLAKE_AVX512, first)
     assert other.digest not in digests
 
 
 def test_slots_follow_the_order_that_the_code_expects() -> None:
     config = Config(rows=4, vectors=2, unroll=1, columns_first=True, k_block=64)
-    slots = SOLVER.slots(parse("matmul:3x5x128"), AVX512, config)
+    slots = SOLVER.slots(parse("matmul:3x5x128"), SKYLAKE_AVX512, config)
     named = dict(zip(SLOTS, slots, strict=True))
     assert named["out"] == "out"
     assert (named["m"], named["n"], named["k"]) == (3, 5, 128)
@@ -132,7 +131,9 @@ def test_slots_follow_the_order_that_the_code_expects() -> None:
 def test_a_tile_that_fits_the_registers_does_not_spill(
     rows: int, vectors: int, unroll: int
 ) -> None:
-    listing = llvm.assembly(generate(tile_of(rows, vectors, unroll, "f32")), target_of(AVX512))
+    listing = llvm.assembly(
+        generate(tile_of(rows, vectors, unroll, "f32")), target_of(SKYLAKE_AVX512)
+    )
     body = re.search(r"^tile_whole_whole:.*?^\.Lfunc_end", listing, re.S | re.M)
     assert body and "vfmadd" in body[0]
     assert not re.search(r"zmm\d+, -?\d*\(%rsp\)", body[0])
@@ -140,7 +141,7 @@ def test_a_tile_that_fits_the_registers_does_not_spill(
 
 @pytest.mark.parametrize(
     "device",
-    [HASWELL, AVX512, Device("cpu", "neoverse-n1", 1, vector_bytes=16)],
+    [HASWELL, SKYLAKE_AVX512, NEOVERSE_N1],
     ids=lambda device: device.arch,
 )
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
@@ -152,13 +153,12 @@ def test_it_builds_for_other_cpus(device: Device, dtype: str) -> None:
 
 @pytest.mark.parametrize("shape", [(1, 1, 1), (13, 29, 17)])
 def test_code_for_avx2_runs_right(run_ir: Runner, shape: tuple[int, int, int]) -> None:
-    if not {"avx2", "fma"} <= set(detect().features):
-        pytest.skip("this CPU has no AVX2")
+    skip_unless_it_runs_here(HASWELL)
     target = target_of(HASWELL)
     multiply(run_ir, tile_of(6, 2, 2, "f32", 32), shape, k_block=5, target=target)
 
 
 def test_other_operations_and_devices_are_refused_with_a_reason() -> None:
-    assert "matmul" in SOLVER.refuses(parse("add:64"), AVX512)
+    assert "matmul" in SOLVER.refuses(parse("add:64"), SKYLAKE_AVX512)
     assert "CPU" in SOLVER.refuses(parse("matmul:8x8x8"), Device("gpu", "sm_90", 132))
-    assert SOLVER.refuses(parse("matmul:8x8x8"), AVX512) == ""
+    assert SOLVER.refuses(parse("matmul:8x8x8"), SKYLAKE_AVX512) == ""

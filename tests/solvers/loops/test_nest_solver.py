@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from cpus import SKYLAKE_AVX512
 from skipjack.core.config import Config
-from skipjack.core.device import Device
 from skipjack.operations import parse
 from skipjack.solvers.loops.nest_solver import NestSolver
 
-ONE = Device("cpu", "skylake-avx512", 1, vector_bytes=64, caches=(("L1", 1 << 15), ("L3", 1 << 20)))
+ONE = replace(SKYLAKE_AVX512, caches=(("L1", 1 << 15), ("L3", 1 << 20)))
 FOUR = replace(ONE, units=4)
 
 

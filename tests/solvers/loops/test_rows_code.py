@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from skipjack.core.device import Device
+from cpus import HASWELL, SKYLAKE_AVX512, skip_unless_it_runs_here
 from skipjack.core.operation import ProgramOperation
 from skipjack.core.problem import Problem
 from skipjack.core.program import RowProgram
@@ -26,7 +26,6 @@ from skipjack.solvers.loops.rows_plan import RowsPlan, fitted
 
 Array = npt.NDArray[Any]
 Runner = Callable[..., Array]
-HASWELL = Device("cpu", "haswell", 1, vector_bytes=32)
 KEYS = [
     *(
         f"{name}:{shape}"
@@ -183,7 +182,7 @@ def test_outputs_on_16_bytes_are_streamed_in_pieces(
     plan = fitted(wanted, program)
     assert (plan.streaming, plan.aligned, plan.pieces) == (True, aligned, pieces)
     text = generate(program, plan, "f32")
-    listing = llvm.assembly(text, target_of(Device("cpu", "skylake-avx512", 1, vector_bytes=64)))
+    listing = llvm.assembly(text, target_of(SKYLAKE_AVX512))
     assert re.search(r"vmovntps\s+%zmm", listing)
     assert bool(re.search(r"vmovntps\s+%xmm", listing)) == narrow
     assert text.count("fence seq_cst") == 1 + narrow
@@ -233,9 +232,7 @@ def test_rows_with_nan_and_infinities_are_as_numpy_has_them(
 
 @pytest.mark.parametrize("key", ["softmax:5x37", "layernorm:5x37", "batchnorm:n3c2h5w5"])
 def test_code_for_avx2_runs_right(key: str) -> None:
-    if not {"avx2", "fma"} <= set(detect().features):
-        pytest.skip("this CPU has no AVX2")
-
+    skip_unless_it_runs_here(HASWELL)
     checker = unaligned(key)
     for program in ways(checker.problem).values():
         for block in (0, 2):

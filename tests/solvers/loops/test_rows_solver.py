@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cpus import HASWELL, NEOVERSE_N1, SKYLAKE_AVX512
 from skipjack.core.config import Config
 from skipjack.core.device import Device
 from skipjack.core.problem import Problem
@@ -23,7 +24,7 @@ from skipjack.solvers.loops.rows_solver import RowsSolver
 
 SOLVER = RowsSolver()
 CACHES = (("L1", 32 << 10), ("L2", 1 << 20), ("L3", 32 << 20))
-AVX512 = Device("cpu", "skylake-avx512", 1, vector_bytes=64, caches=CACHES)
+AVX512 = replace(SKYLAKE_AVX512, caches=CACHES)
 KEYS = (
     "softmax:2x2500",
     "softmax:7x131",
@@ -187,8 +188,8 @@ def test_each_other_kind_of_problem_is_refused_with_a_reason() -> None:
 @pytest.mark.parametrize(
     "device",
     [
-        Device("cpu", "haswell", 1, vector_bytes=32),
-        Device("cpu", "neoverse-n1", 1, vector_bytes=16),
+        HASWELL,
+        NEOVERSE_N1,
         AVX512,
     ],
     ids=lambda device: device.arch,
