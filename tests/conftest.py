@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from processes import command, gone, workers_of
+from processes import PATIENCE_S, command, gone, workers_of
 from skipjack import plugins
 from skipjack.core.problem import Problem
 from skipjack.operations import parse
@@ -101,7 +101,12 @@ def skipjack(user_dir: Path) -> Skipjack:
 
     def run(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
         return subprocess.run(  # type: ignore[call-overload, no-any-return]
-            command(arguments), capture_output=True, text=True, timeout=120, check=False, **options
+            command(arguments),
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
+            **options,
         )
 
     return run

@@ -5,6 +5,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+PATIENCE_S = 600.0
+"""How long tests wait for what happens sooner or later: a busy machine fails none of them."""
+
 
 def command(arguments: Sequence[str]) -> list[str]:
     """The command line of ``skipjack`` with these arguments."""
@@ -26,7 +29,7 @@ def workers_of(parent: int) -> set[int]:
     return found
 
 
-def gone(pids: set[int], within_s: float = 20.0) -> bool:
+def gone(pids: set[int], within_s: float = PATIENCE_S) -> bool:
     """Whether these processes end, sooner or later."""
     deadline = time.monotonic() + within_s
     while any(alive(pid) for pid in pids):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from processes import command, gone, workers_of
+from processes import PATIENCE_S, command, gone, workers_of
 from skipjack.cli.main import app
 from skipjack.errors import StorageError, UsageError
 from skipjack.ledger import Ledger
@@ -127,12 +127,12 @@ def test_ctrl_c_shows_and_keeps_what_was_built(user_dir: Path) -> None:
         text=True,
     )
     with process:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE_S
         while kept(user_dir) < 2 and time.monotonic() < deadline:
             time.sleep(0.02)
         workers = workers_of(process.pid)
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130
     assert "Traceback" not in err
     assert workers and gone(workers)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from processes import command
+from processes import PATIENCE_S, command
 
 Skipjack = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -40,7 +40,12 @@ def tuned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
 
 def run(environment: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command(words), env=environment, capture_output=True, text=True, timeout=120, check=False
+        command(words),
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
     )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from processes import command, gone, workers_of
+from processes import PATIENCE_S, command, gone, workers_of
 from skipjack.ledger import Ledger
 
 Skipjack = Callable[..., subprocess.CompletedProcess[str]]
@@ -38,7 +38,12 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[dict[str, 
 
 def run(environment: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command(words), env=environment, capture_output=True, text=True, timeout=120, check=False
+        command(words),
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
     )
 
 
@@ -144,13 +149,13 @@ def test_ctrl_c_ranks_what_is_known(user_dir: Path) -> None:
     )
     with process:
         try:
-            deadline = time.monotonic() + 60.0
+            deadline = time.monotonic() + PATIENCE_S
             while tells(user_dir) < 12:
                 assert time.monotonic() < deadline
                 time.sleep(0.02)
             workers = workers_of(process.pid)
             process.send_signal(signal.SIGINT)
-            out, err = process.communicate(timeout=60)
+            out, err = process.communicate(timeout=PATIENCE_S)
         finally:
             process.kill()
     assert process.returncode == 130

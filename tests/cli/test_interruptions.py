@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from processes import command, gone, workers_of
+from processes import PATIENCE_S, command, gone, workers_of
 from skipjack.ledger import Ledger
 
 Skipjack = Callable[..., subprocess.CompletedProcess[str]]
@@ -33,7 +33,7 @@ def running(user_dir: Path) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
-def eventually(condition: Callable[[], bool], within_s: float = 60.0) -> None:
+def eventually(condition: Callable[[], bool], within_s: float = PATIENCE_S) -> None:
     deadline = time.monotonic() + within_s
     while not condition():
         assert time.monotonic() < deadline, "it did not come to pass"
@@ -54,7 +54,7 @@ def test_ctrl_c_keeps_what_is_known_and_shows_it(
     workers = workers_of(running.pid)
     assert workers
     running.send_signal(signal.SIGINT)
-    out, err = running.communicate(timeout=60)
+    out, err = running.communicate(timeout=PATIENCE_S)
     assert running.returncode == 130
     record = json.loads(out)
     assert record["interrupted"]
@@ -75,7 +75,7 @@ def test_a_second_ctrl_c_stops_at_once(running: subprocess.Popen[str]) -> None:
     for _ in range(2):
         running.send_signal(signal.SIGINT)
         time.sleep(0.05)
-    _, err = running.communicate(timeout=60)
+    _, err = running.communicate(timeout=PATIENCE_S)
     assert running.returncode == 130
     assert "Traceback" not in err
     assert gone(workers)
@@ -87,7 +87,7 @@ def test_a_killed_tuning_leaves_no_workers_and_a_sound_ledger(
     workers = workers_of(running.pid)
     assert len(workers) == 2
     running.kill()
-    running.communicate(timeout=60)
+    running.communicate(timeout=PATIENCE_S)
     assert gone(workers)
     assert {path.suffix for path in scratch.iterdir()} == {".lock"}
     with closing(sqlite3.connect(user_dir / "ledger.sqlite")) as connection:
@@ -117,6 +117,6 @@ def test_who_finds_the_device_busy_says_so_and_waits(
         assert f"process {running.pid}" in said
         assert waiting.poll() is None
         running.send_signal(signal.SIGINT)
-        out, _ = waiting.communicate(timeout=60)
+        out, _ = waiting.communicate(timeout=PATIENCE_S)
     assert waiting.returncode == 0
     assert json.loads(out)["problem"] == "add:8:f32"

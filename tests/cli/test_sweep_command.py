@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from processes import alive, command, gone
+from processes import PATIENCE_S, alive, command, gone
 
 Skipjack = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -137,7 +137,7 @@ def test_a_killed_sweep_loses_the_run_in_flight_alone(
     process = subprocess.Popen(
         command(arguments()), cwd=bench, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_S
     while len(lines(bench / "runs.txt")) < 3 and time.monotonic() < deadline:
         time.sleep(0.02)
     started = children_of(process.pid)
@@ -165,11 +165,11 @@ def test_ctrl_c_shows_what_is_known_and_goes_on_later(
         stderr=subprocess.PIPE,
         text=True,
     )
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_S
     while len(lines(bench / "runs.txt")) < 2 and time.monotonic() < deadline:
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130
     assert "run again to continue" in err and "Traceback" not in err
     assert "speed" in out

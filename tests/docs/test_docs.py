@@ -20,6 +20,7 @@ from pathlib import Path
 
 import pytest
 
+from processes import PATIENCE_S
 from skipjack import operations
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -104,7 +105,7 @@ def run_in(directory: Path, user_dir: Path, command: list[str]) -> subprocess.Co
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE_S,
     )
 
 

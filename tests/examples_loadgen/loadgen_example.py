@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from processes import PATIENCE_S
+
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "loadgen"
 
 
@@ -37,7 +39,7 @@ def run_script(
         },
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
     )
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from processes import PATIENCE_S
 from skipjack.core.device import Device
 from skipjack.core.trial import Candidate, Status
 from skipjack.errors import WorkerError
@@ -22,7 +23,7 @@ def pool(device: Device, candidate: Make, children: object) -> Iterator[BuildPoo
         yield opened
 
 
-def collect(pool: BuildPool, count: int, within_s: float = 60.0) -> dict[str, Build]:
+def collect(pool: BuildPool, count: int, within_s: float = PATIENCE_S) -> dict[str, Build]:
     """Builds by behaviour."""
     found: dict[str, Build] = {}
     deadline = time.monotonic() + within_s

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from processes import PATIENCE_S
 from skipjack.execute.build_scratch import PREFIX, BuildScratch, sweep
 
 
@@ -41,7 +42,9 @@ def test_what_a_killed_process_left_is_swept_by_the_next(temporary: Path) -> Non
         "scratch = BuildScratch()\nos.kill(os.getpid(), signal.SIGKILL)\n"
     )
     environment = {**os.environ, "TMPDIR": str(temporary)}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, timeout=PATIENCE_S, check=False
+    )
     assert done.returncode == -signal.SIGKILL
     (left,) = folders(temporary)
     sweep(temporary)

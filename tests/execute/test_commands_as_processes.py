@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from processes import alive, gone
+from processes import PATIENCE_S, alive, gone
 from skipjack.errors import StorageError, WorkerError
 from skipjack.execute import command_keeper as keeper
 from skipjack.execute.commands import CommandRunner, Ended, Task
@@ -38,7 +38,7 @@ def shell(runner: CommandRunner, tmp_path: Path) -> Run:
 
 def pids(directory: Path) -> set[int]:
     """Processes that wrote their number into a file there."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + PATIENCE_S
     while not list(directory.glob("*.pid")) and time.monotonic() < deadline:
         time.sleep(0.01)
     time.sleep(0.05)  # whoever made the file also fills it

@@ -17,6 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from processes import PATIENCE_S
+
 ENGINES = Path(__file__).with_name("engines")
 
 
@@ -140,7 +142,7 @@ def _free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def _wait_for_port(port: int, within_s: float = 120.0) -> None:
+def _wait_for_port(port: int, within_s: float = PATIENCE_S) -> None:
     deadline = time.monotonic() + within_s
     while True:
         try:

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from processes import PATIENCE_S
+
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "scancel", "scontrol", "squeue")
 NODES = ("n1", "n2")
 
@@ -94,7 +96,12 @@ class SlurmCluster:
         """What one of Slurm's programs prints; nothing if it fails."""
         environment = {**os.environ, "SLURM_CONF": str(self.config)}
         done = subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=30, check=False
+            command,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
         )
         return done.stdout if done.returncode == 0 else ""
 
@@ -113,7 +120,7 @@ class SlurmCluster:
                 return value
         return ""
 
-    def finish(self, job: int, within_s: float = 60.0) -> str:
+    def finish(self, job: int, within_s: float = PATIENCE_S) -> str:
         """Wait until a job has ended; its last state."""
         ongoing = ("", "PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "REQUEUED")
         over = until(lambda: self.state(job) not in ongoing and self._left(job), within_s)

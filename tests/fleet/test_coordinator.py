@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from processes import PATIENCE_S
 from skipjack.core.device import Device
 from skipjack.fleet.coordinator import Coordinator
 from skipjack.fleet.engine import Done, Host, Slot
@@ -259,7 +260,7 @@ def test_what_a_dead_coordinator_held_is_done_by_another(store: Store) -> None:
     assert sum(line.event == "lost" for line in store.story(1)) == 1
 
 
-def _until(true: Callable[[], bool], within_s: float = 20.0) -> None:
+def _until(true: Callable[[], bool], within_s: float = PATIENCE_S) -> None:
     deadline = time.monotonic() + within_s
     while not true():
         assert time.monotonic() < deadline

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from processes import PATIENCE_S
 from skipjack.errors import UsageError
 from skipjack.fleet.importing import (
     ImportOptions,
@@ -381,7 +382,7 @@ def test_two_imports_at_once_are_one(tmp_path: Path) -> None:
     )
     command = [sys.executable, "-c", script, url, str(path)]
     both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    reports = [json.loads(process.communicate(timeout=60)[0]) for process in both]
+    reports = [json.loads(process.communicate(timeout=PATIENCE_S)[0]) for process in both]
     assert sum(report["imported"] for report in reports) == 3000
     assert sum(report["duplicates"] for report in reports) == 3000
     with open_store(url) as store:

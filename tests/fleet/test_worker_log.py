@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from processes import PATIENCE_S
 from skipjack.execute.process import WorkerProcess
 from skipjack.fleet.records import LONGEST_LOG
 from skipjack.fleet.worker_log import (
@@ -123,7 +124,7 @@ def parrot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkerPr
 def make_say(worker: WorkerProcess, text: str) -> None:
     size = os.fstat(worker._stderr.fileno()).st_size + len(text) + 1
     os.write(worker._in.fileno(), text.encode() + b"\n")
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_S
     while os.fstat(worker._stderr.fileno()).st_size < size:
         assert time.monotonic() < deadline
         time.sleep(0.01)

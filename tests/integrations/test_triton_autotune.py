@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from processes import PATIENCE_S
+
 triton = pytest.importorskip("triton")
 torch = pytest.importorskip("torch")
 from autotune_rig import (  # noqa: E402
@@ -304,5 +306,5 @@ def start(folder: Path, comment: str) -> subprocess.Popen[str]:
 
 def test_two_processes_at_once_tune_once_though_a_comment_differs(tmp_path: Path) -> None:
     both = [start(tmp_path, "one"), start(tmp_path, "other")]
-    answers = sorted(process.communicate(timeout=60)[0].split() for process in both)
+    answers = sorted(process.communicate(timeout=PATIENCE_S)[0].split() for process in both)
     assert answers == [["128", "0"], ["128", "4"]]

@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from processes import PATIENCE_S
+
 DUMMY = Path(__file__).with_name("dummy_sut.py")
 
 
@@ -11,5 +13,5 @@ def loadgen(directory: Path, scenario: str, service_s: float, **fields: float) -
     """Run once; the detail log."""
     settings = [f"{name}={value}" for name, value in fields.items()]
     command = [sys.executable, str(DUMMY), str(directory), scenario, str(service_s), *settings]
-    subprocess.run(command, check=True, timeout=60, capture_output=True)
+    subprocess.run(command, check=True, timeout=PATIENCE_S, capture_output=True)
     return directory / "mlperf_log_detail.txt"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from books import checked, plan_file
 
-from processes import gone
+from processes import PATIENCE_S, gone
 from skipjack.children import environment_for
 from skipjack.errors import CorruptFileError, NewerFormatError, SkipjackError, StepError, UsageError
 from skipjack.plans import (
@@ -138,7 +138,7 @@ def begin_long_step(directory: Path) -> subprocess.Popen[bytes]:
     here = Path(__file__).parent
     code = CHILD.format(paths=[str(here), str(here.parent)], directory=str(directory))
     child = subprocess.Popen([sys.executable, "-c", code])
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE_S
     while not (directory / "ran.txt").exists() or ran(directory) != ["a", "long"]:
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -163,7 +163,7 @@ def test_ctrl_c_ends_the_step_and_running_again_goes_on_with_it(tmp_path: Path) 
     ]
     assert stands == ["done", "running", "waiting"]
     child.send_signal(signal.SIGINT)
-    assert child.wait(20) == 130
+    assert child.wait(PATIENCE_S) == 130
     assert len(steps) == 1 and gone(steps)
     last = json.loads((tmp_path / "p.jsonl").read_text().splitlines()[-1])
     assert (last["event"], last["step"]) == ("interrupted", 2)
@@ -177,7 +177,7 @@ def test_a_killed_plan_takes_its_step_along_and_runs_it_again(tmp_path: Path) ->
     child = begin_long_step(tmp_path)
     steps = grandchildren(child.pid)
     child.kill()
-    child.wait(20)
+    child.wait(PATIENCE_S)
     assert len(steps) == 1 and gone(steps)
     history = Progress(tmp_path / "p.jsonl").history()
     assert standing(steps_of(tmp_path, "a", "long")[1], history) is Standing.INTERRUPTED

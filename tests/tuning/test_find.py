@@ -21,7 +21,9 @@ RNG = np.random.default_rng(0)
 
 
 def options(trials: int, **more: object) -> TuneOptions:
-    return TuneOptions(budget=Budget(trials=trials), **more)  # type: ignore[arg-type]
+    """With a searcher that is named: which one ``auto`` means depends on this CPU's spaces."""
+    budget = Budget(trials=trials)
+    return TuneOptions(budget=budget, searcher="genetic", **more)  # type: ignore[arg-type]
 
 
 def entry_of(tuner: Tuner, problem: str) -> BankEntry | None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from processes import PATIENCE_S
 from skipjack.core.nest import Tensor
 from skipjack.errors import SkipjackError
 from skipjack.execute.gpu.arguments import packed
@@ -187,6 +188,10 @@ def test_the_run_worker_never_loads_triton_or_llvm() -> None:
         "assert not {'triton', 'llvmlite', 'torch'} & set(sys.modules)\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_S,
     )
     assert done.returncode == 0, done.stderr

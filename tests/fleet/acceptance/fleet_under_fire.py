@@ -14,6 +14,7 @@ from database_outages import DATABASE
 from process_tree import Process, survivors
 from store_audit import complaints, events
 
+from processes import PATIENCE_S
 from skipjack.errors import StorageError
 from skipjack.fleet.records import Label, Plan
 from skipjack.fleet.states import State
@@ -100,7 +101,7 @@ class Battle:
             finally:
                 self.chaos.calm()
             if not wrong:
-                wrong += [f"{one} did not end" for one in crew.wait(60.0)]
+                wrong += [f"{one} did not end" for one in crew.wait(PATIENCE_S)]
         wrong += self._left_behind()
         report = Report(
             self.chaos.seed,

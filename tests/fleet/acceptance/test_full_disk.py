@@ -13,6 +13,7 @@ from coordinators import Coordinators
 from fleet_under_fire import LABEL, load, plans
 from store_audit import complaints
 
+from processes import PATIENCE_S
 from skipjack.fleet.states import State
 from skipjack.fleet.store.opening import open_store
 
@@ -52,7 +53,7 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
     subprocess.run(["umount", "--lazy", str(place)], check=True)
 
 
-def until_something_is(state: State, url: str, within_s: float = 90.0) -> None:
+def until_something_is(state: State, url: str, within_s: float = PATIENCE_S) -> None:
     deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:
         with open_store(url) as store:
@@ -65,7 +66,7 @@ def until_something_is(state: State, url: str, within_s: float = 90.0) -> None:
 def finish(url: str, crew: Coordinators) -> None:
     """Run again, to the end; all is as if nothing had happened."""
     crew.tend()
-    assert not crew.wait(120.0)
+    assert not crew.wait(PATIENCE_S)
     with open_store(url) as store:
         while store.others(""):
             time.sleep(0.2)
@@ -83,7 +84,7 @@ def test_a_store_without_room_ends_the_run_and_loses_nothing(
     with Coordinators(LABEL, tmp_path, count=1, lease_s=2.0) as crew:
         until_something_is(State.EVALUATED, url)
         disk.fill()
-        assert not crew.wait(60.0)
+        assert not crew.wait(PATIENCE_S)
         (ending,) = crew.endings
         assert "disk full" in ending and str(disk.place) in ending
         disk.make_space()
@@ -103,7 +104,7 @@ def test_a_machine_whose_user_directory_is_nearly_full_is_set_aside_by_name(
     with open_store(url) as store:
         load(store, plans(5, hanging=0))
         with Coordinators(LABEL, tmp_path, count=1, lease_s=2.0) as crew:
-            assert not crew.wait(60.0)
+            assert not crew.wait(PATIENCE_S)
             (ending,) = crew.endings
             assert "machine-0" in ending and "disk nearly full" in ending
             assert store.live(LABEL) == {State.NEW: 5}

@@ -19,6 +19,7 @@ from process_tree import Process
 from servers import Server
 from store_audit import complaints, events
 
+from processes import PATIENCE_S
 from skipjack.fleet.states import State
 from skipjack.fleet.store.opening import open_store
 from skipjack.fleet.store.store import Store
@@ -87,10 +88,10 @@ def test_what_a_coordinator_found_after_it_was_given_up_is_refused(
             other = {"SKIPJACK_MACHINE": "another"}
             with Coordinators(LABEL, tmp_path / "other", 1, lease_s=2.0, environment=other) as crew:
                 until(lambda: _states(store) == {State.EVALUATED})
-                assert not crew.wait(60.0)
+                assert not crew.wait(PATIENCE_S)
                 assert crew.settled["finished"] >= 1
             slow.send(signal.SIGCONT)
-            assert not stopped.wait(60.0)
+            assert not stopped.wait(PATIENCE_S)
             assert stopped.endings == {"0: ": 1}
             assert stopped.settled["refused"] + stopped.settled["taken_away"] >= 1
             assert not stopped.tracebacks
@@ -115,7 +116,7 @@ def _states(store: Store) -> set[State]:
     return {state for state, count in store.live(LABEL).items() if count}
 
 
-def until(condition: Callable[[], bool], within_s: float = 120.0) -> None:
+def until(condition: Callable[[], bool], within_s: float = PATIENCE_S) -> None:
     deadline = time.monotonic() + within_s
     while not condition():
         assert time.monotonic() < deadline

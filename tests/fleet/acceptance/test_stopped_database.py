@@ -13,6 +13,7 @@ from fleet_under_fire import LABEL, load, plans
 from servers import Server
 from store_audit import complaints
 
+from processes import PATIENCE_S
 from skipjack.errors import StorageError
 from skipjack.fleet.coordinator import Coordinator
 from skipjack.fleet.engines.local import LocalEngine
@@ -41,7 +42,7 @@ def url(server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     yield found
 
 
-def until(condition: Callable[[], bool], within_s: float = 90.0) -> None:
+def until(condition: Callable[[], bool], within_s: float = PATIENCE_S) -> None:
     deadline = time.monotonic() + within_s
     while not condition():
         assert time.monotonic() < deadline
@@ -66,7 +67,7 @@ def test_a_run_waits_for_a_database_and_goes_on_by_itself(
         time.sleep(3.0)  # longer than the lease
         assert run.alive
         server.start()
-        assert not crew.wait(90.0)
+        assert not crew.wait(PATIENCE_S)
         assert crew.endings == {"0: ": 1}
         assert crew.settled["finished"] == JOBS
         assert not crew.tracebacks

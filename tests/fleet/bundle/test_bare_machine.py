@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from built_jobs import LABEL, export
 
+from processes import PATIENCE_S
 from skipjack.fleet.bundle.importing import import_bundle
 from skipjack.fleet.engine import Done
 from skipjack.fleet.host import detect_host
@@ -55,7 +56,7 @@ def on_a_bare_machine(home: Path, *arguments: str) -> subprocess.CompletedProces
         [sys.executable, "-c", BARE, *arguments],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE_S,
         check=False,
         env={**os.environ, "SKIPJACK_USER_DB_PATH": str(home), "SKIPJACK_MACHINE": "bare"},
     )

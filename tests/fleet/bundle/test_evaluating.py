@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from bundle_makers import DEVICE, HOST, KEY, OTHER_DEVICE, OTHER_KEY, Sham, jobs_bundle, task_of
 
+from processes import PATIENCE_S
 from skipjack.core.device import Device
 from skipjack.errors import StorageError, UsageError
 from skipjack.fleet.bundle.container import Bundle, Part
@@ -238,7 +239,7 @@ def evaluated_by_a_process(
         [sys.executable, "-c", textwrap.dedent(program)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
         env=environment,
     )
@@ -273,7 +274,7 @@ for n in range(100, 150):
     connection.execute("INSERT INTO entries VALUES (?, 'x', ?, ?, '')", (n, n, b"y" * 4000))
 os._exit(9)
 """
-    subprocess.run([sys.executable, "-c", program], check=False, timeout=60)
+    subprocess.run([sys.executable, "-c", program], check=False, timeout=PATIENCE_S)
     assert results.with_name("results.skj-journal").stat().st_size > 0
     assert evaluate_bundle(jobs, results, KEY, by(Sham())).left == 0
     assert done_in(results) == list(ONES)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from stand_in_worker import make_none, make_stand_in
 
-from processes import alive, gone
+from processes import PATIENCE_S, alive, gone
 from skipjack.errors import UsageError
 from skipjack.fleet.engine import Done
 from skipjack.fleet.engines import seat
@@ -51,7 +51,7 @@ def task(job: int, problem: str = "nothing", **fields: object) -> Task:
     return Task(job, Stage.BUILD, Plan(problem, device.name), device, **fields)  # type: ignore[arg-type]
 
 
-def collect(engine: LocalEngine, count: int, within_s: float = 20.0) -> list[Done]:
+def collect(engine: LocalEngine, count: int, within_s: float = PATIENCE_S) -> list[Done]:
     found: list[Done] = []
     deadline = time.monotonic() + within_s
     while len(found) < count and time.monotonic() < deadline:

@@ -13,7 +13,7 @@ import pytest
 from ray_cluster import RayCluster
 from stand_in_worker import make_none, make_stand_in
 
-from processes import alive, gone
+from processes import PATIENCE_S, alive, gone
 from skipjack.core.device import Device
 from skipjack.errors import SkipjackError, UsageError
 from skipjack.fleet.engine import Done, Host
@@ -61,7 +61,7 @@ def task(job: int, problem: str = "nothing", **fields: object) -> Task:
     return Task(job, Stage.BUILD, Plan(problem, device.name), device, **fields)  # type: ignore[arg-type]
 
 
-def collect(engine: RayEngine, count: int, within_s: float = 40.0) -> list[Done]:
+def collect(engine: RayEngine, count: int, within_s: float = PATIENCE_S) -> list[Done]:
     found: list[Done] = []
     deadline = time.monotonic() + within_s
     while len(found) < count and time.monotonic() < deadline:
@@ -70,7 +70,7 @@ def collect(engine: RayEngine, count: int, within_s: float = 40.0) -> list[Done]
     return found
 
 
-def until(condition: Callable[[], bool], engine: RayEngine, within_s: float = 60.0) -> None:
+def until(condition: Callable[[], bool], engine: RayEngine, within_s: float = PATIENCE_S) -> None:
     deadline = time.monotonic() + within_s
     while not condition():
         assert time.monotonic() < deadline, engine.notes()
@@ -244,7 +244,7 @@ def test_nothing_outlives_a_killed_coordinator(cluster: RayCluster, client: bool
         pids = set(map(int, coordinator.stdout.readline().split()))
         assert len(pids) == 4 and all(map(alive, pids))
         coordinator.kill()
-    assert gone(pids, within_s=30.0)
+    assert gone(pids, within_s=PATIENCE_S)
 
 
 @pytest.mark.long
@@ -254,7 +254,7 @@ def test_a_real_round_is_built_and_evaluated(cluster: RayCluster) -> None:
     with start(cluster.address, make_worker=None, stall_s=60.0) as engine:
         until(lambda: len(engine.slots()) == 2, engine)
         engine.submit(slot_of(engine), [Task(1, Stage.BUILD, plan, device)])
-        (built,) = collect(engine, 1, within_s=120.0)
+        (built,) = collect(engine, 1, within_s=PATIENCE_S)
         assert built.outcome and built.outcome.digests, built
         round_built = Task(
             1,
@@ -265,7 +265,7 @@ def test_a_real_round_is_built_and_evaluated(cluster: RayCluster) -> None:
             artifacts=built.outcome.artifacts,
         )
         engine.submit(slot_of(engine, Stage.EVALUATE), [round_built])
-        (told,) = collect(engine, 1, within_s=120.0)
+        (told,) = collect(engine, 1, within_s=PATIENCE_S)
         assert told.outcome and not told.outcome.failed, told
         assert told.outcome.trials == 2 and told.outcome.finished
 
@@ -295,7 +295,7 @@ def test_a_lost_head_loses_all_and_is_given_up_in_the_end() -> None:
                 os.kill(gcs, signal.SIGKILL)
                 assert all(one.lost for one in collect(engine, 2))
                 with pytest.raises(SkipjackError, match="was lost and could not be joined again"):
-                    collect(engine, 1, within_s=60.0)
+                    collect(engine, 1, within_s=PATIENCE_S)
         finally:
             ray.close()
 

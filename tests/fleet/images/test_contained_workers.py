@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from image_stand_ins import ID, StandIn
 
-from processes import alive, gone
+from processes import PATIENCE_S, alive, gone
 from skipjack.errors import UsageError
 from skipjack.execute import wire
 from skipjack.fleet.engine import Done
@@ -55,7 +55,7 @@ def task(job: int, problem: str) -> Task:
 
 def collect(engine: LocalEngine, count: int) -> list[Done]:
     found: list[Done] = []
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE_S
     while len(found) < count and time.monotonic() < deadline:
         found += engine.poll(0.1)
     assert len(found) == count
@@ -206,7 +206,7 @@ def test_containers_end_when_their_coordinator_is_killed(
     )
     coordinator = subprocess.Popen([sys.executable, "-c", code])
     try:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + PATIENCE_S
         while not docker.containers() and time.monotonic() < deadline:
             time.sleep(0.02)
         (pid,) = docker.containers().values()
@@ -237,7 +237,7 @@ def test_a_worker_elsewhere_ends_in_the_middle_of_a_task_when_its_pipe_does() ->
         assert wire.receive(child.stdout.read) is not None
         assert child.poll() is None
         child.stdin.close()
-        assert child.wait(20) == 0
+        assert child.wait(PATIENCE_S) == 0
     finally:
         child.kill()
         child.wait()

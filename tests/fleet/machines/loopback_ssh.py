@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from processes import PATIENCE_S
 from skipjack.fleet.machines.registration import Registration
 from skipjack.testing.servers import free_port
 
@@ -113,7 +114,7 @@ def make_key(path: Path) -> None:
 
 
 def _wait_for_port(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE_S
     while True:
         try:
             socket.create_connection(("127.0.0.1", port), 1).close()

@@ -12,6 +12,7 @@ import pytest
 from servers import PASSWORD, Server
 from sqlalchemy import Connection, Engine, func, insert, select, text, update
 
+from processes import PATIENCE_S
 from skipjack.core.device import Device
 from skipjack.errors import StorageError
 from skipjack.fleet.engine import Host
@@ -124,7 +125,7 @@ def test_a_deadlock_is_resolved_by_repeating(server: Server, served: Store) -> N
                 connection.execute(owners.values(pid=tables.owners.c.pid + 1))
                 if not entered:
                     entered.append(1)
-                    meeting.wait(30)
+                    meeting.wait(PATIENCE_S)
 
         return work
 

@@ -13,6 +13,7 @@ from schema_reading import described
 from sqlalchemy import Connection, Engine, PoolProxiedConnection, make_url, text
 from sqlalchemy.exc import DBAPIError
 
+from processes import PATIENCE_S
 from skipjack.errors import NewerFormatError, StorageError
 from skipjack.fleet.store import migrations, opening, schema
 from skipjack.fleet.store.connecting import engine_for
@@ -162,7 +163,7 @@ def test_a_new_file_that_sqlite_refuses_without_waiting_is_tried_again(
 
 
 def _open_together(url: str, start: Barrier) -> None:
-    start.wait(30)
+    start.wait(PATIENCE_S)
     with open_store(url) as store:
         assert store.tags() == []
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from processes import PATIENCE_S
 from skipjack.core.config import Config
 from skipjack.core.trial import Candidate, Status
 from skipjack.execute.build_pool import Build, BuildPool
@@ -23,7 +24,7 @@ def pool(tiny_everywhere: Path, children: object) -> Iterator[BuildPool]:
         yield opened
 
 
-def collect(pool: BuildPool, count: int, within_s: float = 60.0) -> dict[str, Build]:
+def collect(pool: BuildPool, count: int, within_s: float = PATIENCE_S) -> dict[str, Build]:
     """Builds by behaviour."""
     found: dict[str, Build] = {}
     deadline = time.monotonic() + within_s

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from processes import PATIENCE_S
 from skipjack import operations
 from skipjack.core.device import Device
 from skipjack.gpu.architectures import KNOWN
@@ -52,7 +53,9 @@ def test_the_interpreter_computes_what_every_plan_says(step: int) -> None:
     pytest.importorskip("torch")
     environment = {**os.environ, "TRITON_INTERPRET": "1"}
     command = [sys.executable, str(CASES), str(step)]
-    run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    run = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=PATIENCE_S
+    )
     assert run.returncode == 0, run.stderr[-2000:]
     lines = run.stdout.splitlines()
     assert len(lines) == 1, run.stdout

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from processes import PATIENCE_S
 from skipjack import operations
 from skipjack.core.device import Device
 from skipjack.core.parameters import ParameterSpace
@@ -41,7 +42,9 @@ def test_the_interpreter_computes_what_every_plan_says() -> None:
     pytest.importorskip("torch")
     environment = {**os.environ, "TRITON_INTERPRET": "1"}
     command = [sys.executable, "-W", "ignore", str(CASES)]
-    run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    run = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=PATIENCE_S
+    )
     assert run.returncode == 0, run.stderr[-2000:]
     assert run.stdout.splitlines() == ["99 cases"]
 

@@ -9,6 +9,7 @@ import sys
 import numpy as np
 import pytest
 
+from processes import PATIENCE_S
 from skipjack.core.device import Device
 from skipjack.execute.kernels import PythonKernel
 from skipjack.execute.verification import Checker
@@ -88,7 +89,7 @@ def test_asking_whether_it_applies_does_not_load_pytorch() -> None:
         "assert [solver.name for solver in found] == ['onednn'], found\n"
         "assert 'torch' not in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=PATIENCE_S)
 
 
 def test_it_takes_convolutions_on_cpus_where_pytorch_is(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import pytest
 
+from processes import PATIENCE_S
 from skipjack.core.device import Device
 from skipjack.core.problem import Problem
 from skipjack.execute.verification import draw_inputs
@@ -62,7 +63,7 @@ def test_asking_loads_no_torch() -> None:
         "vendors_for(parse('softmax:8x8'), Device('cuda', 'sm_90', 132))\n"
         "assert 'torch' not in sys.modules\n"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=PATIENCE_S)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from shell_bench import APART, BASE, IN_PLACE, READ_APART, READ_IN_PLACE, Make, at, value
 
+from processes import PATIENCE_S
 from skipjack.core.config import Config
 from skipjack.core.trial import Status
 from skipjack.errors import UsageError
@@ -314,7 +315,7 @@ def test_with_cores_for_runs_builds_go_on_beside_them(make: Make, work: Path) ->
     points = [Config(batch=b, threads=1) for b in (1, 2)]
     bench.prepare(points)
     assert value(bench.measure(points[0], {})) == 1
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + PATIENCE_S
     while bench.builds < 2 and time.monotonic() < deadline:
         time.sleep(0.01)
     assert value(bench.measure(points[1], {})) == 2

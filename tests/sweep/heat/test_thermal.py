@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from processes import PATIENCE_S
 from skipjack.core.trial import Status
 from skipjack.errors import UsageError
 from skipjack.sweep.heat.reading import Reading
@@ -55,7 +56,7 @@ class Script:
 def watched(*looks: list[Reading], notes: tuple[str, ...] = ()) -> Condition:
     script = Script(list(looks))
     with Thermal(sensors=Sensors((script,)), watch_s=0.001).watch() as watch:
-        assert script.said.wait(10.0)
+        assert script.said.wait(PATIENCE_S)
     return watch.condition(*notes)
 
 
@@ -166,7 +167,7 @@ def test_a_source_that_raises_does_not_end_a_run() -> None:
 
     broken = Broken()
     with Thermal(sensors=Sensors((broken,)), watch_s=0.001).watch() as watch:
-        assert broken.seen.wait(10.0)
+        assert broken.seen.wait(PATIENCE_S)
     assert watch.condition().metrics == {"start_temp": 40.0}
 
 
