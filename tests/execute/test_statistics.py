@@ -12,10 +12,10 @@ from skipjack.execute.statistics import (
     Ratio,
     log_interval,
     median_interval,
-    paired_logs,
     paired_ratio,
     summarize,
     undisturbed,
+    undisturbed_pairs,
 )
 from skipjack.testing.sessions import NullSession
 
@@ -84,7 +84,9 @@ def test_a_pair_sees_two_percent_through_a_drift_of_thirty() -> None:
 def test_pairs_are_of_one_round() -> None:
     slower = [block(200.0, round_) for round_ in range(3)]
     faster = [block(100.0, round_) for round_ in (1, 2, 7)]
-    assert paired_logs(slower, faster) == pytest.approx([np.log(2)] * 2)
+    pairs = undisturbed_pairs(slower, faster)
+    assert [(a.round, b.round) for a, b in pairs] == [(1, 1), (2, 2)]
+    assert paired_ratio(slower, faster).ratio == pytest.approx(2.0)
 
 
 def test_disturbed_blocks_are_set_aside_and_counted() -> None:
@@ -108,13 +110,40 @@ def test_where_all_is_disturbed_all_is_believed() -> None:
     assert timing.set_aside == 0
 
 
-def test_a_pair_with_a_disturbed_half_is_left_out_unless_most_are() -> None:
+def test_a_pair_with_a_disturbed_half_is_left_out_also_where_most_are() -> None:
     slower = [block(200.0, round_) for round_ in range(4)]
     faster = [block(100.0, round_) for round_ in range(4)]
     one = [replace(faster[0], disturbed=True, samples_ns=(900.0,)), *faster[1:]]
-    assert len(paired_logs(slower, one)) == 3
+    assert len(undisturbed_pairs(slower, one)) == 3
     most = [replace(each, disturbed=True) for each in faster[:3]] + faster[3:]
-    assert len(paired_logs(slower, most)) == 4
+    ratio = paired_ratio(slower, most)
+    assert (ratio.ratio, ratio.pairs, ratio.left_out) == (pytest.approx(2.0), 1, 3)
+    assert ratio.noisy
+
+
+def test_without_an_undisturbed_pair_there_is_no_ratio() -> None:
+    slower = [block(200.0, round_, disturbed=True) for round_ in range(9)]
+    ratio = paired_ratio(slower, [block(100.0, round_) for round_ in range(9)])
+    assert ratio.noisy
+    assert ratio.to_json()["ratio"] is None
+
+
+def test_few_rounds_are_not_noisy() -> None:
+    ratio = paired_ratio([block(200.0)], [block(100.0)])
+    assert not ratio.supported
+    assert not ratio.noisy
+
+
+def test_a_slower_machine_leaves_pairs_as_they_are_and_a_change_within_a_round_does_not() -> None:
+    def at(round_: int, before: float, after: float) -> Block:
+        return Block(1, round_, 1, (100.0,), (before, after), False)
+
+    slow = [at(0, 1000.0, 1000.0), *(at(round_, 1500.0, 1490.0) for round_ in (1, 2, 3))]
+    assert len(undisturbed_pairs(slow, slow)) == 4
+    changing = [*slow, at(4, 1000.0, 1500.0)]
+    assert [a.round for a, _ in undisturbed_pairs(changing, changing)] == [0, 1, 2, 3]
+    always = [at(round_, 1000.0, 1500.0) for round_ in range(4)]
+    assert len(undisturbed_pairs(always, always)) == 4, "that is how this machine is"
 
 
 def test_what_is_not_known_is_null_in_json() -> None:

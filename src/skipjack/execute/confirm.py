@@ -3,7 +3,8 @@
 The test looks at the pairs a few times while they come in. Each look uses its share of the error
 probability (Bonferroni), so that the whole test keeps the stated alpha. From ten pairs on, the
 interval for the median ratio is distribution-free. To be confirmed, the gain must exceed the
-smallest effect worth having.
+smallest effect worth having. Only undisturbed pairs count: rounds that were disturbed are made up
+for, up to a limit, and what then has too few is called noisy.
 """
 
 from __future__ import annotations
@@ -14,14 +15,18 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from skipjack.execute.session import Failure
-from skipjack.execute.statistics import Block, Ratio, paired_ratio
+from skipjack.execute.statistics import Block, Ratio, paired_ratio, undisturbed_pairs
 
 ALPHA = 0.01
 MIN_EFFECT = 0.01
 LOOKS = (5, 10, 20, 40)
+"""After so many undisturbed pairs of each comparison that is not decided yet."""
+_ROUNDS_PER_PAIR = 4
+"""A machine that disturbs more rounds than that is too noisy."""
 _CHEAP_S = 0.2
-_WORTH_S = 1.0
-"""A further look that takes less is taken also after the time is over: a slow default is worse."""
+_WORTH_S, _NEEDED_S = 1.0, 4.0
+"""Rounds that take less are added also after the time is over: a slow default is worse. More of
+them where without them nothing at all can be said."""
 
 
 class Session(Protocol):
@@ -55,6 +60,11 @@ class Confirmation:
         gain = self.gains[rival]
         return gain.supported and (self.confirmed(rival) or gain.high < 1.0 + MIN_EFFECT)
 
+    def noisy(self, rival: int) -> bool:
+        """Too many of the rounds were disturbed to say which of the two is faster."""
+        gain = self.gains.get(rival)
+        return gain is not None and gain.noisy
+
 
 def confirm(
     session: Session,
@@ -65,50 +75,86 @@ def confirm(
 ) -> Confirmation:
     """Time the challenger beside its rivals until every comparison is decided, or `most` pairs.
 
-    Rivals that are decided stay out of later looks. Once `stop` holds, a further look is begun only
-    where it takes little time, or too many pairs were disturbed to say anything at all.
+    Rivals that are decided stay out of later looks. Once `stop` holds, further rounds are begun
+    only where they take little time; somewhat more where nothing at all could be said yet.
     """
-    collected: dict[int, list[Block]] = {kernel: [] for kernel in [challenger, *rivals]}
-    failures: list[Failure] = []
-    undecided = list(rivals)
-    result = Confirmation({}, {})
-    done = 0
-    started = time.monotonic()
-    looks = [look for look in LOOKS if look <= most] or [most]
-    for look, following in zip(looks, [*looks[1:], most], strict=True):
-        blocks, failed = session.time([challenger, *undecided], look - done)
-        failures += failed
-        for failure in failed:
-            collected.pop(failure.kernel, None)
-        if challenger not in collected:
-            return Confirmation({}, {}, tuple(failures))
-        for block in blocks:
-            collected[block.kernel].append(_numbered(block, done))
-        done = look
-        undecided = [rival for rival in undecided if rival in collected]
-        if look == LOOKS[0] and look < most and time.monotonic() - started < _CHEAP_S:
+    run = _Rounds(session, challenger, list(rivals))
+    for look in [look for look in LOOKS if look <= most] or [most]:
+        while missing := run.missing(look):
+            if run.done and stop() and run.costs_s(missing) > run.worth_s():
+                return run.judged()
+            if not run.add(missing):
+                return Confirmation({}, {}, tuple(run.failures))
+        if look == LOOKS[0] and look < most and run.elapsed_s < _CHEAP_S:
             continue  # more pairs cost next to nothing and make the interval narrow
-        result = _judge(challenger, collected, failures)
-        undecided = [rival for rival in undecided if not result.decided(rival)]
-        unheard = [rival for rival in undecided if not result.gains[rival].supported]
-        costs_s = (time.monotonic() - started) / done * (following - done)
-        if not undecided or (stop() and not unheard and costs_s > _WORTH_S):
+        result = run.judged()
+        run.undecided = [rival for rival in run.undecided if not result.decided(rival)]
+        if not run.undecided or (run.unheard() and run.elapsed_s > _NEEDED_S):
             break
-    return result
+    return run.judged()
 
 
-def _judge(
-    challenger: int, collected: Mapping[int, list[Block]], failures: list[Failure]
-) -> Confirmation:
-    gains = {
-        rival: paired_ratio(blocks, collected[challenger], 1.0 - ALPHA / len(LOOKS))
-        for rival, blocks in collected.items()
-        if rival != challenger
-    }
-    blocks = {kernel: tuple(blocks) for kernel, blocks in collected.items()}
-    return Confirmation(blocks, gains, tuple(failures))
+class _Rounds:
+    """What was timed so far."""
 
+    def __init__(self, session: Session, challenger: int, rivals: list[int]) -> None:
+        self._session, self._challenger = session, challenger
+        self._collected: dict[int, list[Block]] = {kernel: [] for kernel in [challenger, *rivals]}
+        self._started = time.monotonic()
+        self.undecided = rivals
+        self.failures: list[Failure] = []
+        self.done = 0
 
-def _numbered(block: Block, offset: int) -> Block:
-    """Rounds of later looks go on counting, so that pairs stay pairs."""
-    return replace(block, round=block.round + offset)
+    @property
+    def elapsed_s(self) -> float:
+        return time.monotonic() - self._started
+
+    def costs_s(self, rounds: int) -> float:
+        """About how long so many more take."""
+        return self.elapsed_s / self.done * rounds
+
+    def worth_s(self) -> float:
+        """How long further rounds may take once the time is over."""
+        return _NEEDED_S if self.unheard() else _WORTH_S
+
+    def unheard(self) -> bool:
+        """Whether there is a rival of which nothing can be said yet."""
+        gains = self.judged().gains
+        return any(not gains[rival].supported for rival in self.undecided)
+
+    def missing(self, pairs: int) -> int:
+        """How many rounds to add so that all that is undecided may have so many pairs."""
+        if self.done and not self.undecided:
+            return 0
+        challenger = self._collected[self._challenger]
+        kept = [
+            len(undisturbed_pairs(self._collected[rival], challenger)) for rival in self.undecided
+        ]
+        fewest = min(kept, default=self.done)
+        return max(0, min(pairs - fewest, _ROUNDS_PER_PAIR * pairs - self.done))
+
+    def add(self, rounds: int) -> bool:
+        """Time further rounds; False if the challenger fails."""
+        blocks, failed = self._session.time([self._challenger, *self.undecided], rounds)
+        self.failures += failed
+        for failure in failed:
+            self._collected.pop(failure.kernel, None)
+        if self._challenger not in self._collected:
+            return False
+        for block in blocks:
+            # Rounds of later looks go on counting, so that pairs stay pairs.
+            self._collected[block.kernel].append(replace(block, round=block.round + self.done))
+        self.done += rounds
+        self.undecided = [rival for rival in self.undecided if rival in self._collected]
+        return True
+
+    def judged(self) -> Confirmation:
+        """What the rounds say."""
+        challenger = self._collected[self._challenger]
+        gains = {
+            rival: paired_ratio(blocks, challenger, 1.0 - ALPHA / len(LOOKS))
+            for rival, blocks in self._collected.items()
+            if rival != self._challenger
+        }
+        blocks = {kernel: tuple(blocks) for kernel, blocks in self._collected.items()}
+        return Confirmation(blocks, gains, tuple(self.failures))

@@ -42,21 +42,21 @@ class PlacedKernel:
     """A kernel on arrays at several places; samples are taken at each."""
 
     def __init__(self, kernels: Sequence[Kernel]) -> None:
-        self._kernels = tuple(kernels)
+        self.places = tuple(kernels)
 
     def at(self, place: int) -> Kernel:
         """The kernel at one of the places, counted on and on."""
-        return self._kernels[place % len(self._kernels)]
+        return self.places[place % len(self.places)]
 
     def call(self) -> None:
         """Run once."""
-        self._kernels[0].call()
+        self.places[0].call()
 
     def sample(self, calls: int, samples: int) -> npt.NDArray[np.float64]:
         """Half of the samples at each of two places; a single one at the last."""
         times = []
-        for number, kernel in enumerate(self._kernels):
-            count = (samples + number) // len(self._kernels)
+        for number, kernel in enumerate(self.places):
+            count = (samples + number) // len(self.places)
             if count:
                 kernel.sample(1, 1)  # brings code and data back into the caches
                 times.append(kernel.sample(calls, count))

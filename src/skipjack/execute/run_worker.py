@@ -16,7 +16,7 @@ from skipjack import plugins
 from skipjack.core.problem import Problem
 from skipjack.execute import wire
 from skipjack.execute.announcement import NOTHING, Announcement
-from skipjack.execute.disturbance import Watch
+from skipjack.execute.disturbance import Watch, take_samples
 from skipjack.execute.kernels import Kernel, NativeKernel, PythonKernel
 from skipjack.execute.peaks import measure, peaks_to_json
 from skipjack.execute.pinning import pinned
@@ -234,15 +234,12 @@ class _Worker:
 
     def _block(self, kernel: int, round_: int, samples: int) -> dict[str, Any]:
         self._page.announce(kernel)
-        calls = self._calls[kernel]
-        timed: Kernel = self._kernels[kernel][1]
-        if self._slow[kernel]:
-            # Long enough by itself, and what the caches held before hardly matters. All kernels of
-            # a round are timed at one place.
-            timed, samples = self._kernels[kernel][1].at(self._round), 1
-        before = self._watch.read()
-        times = timed.sample(calls, samples)
-        disturbed = self._watch.read().disturbed_since(before)
+        calls, slow = self._calls[kernel], self._slow[kernel]
+        placed = self._kernels[kernel][1]
+        # A slow call is long enough by itself, and what the caches held before hardly matters. All
+        # kernels of a round are timed at one place.
+        places = [placed.at(self._round)] if slow else placed.places
+        taken = take_samples(places, calls, 1 if slow else samples, self._watch, warm=not slow)
         self._page.announce(NOTHING)
         if kernel in self._libraries and len(self._cores) > 1:
             time.sleep(_SETTLE_S)
@@ -250,6 +247,7 @@ class _Worker:
             "kernel": kernel,
             "round": round_,
             "calls": calls,
-            "samples_ns": np.round(times, 3).tolist(),
-            "disturbed": disturbed,
+            "samples_ns": np.round(taken.times_ns, 3).tolist(),
+            "disturbed": taken.disturbed,
+            "dropped": taken.dropped,
         }

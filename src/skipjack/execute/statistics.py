@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import comb, exp, inf, isfinite, log
+from math import comb, exp, inf, isfinite, log, nan
+from statistics import median
 from typing import Any
 
 import numpy as np
 
 SENTINEL_DRIFT = 0.05
-"""A block whose sentinels are this much slower than the session's best was disturbed."""
+"""The machine's speed changed if its sentinels differ by more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +22,12 @@ class Block:
     round: int
     calls: int
     samples_ns: tuple[float, ...]
+    """The undisturbed ones; all of them where none was undisturbed."""
     sentinel_ns: tuple[float, ...]
     disturbed: bool
+    """Whether something else ran during each of the samples."""
+    dropped: int = 0
+    """Samples that were disturbed and are not among these."""
 
     @classmethod
     def from_json(cls, record: dict[str, Any]) -> Block:
@@ -34,16 +39,23 @@ class Block:
             tuple(record["samples_ns"]),
             tuple(record["sentinel_ns"]),
             record["disturbed"],
+            record["dropped"],
         )
 
     @property
     def time_ns(self) -> float:
         """The block's own answer."""
-        return float(np.median(self.samples_ns))
+        return median(self.samples_ns)
+
+    @property
+    def steady(self) -> bool:
+        """Whether the machine was as fast after this block's round as before it."""
+        sentinel = self.sentinel_ns or (1.0,)
+        return max(sentinel) <= min(sentinel) * (1.0 + SENTINEL_DRIFT)
 
     def drifted(self, best_sentinel_ns: float) -> bool:
         """Whether the machine was slower around this block than it can be."""
-        return max(self.sentinel_ns) > best_sentinel_ns * (1.0 + SENTINEL_DRIFT)
+        return max(self.sentinel_ns, default=0.0) > best_sentinel_ns * (1.0 + SENTINEL_DRIFT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,16 +71,20 @@ class Timing:
 
 
 def undisturbed(blocks: Sequence[Block], best_sentinel_ns: float | None = None) -> list[Block]:
-    """The blocks to believe; all of them where every one was disturbed."""
+    """The blocks to believe: of those that were not disturbed the ones at the machine's full speed.
+
+    Where there are none at full speed, all that were not disturbed. Where every one was disturbed,
+    all of them: a search needs a number to go on, a verdict asks for pairs.
+    """
     if best_sentinel_ns is None:
         best_sentinel_ns = best_sentinel(blocks)
-    good = [b for b in blocks if not b.disturbed and not b.drifted(best_sentinel_ns)]
-    return good or list(blocks)
+    quiet = [block for block in blocks if not block.disturbed]
+    return [b for b in quiet if not b.drifted(best_sentinel_ns)] or quiet or list(blocks)
 
 
 def best_sentinel(blocks: Iterable[Block]) -> float:
     """The sentinel's fastest time."""
-    return min((min(block.sentinel_ns) for block in blocks), default=float("inf"))
+    return min((ns for block in blocks for ns in block.sentinel_ns), default=float("inf"))
 
 
 def summarize(blocks: Sequence[Block], best_sentinel_ns: float | None = None) -> Timing:
@@ -76,7 +92,7 @@ def summarize(blocks: Sequence[Block], best_sentinel_ns: float | None = None) ->
     good = undisturbed(blocks, best_sentinel_ns)
     samples = np.concatenate([block.samples_ns for block in good])
     low, middle, high = np.percentile(samples, [25, 50, 75])
-    total = sum(len(block.samples_ns) for block in blocks)
+    total = sum(len(block.samples_ns) + block.dropped for block in blocks)
     return Timing(float(middle), float((high - low) / middle), len(samples), total - len(samples))
 
 
@@ -89,11 +105,19 @@ class Ratio:
     high: float
     confidence: float = 0.99
     pairs: int = 0
+    """Rounds in which neither was disturbed: what the ratio is from."""
+    left_out: int = 0
+    """Rounds in which one of the two was disturbed, or the machine changed its speed."""
 
     @property
     def supported(self) -> bool:
         """Whether there are pairs enough for an interval at all."""
         return self.pairs >= _FEWEST
+
+    @property
+    def noisy(self) -> bool:
+        """Whether too few pairs are left because the others were disturbed."""
+        return not self.supported and self.left_out > 0
 
     def to_json(self) -> dict[str, Any]:
         """Plain numbers; None for what is not known, because JSON has no NaN."""
@@ -103,6 +127,7 @@ class Ratio:
             "high": _rounded(self.high),
             "confidence": self.confidence,
             "pairs": self.pairs,
+            "left_out": self.left_out,
         }
 
 
@@ -149,27 +174,34 @@ def log_interval(values: Sequence[float], confidence: float) -> tuple[float, flo
     return middle - half, middle + half
 
 
-def paired_logs(slower: Sequence[Block], faster: Sequence[Block]) -> list[float]:
-    """Log ratios of blocks of one round. Disturbed rounds are left out, unless most were disturbed:
+def undisturbed_pairs(
+    slower: Sequence[Block], faster: Sequence[Block]
+) -> list[tuple[Block, Block]]:
+    """Blocks of the same rounds, neither of them disturbed.
 
-    then that is how this machine is, and pairs are fair all the same, because they share a round.
+    A long call is disturbed more often than a short one, so a pair with a disturbed half would say
+    that the shorter one is faster than it is. A machine that is slower than it can be, for other
+    cores are busy, slows both; where it changed its speed within a round, the pair is left out
+    unless most rounds are like that.
     """
-    best = best_sentinel([*slower, *faster])
     other = {block.round: block for block in faster}
-    pairs = [(block, other[block.round]) for block in slower if block.round in other]
-    good = [
-        (a, b)
-        for a, b in pairs
-        if not (a.disturbed or b.disturbed or a.drifted(best) or b.drifted(best))
+    quiet = [
+        (block, other[block.round])
+        for block in slower
+        if block.round in other and not (block.disturbed or other[block.round].disturbed)
     ]
-    kept = good if 2 * len(good) >= len(pairs) else pairs
-    return [log(a.time_ns / b.time_ns) for a, b in kept]
+    steady = [(a, b) for a, b in quiet if a.steady and b.steady]
+    return steady if 2 * len(steady) >= len(quiet) else quiet
 
 
 def paired_ratio(
     slower: Sequence[Block], faster: Sequence[Block], confidence: float = 0.99
 ) -> Ratio:
     """How many times faster the second is than the first, from interleaved blocks."""
-    logs = paired_logs(slower, faster)
+    logs = [log(a.time_ns / b.time_ns) for a, b in undisturbed_pairs(slower, faster)]
+    rounds = {block.round for block in slower} & {block.round for block in faster}
+    left_out = len(rounds) - len(logs)
+    if not logs:
+        return Ratio(nan, nan, nan, confidence, 0, left_out)
     low, high = log_interval(logs, confidence)
-    return Ratio(exp(float(np.median(logs))), exp(low), exp(high), confidence, len(logs))
+    return Ratio(exp(median(logs)), exp(low), exp(high), confidence, len(logs), left_out)

@@ -22,6 +22,8 @@ def print_find(result: FindResult, console: Console | None = None) -> None:
         console.print(ranking_table(rows))
     for line in _refusals(result):
         console.print(Text(f"  {line}", "dim"), soft_wrap=True)
+    if result.reason and result.status is FindStatus.OK:
+        console.print(Text(f"  {result.reason}", "yellow"), soft_wrap=True)
     if result.perf:
         console.print(Text(f"  {_verdict(result.perf)}"), soft_wrap=True)
     console.print()

@@ -21,6 +21,7 @@ _STYLES = {
     Outcome.KEPT: "green",
     Outcome.RESERVED: "yellow",
     Outcome.VENDOR: "yellow",
+    Outcome.NOISY: "yellow",
     Outcome.FAILED: "red",
 }
 _SHORT_NS = 5000.0
@@ -92,6 +93,8 @@ def _cells(result: TuneResult, library: str) -> list[str]:
 
 
 def _gain(ratio: Ratio | None) -> str:
+    if ratio is not None and ratio.noisy:
+        return "noisy"
     return gain_text(ratio.ratio, ratio.low, ratio.high) if ratio else "-"
 
 

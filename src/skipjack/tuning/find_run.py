@@ -23,7 +23,7 @@ from skipjack.tuning.find_result import (
 from skipjack.tuning.find_rules import FindRules
 from skipjack.tuning.lineup import Lineup, line_up
 from skipjack.tuning.options import TuneOptions
-from skipjack.tuning.ranking import Place, joined, rank
+from skipjack.tuning.ranking import Place, joined, rank, unclear
 from skipjack.tuning.result import TuneResult
 from skipjack.tuning.runner import Runner
 from skipjack.tuning.study_run import StudyRun
@@ -63,7 +63,8 @@ def hold_find(
 def rank_all(run: StudyRun, lineup: Lineup, *, keep: bool = True) -> FindResult:
     """Hold the final of a search whose libraries are in, and judge its winner.
 
-    The ranking is kept unless the search was interrupted, or `keep` says that it is of some only.
+    The ranking is kept unless the search was interrupted, noise hides who is first, or `keep` says
+    that it is of some only.
     """
     solvers = [arm.name for arm in run.arms]
     vendors, seconds = list(run.vendors.values()), run.options.budget.seconds
@@ -75,7 +76,7 @@ def rank_all(run: StudyRun, lineup: Lineup, *, keep: bool = True) -> FindResult:
     places = rank(_asked_for(final, run), joined(final.blocks, confirmation.blocks))
     perf = judge(run, standing, confirmation) if run.arms else None
     result = _result(run, lineup, places, perf)
-    if places and keep and not result.interrupted:
+    if places and keep and not result.interrupted and not unclear(places):
         keep_ranking(run, places, result)
     return result
 
@@ -104,8 +105,20 @@ def _result(
         (*ranked, *failed, *_refused(lineup)),
         perf,
         time.monotonic() - run.limit.started,
-        "" if ranked else "no solver ran",
+        _reason(places),
         run.limit.interrupted,
+    )
+
+
+def _reason(places: Sequence[Place]) -> str:
+    if not places:
+        return "no solver ran"
+    rivals = [place.runner.solver for place in unclear(places)]
+    if not rivals:
+        return ""
+    return (
+        f"noisy: other programs disturbed the rounds of {', '.join(rivals)}, so the ranking was "
+        "not kept; close them, or give more --seconds"
     )
 
 
@@ -113,6 +126,7 @@ def _ranked(place: Place, run: StudyRun) -> RankedSolver:
     runner, timing = place.runner, place.timing
     trials = {arm.name: len(arm.trials) for arm in run.arms}
     once = "one call, far behind, and not repeated" if place.alone else ""
+    once = once or ("noisy" if place.behind.noisy else "")
     return RankedSolver(
         runner.solver,
         OK,

@@ -65,6 +65,6 @@ def measurement(shop: Workshop, runner: Runner, block: Block, number: int) -> Me
         number,
         block.samples_ns,
         sum(sentinel) / len(sentinel) if sentinel else None,
-        len(block.samples_ns) if block.disturbed else 0,
+        block.dropped + (len(block.samples_ns) if block.disturbed else 0),
         {"calls": float(block.calls)},
     )

@@ -11,6 +11,8 @@ from skipjack.tuning.runner import Runner
 
 _WIDEST_TIE = 0.05
 """Times that differ by more are no ties, however noisy their pairs are."""
+_NEAR, _FAR = 1.25, 10.0
+"""So many times slower than the first, one is behind it also if few rounds say so, or none."""
 _UNKNOWN = float("nan")
 
 
@@ -61,6 +63,15 @@ def could_tie(behind: Ratio) -> bool:
     return behind.low <= 1.0 + LEAST_TIE and behind.ratio < 1.0 + _WIDEST_TIE
 
 
+def unclear(places: Sequence[Place]) -> list[Place]:
+    """Those of whom too few undisturbed rounds say that they are behind the first."""
+    return [
+        place
+        for place in places
+        if place.behind.noisy and place.behind.ratio < (_NEAR if place.behind.pairs else _FAR)
+    ]
+
+
 def _first(runners: Sequence[Runner], blocks: Mapping[int, Sequence[Block]]) -> Runner:
     """One that nobody is faster than; noise can make that a circle, which ends somewhere."""
     timed = [runner for runner in runners if blocks.get(runner.kernel)]
@@ -69,7 +80,7 @@ def _first(runners: Sequence[Runner], blocks: Mapping[int, Sequence[Block]]) -> 
     first = max(timed, key=lambda runner: len(blocks[runner.kernel]))
     for _ in timed:
         leading = blocks[first.kernel]
-        slower = {r.kernel: paired_ratio(blocks[r.kernel], leading).ratio for r in timed}
+        slower = {r.kernel: _behind(blocks[r.kernel], leading).ratio for r in timed}
         fastest = min(timed, key=lambda runner: slower[runner.kernel])
         if slower[fastest.kernel] >= 1.0:
             break
@@ -87,6 +98,15 @@ def _place(runner: Runner, first: Runner, blocks: Mapping[int, Sequence[Block]])
     own = summarize(mine)
     if runner is first:
         return Place(runner, own, Ratio(1.0, 1.0, 1.0), tie=False)
-    ratio = paired_ratio(mine, leading)
+    ratio = _behind(mine, leading)
     timing = replace(own, time_ns=least_ns * max(1.0, ratio.ratio))
     return Place(runner, timing, ratio, could_tie(ratio))
+
+
+def _behind(mine: Sequence[Block], leading: Sequence[Block]) -> Ratio:
+    """From the pairs; where all were disturbed from the times of each, without an interval."""
+    ratio = paired_ratio(mine, leading)
+    if ratio.pairs:
+        return ratio
+    apart = summarize(mine).time_ns / summarize(leading).time_ns
+    return replace(ratio, ratio=apart)

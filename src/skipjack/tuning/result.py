@@ -28,6 +28,7 @@ class Outcome(StrEnum):
     KEPT = "kept"  # the bank's entry was tried again and nothing beat it
     RESERVED = "reserved"  # the gain is within the noise; the default is what to use
     VENDOR = "vendor"  # a vendor's library is faster; the bank says so
+    NOISY = "noisy"  # too much else ran to compare; nothing was banked, what was banked stays
     FAILED = "failed"  # nothing ran
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from dataclasses import dataclass
+from math import isfinite
 
 from skipjack.bank import BankEntry
 from skipjack.core.config import Config
@@ -88,6 +89,13 @@ class _Judged:
             return Ratio(rival.time_ns / self.timing(chosen).time_ns, nan, nan)
         return paired_ratio(blocks[rival.kernel], blocks[chosen.kernel], 1.0 - ALPHA / len(LOOKS))
 
+    def rival_ns(self, chosen: Runner, rival: Runner) -> float:
+        """Its time beside the chosen one's: the same pairs as the gain, so the two agree."""
+        if rival.cut_short:
+            return rival.time_ns
+        time_ns = self.timing(chosen).time_ns * self.gain(chosen, rival).ratio
+        return time_ns if isfinite(time_ns) else self.timing(rival).time_ns
+
     def faster_vendor(self) -> str:
         """The fastest vendor's library that is confirmed faster than the winner, or nothing."""
         beating = [
@@ -104,6 +112,8 @@ class _Judged:
         before = incumbent or self.default
         if incumbent is not None and incumbent.kernel == self.winner.kernel:
             return Outcome.KEPT
+        if self.unclear():
+            return Outcome.NOISY
         if before is not None and before.kernel == self.winner.kernel:
             return Outcome.RESERVED
         if before is None or not self._timed(before):
@@ -112,11 +122,15 @@ class _Judged:
             return Outcome.BANKED
         return Outcome.KEPT if incumbent is not None else Outcome.RESERVED
 
+    def unclear(self) -> list[Runner]:
+        """Those of whom noise hides whether the winner is faster."""
+        return [r for r in _rivals(self.winner, self.standing) if self.confirmation.noisy(r.kernel)]
+
     def chosen(self, outcome: Outcome) -> Runner:
         """What a user should run: the winner, or what was used before where nothing beat it."""
-        if outcome is Outcome.KEPT and self._timed(self.standing.incumbent):
+        if outcome in (Outcome.KEPT, Outcome.NOISY) and self._timed(self.standing.incumbent):
             return self.standing.incumbent or self.winner
-        if outcome is Outcome.RESERVED:
+        if outcome in (Outcome.RESERVED, Outcome.NOISY):
             return self._default_or(self.winner)
         return self.winner
 
@@ -127,7 +141,7 @@ class _Judged:
         default = self._default_or(best)
         timing = self.timing(best)
         vendors = {n: r for n, r in self.standing.vendors.items() if self._known(r)}
-        times = {name: self.timing(r).time_ns for name, r in vendors.items()}
+        times = {name: self.rival_ns(best, r) for name, r in vendors.items()}
         speedup = Speedup(
             self.gain(best, default), {name: self.gain(best, r) for name, r in vendors.items()}
         )
@@ -142,7 +156,7 @@ class _Judged:
             speedup=speedup,
             time_ns=timing.time_ns,
             spread=timing.spread,
-            default_ns=self.timing(default).time_ns,
+            default_ns=self.rival_ns(best, default),
             vendor_ns=times.get(speedup.vendor_name),
             vendor_times_ns=times,
             builds=self.standing.contest.builds,
@@ -184,7 +198,17 @@ class _Judged:
             return f"no gain over the default is confirmed to exceed {MIN_EFFECT:.0%}"
         if outcome is Outcome.KEPT:
             return "nothing beat the config that the bank holds"
+        if outcome is Outcome.NOISY:
+            return self._noise()
         return ""
+
+    def _noise(self) -> str:
+        rival = self.unclear()[0]
+        gain = self.confirmation.gains[rival.kernel]
+        return (
+            f"other programs disturbed {gain.left_out} of {gain.pairs + gain.left_out} rounds "
+            f"beside {rival.solver}, so nothing was banked; close them, or give more --seconds"
+        )
 
 
 def _score(arm: Arm) -> SolverScore:

@@ -269,4 +269,5 @@ class _Worker:
             "calls": stopwatch.calls,
             "samples_ns": np.round(times, 3).tolist(),
             "disturbed": False,
+            "dropped": 0,
         }

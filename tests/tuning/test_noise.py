@@ -1,0 +1,62 @@
+"""What was timed while other programs ran is shown as noisy, and nothing is banked on it."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+
+from skipjack.core.study import Budget
+from skipjack.execute.session import Failure
+from skipjack.execute.statistics import Block
+from skipjack.tuning import Outcome, TuneOptions, Tuner, TuneResult
+
+
+@contextmanager
+def never_quiet(tuner: Tuner) -> Iterator[None]:
+    """Each block of this tuner was disturbed."""
+    session = tuner.workshop.session
+    time = session.time
+
+    def disturbed(kernels: Sequence[int], blocks: int) -> tuple[list[Block], list[Failure]]:
+        timed, failures = time(kernels, blocks)
+        return [replace(block, disturbed=True) for block in timed], failures
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(session, "time", disturbed)
+        yield
+
+
+def tune(tuner: Tuner, problem: str, trials: int = 4) -> TuneResult:
+    return tuner.tune(problem, TuneOptions(budget=Budget(trials=trials)))
+
+
+def test_a_noisy_verdict_says_so_and_banks_nothing(tuner: Tuner) -> None:
+    with never_quiet(tuner):
+        result = tune(tuner, "matmul:16x24x32")
+    assert result.status is Outcome.NOISY
+    assert "close them, or give more --seconds" in result.reason
+    assert result.to_json()["status"] == "noisy"
+    bank = tuner.workshop.bank
+    assert bank.lookup(result.problem.key, tuner.workshop.device.class_key) is None
+    bank.rebuild(tuner.workshop.ledger)
+    assert bank.lookup(result.problem.key, tuner.workshop.device.class_key) is None
+    assert tune(tuner, "matmul:16x24x32").status is not Outcome.NOISY, "once it is quiet again"
+
+
+def test_what_was_banked_stays(tuner: Tuner) -> None:
+    key, device = "matmul:16x32x32:f32", tuner.workshop.device.class_key
+    tune(tuner, key)
+    before = tuner.workshop.bank.lookup(key, device)
+    assert before is not None
+    with never_quiet(tuner):
+        assert tune(tuner, key, 8).status in (Outcome.NOISY, Outcome.KEPT)
+    assert tuner.workshop.bank.lookup(key, device) == before
+
+
+def test_a_noisy_ranking_is_not_kept(tuner: Tuner) -> None:
+    with never_quiet(tuner):
+        result = tuner.find("add:4096", TuneOptions(budget=Budget(trials=6)))
+    device = tuner.workshop.device.class_key
+    assert tuner.workshop.bank.lookup(result.problem.key, device, "find") is None
+    assert "noisy" in result.reason
