@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skipjack.bank import FIND, Bank, BankEntry
+from skipjack.bank import FIND, Bank, BankEntry, Changes, Met, replacing
+from skipjack.bank.evidence import REPLACED
 from skipjack.core.config import Config
 from skipjack.core.problem import Problem
 from skipjack.core.study import Study
@@ -31,10 +32,21 @@ def test_what_was_put_is_found(bank: Bank, entry: MakeEntry) -> None:
     assert Bank.open(bank.path.parent).entries() == [entry()]
 
 
-def test_a_newer_entry_replaces_an_older_and_not_the_reverse(bank: Bank, entry: MakeEntry) -> None:
-    for created in (EARLY, LATE, EARLY):
-        bank.put(entry(created=created))
-    assert [one.created for one in bank.entries()] == [LATE]
+def test_stronger_evidence_replaces_weaker_and_not_the_reverse(
+    bank: Bank, entry: MakeEntry
+) -> None:
+    for low, created in ((1.1, LATE), (1.3, EARLY), (1.2, LATE)):
+        speedup = {"vendor": {"ratio": 1.4, "low": low, "high": 1.5}}
+        bank.put(entry(speedup=speedup, created=created))
+    assert [one.speedup["vendor"]["low"] for one in bank.entries()] == [1.3]
+
+
+def test_a_clock_that_is_set_back_loses_nothing(bank: Bank, entry: MakeEntry) -> None:
+    held = entry(created="2090-01-01T00:00:00.000000Z")
+    bank.put(held)
+    evidence = {REPLACED: replacing(held, Met.SLOWER)}
+    bank.put(entry(config={"tile": 4}, created=EARLY, evidence=evidence))
+    assert [one.config for one in bank.entries()] == [{"tile": 4}]
 
 
 def test_the_file_is_sorted_lines(bank: Bank, entry: MakeEntry) -> None:
@@ -62,17 +74,23 @@ def test_an_unchanged_file_is_parsed_once(bank: Bank, entry: MakeEntry) -> None:
     assert bank.lookup(entry().problem, entry().device) is first
 
 
-def make(problem: int, created: str, tile: int) -> BankEntry:
-    ratio = {"ratio": 1.0, "low": 1.0, "high": 1.0}
+def make(problem: int, created: str, tile: int, low: float) -> BankEntry:
+    gain = {"ratio": 1.0, "low": low, "high": 1.0}
     return BankEntry(
-        f"add:{problem}:f32", "cpu:a", "a/1", "loops", 1, {"tile": tile}, 1.0, 1.0, None, "",
-        {"default": ratio}, {}, created,
+        f"add:{problem}:f32", "cpu:a", "a/1", "loops", 1, {"tile": tile}, 1.0, 1.0, 1.0, "numpy",
+        {"default": gain, "vendor": gain}, {}, created,
     )  # fmt: skip
 
 
 banks = st.lists(
     st.lists(
-        st.builds(make, st.integers(1, 3), st.sampled_from([EARLY, LATE]), st.integers(0, 2)),
+        st.builds(
+            make,
+            st.integers(1, 3),
+            st.sampled_from([EARLY, LATE]),
+            st.integers(0, 2),
+            st.sampled_from([1.0, 1.1]),
+        ),
         max_size=4,
     ),
     min_size=2,
@@ -97,14 +115,22 @@ def test_any_order_of_merges_gives_the_same_bytes(several: list[list[BankEntry]]
         assert len(results) == 1
 
 
-def test_a_merge_counts_what_was_news(bank: Bank, entry: MakeEntry, tmp_path: Path) -> None:
+def test_a_merge_counts_what_became_of_the_entries(
+    bank: Bank, entry: MakeEntry, tmp_path: Path
+) -> None:
+    def gain(low: float) -> dict[str, Any]:
+        return {"speedup": {"vendor": {"ratio": 2.0, "low": low, "high": 2.0}}}
+
     other = Bank.open(tmp_path / "other")
-    other.put(entry("a:1:f32"))
-    other.put(entry("b:1:f32", created=EARLY))
-    bank.put(entry("b:1:f32", created=LATE))
-    assert bank.merge(other.path) == 1
-    assert bank.merge(other.path) == 0
-    assert [one.created for one in bank.entries()] == [EARLY, LATE]
+    both = entry("same:1:f32")
+    bank.add([both, entry("kept:1:f32", **gain(1.5)), entry("gone:1:f32", **gain(1.4))])
+    offered = {"kept": 1.4, "gone": 1.5, "new": 1.0}
+    other.add(
+        [both, *(entry(f"{n}:1:f32", config={"tile": 1}, **gain(g)) for n, g in offered.items())]
+    )
+    assert bank.merge(other.path) == Changes(new=1, replaced=1, kept=1, same=1)
+    assert bank.merge(other.path) == Changes(kept=1, same=3)
+    assert [one.config["tile"] for one in bank.entries()] == [1, 8, 1, 8]
 
 
 PUT = """
@@ -166,7 +192,7 @@ def test_rebuilding_gives_the_same_bytes(bank: Bank, ledger: Ledger, entry: Make
     conclude(ledger, entry("a:1:f32", created=LATE), status="reserved")
     before = bank.path.read_bytes()
     bank.path.unlink()
-    assert bank.rebuild(ledger) == 3
+    assert bank.rebuild(ledger) == Changes(new=3)
     assert bank.path.read_bytes() == before
 
 
@@ -181,27 +207,20 @@ def test_rankings_stand_beside_configs_and_are_rebuilt_too(
     assert bank.lookup(perf.problem, perf.device) == perf
     assert bank.lookup(find.problem, find.device, FIND) == find
     before = bank.path.read_bytes()
-    assert bank.rebuild(ledger) == 2
+    assert bank.rebuild(ledger) == Changes(same=2)
     assert bank.path.read_bytes() == before
 
 
-def test_rebuilding_drops_what_no_ledger_knows_but_keeps_the_old_file(
+def test_rebuilding_keeps_what_came_from_other_banks(
     bank: Bank, ledger: Ledger, entry: MakeEntry
 ) -> None:
     bank.put(entry())
-    before = bank.path.read_bytes()
-    assert bank.rebuild(ledger) == 0
-    assert bank.entries() == []
-    (kept,) = bank.path.parent.glob("bank.jsonl.replaced-*")
-    assert kept.read_bytes() == before
-
-
-def test_rebuilding_leaves_nothing_behind_where_the_ledger_knows_all(
-    bank: Bank, ledger: Ledger, entry: MakeEntry
-) -> None:
-    bank.put(entry())
-    conclude(ledger, entry())
-    assert bank.rebuild(ledger) == 1
+    bank.put(entry("a:1:f32"))
+    speedup = {"vendor": {"ratio": 1.0, "low": 0.9, "high": 1.1}}
+    conclude(ledger, entry(created=LATE, config={"tile": 1}, speedup=speedup))
+    conclude(ledger, entry("b:1:f32"))
+    assert bank.rebuild(ledger) == Changes(new=1, kept=1)
+    assert bank.entries() == [entry("a:1:f32"), entry("b:1:f32"), entry()]
     assert not list(bank.path.parent.glob("bank.jsonl.*"))
 
 
@@ -218,43 +237,82 @@ def test_a_verdict_that_is_no_entry_is_named(bank: Bank, ledger: Ledger, entry: 
 
 # Damage
 
+DAMAGE = [
+    *(b"{torn", b"\xff\xfe", b"<<<<<<< ours", b"", b"{}", b"[" * 100_000, b"9" * 4301),
+    *(b'{"format":1e309}', b'{"format":NaN}', b'{"solver":"\\ud800"}'),
+]
 
-@pytest.mark.parametrize("damage", [b"{torn", b"\xff\xfe", b"<<<<<<< ours\n", b"\n"])
-def test_a_broken_line_sets_the_file_aside(
-    bank: Bank, ledger: Ledger, entry: MakeEntry, damage: bytes
+
+@pytest.mark.parametrize("damage", DAMAGE, ids=range(len(DAMAGE)))
+def test_a_bad_line_costs_that_line(
+    bank: Bank,
+    ledger: Ledger,
+    entry: MakeEntry,
+    damage: bytes,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    bank.put(entry())
-    conclude(ledger, entry())
-    whole = bank.path.read_bytes()
-    bank.path.write_bytes(whole + damage)
-    with pytest.raises(CorruptFileError, match=r"set aside as bank\.jsonl\.corrupt-.*bank rebuild"):
-        bank.lookup(entry().problem, entry().device)
-    (aside,) = bank.path.parent.glob("bank.jsonl.corrupt-*")
-    assert aside.read_bytes() == whole + damage
-    assert bank.entries() == []
+    both = [entry("a:1:f32"), entry("b:1:f32")]
+    bank.add(both)
+    for one in both:
+        conclude(ledger, one)
+    first, second = bank.path.read_bytes().splitlines()
+    hurt = first + b"\n" + damage + b"\n" + second + b"\n"
+    bank.path.write_bytes(hurt)
+    for _ in range(2):  # every reader is told
+        caplog.clear()
+        reader = Bank.open(bank.path.parent)
+        assert reader.entries() == both
+        assert reader.lookup("b:1:f32", both[1].device) == both[1]
+        (said,) = caplog.messages
+        assert f"{bank.path}: line 2: " in said and "skipjack bank rebuild" in said
+        assert bank.path.read_bytes() == hurt, "reading changes nothing"
+    bank.put(entry("c:1:f32"))
+    assert len(bank.entries()) == 3
+    assert damage in bank.path.read_bytes().split(b"\n"), "writing loses nothing"
     bank.rebuild(ledger)
+    caplog.clear()
+    assert len(Bank.open(bank.path.parent).entries()) == 3
+    assert not caplog.messages, "a rebuilt bank is sound"
+    assert bank.path.with_name("bank.jsonl.bad-lines").read_bytes() == damage + b"\n"
+
+
+def test_rebuilding_restores_what_a_bad_line_said(
+    bank: Bank, ledger: Ledger, entry: MakeEntry
+) -> None:
+    both = [entry("a:1:f32"), entry("b:1:f32")]
+    bank.add(both)
+    for one in both:
+        conclude(ledger, one)
+    whole = bank.path.read_bytes()
+    bank.path.write_bytes(whole.replace(b"100.5", b"1e309", 1))
+    assert bank.entries() == both[1:]
+    assert bank.rebuild(ledger) == Changes(new=1, same=1)
     assert bank.path.read_bytes() == whole
 
 
-def test_writing_to_a_broken_bank_sets_it_aside_too(bank: Bank, entry: MakeEntry) -> None:
-    bank.path.write_text("nonsense\n")
-    with pytest.raises(CorruptFileError, match="line 1"):
-        bank.put(entry())
-    bank.put(entry())
-    assert bank.entries() == [entry()]
-
-
-def test_a_newer_line_is_refused_and_the_file_untouched(bank: Bank, entry: MakeEntry) -> None:
+def test_a_newer_line_is_left_out_and_the_file_untouched(
+    bank: Bank, entry: MakeEntry, caplog: pytest.LogCaptureFixture, ledger: Ledger
+) -> None:
     newer = entry().line.replace('"format":1', '"format":2').replace('"kind"', '"sort"')
     bank.path.write_text(f"{entry().line}\n{newer}\n")
     before = bank.path.read_bytes()
-    for act in (bank.entries, lambda: bank.put(entry("a:1:f32"))):
+    assert bank.entries() == [entry()]
+    assert "line 2: it has format 2" in caplog.text and "use a newer Skipjack" in caplog.text
+    for act in (lambda: bank.put(entry("a:1:f32")), lambda: bank.rebuild(ledger)):
         with pytest.raises(
             NewerFormatError, match=rf"{bank.path} line 2: it has format 2.*knows 1"
         ):
             act()
     assert bank.path.read_bytes() == before
-    assert not list(bank.path.parent.glob("*.corrupt-*"))
+
+
+def test_the_good_lines_of_another_bank_are_merged(
+    bank: Bank, entry: MakeEntry, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "other.jsonl").write_text(f"nonsense\n{entry().line}\n")
+    assert bank.merge(tmp_path / "other.jsonl") == Changes(new=1)
+    assert "other.jsonl: line 1: it is not JSON" in caplog.text
+    assert bank.path.read_text() == f"{entry().line}\n"
 
 
 def test_a_bad_file_to_merge_is_left_where_it_is(

@@ -127,11 +127,15 @@ def test_the_bank_is_listed_shown_rebuilt_and_merged(
     bank = Path(tuned["SKIPJACK_USER_DB_PATH"]) / "bank.jsonl"
     before = bank.read_bytes()
     rebuilt = json.loads(run(tuned, "bank", "rebuild", "--json").stdout)
-    assert rebuilt == {"format": 1, "entries": len(entries)}
+    nothing = {"new": 0, "replaced": 0, "kept": 0}
+    known = len(entries)
+    assert rebuilt == {"format": 1, "entries": known, **nothing, "same": known}
     assert bank.read_bytes() == before
-    for expected in (len(entries), 0):
-        merged = skipjack("bank", "merge", str(bank), "--json")
-        assert json.loads(merged.stdout) == {"format": 1, "changed": expected}
+    for new in (known, 0):
+        merged = json.loads(skipjack("bank", "merge", str(bank), "--json").stdout)
+        assert merged == {"format": 1, "changed": new, **nothing, "new": new, "same": known - new}
+    told = skipjack("bank", "merge", str(bank)).stdout
+    assert f"0 new, 0 replaced, 0 kept because their evidence is stronger, {known} as" in told
     assert (user_dir / "bank.jsonl").read_bytes() == before
 
 

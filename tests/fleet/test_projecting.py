@@ -16,7 +16,7 @@ from skipjack.core.objective import Objective
 from skipjack.core.protocol import TimingProtocol
 from skipjack.core.study import Study
 from skipjack.errors import UsageError
-from skipjack.fleet.projecting import best_of, gain, project
+from skipjack.fleet.projecting import project
 from skipjack.fleet.records import Job, Label, Plan
 from skipjack.fleet.states import Standing, State
 from skipjack.fleet.store.jobs import JobResult
@@ -130,7 +130,8 @@ def test_a_better_job_that_ends_earlier_wins_when_it_is_seen_later(
     project(Finished((LATE,)), "L", ledger, bank)
     assert bank.entries() == [LATE]
     project(Finished((LATE, BEST)), "L", ledger, bank)
-    assert [kept.solver for kept in bank.entries()] == ["packed"]
+    assert bank.entries() == [BEST]
+    assert len(ledger.verdicts()) == 2, "what the jobs said, and nothing of our own"
 
 
 def test_the_only_job_is_banked_as_it_is(ledger: Ledger, bank: Bank) -> None:
@@ -139,27 +140,33 @@ def test_the_only_job_is_banked_as_it_is(ledger: Ledger, bank: Bank) -> None:
     assert [verdict.created for verdict in ledger.verdicts()] == [BEST.created]
 
 
-def test_a_newer_entry_of_the_bank_stays(ledger: Ledger, bank: Bank) -> None:
-    own = entry("nest", 50.0, 59)
+def test_an_entry_of_the_bank_with_stronger_evidence_stays(ledger: Ledger, bank: Bank) -> None:
+    """A tuning found a kernel; then a fleet's short run, later, has a library win."""
+    own = entry("nest", 50.0, 1, "mkl", 6.0)
+    won = replace(entry("mkl", 60.0, 59, "mkl", 0.7), config={}, vendor_ns=60.0, evidence={})
     bank.put(own)
-    assert project(Finished((BEST, LATE)), "L", ledger, bank).changed == 0
+    done = project(Finished((won, LATE)), "L", ledger, bank)
+    assert (done.entries, done.changed, done.kept) == (1, 0, 1)
+    assert bank.entries() == [own]
+    bank.rebuild(ledger)
     assert bank.entries() == [own]
 
 
-def test_without_a_library_in_common_times_decide() -> None:
-    plain, other = entry("nest", 95.0, 1), entry("rows", 97.0, 1, "openblas", 9.0)
-    assert best_of([plain, BEST, other]) is plain
-    assert best_of([BEST, other]) is other
-    assert best_of([FAST_BUT_NOISY, BEST, other]) is other
+def test_a_weaker_entry_of_the_bank_gives_way(ledger: Ledger, bank: Bank) -> None:
+    bank.put(entry("nest", 50.0, 59, "mkl", 1.2))
+    done = project(Finished((BEST, LATE)), "L", ledger, bank)
+    assert (done.new, done.replaced, done.kept) == (0, 1, 0)
+    assert bank.entries() == [BEST]
 
 
-def test_a_library_that_won_gains_nothing_over_itself() -> None:
+def test_a_library_that_won_gains_nothing_over_itself(ledger: Ledger, bank: Bank) -> None:
     won = replace(
         entry("mkl", 80.0, 1, "mkl", 0.7), config={}, vendor_ns=80.0, evidence={"artifact": ""}
     )
-    assert gain(won) == 1.0
-    assert best_of([won, LATE]) is won
-    assert best_of([won, BEST]) is BEST
+    project(Finished((won, LATE)), "L", ledger, bank)
+    assert bank.entries() == [won]
+    project(Finished((won, LATE, BEST)), "L", ledger, bank)
+    assert bank.entries() == [BEST]
 
 
 def test_a_label_without_finished_jobs_says_so(ledger: Ledger, bank: Bank) -> None:

@@ -1,13 +1,14 @@
-"""A bank entry, its canonical line of JSON, and the rule by which entries merge. No I/O."""
+"""A bank entry and its canonical line of JSON. No I/O."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from skipjack.core.config import Value
+from skipjack.reading import parse_json, shown
 
 FORMAT = 1
 """The newest format of a line that this version reads and writes."""
@@ -45,8 +46,9 @@ class BankEntry:
     speedup: Mapping[str, Mapping[str, float]]
     """Against ``default`` and ``vendor``, each ``{ratio, low, high}``."""
     evidence: Mapping[str, Any] = field(default_factory=dict)
-    """Counts of samples, alpha, min_effect, protocol, study, ties."""
+    """Counts of samples, alpha, min_effect, protocol, study, ties; the entry that it replaced."""
     created: str = ""
+    """For people, and the last resort among equals: clocks may be wrong."""
     kind: str = PERF
     format: int = FORMAT
 
@@ -71,6 +73,20 @@ class BankEntry:
     @classmethod
     def from_record(cls, record: object) -> BankEntry:
         """The entry of a JSON object; `ValueError` says what is wrong with it."""
+        entry = cls._checked(record)
+        try:
+            parse_json(entry.line)
+        except RecursionError:
+            raise ValueError("it is nested too deep") from None
+        return entry
+
+    @classmethod
+    def from_line(cls, line: str | bytes) -> BankEntry:
+        """The entry of a line of JSON; `ValueError` says what is wrong with it."""
+        return cls._checked(parse_json(line))
+
+    @classmethod
+    def _checked(cls, record: object) -> BankEntry:
         if not isinstance(record, dict):
             raise ValueError("it is not a JSON object")
         found = record.get("format")
@@ -79,25 +95,17 @@ class BankEntry:
         if found > FORMAT:
             raise NewerEntryError(f"it has format {found}, this Skipjack knows {FORMAT}")
         if record.keys() != _TYPES.keys():
-            odd = ", ".join(sorted(record.keys() ^ _TYPES.keys()))
+            odd = ", ".join(map(shown, sorted(record.keys() ^ _TYPES.keys())))
             raise ValueError(f"these fields are missing or unknown: {odd}")
         for name, kinds in _TYPES.items():
-            if not isinstance(record[name], kinds):
+            if not isinstance(record[name], kinds) or isinstance(record[name], bool):
                 raise ValueError(f"field {name} has a value of the wrong type")
+        for name in _TIMES:
+            if (record[name] or 0) < 0:
+                raise ValueError(f"field {name} is negative")
+        if not all(isinstance(gain, dict) for gain in record["speedup"].values()):
+            raise ValueError("field speedup has a value that is not an object")
         return cls(**record)
-
-    @classmethod
-    def from_line(cls, line: str) -> BankEntry:
-        """The entry of a line of JSON; `ValueError` says what is wrong with it."""
-        return cls.from_record(_DECODER.decode(line))
-
-
-def _refuse_constant(name: str) -> float:
-    raise ValueError(f"{name} is not a number that JSON knows")
-
-
-# Made once: json.loads makes a new one for each line that is read with an option.
-_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
 _TYPES: dict[str, type | tuple[type, ...]] = {
@@ -117,25 +125,7 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
     "kind": str,
     "format": int,
 }
-
-
-def newer(first: BankEntry, second: BankEntry) -> BankEntry:
-    """The entry that a union keeps: the later, and of two made at once the greater line.
-
-    A total order, so that a union does not depend on the order in which it is made.
-    """
-    if first.created != second.created:
-        return max(first, second, key=lambda entry: entry.created)
-    return max(first, second, key=lambda entry: entry.line)
-
-
-def merge_entries(entries: Iterable[BankEntry]) -> dict[Key, BankEntry]:
-    """One entry for each key, sorted by key."""
-    kept: dict[Key, BankEntry] = {}
-    for entry in entries:
-        have = kept.get(entry.key)
-        kept[entry.key] = entry if have is None else newer(have, entry)
-    return dict(sorted(kept.items()))
+_TIMES = ("time_ns", "default_ns", "vendor_ns")
 
 
 def to_lines(entries: Mapping[Key, BankEntry]) -> bytes:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from skipjack.cli.options import DtypeOption, JsonOption, ProblemArgument, examples
+
+if TYPE_CHECKING:
+    from skipjack.bank import Changes
 
 app = typer.Typer(
     help="What is known: the best config of each problem and device, with its evidence.",
@@ -66,7 +69,7 @@ def show(problem: ProblemArgument, dtype: DtypeOption = None, json: JsonOption =
 
 @app.command("rebuild", epilog=examples("skipjack bank rebuild"))
 def rebuild(json: JsonOption = False) -> None:
-    """Make the bank anew from the ledger."""
+    """Take in all that the ledger says, and drop lines of the bank that cannot be read."""
     from json import dumps
 
     from skipjack.bank import Bank
@@ -76,10 +79,11 @@ def rebuild(json: JsonOption = False) -> None:
 
     directory = user_directory(load_settings())
     with Ledger.open(directory) as ledger:
-        count = Bank.open(directory).rebuild(ledger)
-    typer.echo(
-        dumps({"format": 1, "entries": count}) if json else f"{count} entries from the ledger"
-    )
+        changes = Bank.open(directory).rebuild(ledger)
+    if json:
+        typer.echo(dumps({"format": 1, "entries": changes.offered, **_counts(changes)}))
+        return
+    typer.echo(f"{changes.offered} entries from the ledger: {_told(changes)}")
 
 
 @app.command("build", epilog=examples("skipjack bank build -l resnet_2026_11"))
@@ -106,8 +110,9 @@ def build(
         typer.echo(dumps({"format": 1, **asdict(done)}))
         return
     typer.echo(
-        f"{done.jobs} finished jobs of {label}: {done.rows} new rows in the ledger, "
-        f"{done.changed} of {done.entries} entries of the bank changed"
+        f"{done.jobs} finished jobs of {label}: {done.rows} new rows in the ledger; "
+        f"{done.entries} entries: {done.new} new, {done.replaced} replaced, "
+        f"{done.kept} kept because their evidence is stronger"
     )
 
 
@@ -115,12 +120,28 @@ def build(
 def merge(
     file: Annotated[Path, typer.Argument(help="Another bank's file.")], json: JsonOption = False
 ) -> None:
-    """Take in another bank's entries; of two for one problem and device the newer stays."""
+    """Take in another bank's entries; of two for one problem the stronger evidence stays."""
     from json import dumps
 
     from skipjack.bank import Bank
     from skipjack.settings import load_settings
     from skipjack.storage import user_directory
 
-    changed = Bank.open(user_directory(load_settings())).merge(file)
-    typer.echo(dumps({"format": 1, "changed": changed}) if json else f"{changed} entries changed")
+    changes = Bank.open(user_directory(load_settings())).merge(file)
+    if json:
+        typer.echo(dumps({"format": 1, "changed": changes.changed, **_counts(changes)}))
+        return
+    typer.echo(f"{changes.offered} entries of {file}: {_told(changes)}")
+
+
+def _counts(changes: Changes) -> dict[str, int]:
+    from dataclasses import asdict
+
+    return asdict(changes)
+
+
+def _told(changes: Changes) -> str:
+    return (
+        f"{changes.new} new, {changes.replaced} replaced, "
+        f"{changes.kept} kept because their evidence is stronger, {changes.same} as before"
+    )

@@ -103,4 +103,8 @@ def merge(
 
     with Ledger.open(user_directory(load_settings())) as ledger:
         rows = ledger.merge(file)
-    typer.echo(dumps({"format": 1, "rows": rows}) if json else f"{rows} rows are new")
+    if json:
+        typer.echo(dumps({"format": 1, "rows": rows}))
+        return
+    hint = "; skipjack bank rebuild takes their verdicts into the bank" if rows else ""
+    typer.echo(f"{rows} rows are new{hint}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from skipjack.bank.evidence import claim, lower_bound
 from skipjack.fleet.records import JobKind, Known
 
 _MOST = 2
@@ -30,7 +31,7 @@ def winner_of(results: Sequence[Result]) -> Known | None:
     ]
     if not tuned:
         return None
-    return known_of(min(tuned, key=_gain if _comparable(tuned) else _time))
+    return known_of(max(tuned, key=_strength))
 
 
 def worth_trying(results: Iterable[Result]) -> tuple[Known, ...]:
@@ -73,15 +74,12 @@ def same_kernel(one: Known, other: Known) -> bool:
     return (one.solver, one.config) == (other.solver, other.config)
 
 
-def _comparable(results: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether all were timed beside the same library: times of several sessions do not compare."""
-    vendors = {str(result.get("vendor") or "") for result in results}
-    return len(vendors) == 1 and all(result.get("vendor_ns") for result in results)
-
-
-def _gain(result: Mapping[str, Any]) -> float:
-    return float(result["time_ns"]) / float(result["vendor_ns"])
-
-
-def _time(result: Mapping[str, Any]) -> float:
-    return float(result["time_ns"])
+def _strength(result: Mapping[str, Any]) -> tuple[int, float]:
+    """How sure it is that a tuning's result is fast, as the bank has it."""
+    gains = result.get("speedups") or {}
+    vendor, time_ns = str(result.get("vendor") or ""), float(result["time_ns"])
+    over_library = None
+    if vendor and result.get("vendor_ns"):
+        one_call = {"ratio": float(result["vendor_ns"]) / time_ns}
+        over_library = lower_bound(gains.get(vendor, one_call))
+    return claim(over_library, gains.get("default"), time_ns)

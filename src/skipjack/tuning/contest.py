@@ -60,6 +60,8 @@ class Contest:
         self._library_ns = float("inf")
         self.failures: dict[str, tuple[Status, str]] = {}
         """The last one of each solver that had any."""
+        self.failed: set[str] = set()
+        """Keys of candidates that failed, whatever they did before."""
         self.runners: dict[str, Runner] = {}
         """By the candidate's key."""
         self.best: Runner | None = None
@@ -184,6 +186,7 @@ class Contest:
 
     def _failed(self, candidate: Candidate, status: Status, reason: str) -> Trial:
         self.failures[candidate.solver] = status, reason
+        self.failed.add(candidate.key)
         return Trial(candidate.config, status, reason=reason)
 
     def _race(self, entered: list[Runner]) -> list[tuple[Runner, Trial]]:

@@ -6,11 +6,15 @@ from collections.abc import Sequence
 from math import isfinite
 from typing import Any
 
-from skipjack.bank import FIND, BankEntry
+from skipjack.bank import FIND, BankEntry, Met, replacing
+from skipjack.bank.evidence import REPLACED
+from skipjack.core.config import Config
 from skipjack.core.study import Study
+from skipjack.core.trial import Candidate
 from skipjack.ledger import VerdictRecord
 from skipjack.storage import timestamp, utc_now
 from skipjack.tuning.find_result import FindResult, RankedSolver
+from skipjack.tuning.incumbent import outdated
 from skipjack.tuning.ranking import Place
 from skipjack.tuning.result import TuneResult
 from skipjack.tuning.study_run import StudyRun
@@ -67,10 +71,26 @@ def _entry(run: StudyRun, places: Sequence[Place], result: FindResult) -> BankEn
             "spread": round(first.timing.spread, 6),
             "protocol": shop.protocol.key,
             "artifact": first.runner.artifact_digest,
+            **_replaced(run),
         },
         created=timestamp(utc_now()),
         kind=FIND,
     )
+
+
+def _replaced(run: StudyRun) -> dict[str, Any]:
+    """What is said of the ranking that the bank holds, if its first place took part again."""
+    held = run.ranking
+    if held is None:
+        return {}
+    key = Candidate(run.problem, held.solver, Config(dict(held.config))).key
+    if key in run.contest.failed:
+        return {REPLACED: replacing(held, Met.FAILED)}
+    if key in run.contest.runners or held.solver in run.vendors:
+        return {REPLACED: replacing(held, Met.AGAIN)}
+    if run.ranked_first is None and outdated(held):
+        return {REPLACED: replacing(held, Met.OUTDATED)}
+    return {}
 
 
 def _row(run: StudyRun, place: Place, result: FindResult) -> dict[str, Any]:

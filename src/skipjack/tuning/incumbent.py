@@ -26,3 +26,14 @@ def incumbent_of(entry: BankEntry | None, problem: Problem, device: Device) -> C
         if not solver.space(problem, device).contains(config):
             return None
     return Candidate(problem, solver.name, config)
+
+
+def outdated(entry: BankEntry) -> bool:
+    """Whether an entry's solver is known here and not older than the entry.
+
+    If it cannot make that config any more, then nobody gets anything out of the entry.
+    """
+    if entry.solver not in names():
+        return False
+    solver = find_solver(entry.solver)
+    return isinstance(solver, BuildingSolver) and entry.solver_version <= solver.version

@@ -9,12 +9,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
+from skipjack.bank import FIND, Met
 from skipjack.core.config import Config
 from skipjack.core.problem import Problem
 from skipjack.core.study import Study
 from skipjack.core.trial import Candidate, Trial
 from skipjack.errors import ForeignError, ProblemError, blaming
 from skipjack.execute.build_pool import Build
+from skipjack.execute.confirm import Confirmation
 from skipjack.execute.session import Failure
 from skipjack.interrupt import Interrupt
 from skipjack.operations import arrays_bytes
@@ -23,7 +25,7 @@ from skipjack.solvers.solver import Solver
 from skipjack.tuning.arm import TURN, Arm, make_arm
 from skipjack.tuning.build_desk import BuildDesk
 from skipjack.tuning.contest import SLOW_NS, Contest
-from skipjack.tuning.incumbent import incumbent_of
+from skipjack.tuning.incumbent import incumbent_of, outdated
 from skipjack.tuning.journal import Journal
 from skipjack.tuning.lineup import compared
 from skipjack.tuning.options import Progress, TuneOptions
@@ -47,7 +49,7 @@ class Standing:
     winner: Runner | None
     default: Runner | None
     incumbent: Runner | None
-    """What the bank held before, re-timed now."""
+    """What the bank held before, a library perhaps, if it runs now."""
     vendors: dict[str, Runner]
     ties: tuple[Runner, ...]
     trials: list[Trial]
@@ -80,6 +82,7 @@ class StudyRun:
         self._by_solver = {arm.solver.name: arm for arm in self.arms}
         self._default = self.arms[0].default if self.arms else None
         self.entry = shop.bank.lookup(problem.key, shop.device.class_key)
+        self.ranking = shop.bank.lookup(problem.key, shop.device.class_key, FIND)
         self.desk = BuildDesk(shop)
         for arm in self.arms:
             self.desk.offer(arm.solver, arm.space)
@@ -89,6 +92,8 @@ class StudyRun:
         self.vendors: dict[str, Runner] = {}
         """Libraries that were taken in and are right."""
         self.incumbent: Candidate | None = None
+        self.ranked_first: Candidate | None = None
+        """The first place of the ranking that the bank holds, if it can be built."""
 
     def study_of(self, solver: str) -> Study:
         """The study that a solver's results belong to; the leading one for all other solvers."""
@@ -99,6 +104,8 @@ class StudyRun:
         shop, ledger = self.shop, self.shop.ledger
         with self._forgiving(log.debug):
             self.incumbent = incumbent_of(self.entry, self.problem, shop.device)
+        with self._forgiving(log.debug):
+            self.ranked_first = incumbent_of(self.ranking, self.problem, shop.device)
         for arm in self.arms:
             ledger.start_study(arm.study, arm.solver.version)
             if self.options.retune:
@@ -163,10 +170,10 @@ class StudyRun:
     def leaders(self) -> list[Candidate]:
         """What led before: times of another day do not compare, so it runs again, first."""
         again = led_before(self.arms, self.rules)
-        if self.incumbent is not None:
-            again.append(self.incumbent)
-            if self.incumbent.solver not in self._by_solver:
-                solver = solver_for(self.problem, self.shop.target, self.incumbent.solver)
+        for held in filter(None, (self.incumbent, self.ranked_first)):
+            again.append(held)
+            if held.solver not in self._versions:
+                solver = solver_for(self.problem, self.shop.target, held.solver)
                 self.desk.offer(solver, solver.space(self.problem, self.shop.target))
                 self._versions[solver.name] = solver.version
         return list(dict.fromkeys(again))
@@ -297,12 +304,33 @@ class StudyRun:
             self.contest,
             winner,
             self.default_runner,
-            self.contest.runners.get(self.incumbent.key) if self.incumbent else None,
+            self._incumbent_runner(),
             {name: runner for name, runner in self.vendors.items() if compared(name)},
             tuple(ties),
             self.trials,
             self.limit.interrupted,
         )
+
+    def _incumbent_runner(self) -> Runner | None:
+        if self.incumbent is not None:
+            return self.contest.runners.get(self.incumbent.key)
+        return self.vendors.get(self.entry.solver) if self.entry else None
+
+    def met(self, standing: Standing, confirmation: Confirmation) -> Met | None:
+        """How the bank's entry fared beside the winner; None if there is none, or it did not run.
+
+        It does not where its solver is not known here, or the search was interrupted.
+        """
+        entry, incumbent = self.entry, standing.incumbent
+        if entry is None:
+            return None
+        if incumbent is not None:
+            there = incumbent.cut_short or incumbent.kernel in confirmation.blocks
+            return Met.SLOWER if there else Met.FAILED
+        if self.incumbent is None and outdated(entry):
+            return Met.OUTDATED
+        held = self.incumbent or Candidate(self.problem, entry.solver, Config())
+        return Met.FAILED if held.key in self.contest.failed else None
 
 
 def check_memory(problem: Problem, memory_bytes: int) -> None:

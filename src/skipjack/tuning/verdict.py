@@ -7,7 +7,8 @@ import time
 from dataclasses import dataclass
 from math import isfinite
 
-from skipjack.bank import BankEntry
+from skipjack.bank import BankEntry, Met, replacing, stronger
+from skipjack.bank.evidence import REPLACED, is_library
 from skipjack.core.config import Config
 from skipjack.core.device import Peaks
 from skipjack.execute.confirm import ALPHA, LOOKS, MIN_EFFECT, Confirmation, confirm
@@ -53,8 +54,11 @@ def judge(
     winner = standing.winner
     if winner is None or winner.kernel not in confirmation.blocks:
         return _failed(run, standing)
-    judged = _Judged(run, standing, winner, standing.default, confirmation)
+    met = run.met(standing, confirmation)
+    judged = _Judged(run, standing, winner, standing.default, confirmation, met)
     result = judged.result(judged.outcome(), run.shop.peaks())
+    if judged.is_outdone(result):
+        result = judged.result(Outcome.KEPT, run.shop.peaks())
     if keep:
         _write(run, result, judged)
     return result
@@ -73,6 +77,8 @@ class _Judged:
     winner: Runner
     default: Runner | None
     confirmation: Confirmation
+    met: Met | None
+    """How the bank's entry fared."""
 
     def timing(self, runner: Runner) -> Timing:
         if runner.kernel not in self.confirmation.blocks:
@@ -97,18 +103,39 @@ class _Judged:
         return time_ns if isfinite(time_ns) else self.timing(rival).time_ns
 
     def faster_vendor(self) -> str:
-        """The fastest vendor's library that is confirmed faster than the winner, or nothing."""
-        beating = [
-            (self.timing(runner).time_ns, name)
+        """A vendor's library that is confirmed faster than the winner, or nothing.
+
+        The fastest of them, unless the bank's is one of them and not confirmed to be slower.
+        """
+        beating = {
+            name: runner
             for name, runner in self.standing.vendors.items()
             if self.confirmation.beaten_by(runner.kernel)
-        ]
-        return min(beating)[1] if beating else ""
+        }
+        if not beating:
+            return ""
+        fastest = min(beating, key=lambda name: (self.timing(beating[name]).time_ns, name))
+        held = self.run.entry.solver if self.run.entry else ""
+        if held not in beating or held == fastest:
+            return fastest
+        return fastest if self._beats(beating[fastest], beating[held]) else held
+
+    def _beats(self, one: Runner, other: Runner) -> bool:
+        """Whether one is faster than the other by at least the minimum effect."""
+        gain = self.gain(one, other)
+        return gain.supported and gain.low > 1.0 + MIN_EFFECT
 
     def outcome(self) -> Outcome:
-        if self.faster_vendor():
-            return Outcome.VENDOR
         incumbent = self.standing.incumbent
+        if library := self.faster_vendor():
+            rival = self.standing.vendors[library]
+            stays = (
+                incumbent is not None
+                and self._timed(incumbent)
+                and incumbent.kernel not in (self.winner.kernel, rival.kernel)
+                and not self._beats(rival, incumbent)
+            )
+            return Outcome.KEPT if stays else Outcome.VENDOR
         before = incumbent or self.default
         if incumbent is not None and incumbent.kernel == self.winner.kernel:
             return Outcome.KEPT
@@ -128,11 +155,33 @@ class _Judged:
 
     def chosen(self, outcome: Outcome) -> Runner:
         """What a user should run: the winner, or what was used before where nothing beat it."""
-        if outcome in (Outcome.KEPT, Outcome.NOISY) and self._timed(self.standing.incumbent):
-            return self.standing.incumbent or self.winner
+        incumbent = self.standing.incumbent
+        stays = outcome in (Outcome.KEPT, Outcome.NOISY)
+        if stays and incumbent is not None and self._timed(incumbent):
+            return incumbent if incumbent.artifact_digest else self.winner
         if outcome in (Outcome.RESERVED, Outcome.NOISY):
             return self._default_or(self.winner)
         return self.winner
+
+    def enters(self, outcome: Outcome) -> bool:
+        """Whether the bank gets an entry of it.
+
+        Where the bank holds nothing that works, programs that ask should get what is best as far
+        as anybody knows.
+        """
+        if outcome is Outcome.RESERVED:
+            return self.run.entry is None or self.met in (Met.FAILED, Met.OUTDATED)
+        if outcome is Outcome.VENDOR:
+            held = self.run.entry
+            return not (held and is_library(held) and held.solver == self.faster_vendor())
+        return outcome is Outcome.BANKED
+
+    def is_outdone(self, result: TuneResult) -> bool:
+        """Whether the bank's entry, which did not run here, has stronger evidence."""
+        held = self.run.entry
+        if held is None or self.met is not None or not self.enters(result.status):
+            return False
+        return stronger(held, _entry(self.run, result, self, "")) is held
 
     def result(self, outcome: Outcome, peaks: Peaks) -> TuneResult:
         run, problem = self.run, self.run.problem
@@ -196,11 +245,16 @@ class _Judged:
             return f"{self.faster_vendor()} is faster"
         if outcome is Outcome.RESERVED:
             return f"no gain over the default is confirmed to exceed {MIN_EFFECT:.0%}"
-        if outcome is Outcome.KEPT:
-            return "nothing beat the config that the bank holds"
         if outcome is Outcome.NOISY:
             return self._noise()
-        return ""
+        held = self.run.entry
+        if outcome is not Outcome.KEPT or held is None:
+            return ""
+        if self.met is None:
+            return f"the bank's entry of {held.solver} has stronger evidence and could not be timed"
+        if is_library(held):
+            return f"nothing is confirmed to beat {held.solver}, which the bank holds"
+        return "nothing beat the config that the bank holds"
 
     def _noise(self) -> str:
         rival = self.unclear()[0]
@@ -274,9 +328,7 @@ def _failed(run: StudyRun, standing: Standing) -> TuneResult:
 def _write(run: StudyRun, result: TuneResult, judged: _Judged) -> None:
     shop = run.shop
     now = timestamp(utc_now())
-    # Where the bank was empty, programs that ask should get what is best as far as anybody knows.
-    first = result.status is Outcome.RESERVED and run.entry is None
-    enters = first or result.status in (Outcome.BANKED, Outcome.VENDOR)
+    enters = judged.enters(result.status)
     entry = _entry(run, result, judged, now)
     with shop.tracer.span("write the verdict", "ledger"):
         shop.ledger.add_verdict(
@@ -304,6 +356,9 @@ def _entry(run: StudyRun, result: TuneResult, judged: _Judged, now: str) -> Bank
     if result.speedup.vendor:
         speedup["vendor"] = result.speedup.vendor.to_json()
     timing = judged.timing(best)
+    replaced = {}
+    if run.entry and judged.met and judged.enters(result.status):
+        replaced = {REPLACED: replacing(run.entry, judged.met)}
     return BankEntry(
         problem=run.problem.key,
         device=shop.device.class_key,
@@ -326,6 +381,7 @@ def _entry(run: StudyRun, result: TuneResult, judged: _Judged, now: str) -> Bank
             "study": run.study_of(result.solver).id,
             "artifact": "" if vendor else best.artifact_digest,
             "ties": [dict(config) for config in result.ties],
+            **replaced,
         },
         created=now,
     )

@@ -10,8 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Protocol
 
-from skipjack.bank import FIND, Bank, BankEntry
-from skipjack.bank.entry import newer
+from skipjack.bank import FIND, Bank, BankEntry, stronger
 from skipjack.errors import UsageError
 from skipjack.fleet.release.results.algorithms import family_of
 from skipjack.fleet.release.results.found import FoundProblem, RankedEntry, ranked
@@ -52,12 +51,12 @@ def found_in_label(
 
 
 def found_in_bank(bank: Bank, device: str | None = None) -> Iterator[FoundProblem]:
-    """What this user's finds say. Of models with the same name, the newest ranking counts."""
+    """What this user's finds say. Of models with one name, the strongest evidence counts."""
     kept: dict[tuple[str, str], BankEntry] = {}
     for entry in bank.entries():
         if entry.kind == FIND and device in (None, entry.device_name):
             at = (entry.problem, entry.device_name)
-            kept[at] = newer(kept[at], entry) if at in kept else entry
+            kept[at] = stronger(kept[at], entry) if at in kept else entry
     for (problem, name), entry in kept.items():
         key = miopen_key(problem)
         entries = ranked(ranked_rows(entry.evidence.get("ranking", ()), key))

@@ -1,0 +1,180 @@
+"""Which of two entries for one key a bank keeps: the one with the stronger evidence. Pure.
+
+Times of different sessions do not compare, and a date says nothing about how fast a kernel is. What
+compares is the confirmed gain over the library that was timed beside a kernel; where there is no
+library, a gain over the default that was confirmed counts before one that was not, and then times
+have to do. Who replaces an entry after being timed beside it is at least as strong as that entry
+was and one generation later, so that it stays ahead of it whatever the clocks say. Samples, the
+date and at last the text decide among equals.
+
+All of it is in the entries' own records, and the order is total. So a union of banks does not
+depend on the order in which it is made, and a bank made anew from a ledger is the one that was
+written entry by entry.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from enum import IntEnum, StrEnum
+from math import isfinite
+from typing import Any, NamedTuple
+
+from skipjack.bank.entry import FIND, BankEntry, Key
+
+REPLACED = "replaced"
+"""The field of the evidence that says which entry of the bank was met and gave way."""
+_ONE_CALL = 1.25
+"""A gain that is known from one long call may be smaller by so much."""
+_MOST = 2**31
+"""More generations than there can be."""
+
+
+class Grade(IntEnum):
+    """What the evidence of an entry is a comparison with."""
+
+    NOTHING = 0
+    DEFAULT = 1
+    LIBRARY = 2
+
+
+_GRADES = tuple(Grade)
+
+
+class Met(StrEnum):
+    """How the entry that a bank held fared when a new verdict was made."""
+
+    SLOWER = "slower"  # timed side by side, and what replaces it is confirmed to be faster
+    FAILED = "failed"  # it does not build, run or give right results any more
+    OUTDATED = "outdated"  # its solver does not make this config any more
+    AGAIN = "again"  # a ranking was made again, and the old one's first place took part
+
+
+class Strength(NamedTuple):
+    """How strong evidence is; compares as a tuple."""
+
+    grade: int
+    score: float
+    """The gain over the library that is sure; in the other grades the time, negative."""
+    generation: int
+    """How many entries gave way to it in a row, each after being met."""
+    samples: int
+    created: str
+
+
+def strength(entry: BankEntry) -> Strength:
+    """The strength of an entry's evidence; it takes any entry that can be read."""
+    own = _own(entry)
+    inherited, generation = _inherited(entry)
+    grade, score = max(own, inherited) if inherited else own
+    return Strength(
+        grade, score, generation, int(_number(entry.evidence.get("samples")) or 0), entry.created
+    )
+
+
+def stronger(first: BankEntry, second: BankEntry) -> BankEntry:
+    """The entry that a bank keeps of two for one key."""
+    mine, others = strength(first), strength(second)
+    if mine != others:
+        return first if mine > others else second
+    return max(first, second, key=lambda entry: entry.line)
+
+
+def merge_entries(entries: Iterable[BankEntry]) -> dict[Key, BankEntry]:
+    """The strongest entry of each key, sorted by key."""
+    kept: dict[Key, BankEntry] = {}
+    for entry in entries:
+        have = kept.get(entry.key)
+        kept[entry.key] = entry if have is None else stronger(have, entry)
+    return dict(sorted(kept.items()))
+
+
+def replacing(incumbent: BankEntry, met: Met) -> dict[str, Any]:
+    """What goes into the evidence, as `REPLACED`, of an entry that takes the incumbent's place."""
+    held = strength(incumbent)
+    return {
+        "entry": digest(incumbent),
+        "solver": incumbent.solver,
+        "config": dict(incumbent.config),
+        "met": str(met),
+        "grade": held.grade,
+        "score": held.score,
+        "generation": held.generation,
+    }
+
+
+def digest(entry: BankEntry) -> str:
+    """A short name of exactly this entry."""
+    return hashlib.sha256(entry.line.encode()).hexdigest()[:16]
+
+
+def is_library(entry: BankEntry) -> bool:
+    """Whether it names a library, of which there is nothing to set and nothing to build."""
+    return not entry.config and not entry.evidence.get("artifact")
+
+
+def sure_gain(entry: BankEntry) -> float | None:
+    """How much faster than the library it was compared with it is at least; None without one."""
+    if not entry.vendor or not entry.vendor_ns:
+        return None
+    if entry.solver == entry.vendor:
+        return 1.0
+    if entry.kind == FIND:
+        return lower_bound(_behind(entry, entry.vendor))
+    if is_library(entry):  # the ratios of the entry are those of the best that was built
+        return entry.vendor_ns / entry.time_ns if entry.time_ns else None
+    return lower_bound(entry.speedup.get("vendor"))
+
+
+def claim(over_library: float | None, over_default: object, time_ns: float) -> tuple[int, float]:
+    """The grade and the score of a verdict by what it says of itself."""
+    if over_library is not None:
+        return Grade.LIBRARY, over_library
+    bound = lower_bound(over_default)
+    confirmed = bound is not None and bound > 1.0
+    return Grade.DEFAULT if confirmed else Grade.NOTHING, -float(time_ns)
+
+
+def lower_bound(gain: object) -> float | None:
+    """The lower end of a gain's interval; None where there were too few pairs for one."""
+    if not isinstance(gain, Mapping):
+        return None
+    low, ratio = _number(gain.get("low")), _number(gain.get("ratio"))
+    if low is None and ratio is not None and ratio > 0.0:
+        return ratio / _ONE_CALL
+    return low if low is not None and low > 0.0 else None
+
+
+def _behind(entry: BankEntry, solver: str) -> object:
+    """How far a solver is behind the first of a ranking."""
+    ranking = entry.evidence.get("ranking")
+    for row in ranking if isinstance(ranking, list) else ():
+        if isinstance(row, Mapping) and row.get("solver") == solver:
+            return row.get("behind")
+    return None
+
+
+def _own(entry: BankEntry) -> tuple[int, float]:
+    return claim(sure_gain(entry), entry.speedup.get("default"), entry.time_ns)
+
+
+def _inherited(entry: BankEntry) -> tuple[tuple[int, float] | None, int]:
+    """The grade and score of the entry that it replaced, and its own generation."""
+    replaced = entry.evidence.get(REPLACED)
+    if not isinstance(replaced, Mapping):
+        return None, 0
+    grade, score, generation = (
+        _number(replaced.get(name)) for name in ("grade", "score", "generation")
+    )
+    if grade not in _GRADES or score is None or generation is None or not 0 <= generation < _MOST:
+        return None, 0
+    return (int(grade), score), int(generation) + 1
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        return float(value) if isfinite(value) else None
+    except OverflowError:
+        return None

@@ -1,0 +1,173 @@
+"""Better evidence wins, who was met gives way, and clocks decide nothing."""
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skipjack.bank import FIND, BankEntry, Met, merge_entries, replacing, stronger
+from skipjack.bank.evidence import REPLACED, lower_bound, strength, sure_gain
+
+MakeEntry = Any
+
+EARLY, LATE = "2025-01-01T00:00:00.000000Z", "2090-06-01T00:00:00.000000Z"
+
+
+def gain(low: float | None, ratio: float = 9.0) -> dict[str, float | None]:
+    return {"ratio": ratio, "low": low, "high": 9.0}
+
+
+def over_library(low: float | None) -> dict[str, Any]:
+    return {"default": gain(2.0), "vendor": gain(low)}
+
+
+def library(entry: BankEntry, **changes: Any) -> BankEntry:
+    """A library won where the entry's kernel was timed."""
+    evidence = {"samples": 8, "artifact": ""}
+    fields = {"solver": entry.vendor, "config": {}, "time_ns": entry.vendor_ns or 1.0}
+    return replace(entry, **{**fields, "evidence": evidence, **changes})
+
+
+def after(incumbent: BankEntry, entry: BankEntry, met: Met = Met.SLOWER) -> BankEntry:
+    """The entry as it is written by who met the incumbent."""
+    return replace(entry, evidence={**entry.evidence, REPLACED: replacing(incumbent, met)})
+
+
+def test_a_confirmed_gain_over_the_library_outweighs_dates_and_samples(entry: MakeEntry) -> None:
+    good = entry(speedup=over_library(6.0), created=EARLY, evidence={"samples": 20})
+    for weaker in (
+        entry(speedup=over_library(5.9), created=LATE, evidence={"samples": 500}),
+        entry(speedup=over_library(None), time_ns=1.0, created=LATE, vendor_ns=None, vendor=""),
+        library(entry(), created=LATE),
+        entry(speedup=over_library(0.0), time_ns=1.0, created=LATE),
+    ):
+        assert stronger(good, weaker) is stronger(weaker, good) is good
+
+
+def test_a_library_outweighs_a_kernel_that_is_slower_than_it(entry: MakeEntry) -> None:
+    slow, won = entry(speedup=over_library(0.7)), library(entry(), created=EARLY)
+    assert stronger(slow, won) is won
+
+
+def test_without_a_library_what_is_confirmed_counts_and_then_times(entry: MakeEntry) -> None:
+    def alone(time_ns: float, low: float, created: str = EARLY) -> BankEntry:
+        changes = {"vendor": "", "vendor_ns": None, "speedup": {"default": gain(low)}}
+        return entry(time_ns=time_ns, created=created, **changes)  # type: ignore[no-any-return]
+
+    confirmed = alone(10.0, 1.5)
+    assert stronger(confirmed, alone(9.0, 0.9, LATE)) is confirmed
+    # Defaults differ from solver to solver, so that a larger gain over one says little.
+    assert stronger(confirmed, alone(11.0, 7.0, LATE)) is confirmed
+
+
+def test_among_equals_samples_count_before_dates(entry: MakeEntry) -> None:
+    few, many = (entry(created=c, evidence={"samples": n}) for c, n in ((LATE, 8), (EARLY, 80)))
+    assert stronger(few, many) is many
+
+
+def test_who_met_the_incumbent_replaces_it_whatever_its_own_evidence(entry: MakeEntry) -> None:
+    incumbent = entry(speedup=over_library(6.0), created=LATE, evidence={"samples": 900})
+    for met in Met:
+        winner = after(incumbent, library(entry(), created=EARLY), met)
+        assert stronger(incumbent, winner) is stronger(winner, incumbent) is winner
+
+
+def test_a_chain_of_replacements_is_followed_to_its_end(entry: MakeEntry) -> None:
+    chain = [entry(speedup=over_library(6.0), created=LATE)]
+    for tile in range(5):
+        new = entry(config={"tile": tile}, speedup=over_library(6.1 - tile), created=EARLY)
+        chain.append(after(chain[-1], new))
+    for one, two in pairwise(chain):
+        assert strength(one) < strength(two)
+    (kept,) = merge_entries(reversed(chain)).values()
+    assert kept is chain[-1]
+    assert kept.evidence[REPLACED]["config"] == {"tile": 3}
+
+
+def test_who_did_not_meet_the_end_of_a_chain_must_be_stronger_than_all_of_it(
+    entry: MakeEntry,
+) -> None:
+    first = entry(speedup=over_library(3.0))
+    last = after(first, entry(config={"tile": 1}, speedup=over_library(2.9)))
+    weaker, better = (entry(config={"tile": 2}, speedup=over_library(g)) for g in (2.95, 3.1))
+    assert stronger(last, weaker) is last
+    assert stronger(last, better) is better
+
+
+def test_one_long_call_says_a_little_less_than_its_ratio(entry: MakeEntry) -> None:
+    assert lower_bound(gain(None, 10.0)) == 8.0
+    assert sure_gain(entry(speedup={"vendor": gain(None, 10.0)})) == 8.0
+    assert lower_bound(gain(0.0)) is None, "too few pairs for an interval"
+
+
+def test_rankings_compare_by_how_far_the_library_is_behind_their_first(entry: MakeEntry) -> None:
+    def ranking(low: float, created: str, solver: str = "loops") -> BankEntry:
+        rows = [{"solver": solver}, {"solver": "openblas", "behind": gain(low)}]
+        evidence = {"ranking": rows, "artifact": "a"}
+        changes = {"kind": FIND, "speedup": {}, "solver": solver}
+        return entry(created=created, evidence=evidence, **changes)  # type: ignore[no-any-return]
+
+    good, weak = ranking(3.0, EARLY), ranking(1.2, LATE)
+    assert stronger(good, weak) is good
+    assert stronger(good, after(good, weak, Met.AGAIN)) is not good
+    assert stronger(weak, ranking(0.0, LATE, "openblas")) is weak
+
+
+numbers = st.none() | st.floats(0.1, 9.0).map(lambda x: round(x, 1))
+gains = st.fixed_dictionaries({"ratio": numbers, "low": numbers, "high": numbers})
+odd = st.none() | st.booleans() | st.text(max_size=2) | st.integers() | st.lists(st.integers())
+replaced = st.fixed_dictionaries(
+    {"grade": st.integers(0, 2), "score": st.floats(-9, 9), "generation": st.integers(0, 3)}
+)
+entries = st.builds(
+    BankEntry,
+    problem=st.sampled_from(["add:4:f32", "add:5:f32"]),
+    device=st.just("cpu:a"),
+    device_name=st.just("a/1"),
+    solver=st.sampled_from(["nest", "numpy"]),
+    solver_version=st.just(1),
+    config=st.sampled_from([{}, {"tile": 1}, {"tile": 2}]),
+    time_ns=st.sampled_from([0.0, 1.0, 2.0]),
+    default_ns=st.just(2.0),
+    vendor_ns=st.sampled_from([None, 2.0]),
+    vendor=st.sampled_from(["", "numpy", "mkl"]),
+    speedup=st.dictionaries(st.sampled_from(["default", "vendor"]), gains),
+    evidence=st.fixed_dictionaries(
+        {}, optional={"samples": odd, REPLACED: replaced | odd, "ranking": odd, "artifact": odd}
+    ),
+    created=st.sampled_from([EARLY, LATE]),
+    kind=st.sampled_from(["perf", FIND]),
+)
+
+
+@given(entries, entries, entries)
+def test_the_order_of_evidence_is_total(a: BankEntry, b: BankEntry, c: BankEntry) -> None:
+    assert stronger(a, a) == a
+    assert stronger(a, b) == stronger(b, a)
+    assert stronger(stronger(a, b), c) == stronger(a, stronger(b, c))
+
+
+@given(st.lists(entries, max_size=6))
+def test_a_union_holds_the_strongest_of_each_key(several: list[BankEntry]) -> None:
+    union = merge_entries(several)
+    assert set(union) == {entry.key for entry in several}
+    for entry in several:
+        assert strength(union[entry.key]) >= strength(entry)
+    assert merge_entries([*reversed(several), *union.values()]) == union
+
+
+@given(entries, entries, st.sampled_from(list(Met)))
+def test_an_entry_that_was_met_gives_way(held: BankEntry, new: BankEntry, met: Met) -> None:
+    new = after(held, replace(new, problem=held.problem, kind=held.kind), met)
+    assert stronger(held, new) is new
+    assert BankEntry.from_line(new.line) == new
+
+
+@pytest.mark.parametrize("generation", [-1, 2**31, 1e300, "3", None, True])
+def test_a_generation_that_cannot_be_is_not_believed(entry: MakeEntry, generation: Any) -> None:
+    claimed = {"grade": 2, "score": 99.0, "generation": generation}
+    assert strength(entry(evidence={REPLACED: claimed})).generation == 0
+    assert strength(entry(evidence={REPLACED: claimed})).score < 99.0
