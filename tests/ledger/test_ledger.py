@@ -157,15 +157,22 @@ def test_a_build_is_found_by_candidate_and_by_source(ledger: Ledger) -> None:
         target="x86_64",
         created="2025-02-02T00:00:00.000000Z",
     )
-    ledger.add_build(build, key(Config(tile=4)), key(Config(tile=8)))
+    ledger.add_build(build, key(Config(tile=4)), key(Config(tile=8)), identity="first text")
     for tile in (4, 8):
-        found = ledger.find_build(
-            "matmul:8x8x8:f32", "loops", 1, Config(tile=tile).key, "cpu:znver4:f"
-        )
-        assert found == build
+        assert ledger.find_build(key(Config(tile=tile)), "first text", "cpu:znver4:f") == build
     assert ledger.find_source("source", "cpu:znver4:f") == build
     assert ledger.find_source("source", "cpu:other:f") is None
-    assert ledger.find_build("matmul:8x8x8:f32", "loops", 2, Config(tile=4).key, "c") is None
+    assert ledger.find_build(key(Config(tile=4)), "first text", "c") is None
+
+
+def test_a_candidate_of_another_content_has_no_build(ledger: Ledger) -> None:
+    build = BuildRecord("source", "c", Status.OK, "artifact")
+    ledger.add_build(build, key(Config(tile=4)), identity="first text")
+    assert ledger.find_build(key(Config(tile=4)), "edited text", "c") is None
+    ledger.add_build(replace(build, source_digest="new"), key(Config(tile=4)), identity="edited")
+    first = ledger.find_build(key(Config(tile=4)), "first text", "c")
+    assert first is not None
+    assert first.source_digest == "source"
 
 
 def test_a_found_build_is_mapped_without_a_second_row(ledger: Ledger) -> None:
@@ -173,7 +180,7 @@ def test_a_found_build_is_mapped_without_a_second_row(ledger: Ledger) -> None:
     found = ledger.find_source("source", "c")
     assert found is not None
     ledger.add_build(found, key(Config(tile=8)))
-    assert ledger.find_build("matmul:8x8x8:f32", "loops", 1, Config(tile=8).key, "c") == found
+    assert ledger.find_build(key(Config(tile=8)), "", "c") == found
     assert ledger.summary().builds == 1
 
 
@@ -188,7 +195,7 @@ def test_a_build_that_worked_beats_a_later_failure(ledger: Ledger) -> None:
 def test_the_latest_source_of_a_candidate_counts(ledger: Ledger) -> None:
     for source in ("one", "two", "one"):
         ledger.add_build(BuildRecord(source, "c", Status.BUILD_ERROR), key(Config()))
-    found = ledger.find_build("matmul:8x8x8:f32", "loops", 1, Config().key, "c")
+    found = ledger.find_build(key(Config()), "", "c")
     assert found is not None
     assert found.source_digest == "one"
 

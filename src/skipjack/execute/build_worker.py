@@ -15,7 +15,8 @@ from skipjack.ledger import BuildRecord, Ledger
 from skipjack.operations import parse
 from skipjack.solvers import find_solver
 from skipjack.solvers.gpu.resources import too_much_spilled
-from skipjack.solvers.solver import BuildingSolver, Source
+from skipjack.solvers.identity import source_key
+from skipjack.solvers.solver import BuildingSolver
 from skipjack.storage import ARTIFACTS, ArtifactStore
 
 
@@ -51,9 +52,9 @@ class _Known:
         self._ledger = Ledger.open(directory)
         self._artifacts = ArtifactStore(directory / ARTIFACTS)
 
-    def find(self, source: Source, compat: str) -> tuple[BuildRecord, bytes] | None:
-        """What came of this source, if it came to something."""
-        record = self._ledger.find_source(source.digest, compat)
+    def find(self, source_digest: str, compat: str) -> tuple[BuildRecord, bytes] | None:
+        """What came of a source, if it came to something."""
+        record = self._ledger.find_source(source_digest, compat)
         if record is None or not record.artifact_digest:
             return None
         try:
@@ -74,13 +75,14 @@ def _build(request: dict[str, Any], known: _Known | None) -> tuple[dict[str, Any
         problem = parse(request["problem"])
         config = Config(request["config"])
         source = solver.lower(problem, device, config)
+        digest = source_key(solver, source)
         answer |= {
-            "source_digest": source.digest,
+            "source_digest": digest,
             "compiler": source.compiler,
             "target": source.target,
             "slots": list(solver.slots(problem, device, config)),
         }
-        found = known.find(source, device.compat_key) if known else None
+        found = known.find(digest, device.compat_key) if known else None
         if found:
             record, data = found
             answer |= {"symbol": record.symbol, "abi": record.abi, "cached": True}

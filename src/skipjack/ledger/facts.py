@@ -15,7 +15,8 @@ from skipjack.errors import NewerFormatError, StorageError
 from skipjack.ledger.merge import UNIONS
 from skipjack.ledger.transaction import transaction
 
-FORMAT = 1
+FORMAT = 2
+"""Since 2 a candidate's map to its build has an identity; rows of 1 are taken in without."""
 
 Snapshot = Mapping[str, frozenset[tuple[object, ...]]]
 """The keys of the rows of each table."""

@@ -138,15 +138,16 @@ class Ledger:
 
     # Builds and measurements
 
-    def find_build(
-        self, problem_key: str, solver: str, solver_version: int, config_key: str, compat: str
-    ) -> BuildRecord | None:
-        """The build of a candidate, by the source it was last lowered to."""
-        candidate = CandidateKey(problem_key, solver, solver_version, config_key)
+    def find_build(self, candidate: CandidateKey, identity: str, compat: str) -> BuildRecord | None:
+        """The build of a candidate, by the source it was last lowered to.
+
+        `identity` says what operation, solver and device it was lowered from and for.
+        """
         found = self._select(
-            "SELECT source_digest FROM candidate_builds WHERE candidate = ? AND compat = ? "
+            "SELECT source_digest FROM candidate_builds "
+            "WHERE candidate = ? AND identity = ? AND compat = ? "
             "ORDER BY created DESC, source_digest DESC LIMIT 1",
-            (rows.candidate_id(candidate), compat),
+            (rows.candidate_id(candidate), identity, compat),
         )
         return self.find_source(found[0]["source_digest"], compat) if found else None
 
@@ -159,21 +160,22 @@ class Ledger:
         )
         return rows.build_record(found[0]) if found else None
 
-    def add_build(self, build: BuildRecord, *candidates: CandidateKey) -> None:
-        """Keep a build and map candidates to it.
+    def add_build(self, build: BuildRecord, *candidates: CandidateKey, identity: str = "") -> None:
+        """Keep a build and map candidates of this identity to it.
 
         With a build that `find_source` returned, only the map grows.
         """
-        now = self._now()
+        now, source = self._now(), build.source_digest
         with self.writing():
             rows.insert(self._connection, "builds", [rows.build_row(build, now)])
             rows.insert(self._connection, "candidates", rows.candidate_rows(candidates, now))
             self._connection.executemany(
-                "INSERT INTO candidate_builds (candidate, compat, source_digest, created) "
-                "VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET created = excluded.created "
+                "INSERT INTO candidate_builds "
+                "(candidate, compat, identity, source_digest, created) "
+                "VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET created = excluded.created "
                 "WHERE excluded.created > candidate_builds.created",
                 [
-                    (rows.candidate_id(candidate), build.compat, build.source_digest, now)
+                    (rows.candidate_id(candidate), build.compat, identity, source, now)
                     for candidate in candidates
                 ],
             )

@@ -32,7 +32,7 @@ UNIONS = (
     ("study_log", "id", _SAME),
     ("candidates", "id", _FIRST),
     ("builds", "id", _SAME),
-    ("candidate_builds", "candidate, compat, source_digest", _LAST),
+    ("candidate_builds", "candidate, compat, identity, source_digest", _LAST),
     ("measurements", "id", _SAME),
     ("verdicts", "id", _SAME),
 )

@@ -163,7 +163,24 @@ _INDICES_AND_VIEW = (
         )""",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_TABLES, _INDICES_AND_VIEW)
+# What a candidate was built from is told by `identity`: the content of its operation and solver,
+# and what it was built for. Older rows have none, so that no build is found by them.
+_BUILD_IDENTITY = (
+    "ALTER TABLE candidate_builds RENAME TO candidate_builds_2",
+    f"""CREATE TABLE candidate_builds (
+        candidate TEXT NOT NULL REFERENCES candidates (id),
+        compat TEXT NOT NULL,
+        identity TEXT NOT NULL DEFAULT '',
+        source_digest TEXT NOT NULL,
+        {_CREATED},
+        PRIMARY KEY (candidate, compat, identity, source_digest)
+    ) STRICT, WITHOUT ROWID""",
+    "INSERT INTO candidate_builds (candidate, compat, source_digest, created) "
+    "SELECT candidate, compat, source_digest, created FROM candidate_builds_2",
+    "DROP TABLE candidate_builds_2",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_TABLES, _INDICES_AND_VIEW, _BUILD_IDENTITY)
 """Step n, counted from 1, leads from ``user_version`` n - 1 to n."""
 
 

@@ -6,6 +6,7 @@ best gets the next trials, who is far behind gets hardly any.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from skipjack.core.study import Study
 from skipjack.core.trial import Candidate, Trial
 from skipjack.errors import ForeignError, SpaceError, blaming
 from skipjack.search import SearchContext, Searcher, choose, create
+from skipjack.solvers.identity import build_identity
 from skipjack.solvers.solver import BuildingSolver
 from skipjack.tuning.options import TuneOptions
 from skipjack.tuning.seeds import starting_points
@@ -138,7 +140,7 @@ def make_arm(
         shop.target.class_key,
         name,
         options.seed,
-        f"{solver.version}:{_space_digest(space)}",
+        f"{solver.version}:{_space_digest(space)}:{_content_digest(shop, problem, solver)}",
         options.objective,
         shop.protocol,
     )
@@ -165,6 +167,13 @@ def nearness(best: float, value: float) -> float:
         return float(value == best)
     ratio = best / value if value > 0 else value / best if best < 0 else 0.0
     return max(ratio, 0.0)
+
+
+def _content_digest(shop: Workshop, problem: Problem, solver: BuildingSolver) -> str:
+    """Of all that decides what becomes of a config: values of other code are of no use."""
+    compiler = solver.compiler() if shop.compiles else ""
+    parts = f"{build_identity(problem, solver, shop.target)}\0{compiler}"
+    return hashlib.sha256(parts.encode()).hexdigest()[:16]
 
 
 def _space_digest(space: object) -> str:

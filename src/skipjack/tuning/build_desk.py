@@ -13,6 +13,8 @@ from skipjack.core.trial import Candidate
 from skipjack.errors import StorageError, blaming
 from skipjack.execute.build_pool import Build
 from skipjack.ledger import BuildRecord, CandidateKey, Ledger
+from skipjack.solvers import find_solver
+from skipjack.solvers.identity import build_identity
 from skipjack.solvers.solver import BuildingSolver, Slot, SourceAware
 from skipjack.storage import ArtifactStore
 
@@ -78,6 +80,11 @@ class BuildShop(Protocol):
     def ledger(self) -> Ledger:
         """What was built before."""
         ...
+
+
+def identity_of(shop: BuildShop, candidate: Candidate) -> str:
+    """What a candidate is built from and for, beside its config."""
+    return build_identity(candidate.problem, find_solver(candidate.solver), shop.target)
 
 
 def build_record(shop: BuildShop, build: Build, digest: str) -> BuildRecord:
@@ -186,10 +193,9 @@ class BuildDesk:
         """A build of an earlier sitting, if its machine code is still there."""
         solver, _ = self._offers[candidate.solver]
         key = CandidateKey.of(candidate, solver.version)
-        compat = self._shop.target.compat_key
-        record = self._shop.ledger.find_build(
-            key.problem, key.solver, key.solver_version, key.config, compat
-        )
+        shop = self._shop
+        identity = identity_of(shop, candidate)
+        record = shop.ledger.find_build(key, identity, shop.target.compat_key)
         if record is None or record.status.failed or not record.artifact_digest:
             return None
         try:

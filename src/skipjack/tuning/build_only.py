@@ -29,7 +29,7 @@ from skipjack.settings import Settings, load_settings
 from skipjack.solvers import solver_for
 from skipjack.solvers.solver import BuildingSolver
 from skipjack.storage import ARTIFACTS, ArtifactStore, user_directory
-from skipjack.tuning.build_desk import BuildDesk, build_record
+from skipjack.tuning.build_desk import BuildDesk, build_record, identity_of
 from skipjack.tuning.build_result import BuildResult, BuiltConfig
 from skipjack.tuning.options import Observer, Progress
 
@@ -143,7 +143,8 @@ class _Run:
             build = replace(build, resources={**build.resources, **self._read_off(build, digest)})
         if build.source_digest:
             key = CandidateKey.of(build.candidate, self._solver.version)
-            shop.ledger.add_build(build_record(shop, build, digest), key)
+            identity = identity_of(shop, build.candidate)
+            shop.ledger.add_build(build_record(shop, build, digest), key, identity=identity)
         spills = build.resources.get("vector_spills")
         self._done[config] = BuiltConfig(
             self._numbers[config],

@@ -15,7 +15,7 @@ from skipjack.execute.statistics import Block, best_sentinel, summarize
 from skipjack.ledger import CandidateKey
 from skipjack.solvers import find_solver
 from skipjack.solvers.solver import slack_of
-from skipjack.tuning.build_desk import build_record
+from skipjack.tuning.build_desk import build_record, identity_of
 from skipjack.tuning.checks import Checks
 from skipjack.tuning.journal import Journal, measurement
 from skipjack.tuning.runner import Runner
@@ -85,7 +85,9 @@ class Contest:
         self.builds += not build.cached and build.status is Status.OK
         if build.source_digest:
             key = CandidateKey.of(build.candidate, version)
-            self._journal.build(build_record(shop, build, digest), key)
+            self._journal.build(
+                build_record(shop, build, digest), key, identity_of(shop, build.candidate)
+            )
         return digest
 
     # running

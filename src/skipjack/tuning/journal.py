@@ -20,7 +20,7 @@ class Journal:
         self._ledger, self._tracer = ledger, tracer
         self._asks: list[tuple[str, Config]] = []
         self._tells: dict[str, list[Trial]] = {}
-        self._builds: list[tuple[BuildRecord, CandidateKey]] = []
+        self._builds: list[tuple[BuildRecord, CandidateKey, str]] = []
         self._measurements: list[MeasurementRecord] = []
 
     def ask(self, study: str, config: Config) -> None:
@@ -31,9 +31,9 @@ class Journal:
         """A study's searcher was told of these."""
         self._tells.setdefault(study, []).extend(trials)
 
-    def build(self, record: BuildRecord, candidate: CandidateKey) -> None:
-        """A candidate was built."""
-        self._builds.append((record, candidate))
+    def build(self, record: BuildRecord, candidate: CandidateKey, identity: str) -> None:
+        """A candidate of this identity was built."""
+        self._builds.append((record, candidate, identity))
 
     def measure(self, records: Sequence[MeasurementRecord]) -> None:
         """Blocks were timed."""
@@ -44,8 +44,8 @@ class Journal:
         with self._tracer.span("write", "ledger"), self._ledger.writing():
             for study, config in self._asks:
                 self._ledger.log_ask(study, config)
-            for record, candidate in self._builds:
-                self._ledger.add_build(record, candidate)
+            for record, candidate, identity in self._builds:
+                self._ledger.add_build(record, candidate, identity=identity)
             self._ledger.add_measurements(self._measurements)
             for study, trials in self._tells.items():
                 self._ledger.log_tells(study, trials)

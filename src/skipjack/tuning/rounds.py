@@ -21,7 +21,7 @@ from skipjack.interrupt import Interrupt
 from skipjack.ledger import CandidateKey, Ledger
 from skipjack.solvers.solver import Solver
 from skipjack.tuning.arm import TURN, Arm, make_arm
-from skipjack.tuning.build_desk import BuildDesk, build_record
+from skipjack.tuning.build_desk import BuildDesk, build_record, identity_of
 from skipjack.tuning.journal import Journal
 from skipjack.tuning.options import TuneOptions
 from skipjack.tuning.rules import Rules, led_before
@@ -271,7 +271,7 @@ def _record(shop: Workshop, journal: Journal, build: Build, version: int) -> str
     digest = shop.keep(build) if not build.status.failed else ""
     if build.source_digest:
         key = CandidateKey.of(build.candidate, version)
-        journal.build(build_record(shop, build, digest), key)
+        journal.build(build_record(shop, build, digest), key, identity_of(shop, build.candidate))
     return digest
 
 

@@ -17,6 +17,7 @@ from skipjack.ledger import CandidateKey, Ledger
 from skipjack.operations import parse
 from skipjack.settings import Settings
 from skipjack.solvers import find_solver, names
+from skipjack.solvers.identity import build_identity
 from skipjack.solvers.solver import ABI, Blob, BuildingSolver
 from skipjack.storage import ARTIFACTS, ArtifactStore
 
@@ -73,9 +74,8 @@ def _record(ledger: Ledger, entry: BankEntry, device: Device) -> KernelRecord | 
 def _entrance(ledger: Ledger, candidate: Candidate, digest: str, device: Device) -> tuple[str, str]:
     """The symbol and ABI of what was banked: the candidate may have been built anew since."""
     key = CandidateKey.of(candidate, find_solver(candidate.solver).version)
-    build = ledger.find_build(
-        key.problem, key.solver, key.solver_version, key.config, device.compat_key
-    )
+    identity = build_identity(candidate.problem, find_solver(candidate.solver), device)
+    build = ledger.find_build(key, identity, device.compat_key)
     if build is not None and build.artifact_digest == digest:
         return build.symbol, build.abi
     blob = Blob(b"", abi=ABI if device.kind == "cpu" else GPU_ABI)

@@ -37,6 +37,8 @@ class Workshop:
     bank: Bank
     artifacts: ArtifactStore
     pool: Builders
+    compiles = True
+    """Whether what is built here is run here, so that studies are of this compiler."""
     session: RunSession
 
     def __init__(

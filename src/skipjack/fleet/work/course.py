@@ -18,6 +18,7 @@ from skipjack.interrupt import Interrupt
 from skipjack.ledger import CandidateKey
 from skipjack.operations import parse
 from skipjack.solvers import find_solver
+from skipjack.solvers.identity import build_identity
 from skipjack.solvers.solver import BuildingSolver
 from skipjack.tuning.rounds import Sitting, ToldRound
 
@@ -98,9 +99,8 @@ def toolchain_of(task: Task, shop: TaskShop, timed: Iterable[tuple[str, Config]]
         if not isinstance(solver, BuildingSolver):
             continue
         key = CandidateKey.of(Candidate(problem, name, config), solver.version)
-        made = shop.ledger.find_build(
-            key.problem, key.solver, key.solver_version, key.config, task.device.compat_key
-        )
+        identity = build_identity(problem, solver, task.device)
+        made = shop.ledger.find_build(key, identity, task.device.compat_key)
         if made is not None and made.compiler:
             found[solver.compiler()].add(made.compiler)
     return toolchain(task.device, found)

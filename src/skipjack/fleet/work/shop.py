@@ -87,6 +87,8 @@ class NoBuilders:
 class TaskShop(Workshop):
     """Everything that a round needs; workers are lent by who does many tasks."""
 
+    compiles = False  # builders and evaluators may have different compilers
+
     def __init__(
         self,
         settings: Settings,

@@ -100,7 +100,7 @@ def _note(names: ModuleNames, statement: ast.stmt) -> None:
                 whole = alias.name if alias.asname else alias.name.partition(".")[0]
                 names.imports[alias.asname or whole] = whole
         case ast.ImportFrom(names=aliases):
-            module = _absolute(names, statement)
+            module = absolute(names, statement)
             for alias in aliases:
                 if alias.name == "*":
                     names.stars.append(module)
@@ -115,7 +115,8 @@ def _define(names: ModuleNames, targets: list[ast.expr], statement: ast.stmt) ->
                 names.definitions.setdefault(node.id, []).append(statement)
 
 
-def _absolute(names: ModuleNames, statement: ast.ImportFrom) -> str:
+def absolute(names: ModuleNames, statement: ast.ImportFrom) -> str:
+    """The module that is imported from, by its whole name."""
     if not statement.level:
         return statement.module or ""
     kept = names.package[: len(names.package) - statement.level + 1]

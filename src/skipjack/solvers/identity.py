@@ -1,0 +1,226 @@
+"""What a build is: the content of its operation and its solver, and what it is built for.
+
+Names and versions do not say it: an operation or a solver of a plug-in is edited without either
+changing. What comes with Skipjack counts as one content, the text of its code generators. What
+does not is the text of the file that defines it and of the files next to it that this one imports;
+comments and docstrings do not count.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import json
+import sys
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import is_dataclass
+from functools import cached_property
+from pathlib import Path
+from types import CodeType, FunctionType, MethodType
+from typing import Any
+
+from skipjack.core.device import Device
+from skipjack.core.problem import Problem
+from skipjack.errors import SkipjackError, blaming
+from skipjack.native import cpu
+from skipjack.operations import get
+from skipjack.solvers.gpu.module_names import ModuleNames, absolute, read_module
+from skipjack.solvers.solver import BuildingSolver, Solver, Source
+
+_GENERATORS = ("core", "gpu", "integrations", "native", "operations", "solvers")
+"""Packages of ours that decide what comes out of a build."""
+_PLAIN = (str, bytes, int, float, complex, bool, type(None))
+_DEEPEST = 6
+"""Levels of an object's state that are looked into."""
+
+
+def build_identity(problem: Problem, solver: Solver, device: Device) -> str:
+    """Of all builds of a problem by a solver for a device; their configs tell them apart.
+
+    Neither the compiler's version nor the machine that computes this has a part in it: builds say
+    themselves what compiled them, and the machines of a fleet must come to the same.
+    """
+    target = cpu.target_of(device) if device.kind == "cpu" else device.arch
+    return _digest([_content(problem, solver), device.class_key, device.compat_key, target])
+
+
+def source_key(solver: BuildingSolver, source: Source) -> str:
+    """What machine code is known by: its source, and the compiling solver if it is not ours.
+
+    Equal sources are one build, whatever else of a solver changed. A solver of a plug-in may have
+    an own way to compile, about which a source says nothing.
+    """
+    compile_ = type(solver).compile
+    if _is_known(compile_.__module__, 0):
+        return source.digest
+    return _digest([source.digest, _texts_of(compile_, 0)])
+
+
+def _content(problem: Problem, solver: Solver) -> str:
+    operation = get(problem.operation)
+    with blaming(f"operation {operation.name} asked what {problem.key} is"):
+        meaning = [
+            repr(getattr(operation, name)(problem))
+            for name in ("nest", "programs")
+            if hasattr(operation, name)
+        ]
+    parts = [_of_skipjack(), meaning]
+    return _digest([*parts, *(sorted(_texts_of(one, 0)) for one in (operation, solver))])
+
+
+@functools.cache
+def _of_skipjack() -> str:
+    root = Path(__file__).parents[1]
+    digest = hashlib.sha256()
+    for folder in _GENERATORS:
+        for path in sorted((root / folder).rglob("*.py")):
+            digest.update(f"\0{path.relative_to(root).as_posix()}\0".encode())
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _texts_of(thing: object, depth: int) -> list[str]:
+    """What of an object's code and state does not come with Skipjack."""
+    return list(dict.fromkeys(_parts(thing, depth)))
+
+
+def _parts(thing: Any, depth: int) -> Iterator[str]:
+    if isinstance(thing, _PLAIN):
+        yield repr(thing)
+    elif isinstance(thing, FunctionType | MethodType):
+        function = thing.__func__ if isinstance(thing, MethodType) else thing
+        yield function.__qualname__
+        if not _is_known(function.__module__, depth):
+            yield _text_of_module(function.__module__) or _code(function.__code__)
+    elif depth >= _DEEPEST:
+        yield type(thing).__qualname__
+    elif isinstance(thing, tuple):
+        for item in thing:
+            yield from _parts(item, depth + 1)
+    elif depth == 0 or is_dataclass(thing):
+        kind = type(thing)
+        yield kind.__qualname__
+        if not _is_known(kind.__module__, depth):
+            yield _text_of_module(kind.__module__) or _members(kind)
+        for name in _state(thing):
+            value = getattr(thing, name, None)
+            yield from (f"{name} = {part}" for part in _parts(value, depth + 1))
+    else:
+        # What can change is a cache of something: it says nothing of what the object is.
+        yield f"{type(thing).__qualname__} {getattr(thing, '__name__', '')}"
+
+
+def _state(thing: object) -> list[str]:
+    slots = [name for kind in type(thing).__mro__ for name in getattr(kind, "__slots__", ())]
+    names = {*getattr(thing, "__dict__", ()), *slots} - {"__dict__", "__weakref__"}
+    return sorted(n for n in names if not isinstance(_declared(thing, n), cached_property))
+
+
+def _declared(thing: object, name: str) -> object:
+    return next((vars(kind)[name] for kind in type(thing).__mro__ if name in vars(kind)), None)
+
+
+def _is_known(module: str, depth: int) -> bool:
+    """Whether a module comes with Skipjack or Python, or is of a library that is merely used."""
+    top = module.partition(".")[0]
+    if top == "skipjack" or (top in sys.stdlib_module_names and top != "__main__"):
+        return True
+    return depth > 0 and not {"site-packages", "dist-packages"}.isdisjoint(_file(module).parts)
+
+
+# Text without a file
+
+
+def _members(kind: type) -> str:
+    """Of a class that was typed in."""
+    functions = sorted((n, m) for n, m in vars(kind).items() if isinstance(m, FunctionType))
+    plain = sorted((n, repr(m)) for n, m in vars(kind).items() if isinstance(m, _PLAIN))
+    return repr([*((name, _code(member.__code__)) for name, member in functions), *plain])
+
+
+def _code(code: CodeType) -> str:
+    constants = [_code(one) if isinstance(one, CodeType) else repr(one) for one in code.co_consts]
+    return repr((code.co_code.hex(), constants, code.co_names))
+
+
+# Text of files
+
+
+def _text_of_module(name: str) -> str:
+    """The digest of a module's file and of those next to it that it imports; empty without one."""
+    root = _file(name).resolve()
+    if root.suffix != ".py" or not root.is_file():
+        return ""
+    texts = {path: _canonical(path, _stamp(path)) for path in _files(root)}
+    # By content alone: a plug-in lies elsewhere on another machine.
+    return _digest([texts.pop(root), *sorted((path.name, text) for path, text in texts.items())])
+
+
+def _file(module: str) -> Path:
+    return Path(getattr(sys.modules.get(module), "__file__", None) or "")
+
+
+def _files(root: Path) -> list[Path]:
+    found, queue = {root: None}, deque([root])
+    while queue:
+        for path in _imports(queue.popleft()):
+            if path not in found:
+                found[path] = None
+                queue.append(path)
+    return list(found)
+
+
+def _imports(path: Path) -> Iterator[Path]:
+    """Files of the same folder or package that a file imports, anywhere in it."""
+    try:
+        names = read_module(path, _stamp(path))
+        tree = ast.parse(path.read_bytes())
+    except (SkipjackError, OSError, SyntaxError, ValueError):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            targets = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            module = absolute(names, node)
+            targets = [f"{module}.{alias.name}".lstrip(".") for alias in node.names]
+        else:
+            continue
+        yield from filter(None, (_neighbour(names, target) for target in targets))
+
+
+def _neighbour(names: ModuleNames, target: str) -> Path | None:
+    """The file of ``a.b.c``, which may be a module or a name in one."""
+    parts = target.split(".")
+    found = (names.neighbour(parts[:length]) for length in range(len(parts), 0, -1))
+    return next(filter(None, found), None)
+
+
+@functools.lru_cache(maxsize=256)
+def _canonical(path: Path, stamp: int) -> str:
+    """The text of a file as it is at a time, without comments and docstrings."""
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return ""
+    try:
+        tree = ast.parse(data)
+    except (SyntaxError, ValueError):
+        return data.decode(errors="replace")
+    for node in ast.walk(tree):
+        documented = (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+        if isinstance(node, documented) and ast.get_docstring(node, clean=False) is not None:
+            node.body = node.body[1:] or [ast.Pass()]
+    return ast.unparse(tree)
+
+
+def _stamp(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return -1
+
+
+def _digest(parts: object) -> str:
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()

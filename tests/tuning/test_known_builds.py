@@ -1,0 +1,123 @@
+"""Builds and trials of before: used again where they are of the same content, and else not."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from skipjack.core.device import Device
+from skipjack.core.trial import Candidate, Status
+from skipjack.execute.build_pool import Build
+from skipjack.ledger import CandidateKey, Ledger
+from skipjack.operations import parse
+from skipjack.settings import Settings
+from skipjack.solvers import find_solver
+from skipjack.solvers.solver import BuildingSolver
+from skipjack.storage import ArtifactStore
+from skipjack.tuning import TuneOptions, arm, build_desk
+from skipjack.tuning.build_desk import BuildDesk, build_record, identity_of
+from skipjack.tuning.workshop import Workshop
+
+DEVICE = Device("cpu", "haswell", 1, features=("avx2", "fma"), vector_bytes=32)
+PROBLEM = parse("add:64")
+
+
+@dataclass
+class Pool:
+    """Builds nothing, and remembers what it was asked for."""
+
+    asked: list[Candidate] = field(default_factory=list)
+    pending = 0
+    size = 1
+
+    def warm_up(self) -> None: ...
+
+    def submit(self, candidate: Candidate) -> None:
+        self.asked.append(candidate)
+
+    def poll(self, timeout_s: float) -> list[Build]:
+        return []
+
+    def withdraw(self) -> list[Candidate]:
+        return []
+
+    def cancel(self) -> None: ...
+
+
+@dataclass
+class Shop:
+    pool: Pool
+    artifacts: ArtifactStore
+    ledger: Ledger
+    target: Device = DEVICE
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Iterator[Shop]:
+    with Ledger.in_memory() as ledger:
+        yield Shop(Pool(), ArtifactStore(tmp_path), ledger)
+
+
+def nest() -> BuildingSolver:
+    solver = find_solver("nest")
+    assert isinstance(solver, BuildingSolver)
+    return solver
+
+
+def ordered(shop: Shop, candidate: Candidate) -> list[Build]:
+    desk = BuildDesk(shop)
+    desk.offer(nest(), nest().space(PROBLEM, DEVICE))
+    desk.order(candidate)
+    return desk.collect(0.0, 1)
+
+
+@pytest.fixture
+def candidate(shop: Shop) -> Candidate:
+    """One that was built before."""
+    made = Candidate(PROBLEM, "nest", nest().space(PROBLEM, DEVICE).default())
+    digest = shop.artifacts.put(b"machine code")
+    build = Build(made, Status.OK, source_digest="s", compiler=nest().compiler())
+    record = build_record(shop, build, digest)
+    shop.ledger.add_build(
+        record, CandidateKey.of(made, nest().version), identity=identity_of(shop, made)
+    )
+    return made
+
+
+def test_a_build_of_before_is_used_again(shop: Shop, candidate: Candidate) -> None:
+    (build,) = ordered(shop, candidate)
+    assert build.artifact == b"machine code"
+    assert not shop.pool.asked
+
+
+def test_a_build_of_another_content_is_not(
+    shop: Shop, candidate: Candidate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build_desk, "build_identity", lambda *_: "of an edited operation")
+    assert not ordered(shop, candidate)
+    assert shop.pool.asked == [candidate]
+
+
+def test_a_build_of_another_compiler_is_not(
+    shop: Shop, candidate: Candidate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(type(nest()), "compiler", lambda _: "llvm of tomorrow")
+    assert not ordered(shop, candidate)
+    assert shop.pool.asked == [candidate]
+
+
+def test_a_study_of_another_content_or_compiler_is_another_study(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def study_id() -> str:
+        workshop = Workshop(Settings(tmp_path), DEVICE)
+        return arm.make_arm(workshop, PROBLEM, nest(), TuneOptions(), leads=True).study.id
+
+    first = study_id()
+    assert study_id() == first
+    with monkeypatch.context() as patch:
+        patch.setattr(arm, "build_identity", lambda *_: "of an edited solver")
+        assert study_id() != first
+    monkeypatch.setattr(type(nest()), "compiler", lambda _: "llvm of tomorrow")
+    assert study_id() != first
