@@ -1,14 +1,17 @@
 """All users of a host share the lock of its device."""
 
 import os
+import socket
 import stat
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from skipjack.core.device import Device
+from skipjack.errors import StorageError
 from skipjack.execute.device_lock import device_lock, slot_lock
 from skipjack.storage import FileLock
 
@@ -114,6 +117,75 @@ def test_a_link_is_not_followed(common: Path, tmp_path: Path) -> None:
     with pytest.raises(Exception, match="lock"), FileLock(common / "lock", public=True):
         pass
     assert target.read_text() == "precious"
+
+
+@pytest.mark.parametrize(
+    ("left", "named"),
+    [
+        (lambda path: os.mkfifo(path, 0o444), "a FIFO"),
+        (lambda path: path.mkdir(), "a directory"),
+        (lambda path: path.symlink_to("/nowhere"), "a symbolic link"),
+        (lambda path: socket.socket(socket.AF_UNIX).bind(str(path)), "a socket"),
+    ],
+    ids=["fifo", "directory", "link", "socket"],
+)
+def test_what_is_no_lock_is_refused_at_once(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    left: Callable[[Path], object],
+    named: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)  # the path of a socket is short
+    left(Path("lock"))
+    with pytest.raises(StorageError, match=f"lock cannot be locked: it is {named} .*user"):
+        FileLock(Path("lock"), public=True).__enter__()
+
+
+def test_a_fifo_of_another_user_hangs_nobody(common: Path) -> None:
+    os.mkfifo(common / "lock", 0o444)
+    with take_as_another_user(common / "lock") as other:
+        said, _ = other.communicate("\n", timeout=60)
+    assert "it is a FIFO that belongs to user root; have it removed" in said
+
+
+def test_a_file_with_another_name_is_locked_and_not_written_to(tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.write_text("precious")
+    (tmp_path / "lock").hardlink_to(precious)
+    with (
+        FileLock(tmp_path / "lock", public=True),
+        pytest.raises(StorageError, match="held by another process"),
+        FileLock(tmp_path / "lock", public=True, timeout_s=0),
+    ):
+        pass
+    assert precious.read_text() == "precious"
+
+
+@pytest.mark.parametrize("text", ["[" * 4000, "[]", "7", '{"pid": []}', '{"pid": 1}', "\x00"])
+def test_a_holder_that_signed_badly_is_another_process(tmp_path: Path, text: str) -> None:
+    with FileLock(tmp_path / "lock"):
+        (tmp_path / "lock").write_text(text)
+        with pytest.raises(StorageError, match="held by another process"):
+            FileLock(tmp_path / "lock", timeout_s=0).__enter__()
+
+
+def test_a_folder_for_locks_is_made(
+    device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SKIPJACK_LOCK_DIR", str(tmp_path / "new" / "locks"))
+    with device_lock(device):
+        assert (tmp_path / "new" / "locks" / "skipjack-cpu.lock").exists()
+    assert stat.S_IMODE((tmp_path / "new" / "locks").stat().st_mode) == 0o1777
+
+
+@pytest.mark.parametrize("place", ["file", "file/below"])
+def test_a_folder_for_locks_that_cannot_be_made_is_named(
+    device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("SKIPJACK_LOCK_DIR", str(tmp_path / place))
+    with pytest.raises(StorageError, match=f"{place}.*set SKIPJACK_LOCK_DIR"), device_lock(device):
+        pass
 
 
 def hold(script: str) -> subprocess.Popen[str]:

@@ -16,14 +16,16 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from skipjack.core.device import Device
+from skipjack.errors import StorageError
 from skipjack.storage import FileLock
-from skipjack.storage.failure import write_failure
 
 VARIABLE = "SKIPJACK_LOCK_DIR"
-"""Another folder for the locks, the same for all who share the devices."""
+"""Another folder for the locks, the same for all who share the devices; made if it is not there."""
 SHARED = Path("/tmp/skipjack-locks")
 """Of all users of a host, whatever their TMPDIR is: they share its devices. Containers are given
 it, which is why it holds nothing but locks."""
+
+_ELSE = f"set {VARIABLE} to another place, the same for all who share the devices"
 
 OnWait = Callable[[str], None]
 
@@ -59,17 +61,22 @@ def _whole(kind: str, on_wait: OnWait | None, *, shared: bool) -> Iterator[None]
 def directory() -> Path:
     """Where the locks lie."""
     named = os.environ.get(VARIABLE)
-    return Path(named).absolute() if named else _for_everybody(SHARED)
+    return _for_everybody(Path(named).absolute() if named else SHARED)
 
 
 def _for_everybody(place: Path) -> Path:
     try:
-        place.mkdir()
+        place.mkdir(parents=True)
         place.chmod(0o1777)  # as /tmp has it, whatever our umask is
     except FileExistsError:
-        pass
+        if not place.is_dir():
+            raise StorageError(
+                f"{place} is no directory, so no locks can lie there; {_ELSE}"
+            ) from None
     except OSError as error:
-        raise write_failure(place, error) from error
+        raise StorageError(
+            f"cannot make {place} for the locks of devices: {error.strerror}; {_ELSE}"
+        ) from error
     return place
 
 

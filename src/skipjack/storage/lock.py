@@ -6,7 +6,9 @@ import contextlib
 import fcntl
 import json
 import os
+import pwd
 import shlex
+import stat
 import sys
 import time
 import weakref
@@ -20,18 +22,28 @@ from skipjack.storage.failure import write_failure
 _LONGEST_COMMAND = 200
 _FIRST_PAUSE_S = 0.005
 _LONGEST_PAUSE_S = 0.2
+_KINDS = {
+    stat.S_IFREG: "a file",
+    stat.S_IFDIR: "a directory",
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFLNK: "a symbolic link",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
 
 
 class FileLock:
     """``with FileLock(path): ...`` holds the lock on `path`, a file made for this purpose alone.
 
-    A directory that is there can be locked as well; nobody can tell then who holds it.
+    A `directory` that is there can be locked as well; nobody can tell then who holds it.
 
     If another process holds it, `on_wait` is called once with a sentence that names the holder, and
     the wait lasts until the lock is free, `timeout_s` is over (`StorageError`), or Ctrl-C. The lock
     is not re-entrant: a second `FileLock` on one path waits, in the same process too. Any number of
     processes hold it at once if all of them take it `shared`. A `public` lock can be held by any
-    user of the host, whoever made its file.
+    user of the host, whoever made its file. What else lies under its name (a FIFO, a link) is
+    refused at once, and a file that has another name somewhere is never written to.
     """
 
     def __init__(
@@ -42,8 +54,10 @@ class FileLock:
         *,
         shared: bool = False,
         public: bool = False,
+        directory: bool = False,
     ) -> None:
         self._path = path
+        self._kind = stat.S_IFDIR if directory else stat.S_IFREG
         self._how = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
         self._mode = 0o666 if public else 0o600
         self._on_wait = on_wait
@@ -54,8 +68,10 @@ class FileLock:
         try:
             descriptor = _open(self._path, self._mode)
         except OSError as error:
+            self._refuse_others()
             raise write_failure(self._path, error) from error
         try:
+            self._check(os.fstat(descriptor))
             if not _try_lock(descriptor, self._how):
                 self._wait(descriptor)
             _sign(descriptor, shared=self._how == fcntl.LOCK_SH)
@@ -81,6 +97,20 @@ class FileLock:
         if descriptor is not None:
             fcntl.flock(descriptor, fcntl.LOCK_UN)
             os.close(descriptor)
+
+    def _refuse_others(self) -> None:
+        """Complain of what lies there, if that is why it cannot be opened."""
+        with contextlib.suppress(OSError):
+            self._check(os.lstat(self._path))
+
+    def _check(self, found: os.stat_result) -> None:
+        # Where everybody may write, somebody may have left anything under this name.
+        kind = stat.S_IFMT(found.st_mode)
+        if kind != self._kind:
+            raise StorageError(
+                f"{self._path} cannot be locked: it is {_KINDS.get(kind, 'no file')} that belongs "
+                f"to {_user(found.st_uid)}; have it removed"
+            )
 
     def _wait(self, descriptor: int) -> None:
         # Polling, because a blocking flock knows no timeout.
@@ -119,15 +149,17 @@ os.register_at_fork(after_in_child=_forget_all)
 
 def _open(path: Path, mode: int) -> int:
     """A descriptor of the file, which is made if it is not there."""
+    # O_NOFOLLOW: where everybody may write, a link may lead anywhere. O_NONBLOCK: to open a FIFO
+    # would wait for somebody at its other end.
+    safely = os.O_NOFOLLOW | os.O_NONBLOCK
     # Not O_CREAT at once: in a sticky directory the kernel refuses that for another user's file.
     for flags in (os.O_RDWR, os.O_RDONLY):
         with contextlib.suppress(FileNotFoundError, PermissionError, IsADirectoryError):
-            # O_NOFOLLOW: where everybody may write, a link may lead anywhere.
-            return os.open(path, flags | os.O_NOFOLLOW)
+            return os.open(path, flags | safely)
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | safely, mode)
     except FileExistsError:
-        return os.open(path, os.O_RDONLY | os.O_NOFOLLOW)  # made just now by somebody else
+        return os.open(path, os.O_RDONLY | safely)  # made just now by somebody else
     with contextlib.suppress(PermissionError):
         os.fchmod(descriptor, mode)  # whatever the umask took away
     return descriptor
@@ -143,6 +175,8 @@ def _try_lock(descriptor: int, how: int) -> bool:
 
 def _sign(descriptor: int, *, shared: bool) -> None:
     """Write who holds the lock. A courtesy: a full disk must not prevent locking."""
+    if os.fstat(descriptor).st_nlink != 1:
+        return  # who linked it here may not be whose file it is
     command = " ".join(shlex.join(sys.orig_argv).split())[:_LONGEST_COMMAND]
     text = json.dumps({"pid": os.getpid(), "command": command, "shared": shared}).encode()
     try:
@@ -152,12 +186,19 @@ def _sign(descriptor: int, *, shared: bool) -> None:
         pass
 
 
+def _user(number: int) -> str:
+    try:
+        return f"user {pwd.getpwuid(number).pw_name}"
+    except KeyError:
+        return f"user {number}"
+
+
 def _holder(descriptor: int) -> str:
     try:
-        content = json.loads(os.pread(descriptor, 4096, 0))
+        content = dict(json.loads(os.pread(descriptor, 4096, 0)))
         # Of several holders the last to come has signed, and may have left.
         others = " or another beside it" if content.get("shared") else ""
         return f"process {int(content['pid'])} ({content['command']}){others}"
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         # The holder has the lock and has not yet signed.
         return "another process"

@@ -22,9 +22,10 @@ def directory_lock(directory: Path) -> FileLock:
     systems lock only what can be written to: there it is a file in the hidden folder.
     """
     place = directory.resolve()
-    if is_network_file_system(place):
+    by_file = is_network_file_system(place)
+    if by_file:
         place = hidden_folder(directory) / "lock"
-    return FileLock(place, log.warning, timeout_s=_PATIENCE_S, public=True)
+    return FileLock(place, log.warning, timeout_s=_PATIENCE_S, public=True, directory=not by_file)
 
 
 def hidden_folder(directory: Path) -> Path:
