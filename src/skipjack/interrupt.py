@@ -8,8 +8,18 @@ import signal
 import threading
 from collections.abc import Iterator
 from types import FrameType
+from typing import Any
 
 log = logging.getLogger(__name__)
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C ended something early, which is raised when all that is known has been written."""
+
+    def __init__(self, result: Any) -> None:
+        super().__init__("interrupted; what was measured is kept")
+        self.result = result
+        """As far as it came."""
 
 
 class Interrupt:

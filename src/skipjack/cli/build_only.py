@@ -9,6 +9,7 @@ from pathlib import Path
 import typer
 
 from skipjack.core.problem import Problem
+from skipjack.interrupt import Interrupted
 from skipjack.solvers import solver_for
 from skipjack.storage import output_directory
 from skipjack.tuning import Builder, BuildOptions, BuildResult, write_objects
@@ -53,7 +54,10 @@ def _build_all(
 
     with progress_bars(len(problems), enabled=not json) as observe:
         for problem in problems:
-            result = builder.build(problem, replace(options, observer=observe))
+            try:
+                result = builder.build(problem, replace(options, observer=observe))
+            except Interrupted as stopped:
+                result = stopped.result
             if output is not None:
                 result = write_objects(result, output)
             results.append(result)

@@ -131,6 +131,7 @@ def _find_all(
     from dataclasses import replace
 
     from skipjack.core.problem import Problem
+    from skipjack.interrupt import Interrupted
     from skipjack.report.progress import progress_bars
 
     results: list[FindResult] = []
@@ -145,7 +146,10 @@ def _find_all(
             label = f"[{number}/{len(entries)}] {problem.key}" if len(entries) > 1 else problem.key
             with progress_bars(1, enabled=not json) as observe:
                 watched = replace(options, observer=_labelled(observe, label))
-                results.append(tuner.find(problem, watched, only))
+                try:
+                    results.append(tuner.find(problem, watched, only))
+                except Interrupted as stopped:
+                    results.append(stopped.result)
             _print(results[-1], json)
             if results[-1].interrupted:
                 break

@@ -238,6 +238,7 @@ def _tune_all(
     json: bool,
 ) -> None:
     """Tune one after the other; each result is in `results`, and printed for machines, at once."""
+    from skipjack.interrupt import Interrupted
     from skipjack.report.progress import progress_bars
 
     with progress_bars(len(problems), enabled=not json) as observe:
@@ -245,7 +246,10 @@ def _tune_all(
 
         watched = replace(options, observer=observe)
         for problem in problems:
-            result = tuner.tune(problem, watched)
+            try:
+                result = tuner.tune(problem, watched)
+            except Interrupted as stopped:
+                result = stopped.result
             results.append(result)
             if json:
                 from json import dumps

@@ -19,7 +19,7 @@ from skipjack.devices import describe
 from skipjack.errors import UsageError, blaming
 from skipjack.execute.build_pool import Build, BuildPool
 from skipjack.gpu.artifact import ABI as GPU_ABI
-from skipjack.interrupt import Interrupt, watch_for_interrupt
+from skipjack.interrupt import Interrupt, Interrupted, watch_for_interrupt
 from skipjack.ledger import CandidateKey, Ledger
 from skipjack.native import cpu, llvm
 from skipjack.native.object_code import text_bytes, vector_spills
@@ -64,6 +64,7 @@ class Builder:
         plugins.load(self.settings.plugins)
         self.device = self.target = device or cpu.detect()
         self._exits = contextlib.ExitStack()
+        self._opened = False
 
     def __enter__(self) -> Builder:
         directory = user_directory(self.settings)
@@ -74,17 +75,29 @@ class Builder:
                 BuildPool(self.settings.build_workers, self.device, directory)
             )
             self._exits = exits.pop_all()
+        self._opened = True
         return self
 
     def build(self, problem: str | Problem, options: BuildOptions | None = None) -> BuildResult:
-        """Build a problem's configs; one that fails is a status, Ctrl-C ends it early."""
+        """Build a problem's configs; one that fails is a status.
+
+        Ctrl-C ends it early: `Interrupted` has what was built by then.
+        """
         asked = parse(problem) if isinstance(problem, str) else problem
+        if not self._opened:
+            raise UsageError(
+                "this Builder is not open: use it inside of `with Builder(device) as builder:`, "
+                "which starts its workers and ends them"
+            )
         with watch_for_interrupt() as interrupt:
             run = _Run(self, asked, options or BuildOptions(), interrupt)
             try:
-                return run.build()
+                result = run.build()
             finally:
                 run.desk.cancel()
+        if interrupt.requested:
+            raise Interrupted(replace(result, interrupted=True))
+        return result
 
     def __exit__(
         self,
@@ -92,6 +105,7 @@ class Builder:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._opened = False
         self._exits.close()
 
 

@@ -49,5 +49,19 @@ class TuneOptions:
     observer: Observer = _ignore
 
     def __post_init__(self) -> None:
+        if not isinstance(self.budget, Budget):
+            raise UsageError(
+                f"budget is {self.budget!r}; write skipjack.core.study.Budget(trials=4) or "
+                "Budget(seconds=2.0)"
+            )
+        if self.solver is not None and not isinstance(self.solver, str):
+            raise UsageError(
+                f"solver is {self.solver!r}, not the name of one; to compare several, give "
+                "`solvers` to skipjack.find"
+            )
+        if not isinstance(self.searcher, str):
+            raise UsageError(f"searcher is {self.searcher!r}, not the name of one")
+        if not isinstance(self.seed, int):
+            raise UsageError(f"seed is {self.seed!r}; give a whole number")
         if self.seed < 0:
             raise UsageError(f"seed {self.seed} is negative; give 0 or more")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 
 from skipjack import plugins
 from skipjack.core.device import Device
 from skipjack.core.problem import Problem
 from skipjack.core.study import Budget
-from skipjack.interrupt import watch_for_interrupt
+from skipjack.errors import UsageError
+from skipjack.interrupt import Interrupted, watch_for_interrupt
 from skipjack.operations import parse
 from skipjack.settings import Settings, load_settings
 from skipjack.tuning.final import finish_tuning
@@ -44,8 +46,13 @@ class Tuner:
         self.workshop = Workshop(self.settings, device, say=say)
 
     def tune(self, problem: str | Problem, options: TuneOptions | None = None) -> TuneResult:
-        """One sitting of one study."""
+        """Search for a while, and keep the best; goes on with the study of before.
+
+        Ctrl-C ends the search. What is known by then is judged and written, then `Interrupted`
+        is raised, a `KeyboardInterrupt` with the result; a second Ctrl-C stops at once.
+        """
         asked = parse(problem) if isinstance(problem, str) else problem
+        self._check_open()
         with watch_for_interrupt() as interrupt:
             chosen = options or TuneOptions()
             rules = TuneRules(chosen.solver)
@@ -53,9 +60,12 @@ class Tuner:
             try:
                 run.prepare()
                 run.search()
-                return conclude(run, finish_tuning(run))
+                result = conclude(run, finish_tuning(run))
             finally:
                 run.close()
+        if interrupt.requested:
+            raise Interrupted(replace(result, interrupted=True))
+        return result
 
     def find(
         self,
@@ -63,10 +73,24 @@ class Tuner:
         options: TuneOptions | None = None,
         only: Sequence[str] = (),
     ) -> FindResult:
-        """Rank the solvers of a problem, or `only` those named; continues their studies."""
+        """Rank the solvers of a problem, or `only` those named; continues their studies.
+
+        Ctrl-C is as for `tune`.
+        """
         asked = parse(problem) if isinstance(problem, str) else problem
+        self._check_open()
         with watch_for_interrupt() as interrupt:
-            return hold_find(self.workshop, asked, options or FIND_OPTIONS, only, interrupt)
+            result = hold_find(self.workshop, asked, options or FIND_OPTIONS, only, interrupt)
+        if interrupt.requested:
+            raise Interrupted(replace(result, interrupted=True))
+        return result
+
+    def _check_open(self) -> None:
+        if not self.workshop.opened:
+            raise UsageError(
+                "this Tuner is not open: use it inside of `with Tuner() as tuner:`, which starts "
+                "its workers and ends them"
+            )
 
     def __enter__(self) -> Tuner:
         self.workshop.__enter__()
@@ -117,7 +141,11 @@ def tune(
     continues the study; `retune` starts it over. A kernel may use as many `threads` of the CPU
     (1). `device` names another one that is here, as ``sm_90/132`` or ``gpu``; element types that
     CPUs have no kernels for go to a GPU by themselves.
+
+    After Ctrl-C what is known is written, and `KeyboardInterrupt` is raised.
     """
+    texts = {"dtype": dtype, "layout": layout, "direction": direction, "device": device}
+    _check_kinds(texts, {"plugins": plugins}, threads)
     options = TuneOptions(
         budget=make_budget(budget, seconds),
         searcher=searcher,
@@ -154,6 +182,8 @@ def find(
     continued; `budget` and `seconds` are for all solvers together, and each gets one trial at
     least.
     """
+    texts = {"dtype": dtype, "layout": layout, "direction": direction, "device": device}
+    _check_kinds(texts, {"plugins": plugins, "solvers": solvers}, threads)
     options = TuneOptions(
         budget=make_budget(budget, seconds, FIND_SECONDS),
         searcher=searcher,
@@ -167,6 +197,19 @@ def find(
     line_up(asked, tuner.workshop.device, only)  # before workers start: a wrong name fails at once
     with tuner:
         return tuner.find(asked, options, only)
+
+
+def _check_kinds(texts: Mapping[str, object], lists: Mapping[str, object], threads: object) -> None:
+    """Arguments are of the kinds that the signature says: Python itself does not look."""
+    for name, value in texts.items():
+        if value is not None and not isinstance(value, str):
+            raise UsageError(f"{name} is {value!r}; give a text")
+    for name, value in lists.items():
+        each = value if isinstance(value, Sequence) else [value]
+        if not all(isinstance(one, str) for one in each):
+            raise UsageError(f"{name} is {value!r}; give a text, or a list of texts")
+    if threads is not None and not (isinstance(threads, int) and threads > 0):
+        raise UsageError(f"threads is {threads!r}; give a whole number above 0")
 
 
 def _settings(named: str | Sequence[str]) -> Settings:

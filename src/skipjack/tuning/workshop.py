@@ -57,6 +57,7 @@ class Workshop:
         self.id = uuid.uuid4().hex[:12]
         self.say = say or log.info
         """Tells a person what there is to wait for."""
+        self.opened = False
         self._exits = contextlib.ExitStack()
 
     def __enter__(self) -> Workshop:
@@ -72,6 +73,7 @@ class Workshop:
             self.pool = exits.enter_context(pool)
             self.session = exits.enter_context(RunSession(self.protocol, cores, gpu))
             self._exits = exits.pop_all()
+        self.opened = True
         return self
 
     def warm_up(self) -> None:
@@ -103,6 +105,7 @@ class Workshop:
 
     def close(self) -> None:
         """End the workers, release the device, close the files."""
+        self.opened = False
         self._exits.close()
 
     def __exit__(

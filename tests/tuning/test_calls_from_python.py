@@ -1,0 +1,135 @@
+"""A Python program that uses a tuner wrongly, or is interrupted in it, is told so."""
+
+import signal
+from collections.abc import Callable, Iterator
+
+import pytest
+
+import skipjack
+from skipjack.core.study import Budget
+from skipjack.errors import SkipjackError, UsageError
+from skipjack.interrupt import Interrupted
+from skipjack.tuning import (
+    Builder,
+    BuildOptions,
+    FindResult,
+    Progress,
+    TuneOptions,
+    Tuner,
+    TuneResult,
+)
+
+
+@pytest.fixture
+def press() -> Iterator[Callable[[Progress], None]]:
+    """Presses Ctrl-C once, when something has been tried."""
+    pressed: list[Progress] = []
+
+    def observe(standing: Progress) -> None:
+        if standing.trials and not pressed:
+            pressed.append(standing)
+            signal.raise_signal(signal.SIGINT)
+
+    # A shell that runs the tests in the background has them ignore Ctrl-C.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield observe
+    signal.signal(signal.SIGINT, before)
+    assert pressed
+
+
+def test_ctrl_c_ends_a_loop_of_tunings(tuner: Tuner, press: Callable[[Progress], None]) -> None:
+    options = TuneOptions(budget=Budget(seconds=60), observer=press)
+    begun = []
+    with pytest.raises(KeyboardInterrupt) as stopped:
+        for key in ("add:96", "add:97"):
+            begun.append(key)
+            tuner.tune(key, options)
+    assert begun == ["add:96"]
+    assert isinstance(stopped.value, Interrupted)
+    result = stopped.value.result
+    assert isinstance(result, TuneResult)
+    assert result.interrupted and result.trials
+    assert tuner.workshop.ledger.summary().tells >= len(result.trials)
+    again = tuner.tune("add:96", TuneOptions(budget=Budget(trials=2)))
+    assert not again.interrupted
+
+
+def test_ctrl_c_ends_a_loop_of_finds(tuner: Tuner, press: Callable[[Progress], None]) -> None:
+    options = TuneOptions(budget=Budget(seconds=60), observer=press)
+    with pytest.raises(Interrupted) as stopped:
+        tuner.find("add:98", options, ["nest"])
+    assert isinstance(stopped.value.result, FindResult)
+    assert stopped.value.result.interrupted
+
+
+def test_ctrl_c_ends_a_loop_of_builds(tuner: Tuner, press: Callable[[Progress], None]) -> None:
+    with Builder() as builder, pytest.raises(Interrupted) as stopped:
+        builder.build("add:99", BuildOptions(16, observer=press))
+    assert stopped.value.result.interrupted
+
+
+def test_a_tuner_works_inside_of_its_block_alone(home: object) -> None:
+    unopened = Tuner()
+    for call in (unopened.tune, unopened.find):
+        with pytest.raises(UsageError, match=r"this Tuner is not open.*with Tuner"):
+            call("add:8")
+    with pytest.raises(UsageError, match=r"this Builder is not open.*with Builder"):
+        Builder().build("add:8")
+
+
+def test_a_tuner_does_not_work_after_its_block(tuner: Tuner) -> None:
+    workshop = tuner.workshop
+    try:
+        workshop.opened = False  # as `close` leaves it; closing would cost the other tests theirs
+        with pytest.raises(UsageError, match="this Tuner is not open"):
+            tuner.tune("add:8")
+    finally:
+        workshop.opened = True
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"budget": 4}, r"budget is 4; write .*Budget\(trials=4\)"),
+        ({"solver": ["nest"]}, r"solver is \['nest'\], not the name of one.*skipjack\.find"),
+        ({"searcher": None}, "searcher is None, not the name of one"),
+        ({"seed": "x"}, "seed is 'x'; give a whole number"),
+    ],
+)
+def test_options_of_another_kind_are_refused(wrong: dict[str, object], sentence: str) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        TuneOptions(**wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"solver": ["nest"]},
+        {"solver": ("nest", "rows")},
+        {"budget": "4"},
+        {"seconds": "2"},
+        {"searcher": 3},
+        {"seed": -1},
+        {"seed": 1.5},
+        {"device": 7},
+        {"threads": "two"},
+        {"threads": 0},
+        {"dtype": 32},
+        {"layout": 1},
+        {"direction": []},
+        {"plugins": 5},
+        {"plugins": [None]},
+    ],
+)
+@pytest.mark.parametrize("door", [skipjack.tune, skipjack.find])
+def test_a_wrong_argument_is_a_sentence(
+    home: object,
+    monkeypatch: pytest.MonkeyPatch,
+    door: Callable[..., object],
+    wrong: dict[str, object],
+) -> None:
+    monkeypatch.setattr(Tuner, "__enter__", lambda self: pytest.fail("it was let in"))
+    if "solver" in wrong and door is skipjack.find:
+        wrong = {"solvers": [["nest"]]}
+    with pytest.raises(SkipjackError):
+        door("add:8", **wrong)
