@@ -2,8 +2,10 @@
 
 import json
 import os
+import sqlite3
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -139,7 +141,9 @@ def test_the_bank_is_listed_shown_rebuilt_and_merged(
     assert (user_dir / "bank.jsonl").read_bytes() == before
 
 
-def test_the_ledger_is_shown_counted_and_merged(tuned: dict[str, str], skipjack: Skipjack) -> None:
+def test_the_ledger_is_shown_counted_and_merged(
+    tuned: dict[str, str], skipjack: Skipjack, user_dir: Path
+) -> None:
     shown = run(tuned, "ledger", "show", "matmul:32x32x32", "--limit", "2")
     assert shown.returncode == 0
     assert "schedule" in shown.stdout
@@ -152,7 +156,13 @@ def test_the_ledger_is_shown_counted_and_merged(tuned: dict[str, str], skipjack:
     ledger = Path(tuned["SKIPJACK_USER_DB_PATH"]) / "ledger.sqlite"
     first, second = (skipjack("ledger", "merge", str(ledger), "--json") for _ in range(2))
     assert json.loads(first.stdout)["rows"] > 0
-    assert json.loads(second.stdout) == {"format": 1, "rows": 0}
+    assert json.loads(second.stdout) == {"format": 1, "rows": 0, "left_out": []}
+    spoilt = user_dir / "spoilt.sqlite"
+    spoilt.write_bytes(ledger.read_bytes())
+    with closing(sqlite3.connect(spoilt)) as connection, connection:
+        connection.execute("UPDATE studies SET seed = ''")
+    told = skipjack("ledger", "merge", str(spoilt)).stdout
+    assert f"rows of {spoilt} cannot be used and were left out:\n  studies " in told
 
 
 def test_the_device_is_described(tuned: dict[str, str]) -> None:

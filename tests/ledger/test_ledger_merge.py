@@ -82,10 +82,10 @@ def test_a_merge_is_associative(tmp_path: Path, study: Study) -> None:
 
 def test_a_merge_is_idempotent(tmp_path: Path, study: Study, ledger: Ledger) -> None:
     path = work(tmp_path, study, 0)
-    assert ledger.merge(path) > 0
+    assert ledger.merge(path).rows > 0
     once = facts(ledger.path)
-    assert ledger.merge(path) == 0
-    assert ledger.merge(ledger.path) == 0
+    assert ledger.merge(path).rows == 0
+    assert ledger.merge(ledger.path).rows == 0
     assert facts(ledger.path) == once
 
 
@@ -131,7 +131,7 @@ def test_an_older_format_is_read(tmp_path: Path, ledger: Ledger) -> None:
         "VALUES ('1', 'p', 's', 1, '{}', '2024-01-01T00:00:00.000000Z')"
     )
     old.close()
-    assert ledger.merge(tmp_path / "old.sqlite") == 1
+    assert ledger.merge(tmp_path / "old.sqlite").rows == 1
     assert ledger.summary().candidates == 1
 
 
@@ -154,7 +154,6 @@ def garble(path: Path) -> None:
     [
         (garble, CorruptFileError),
         (rewrite("UPDATE candidates SET config = 'no JSON'"), CorruptFileError),
-        (rewrite("PRAGMA foreign_keys = OFF; DELETE FROM candidates"), CorruptFileError),
         (rewrite("DROP TABLE verdicts"), CorruptFileError),
         (rewrite("PRAGMA user_version = 77"), NewerFormatError),
         (rewrite("PRAGMA application_id = 77"), StorageError),
@@ -184,3 +183,125 @@ def test_studies_of_different_problems_stay_apart(
     ledger.start_study(replace(study, seed=5), 1)
     ledger.merge(work(tmp_path, study, 0))
     assert {record.tells for record in ledger.studies()} == {0, 2}
+
+
+APPEND_ONLY = "".join(
+    f"DROP TRIGGER {table}_no_update;"
+    for table in ("study_log", "builds", "measurements", "verdicts")
+)
+POISON = {
+    "a seed that is no number": ("studies", "UPDATE studies SET seed = ''"),
+    "a seed of many digits": ("studies", f"UPDATE studies SET seed = '{'9' * 5000}'"),
+    "a device that is none": ("devices", "UPDATE devices SET record = '{}'"),
+    "a status that nobody knows": ("study_log", "UPDATE study_log SET status = 'x', value = NULL"),
+    "a config that goes deep": (
+        "study_log",
+        f"""UPDATE study_log SET config = '{'{"a":' * 900}1{"}" * 900}'""",
+    ),
+    "an infinite value": ("study_log", "UPDATE study_log SET value = -9e999 WHERE status = 'ok'"),
+    "metrics that are none": ("measurements", """UPDATE measurements SET metrics = '{"a":[]}'"""),
+    "samples that are none": ("measurements", """UPDATE measurements SET samples_ns = '[{}]'"""),
+    "a build of no kind": ("builds", "UPDATE builds SET status = 'x', artifact_digest = NULL"),
+    "resources that are none": ("builds", """UPDATE builds SET resources = '{"a":"x"}'"""),
+    "a place at the end of numbers": (
+        "study_log",
+        f"UPDATE study_log SET seq = {2**63 - 1}",
+    ),
+    "an epoch at the end of numbers": (
+        "epochs",
+        f"PRAGMA foreign_keys = OFF; UPDATE epochs SET number = {2**63 - 1}",
+    ),
+    "a time that is none": (
+        "verdicts",
+        "UPDATE verdicts SET created = 'abcd-01-01T00:00:00.000000Z'",
+    ),
+    "bytes that are no text": ("verdicts", "UPDATE verdicts SET device = CAST(x'ff' AS TEXT)"),
+    "ids that are no text": (
+        "candidate_builds",
+        "UPDATE candidate_builds SET compat = CAST(x'ff' AS TEXT)",
+    ),
+    "a parent that is not there": (
+        "candidate_builds",
+        "PRAGMA foreign_keys = OFF; DELETE FROM candidates",
+    ),
+}
+
+
+@pytest.mark.parametrize(("table", "statement"), POISON.values(), ids=POISON)
+def test_rows_of_no_use_are_left_out_by_name(
+    tmp_path: Path, study: Study, ledger: Ledger, table: str, statement: str
+) -> None:
+    path = work(tmp_path, study, 0)
+    good = facts(path)
+    rewrite(APPEND_ONLY + statement)(path)
+    merged = ledger.merge(path)
+    assert any(one.startswith(table) for one in merged.left_out)
+    assert merged.rows > 0
+    mine = facts(ledger.path)
+    assert all(mine[name] <= good[name] for name in mine)  # nothing of what was changed
+    read_all(ledger, study)
+
+
+@pytest.mark.parametrize(("table", "statement"), POISON.values(), ids=POISON)
+def test_rows_of_no_use_that_are_here_already_stop_nobody(
+    tmp_path: Path, study: Study, table: str, statement: str
+) -> None:
+    path = work(tmp_path, study, 0)
+    rewrite(APPEND_ONLY + statement)(path)
+    with Ledger.open(path.parent) as ledger:
+        read_all(ledger, study)
+
+
+def read_all(ledger: Ledger, study: Study) -> None:
+    """What a tuning reads and writes."""
+    record = ledger.start_study(study, 5)
+    assert (record.id, record.seed) == (study.id, study.seed)
+    ledger.log_ask(study.id, Config(tile=3))
+    ledger.log_tells(study.id, [Trial(Config(tile=3), value=1.0)])
+    assert [trial.config for trial in ledger.trials(study.id)][-1] == Config(tile=3)
+    ledger.studies()
+    ledger.devices()
+    ledger.verdicts()
+    ledger.winners("matmul")
+    ledger.measurements("matmul:8x8x8:f32")
+    for source in ("source0", "source1"):
+        ledger.find_source(source, "c")
+    ledger.find_build("matmul:8x8x8:f32", "loops", 1, Config(tile=8).key, "c")
+
+
+def test_what_is_passed_over_is_named_once(
+    tmp_path: Path, study: Study, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = work(tmp_path, study, 0)
+    rewrite("UPDATE studies SET seed = ''")(path)
+    with Ledger.open(path.parent) as ledger:
+        assert ledger.studies() == ledger.studies() == []
+    said = [record.getMessage() for record in caplog.records]
+    assert len(said) == 1
+    assert f"a row of studies that cannot be read and is passed over: {study.id}" in said[0]
+
+
+def test_a_copy_without_its_write_ahead_log_is_refused(
+    tmp_path: Path, study: Study, ledger: Ledger
+) -> None:
+    other = Ledger.open(tmp_path / "other")
+    other.start_study(study, 1)
+    lone = tmp_path / "lone.sqlite"
+    lone.write_bytes(other.path.read_bytes())
+    with pytest.raises(StorageError, match=r"holds no rows, and lone.sqlite-wal.* copy both files"):
+        ledger.merge(lone)
+    wal = other.path.with_name("ledger.sqlite-wal")
+    lone.with_name("lone.sqlite-wal").write_bytes(wal.read_bytes())
+    assert ledger.merge(lone).rows > 0
+    other.close()
+
+
+def test_a_ledger_that_was_let_go_is_whole_in_its_file(tmp_path: Path, study: Study) -> None:
+    first, second = (Ledger.open(tmp_path / "other") for _ in range(2))
+    first.start_study(study, 1)
+    first.close()  # the second is open still
+    lone = tmp_path / "lone.sqlite"
+    lone.write_bytes(first.path.read_bytes())
+    with Ledger.open(tmp_path / "mine") as ledger:
+        assert ledger.merge(lone).rows > 0
+    second.close()

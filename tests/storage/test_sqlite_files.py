@@ -279,5 +279,5 @@ def test_an_interrupted_ledger_is_merged_without_what_was_not_finished(tmp_path:
     assert (tmp_path / "other.sqlite-journal").stat().st_size
     before = (tmp_path / "other.sqlite").read_bytes()
     with Ledger.open(tmp_path / "mine") as ledger:
-        assert ledger.merge(tmp_path / "other.sqlite") == 1
+        assert ledger.merge(tmp_path / "other.sqlite").rows == 1
     assert (tmp_path / "other.sqlite").read_bytes() == before

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from skipjack.ledger import Ledger
 
 _SWEEP = "sweep:"
+_NAMED_ROWS = 8
+"""Of those that a merge left out."""
 
 app = typer.Typer(
     help="Everything that was ever tried: studies, builds, measurements, verdicts.",
@@ -102,9 +104,16 @@ def merge(
     from skipjack.storage import user_directory
 
     with Ledger.open(user_directory(load_settings())) as ledger:
-        rows = ledger.merge(file)
+        merged = ledger.merge(file)
     if json:
-        typer.echo(dumps({"format": 1, "rows": rows}))
+        record = {"format": 1, "rows": merged.rows, "left_out": list(merged.left_out)}
+        typer.echo(dumps(record))
         return
-    hint = "; skipjack bank rebuild takes their verdicts into the bank" if rows else ""
-    typer.echo(f"{rows} rows are new{hint}")
+    hint = "; skipjack bank rebuild takes their verdicts into the bank" if merged.rows else ""
+    typer.echo(f"{merged.rows} rows are new{hint}")
+    if merged.left_out:
+        typer.echo(f"{len(merged.left_out)} rows of {file} cannot be used and were left out:")
+        for one in merged.left_out[:_NAMED_ROWS]:
+            typer.echo(f"  {one}")
+        if (more := len(merged.left_out) - _NAMED_ROWS) > 0:
+            typer.echo(f"  and {more} more")

@@ -8,12 +8,14 @@ from __future__ import annotations
 import json
 import math
 import sqlite3
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from skipjack.errors import NewerFormatError, StorageError
-from skipjack.ledger.merge import UNIONS
+from skipjack.errors import MalformedError, NewerFormatError, StorageError
+from skipjack.ledger.checking import complaint
+from skipjack.ledger.merge import KEYS, UNIONS
 from skipjack.ledger.transaction import transaction
+from skipjack.reading import Field, read_json, shown
 
 FORMAT = 2
 """Since 2 a candidate's map to its build has an identity; rows of 1 are taken in without."""
@@ -21,8 +23,7 @@ FORMAT = 2
 Snapshot = Mapping[str, frozenset[tuple[object, ...]]]
 """The keys of the rows of each table."""
 
-_KEYS = {table: tuple(key.split(", ")) for table, key, _ in UNIONS}
-UNION_TABLES = tuple(_KEYS)
+UNION_TABLES = tuple(KEYS)
 BUILD_TABLES = ("candidates", "builds", "candidate_builds")
 """What is known of builds, and nothing of what became of them."""
 
@@ -31,7 +32,7 @@ def snapshot(connection: sqlite3.Connection) -> Snapshot:
     """What is there now."""
     return {
         table: frozenset(map(tuple, connection.execute(f"SELECT {', '.join(key)} FROM {table}")))
-        for table, key in _KEYS.items()
+        for table, key in KEYS.items()
     }
 
 
@@ -40,7 +41,7 @@ def facts_beyond(
 ) -> str:
     """The rows of these tables that were added since the snapshot, as JSON."""
     tables: dict[str, Any] = {}
-    for table, key in _KEYS.items():
+    for table, key in KEYS.items():
         if table not in only:
             continue
         cursor = connection.execute(f"SELECT * FROM {table}")
@@ -64,22 +65,30 @@ def _finite(value: object) -> object:
 def read_facts(text: str) -> dict[str, list[dict[str, Any]]]:
     """The rows of each table, checked to be of tables that ledgers have."""
     try:
-        content = json.loads(text)
-        if content["format"] > FORMAT:
+        content = read_json(text)
+        form = content["format"].integer()
+        if form > FORMAT:
             raise NewerFormatError(
-                f"results have format {content['format']}, this Skipjack knows {FORMAT}; "
-                "use a newer Skipjack"
+                f"results have format {form}, this Skipjack knows {FORMAT}; use a newer Skipjack"
             )
-        found = {
-            table: [dict(zip(part["columns"], row, strict=True)) for row in part["rows"]]
-            for table, part in content["tables"].items()
-        }
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise StorageError(f"results are not in the form of a ledger's rows: {error}") from error
-    strange = found.keys() - _KEYS.keys()
-    if strange:
-        raise StorageError(f"results have rows of unknown tables: {', '.join(sorted(strange))}")
-    return found
+        parts = content["tables"].fields()
+        if strange := parts.keys() - KEYS.keys():
+            names = ", ".join(map(shown, sorted(strange)))
+            raise StorageError(f"results have rows of unknown tables: {names}")
+        return {table: list(_rows(table, part)) for table, part in parts.items()}
+    except MalformedError as error:
+        raise StorageError(f"results are not in the form of a ledger's rows: {error}") from None
+
+
+def _rows(table: str, part: Field) -> Iterator[dict[str, Any]]:
+    columns = [name.text() for name in part["columns"].elements()]
+    for row in part["rows"].elements():
+        if not isinstance(row.plain, list) or len(row.plain) != len(columns):
+            raise row.malformed(f"expected {len(columns)} values")
+        fields = dict(zip(columns, row.plain, strict=True))
+        if why := complaint(table, fields):
+            raise row.malformed(f"it is no row of {table}: {why}")
+        yield fields
 
 
 def add_facts(connection: sqlite3.Connection, text: str) -> int:
@@ -96,12 +105,8 @@ def add_facts(connection: sqlite3.Connection, text: str) -> int:
 def _insert(
     connection: sqlite3.Connection, table: str, row: Mapping[str, Any], on_conflict: str
 ) -> None:
-    known = connection.execute("SELECT name FROM pragma_table_info(?, 'main')", (table,))
-    columns = [name for (name,) in known if name in row]
-    if len(columns) != len(row):
-        raise StorageError(f"results have columns that table {table} does not have")
-    marks = ", ".join("?" * len(columns))
+    marks = ", ".join("?" * len(row))
     connection.execute(
-        f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks}) ON CONFLICT {on_conflict}",
-        [row[name] for name in columns],
+        f"INSERT INTO {table} ({', '.join(row)}) VALUES ({marks}) ON CONFLICT {on_conflict}",
+        list(row.values()),
     )

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import json
+import logging
 import sqlite3
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from skipjack.core.config import Config
 from skipjack.core.device import Device
 from skipjack.core.trial import Trial
-from skipjack.ledger import facts, rows, studies
+from skipjack.errors import StorageError
+from skipjack.ledger import checking, facts, rows, studies
 from skipjack.ledger.connection import FILE_NAME, connect, open_connection, retire_damaged
-from skipjack.ledger.merge import merge_file
+from skipjack.ledger.merge import Merged, merge_file
 from skipjack.ledger.migrations import migrate
 from skipjack.ledger.records import (
     BuildRecord,
@@ -29,11 +30,16 @@ from skipjack.ledger.records import (
     Winner,
 )
 from skipjack.ledger.transaction import storage_error, transaction
+from skipjack.reading import parse_json, shown
 from skipjack.storage import Clock, timestamp, utc_now
-from skipjack.storage.sqlite_files import is_damage
+from skipjack.storage.sqlite_files import is_damage, primary_code
 
 if TYPE_CHECKING:
     from skipjack.core.study import Study
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
 
 
 class Ledger:
@@ -47,6 +53,7 @@ class Ledger:
     def __init__(self, connection: sqlite3.Connection, path: Path, clock: Clock) -> None:
         self._connection = connection
         self._clock = clock
+        self._passed_over: set[tuple[str, str]] = set()
         self.path = path
 
     @classmethod
@@ -62,7 +69,10 @@ class Ledger:
         return cls(connection, Path(":memory:"), clock)
 
     def close(self) -> None:
-        """Let go of the file; further calls fail."""
+        """Let go of the file; further calls fail. What was written is in the file itself now."""
+        with suppress(sqlite3.Error):  # closed already, or a reader is in the way
+            # SQLite does this itself when nobody else has the file open.
+            self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
         self._connection.close()
 
     def __enter__(self) -> Ledger:
@@ -93,7 +103,9 @@ class Ledger:
     def devices(self) -> list[Device]:
         """Every device seen, oldest first."""
         found = self._select("SELECT record FROM devices ORDER BY created, id")
-        return [Device.from_record(json.loads(row["record"])) for row in found]
+        return self._readable(
+            "devices", found, lambda row: Device.from_record(parse_json(row["record"]))
+        )
 
     def start_study(self, study: Study, solver_version: int) -> StudyRecord:
         """Begin a study, or continue it if it is there.
@@ -103,7 +115,9 @@ class Ledger:
         """
         with self.writing():
             studies.start(self._connection, study, solver_version, self._now())
-        return self._studies("WHERE studies.id = ?", study.id)[0]
+        found = self._select(studies.STUDIES.format(where="WHERE studies.id = ?"), (study.id,))
+        # Its id is a digest of the study: whatever else the row says, this is what was asked for.
+        return rows.study_record({**found[0], **rows.study_columns(study)})
 
     def forget_study(self, study_id: str) -> None:
         """Let the study start over. What it logged stays in the file, in an earlier epoch."""
@@ -124,7 +138,7 @@ class Ledger:
     def log(self, study_id: str) -> list[LogEntry]:
         """Asks and tells of the current epoch, in order."""
         found = self._select(studies.LOG_IN_ORDER, (study_id,))
-        return [rows.log_entry(row) for row in found]
+        return self._readable("study_log", found, rows.log_entry)
 
     def trials(self, study_id: str) -> list[Trial]:
         """What the searcher was told in the current epoch, in order."""
@@ -149,16 +163,17 @@ class Ledger:
             "ORDER BY created DESC, source_digest DESC LIMIT 1",
             (rows.candidate_id(candidate), identity, compat),
         )
-        return self.find_source(found[0]["source_digest"], compat) if found else None
+        sources = self._readable("candidate_builds", found, lambda row: str(row["source_digest"]))
+        return self.find_source(sources[0], compat) if sources else None
 
     def find_source(self, source_digest: str, compat: str) -> BuildRecord | None:
         """The build of a source: one that worked if there is one, else the latest."""
         found = self._select(
             "SELECT * FROM builds WHERE source_digest = ? AND compat = ? "
-            "ORDER BY status = 'ok' DESC, created DESC, id DESC LIMIT 1",
+            "ORDER BY status = 'ok' DESC, created DESC, id DESC",
             (source_digest, compat),
         )
-        return rows.build_record(found[0]) if found else None
+        return next(iter(self._readable("builds", found, rows.build_record)), None)
 
     def add_build(self, build: BuildRecord, *candidates: CandidateKey, identity: str = "") -> None:
         """Keep a build and map candidates of this identity to it.
@@ -204,7 +219,7 @@ class Ledger:
             "WHERE problem = ? ORDER BY measurements.created, session, block, measurements.id",
             (problem_key,),
         )
-        return [rows.measurement_record(row) for row in found]
+        return self._readable("measurements", found, rows.measurement_record)
 
     # Verdicts
 
@@ -219,7 +234,7 @@ class Ledger:
             "SELECT * FROM verdicts WHERE problem = ?1 OR ?1 IS NULL ORDER BY created, id",
             (problem,),
         )
-        return [rows.verdict_record(row) for row in found]
+        return self._readable("verdicts", found, rows.verdict_record)
 
     def winners(self, operation: str, device: str | None = None) -> list[Winner]:
         """The config banked last for each problem of an operation, perhaps on one device class."""
@@ -231,9 +246,11 @@ class Ledger:
             "AND (device = ?2 OR ?2 IS NULL)) WHERE age = 1 ORDER BY problem",
             (operation, device),
         )
-        return [
-            Winner(row["problem"], row["solver"], Config.from_key(row["config"])) for row in found
-        ]
+        return self._readable(
+            "verdicts",
+            found,
+            lambda row: Winner(row["problem"], row["solver"], rows.config_of(row["config"])),
+        )
 
     # The whole
 
@@ -246,8 +263,8 @@ class Ledger:
         )
         return Summary(**found[0])
 
-    def merge(self, other: Path) -> int:
-        """Add what another ledger file knows; return how many rows that changed, 0 if none.
+    def merge(self, other: Path) -> Merged:
+        """Add what another ledger file knows, except for rows that cannot be used.
 
         The result as a set does not depend on the order of merges. `other` is only read.
         """
@@ -273,14 +290,42 @@ class Ledger:
 
     def _studies(self, where: str, *values: str) -> list[StudyRecord]:
         found = self._select(studies.STUDIES.format(where=where), values)
-        return [rows.study_record(row) for row in found]
+        return self._readable("studies", found, rows.study_record)
 
     def _now(self) -> str:
         return timestamp(self._clock())
 
     def _select(self, query: str, values: tuple[object, ...] = ()) -> list[dict[str, Any]]:
         with self._translating():
-            return [dict(row) for row in self._connection.execute(query, values)]
+            try:
+                return [dict(row) for row in self._connection.execute(query, values)]
+            except sqlite3.OperationalError as error:
+                if primary_code(error):
+                    raise
+            # A text that is no UTF-8 costs its row, not the query.
+            with checking.forgiving_texts(self._connection):
+                return [dict(row) for row in self._connection.execute(query, values)]
+
+    def _readable(
+        self, table: str, found: Iterable[dict[str, Any]], read: Callable[[rows.Row], T]
+    ) -> list[T]:
+        """Records of rows. One that a merge brought in or a fault spoilt is passed over."""
+        records: list[T] = []
+        for row in found:
+            try:
+                checking.check_texts(row)
+                records.append(read(row))
+            except checking.UNREADABLE as error:
+                self._pass_over(table, str(row.get("id", row.get("problem", ""))), error)
+        return records
+
+    def _pass_over(self, table: str, id: str, error: Exception) -> None:
+        if (table, id) not in self._passed_over:
+            self._passed_over.add((table, id))
+            log.warning(
+                "%s has a row of %s that cannot be read and is passed over: %s (%s)",
+                *(self.path, table, shown(id), checking.reason_of(error)),
+            )
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -298,6 +343,8 @@ class Ledger:
     def _translating(self) -> Iterator[None]:
         try:
             yield
+        except OverflowError as error:
+            raise StorageError(f"{self.path} cannot hold a number of a record: {error}") from None
         except (sqlite3.Error, UnicodeDecodeError) as error:
             if isinstance(error, UnicodeDecodeError) or is_damage(error):
                 raise retire_damaged(self._connection, self.path, error) from error

@@ -10,14 +10,24 @@ import sqlite3
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from skipjack.errors import CorruptFileError, StorageError
+from skipjack.ledger.checking import remove_bad_rows
 from skipjack.ledger.connection import check_pages, connect
 from skipjack.ledger.migrations import check_schema, migrate, read_version
 from skipjack.ledger.transaction import is_full, transaction
 from skipjack.storage.failure import disk_full
-from skipjack.storage.sqlite_files import DamagedError, copied, damage_in_words, is_damage
+from skipjack.storage.sqlite_files import (
+    WRITE_AHEAD_LOG,
+    DamagedError,
+    beside,
+    copied,
+    damage_in_words,
+    is_damage,
+    unfinished,
+)
 
 _FIRST = "DO UPDATE SET created = excluded.created WHERE excluded.created < {table}.created"
 _LAST = "DO UPDATE SET created = excluded.created WHERE excluded.created > {table}.created"
@@ -38,17 +48,30 @@ UNIONS = (
 )
 
 
-def merge_file(connection: sqlite3.Connection, other: Path, workspace: Path) -> int:
-    """Add what `other` has and this ledger lacks, all or nothing; return the rows that changed.
+KEYS = {table: tuple(key.split(", ")) for table, key, _ in UNIONS}
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """What came of a merge."""
+
+    rows: int
+    """That are new here, or changed."""
+    left_out: tuple[str, ...] = ()
+    """Rows that cannot be used, each with the reason."""
+
+
+def merge_file(connection: sqlite3.Connection, other: Path, workspace: Path) -> Merged:
+    """Add what `other` has and this ledger lacks, all or nothing, but for rows of no use.
 
     `other` is only read. It may be of an older format: a copy in `workspace` is migrated.
     """
     with tempfile.TemporaryDirectory(prefix=".merge-", dir=workspace) as folder:
         copy = Path(folder) / "other.sqlite"
-        _copy_and_migrate(other, copy)
+        left_out = _copy_and_migrate(other, copy)
         with _attached(connection, copy):
             try:
-                return _union(connection)
+                return Merged(_union(connection), left_out)
             except sqlite3.IntegrityError as error:
                 raise _damaged(other, error) from error
 
@@ -68,20 +91,42 @@ def _union(connection: sqlite3.Connection) -> int:
     return connection.total_changes - before
 
 
-def _copy_and_migrate(other: Path, copy: Path) -> None:
-    """A sound copy with the tables that this ledger has, or an error that names `other`."""
+def _copy_and_migrate(other: Path, copy: Path) -> tuple[str, ...]:
+    """Make a sound copy with the tables that this ledger has, or raise what names `other`.
+
+    Gives the rows that were left out.
+    """
     try:
         with closing(_source(other, copy.parent)) as source, closing(connect(copy)) as target:
             source.backup(target)
             check_pages(target)
             migrate(target)
             check_schema(target)
+            target.execute("PRAGMA foreign_keys = OFF")
+            with transaction(target):
+                left_out = remove_bad_rows(target, KEYS)
+            if not left_out:
+                _check_complete(target, other)
+            return left_out
     except (sqlite3.Error, UnicodeDecodeError, DamagedError) as error:
         if is_damage(error):
             raise _damaged(other, damage_in_words(error)) from error
         if isinstance(error, sqlite3.Error) and is_full(error):
             raise disk_full(copy) from error
         raise StorageError(f"cannot read {other}: {error}") from error
+
+
+def _check_complete(copy: sqlite3.Connection, other: Path) -> None:
+    """A ledger that is in use has its newest rows, perhaps all, in a file beside it."""
+    if any(copy.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone() for table in KEYS):
+        return
+    log = beside(other, WRITE_AHEAD_LOG)
+    if log not in unfinished(other):
+        raise StorageError(
+            f"{other} holds no rows, and {log.name}, where a ledger that is in use has its newest "
+            "ones, is not beside it; nothing was merged: let the commands that use the ledger end "
+            "and copy it again, or copy both files"
+        )
 
 
 def _source(other: Path, scratch: Path) -> sqlite3.Connection:

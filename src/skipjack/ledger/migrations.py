@@ -7,7 +7,9 @@ digest of their content, so that a union of ledgers is a union of rows.
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Mapping
 from contextlib import closing
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -202,7 +204,7 @@ def read_version(connection: sqlite3.Connection, path: Path) -> int:
 
 
 def check_schema(connection: sqlite3.Connection) -> None:
-    """`DamagedError` if a table, index, trigger or view of ours is missing or was altered."""
+    """`DamagedError` if a table or view of ours is missing or was altered."""
     missing = _expected() - _schema(connection)
     if missing:
         kind, name, _ = min(missing)
@@ -210,15 +212,41 @@ def check_schema(connection: sqlite3.Connection) -> None:
 
 
 def _schema(connection: sqlite3.Connection) -> frozenset[tuple[str, str, str]]:
-    found = connection.execute("SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL")
+    found = connection.execute(
+        "SELECT type, name, sql FROM sqlite_schema WHERE type IN ('table', 'view')"
+    )
     return frozenset((str(kind), str(name), str(sql)) for kind, name, sql in found)
 
 
 @cache
 def _expected() -> frozenset[tuple[str, str, str]]:
-    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-        migrate(connection)
+    with closing(_empty()) as connection:
         return _schema(connection)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """What a column holds."""
+
+    kind: str
+    """``TEXT``, ``INTEGER`` or ``REAL``."""
+    required: bool
+
+
+@cache
+def columns_of(table: str) -> Mapping[str, Column]:
+    """The columns of a table by their names."""
+    query = 'SELECT name, type, "notnull" AND dflt_value IS NULL FROM pragma_table_info(?)'
+    with closing(_empty()) as connection:
+        found = connection.execute(query, (table,))
+        return {name: Column(kind, bool(required)) for name, kind, required in found}
+
+
+def _empty() -> sqlite3.Connection:
+    """A ledger without rows."""
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    migrate(connection)
+    return connection
 
 
 def migrate(connection: sqlite3.Connection, *, target: int = len(MIGRATIONS)) -> None:

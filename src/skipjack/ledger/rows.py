@@ -20,6 +20,7 @@ from skipjack.ledger.records import (
     StudyRecord,
     VerdictRecord,
 )
+from skipjack.reading import parse_json, read_json
 
 if TYPE_CHECKING:
     from skipjack.core.study import Study
@@ -64,12 +65,17 @@ def encode_metrics(metrics: Mapping[str, Metric]) -> str:
 
 def decode_metrics(text: str) -> dict[str, Metric]:
     """What `encode_metrics` wrote."""
-    return {name: _decode(metric) for name, metric in json.loads(text).items()}
+    return {name: _decode(metric) for name, metric in parse_json(text).items()}
 
 
 def decode_numbers(text: str) -> dict[str, float]:
     """What `encode_metrics` wrote of numbers alone."""
-    return {name: float(number) for name, number in json.loads(text).items()}
+    return {name: float(number) for name, number in parse_json(text).items()}
+
+
+def decode_samples(text: str) -> tuple[float, ...]:
+    """A list of times."""
+    return tuple(float(ns) for ns in parse_json(text))
 
 
 def _encode(metric: Metric) -> Metric:
@@ -82,6 +88,11 @@ def _decode(metric: Metric) -> Metric:
     if isinstance(metric, str):
         return float(metric) if metric in _NOT_FINITE else metric
     return float(metric)
+
+
+def config_of(key: str) -> Config:
+    """The config whose key this is, perhaps one that others wrote."""
+    return Config.of(read_json(key).mapping())
 
 
 def candidate_id(candidate: CandidateKey) -> str:
@@ -118,6 +129,15 @@ def study_row(study: Study, created: str) -> Row:
     """A row of `studies`."""
     return {
         "id": study.id,
+        **study_columns(study),
+        "protocol": content_id(study.protocol.key),
+        "created": created,
+    }
+
+
+def study_columns(study: Study) -> Row:
+    """What a study says of itself; its protocol is its text."""
+    return {
         "problem": study.problem.key,
         "solver": study.solver,
         "device": study.device,
@@ -126,8 +146,7 @@ def study_row(study: Study, created: str) -> Row:
         "seed": str(study.seed),
         "space": study.space,
         "objective": study.objective.text,
-        "protocol": content_id(study.protocol.key),
-        "created": created,
+        "protocol": study.protocol.key,
     }
 
 
@@ -155,7 +174,7 @@ def ask_columns(config: Config) -> Row:
 
 def log_entry(row: Row) -> LogEntry:
     """A row of `study_log`."""
-    config = Config.from_key(row["config"])
+    config = config_of(row["config"])
     trial = None
     if row["kind"] == "tell":
         trial = Trial(
@@ -233,7 +252,7 @@ def measurement_record(row: Row) -> MeasurementRecord:
         protocol=row["protocol_text"],
         session=row["session"],
         block=row["block"],
-        samples_ns=tuple(float(ns) for ns in json.loads(row["samples_ns"])),
+        samples_ns=decode_samples(row["samples_ns"]),
         sentinel_ns=row["sentinel_ns"],
         disturbed=row["disturbed"],
         metrics=decode_metrics(row["metrics"]),
@@ -261,6 +280,6 @@ def verdict_row(verdict: VerdictRecord, created: str) -> Row:
 def verdict_record(row: Row) -> VerdictRecord:
     """A row of `verdicts`, without its id."""
     columns = {name: value for name, value in dict(row).items() if name != "id"}
-    columns["config"] = Config.from_key(columns["config"])
-    columns["record"] = json.loads(columns["record"])
+    columns["config"] = config_of(columns["config"])
+    columns["record"] = read_json(columns["record"]).mapping()
     return VerdictRecord(**columns)

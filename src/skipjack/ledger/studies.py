@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from skipjack.errors import NewerFormatError, StorageError
 from skipjack.ledger import rows
+from skipjack.ledger.checking import LARGEST
 
 if TYPE_CHECKING:
     from skipjack.core.study import Study
@@ -67,8 +68,8 @@ def append(
     version, epoch = _require_epoch(connection, study_id)
     (last,) = connection.execute(
         "SELECT coalesce(max(seq), 0) FROM study_log "
-        "WHERE study = ? AND solver_version = ? AND epoch = ?",
-        (study_id, version, epoch),
+        "WHERE study = ? AND solver_version = ? AND epoch = ? AND seq < ?",
+        (study_id, version, epoch, LARGEST),
     ).fetchone()
     place = {"study": study_id, "solver_version": version, "epoch": epoch}
     numbered = enumerate(entries, start=last + 1)

@@ -1,0 +1,183 @@
+"""Whether rows are such as ledgers of ours have: looked at when they come in and when they go out.
+
+The tables' own constraints are about types. A row can satisfy them and still say nothing that can
+be used, as a study whose seed is an empty text; it would stop whoever reads it, for good, because
+rows are never deleted.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from math import isfinite
+from typing import Any
+
+from skipjack.core.device import Device
+from skipjack.ledger import rows
+from skipjack.ledger.migrations import columns_of
+from skipjack.reading import described, parse_json, shown
+
+LARGEST = 1 << 53
+"""Of versions, epochs and places in a log: counting on from there stays within 64 bits."""
+_CREATED = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
+
+UNREADABLE = (ValueError, TypeError, KeyError, AttributeError, OverflowError)
+"""What reading a row raises that says nothing useful."""
+
+
+def _device(row: rows.Row) -> None:
+    Device.from_record(parse_json(row["record"]))
+
+
+def _study(row: rows.Row) -> None:
+    int(row["seed"])
+
+
+def _measurement(row: rows.Row) -> None:
+    rows.decode_samples(row["samples_ns"])
+    rows.decode_metrics(row["metrics"])
+
+
+def _candidate(row: rows.Row) -> None:
+    rows.config_of(row["config"])
+
+
+_READERS: Mapping[str, Callable[[rows.Row], object]] = {
+    "devices": _device,
+    "studies": _study,
+    "study_log": rows.log_entry,
+    "candidates": _candidate,
+    "builds": rows.build_record,
+    "measurements": _measurement,
+    "verdicts": rows.verdict_record,
+}
+
+
+def complaint(table: str, row: rows.Row) -> str:
+    """What is wrong with a row of a table; empty if it can be used."""
+    columns = columns_of(table)
+    if strange := row.keys() - columns.keys():
+        return f"there is no column {shown(min(strange))}"
+    for name, column in columns.items():
+        value = row.get(name)
+        if value is None and column.required:
+            return f"{name} is missing"
+        if value is not None and not _is(value, column.kind):
+            return f"{name} is {described(value)}"
+    if not _CREATED.fullmatch(str(row.get("created"))):
+        return "created is not a time"
+    try:
+        if read := _READERS.get(table):
+            read(row)
+    except UNREADABLE as error:
+        return reason_of(error)
+    return ""
+
+
+def _is(value: object, kind: str) -> bool:
+    if kind == "TEXT":
+        return isinstance(value, str) and (value.isascii() or is_text(value))
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    if kind == "INTEGER":
+        return isinstance(value, int) and abs(value) <= LARGEST
+    return isfinite(value) if isinstance(value, float) else abs(value) <= LARGEST
+
+
+def reason_of(error: BaseException) -> str:
+    """Why a row could not be read, on one line."""
+    said = " ".join(str(error).split())[:200]
+    return f"{said} is missing" if isinstance(error, KeyError) else said or type(error).__name__
+
+
+def is_text(value: str) -> bool:
+    """Whether it could be written as UTF-8 again."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def check_texts(row: rows.Row) -> None:
+    """`ValueError` if a text of a row came out of bytes that are no UTF-8."""
+    for name, value in row.items():
+        if isinstance(value, str) and not (value.isascii() or is_text(value)):
+            raise ValueError(f"{name} is not UTF-8")
+
+
+@contextmanager
+def forgiving_texts(connection: sqlite3.Connection) -> Iterator[None]:
+    """Bytes that are no UTF-8 do not stop a query inside: they come out as lone surrogates."""
+    before = connection.text_factory
+    connection.text_factory = lambda data: data.decode("utf-8", "surrogateescape")
+    try:
+        yield
+    finally:
+        connection.text_factory = before
+
+
+_ORPHANS = (
+    ("studies", "protocol NOT IN (SELECT id FROM protocols)"),
+    ("epochs", "study NOT IN (SELECT id FROM studies)"),
+    (
+        "study_log",
+        "(study, solver_version, epoch) NOT IN (SELECT study, solver_version, number FROM epochs)",
+    ),
+    ("candidate_builds", "candidate NOT IN (SELECT id FROM candidates)"),
+    (
+        "measurements",
+        "candidate NOT IN (SELECT id FROM candidates) "
+        "OR protocol NOT IN (SELECT id FROM protocols)",
+    ),
+    ("verdicts", "study NOT IN (SELECT id FROM studies)"),
+)
+"""Rows that refer to one that is not there; parents stand before their children."""
+
+
+def remove_bad_rows(
+    connection: sqlite3.Connection, keys: Mapping[str, tuple[str, ...]]
+) -> tuple[str, ...]:
+    """Delete what cannot be used from a copy of a ledger; gives what that was, row by row.
+
+    `keys` has the columns of each table's key. Rows that refer to a deleted one go with it, so
+    foreign keys must not be enforced.
+    """
+    left_out: list[str] = []
+    for table, key in keys.items():
+        connection.execute(f"DROP TRIGGER IF EXISTS {table}_no_delete")
+        with forgiving_texts(connection):
+            bad = list(_bad_rows(connection, table))
+        for row, why in bad:
+            places = " AND ".join(f"{name} IS {_mark(row[name])}" for name in key)
+            values = [_bound(row[name]) for name in key]
+            connection.execute(f"DELETE FROM {table} WHERE {places}", values)
+            left_out.append(f"{table} {_named(row, key)} ({why})")
+    for table, orphaned in _ORPHANS:
+        count = connection.execute(f"DELETE FROM {table} WHERE {orphaned}").rowcount
+        left_out += [f"{table} (it refers to a row that is not there)"] * count
+    return tuple(left_out)
+
+
+def _bad_rows(connection: sqlite3.Connection, table: str) -> Iterator[tuple[rows.Row, str]]:
+    cursor = connection.execute(f"SELECT * FROM {table}")
+    names = [name for name, *_ in cursor.description]
+    for values in cursor:
+        row = dict(zip(names, values, strict=True))
+        if why := complaint(table, row):
+            yield row, why
+
+
+def _mark(value: object) -> str:
+    return "CAST(? AS TEXT)" if isinstance(value, str) else "?"
+
+
+def _bound(value: Any) -> Any:
+    """A part of a key as it is stored, whatever its bytes are."""
+    return value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
+
+
+def _named(row: rows.Row, key: tuple[str, ...]) -> str:
+    return " ".join(ascii(str(row[name])[:16])[1:-1] for name in key)
