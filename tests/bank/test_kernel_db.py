@@ -3,6 +3,7 @@
 import hashlib
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -54,7 +55,10 @@ def test_a_kernel_of_a_sister_device_serves_where_there_is_no_own(path: Path) ->
 
 def test_a_cpu_gets_the_highest_level_that_it_runs(tmp_path: Path) -> None:
     key, cpus = "matmul:8x8x8:f16", {"haswell/1": "v3", "nehalem/1": "v2", "znver4/1": "v4"}
-    kernels = [(record(key, name, f"cpu:x86-64-{level}"), CODE) for name, level in cpus.items()]
+    kernels = [
+        (replace(record(key), device=name, compat=f"cpu:x86-64-{level}"), CODE)
+        for name, level in cpus.items()
+    ]
     write_kernel_db(tmp_path / "x.skk", kernels)
     v2, v3, v4 = (f"cpu:x86-64-v{number}" for number in (2, 3, 4))
     with KernelDb.open(tmp_path / "x.skk") as db:

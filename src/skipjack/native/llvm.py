@@ -173,7 +173,8 @@ class Loader:
         self._here = Target(triple, level_of(name, features)), features
         # The JIT takes its own target machine: sharing one between engines crashed.
         machine = _machine.__wrapped__(self._here[0], jit=True)
-        self._jit = binding().create_lljit_compiler(machine)
+        # The older linker ends the process where sections and libraries lie 2 GiB or more apart.
+        self._jit = binding().create_lljit_compiler(machine, use_jit_link=True)
         self._loaded: dict[int, Any] = {}
         self._count = 0
 
