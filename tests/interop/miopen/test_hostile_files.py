@@ -12,6 +12,7 @@ from skipjack.interop.miopen import read_text_db
 from skipjack.interop.miopen.checking import check_paths
 from skipjack.interop.miopen.converting import convert
 from skipjack.interop.miopen.file_bytes import unpacked
+from skipjack.interop.miopen.find_values import algorithm_parts, fields_of
 from skipjack.interop.miopen.json_format import record_of
 
 FWD = "miopenConvolutionFwdAlgoDirect"
@@ -76,3 +77,41 @@ def test_json_that_goes_too_deep_is_refused(tmp_path: Path, before: bytes) -> No
     path.write_bytes(before + b'{"format": 1, "kind": ' + b"[" * 200_000)
     with pytest.raises(SkipjackError, match=r"x.jsonl:1: (not a line of JSON|no record)"):
         convert(path, tmp_path / "x.fdb.txt")
+
+
+LONG = 200_000
+"""Characters. What looks at each of them from each of them does not come back."""
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        "miopen" + "Algo" * (LONG // 8) + ":a," + "1" * (LONG // 2),
+        "miopenAlgo:a" + ",1" * (LONG // 2),
+        "miopenAlgo:a," + "1" * LONG + "x,1,b,c",
+        "miopenAlgo:" + ":" * LONG,
+        "miopenAlgo:" + "1,1," * (LONG // 4) + "\n",
+        "A:" + "1" * LONG,
+        "A:" + "1" * (LONG // 2) + "." + "1" * (LONG // 2) + "x",
+        "A:1," + "1" * LONG + ",x",
+        ":" * LONG,
+    ],
+    ids=range(9),
+)
+def test_a_long_line_takes_no_longer_than_its_length(item: str, tmp_path: Path) -> None:
+    assert fields_of(item) is None or item.startswith("miopenAlgo:a,1,1")
+    path = tmp_path / "gfx90878.HIP.fdb.txt"
+    path.write_text(f"128-28-28-3x3-256-28-28-64-1x1-1x1-1x1-0-NCHW-FP32-F={item}\n")
+    assert check_paths([path])
+
+
+@pytest.mark.parametrize(
+    "name", ["miopen" + "FwdAlgo" * (LONG // 7) + "!", "miopen" + "Fwd" * (LONG // 3), "a" * LONG]
+)
+def test_a_long_name_of_an_algorithm_is_read_soon(name: str) -> None:
+    assert algorithm_parts(name) is None
+
+
+def test_a_name_of_an_algorithm_is_taken_apart_at_the_first_place() -> None:
+    assert algorithm_parts("miopenConvolutionFwdAlgoFwdAlgoDirect") == ("fwd", "FwdAlgoDirect")
+    assert algorithm_parts("miopenConvolutionFwdAlgo") is None

@@ -26,14 +26,14 @@ UNUSED = "not used"
 _UNUSED = ("", UNUSED, "<unused>")
 _STEMS = {"fwd": "Fwd", "bwd": "BwdData", "wrw": "BwdWeights"}
 _LETTERS = {"F": "fwd", "B": "bwd", "W": "wrw"}
-_ALGORITHM = re.compile(r"miopen\w*?(?P<stem>Fwd|BwdData|BwdWeights)Algo(?P<family>\w+)", re.ASCII)
-_NUMBER = r"[+-]?(?:\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?|nan|inf)"
+# Files of others may hold lines of any length: each of these takes time in proportion to its text.
+_WORD = re.compile(r"\w+", re.ASCII)
+_ALGORITHM = re.compile(r"miopen\w*?(?P<stem>Fwd|BwdData|BwdWeights)Algo(?P<family>\w)", re.ASCII)
+_NUMBER = r"[+-]?(?:\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?|nan|inf)"
 _WHOLE = r"[+-]?\d{1,999}"
 _CURRENT = re.compile(rf"([^:]+):({_NUMBER}),({_WHOLE}),(.+)\Z", re.ASCII)
-_LEGACY = re.compile(
-    rf"(miopen[^:]*?Algo[^:]*):(.+?),({_NUMBER}),({_WHOLE}),([^,]*)(?:,(.*))?\Z", re.ASCII
-)
-"""A solver's name may have a comma in it, as ``<3, 6>``; the last field may have any."""
+_TIME = re.compile(_NUMBER, re.ASCII)
+_WORKSPACE = re.compile(_WHOLE, re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +87,30 @@ def fields_of(text: str) -> FindText | None:
     """The fields of an item by its text, which is the fastest way to them."""
     text = text.rstrip("\r")  # of a file whose lines end in two ways
     legacy = text.startswith("miopen")
-    if legacy and (match := _LEGACY.match(text)):
-        algorithm, solver, time, workspace, library, kernels = match.groups()
-        return FindText(solver, time, workspace, algorithm, library, kernels, True)
+    if legacy and (fields := _legacy_fields(text)):
+        return fields
     match = _CURRENT.match(text)
     if match is None or (legacy and is_algorithm(match[1])):
         return None
     solver, time, workspace, algorithm = match.groups()
     return FindText(solver, time, workspace, algorithm)
+
+
+def _legacy_fields(text: str) -> FindText | None:
+    """A solver's name may have commas in it, as ``<3, 6>`` has; the last field may have any."""
+    algorithm, colon, rest = text.partition(":")
+    if not (colon and is_algorithm(algorithm)) or "\n" in rest:
+        return None
+    parts = rest.split(",")
+    for at in range(1, len(parts) - 2):
+        if _TIME.fullmatch(parts[at]) and _WORKSPACE.fullmatch(parts[at + 1]):
+            solver = ",".join(parts[:at])
+            if not solver:
+                continue
+            kernels = ",".join(parts[at + 3 :]) if len(parts) > at + 3 else None
+            time, workspace, library = parts[at : at + 3]
+            return FindText(solver, time, workspace, algorithm, library, kernels, True)
+    return None
 
 
 def find_results(record: Record) -> tuple[FindResultLine, ...]:
@@ -147,8 +163,8 @@ def algorithm_name(direction: str, family: str) -> str:
 
 def algorithm_parts(algorithm: str) -> tuple[str, str] | None:
     """Direction and family of an algorithm's name; None if it is not built like one."""
-    match = _ALGORITHM.fullmatch(algorithm)
-    if match is None:
+    match = _ALGORITHM.match(algorithm)
+    if match is None or not _WORD.fullmatch(algorithm):
         return None
     direction = next(name for name, stem in _STEMS.items() if stem == match["stem"])
-    return direction, match["family"]
+    return direction, algorithm[match.start("family") :]

@@ -19,13 +19,15 @@ _WORDS = {
     "wrw": ("Backward Weights", "Backward Convolution Weights"),
 }
 """By direction, in lines about time and in lines about checks."""
-_NUMBER = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|nan|inf)"
+_NUMBER = r"[-+]?(?:\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|nan|inf)"
 _REFUSED = re.compile(
     r"(?:Long Name|Input Flag): (?P<flag>\S+) Not Found !|(?P<illegal>Illegal input flag)"
     r"|(?P<base>Incorrect BaseArg|FAILED: Invalid Base Input Argument)"
 )
-_STEP_FAILED = re.compile(r"(?P<step>\w+)\(\) FAILED, rc = (?P<code>\S+)")
-_ERROR = re.compile(r"^.*?(?:MIOpen\(\w+\)[^:]*: Error|MIOpen Error:)\s*(?P<text>.+)$", re.M)
+_STEP_FAILED = re.compile(r"\b(?P<step>\w+)\(\) FAILED, rc = (?P<code>\S+)")
+_ERROR = re.compile(r"(?:MIOpen\(\w+\)[^:]*: Error|MIOpen Error:)\s*(?P<text>.+)")
+_LONGEST_LINE = 4096
+"""Characters of a line that an error is looked for in."""
 _LONGEST = 300
 
 
@@ -57,7 +59,9 @@ def read_output(text: str, direction: str) -> Said:
     )
     time = re.search(rf"GPU Kernel Time {timed} Conv\. Elapsed: ({_NUMBER}) ms", text)
     check = re.search(rf"{checked} (?:(Verifies)|FAILED|Failed)\b[^\n]*", text)
-    step, errors = _STEP_FAILED.search(text), _ERROR.findall(text)
+    step = _STEP_FAILED.search(text)
+    found = (_ERROR.search(line, 0, _LONGEST_LINE) for line in text.splitlines())
+    errors = [match["text"] for match in found if match]
     return Said(
         chosen[1] or "" if chosen else "",
         float(time[1]) if time else None,
