@@ -2,17 +2,22 @@
 
 import bz2
 import json
+import sqlite3
+import tracemalloc
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from skipjack.errors import CorruptFileError, SkipjackError
+from skipjack.interop.miopen import KernelRow, read_text_db, write_kernel_db
 from skipjack.interop.miopen import file_bytes as reading
-from skipjack.interop.miopen import read_text_db
 from skipjack.interop.miopen.checking import check_paths
 from skipjack.interop.miopen.converting import convert
 from skipjack.interop.miopen.file_bytes import unpacked
 from skipjack.interop.miopen.find_values import algorithm_parts, fields_of
+from skipjack.interop.miopen.findings import FileReport
 from skipjack.interop.miopen.json_format import record_of
 
 FWD = "miopenConvolutionFwdAlgoDirect"
@@ -115,3 +120,43 @@ def test_a_long_name_of_an_algorithm_is_read_soon(name: str) -> None:
 def test_a_name_of_an_algorithm_is_taken_apart_at_the_first_place() -> None:
     assert algorithm_parts("miopenConvolutionFwdAlgoFwdAlgoDirect") == ("fwd", "FwdAlgoDirect")
     assert algorithm_parts("miopenConvolutionFwdAlgo") is None
+
+
+def peak_bytes(work: Callable[[], object]) -> int:
+    """The most memory that was in use at once."""
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_small_packed_text_takes_little_memory(tmp_path: Path) -> None:
+    path = tmp_path / "gfx90878.HIP.fdb.txt.bz2"
+    path.write_bytes(bz2.compress(b"\n" * (1 << 20)) * 512)  # 512 MiB of lines
+    assert path.stat().st_size < 40_000
+    report: list[FileReport] = []
+    assert peak_bytes(lambda: report.extend(check_paths([path]))) < 200 << 20
+    assert "more than 100 times its" in str(report)
+
+
+@pytest.mark.parametrize("claimed", [1 << 28, 1 << 30, 1 << 40])
+def test_a_small_kernel_db_takes_little_memory(tmp_path: Path, claimed: int) -> None:
+    path = tmp_path / "gfx908.kdb"
+    write_kernel_db(path, [KernelRow("a.o", "-mcpu=gfx908", bytes(1 << 20))])
+    blob = bz2.compress(bytes(1 << 20)) * (1 << 8)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        change = "UPDATE kern_db SET kernel_blob = ?, uncompressed_size = ?"
+        connection.execute(change, (blob, claimed))
+    report: list[FileReport] = []
+    assert peak_bytes(lambda: report.extend(check_paths([path]))) < 100 << 20
+    assert "damaged_kernel" in report[0].counts
+    with pytest.raises(CorruptFileError, match="is damaged"):
+        convert(path, tmp_path / "out.kdb")
+
+
+def test_very_many_empty_streams_are_read_soon(tmp_path: Path) -> None:
+    path = tmp_path / "x.fdb.txt.bz2"
+    path.write_bytes(bz2.compress(b"") * 100_000 + bz2.compress(b"a=A:1,0,x\n"))
+    assert [record.key for record in read_text_db(path)] == ["a"]

@@ -60,9 +60,9 @@ def test_packing_loses_nothing(code: bytes) -> None:
     ("change", "complaint"),
     [
         ("kernel_hash = 'd41d8cd98f00b204e9800998ecf8427e'", "does not match its MD5"),
-        ("kernel_blob = x'425a68'", "should unpack to 5004 bytes, not 0"),
+        ("kernel_blob = x'425a68'", "should unpack to 5,004 bytes, but it is cut off"),
         ("kernel_blob = x'00'", "Invalid data stream"),
-        ("uncompressed_size = 4000", "should unpack to 4000 bytes, not 4001"),
+        ("uncompressed_size = 4000", "should unpack to 4,000 bytes, but it has more than 4,000"),
         ("uncompressed_size = -1", "-1 is no size of a kernel"),
         ("kernel_args = x'ff'", "values of other types"),
     ],

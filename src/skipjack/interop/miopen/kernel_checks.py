@@ -7,7 +7,7 @@ from pathlib import Path
 from skipjack.core.problem import shown
 from skipjack.errors import CorruptFileError
 from skipjack.interop.miopen.findings import FileReport
-from skipjack.interop.miopen.kernel_db import code_of, packed_kernels
+from skipjack.interop.miopen.kernel_db import code_bytes, packed_kernels
 
 
 def check_kernels(path: Path, report: FileReport) -> None:
@@ -23,6 +23,6 @@ def check_kernels(path: Path, report: FileReport) -> None:
         if packed.md5 != packed.md5.lower():
             report.add("odd_md5", f"{where} has its MD5 in upper case, which MIOpen never writes")
         try:
-            code_of(packed, path)
+            code_bytes(packed, path)
         except CorruptFileError as error:
             report.add("damaged_kernel", str(error))

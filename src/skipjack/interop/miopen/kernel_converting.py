@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from skipjack.interop.miopen.json_format import FORMAT
-from skipjack.interop.miopen.kernel_db import PackedKernel, code_of, packed_kernels, write_packed
+from skipjack.interop.miopen.kernel_db import PackedKernel, code_bytes, packed_kernels, write_packed
 from skipjack.storage.atomic import atomic_write
 
 
@@ -17,7 +17,7 @@ def copy_kernels(source: Path, target: Path) -> tuple[int, tuple[str, ...]]:
 
     def checked() -> Iterator[PackedKernel]:
         for packed in packed_kernels(source):
-            code_of(packed, source)
+            code_bytes(packed, source)
             seen.append(packed.row)
             yield packed
 
@@ -43,7 +43,7 @@ def _listing(source: Path) -> Iterator[str]:
             "name": packed.name,
             "args": packed.args,
             "md5": packed.md5,
-            "bytes": len(code_of(packed, source)),
+            "bytes": code_bytes(packed, source),
             "packed_bytes": len(packed.blob),
         }
         yield json.dumps(line) + "\n"

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from skipjack.core.problem import shown
 from skipjack.errors import CorruptFileError, StorageError, UsageError
+from skipjack.interop.miopen.file_bytes import unpacked_parts
 from skipjack.interop.miopen.sqlite_file import columns, reading, writing
 
 KERNEL_DB = "kernel-db"
@@ -23,8 +24,8 @@ _SCHEMA = (
 _COLUMNS = ("kernel_name", "kernel_args", "kernel_blob", "kernel_hash", "uncompressed_size")
 _SELECT = f"SELECT id, {', '.join(_COLUMNS)} FROM kern_db ORDER BY id"
 _INSERT = f"INSERT INTO kern_db ({', '.join(_COLUMNS)}) VALUES (?, ?, ?, ?, ?)"
-_LARGEST = 1 << 30
-"""Bytes of a kernel; a row that says more is damaged."""
+_LARGEST = 1 << 28
+"""Bytes of a kernel; a row that says more is damaged. The largest that are shipped have 10 MB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,28 +81,37 @@ def _packed(row: tuple[object, ...], path: Path) -> PackedKernel:
 
 def code_of(packed: PackedKernel, path: Path) -> bytes:
     """The code of a row, whose size and MD5 were checked."""
+    return b"".join(_checked_parts(packed, path))
+
+
+def code_bytes(packed: PackedKernel, path: Path) -> int:
+    """The size of a row's code, which was checked as by `code_of` and is never all in memory."""
+    return sum(map(len, _checked_parts(packed, path)))
+
+
+def _checked_parts(packed: PackedKernel, path: Path) -> Iterator[bytes]:
     where = f"{path}: row {packed.row} of kern_db ({shown(packed.name)})"
-    code = _unpacked(packed, where)
-    if packed.uncompressed_bytes and len(code) != packed.uncompressed_bytes:
-        raise CorruptFileError(
-            f"{where} is damaged: it should unpack to {packed.uncompressed_bytes} bytes, "
-            f"not {len(code)}"
-        )
-    if _md5(code) != packed.md5.lower():
-        raise CorruptFileError(f"{where} is damaged: its code does not match its MD5")
-    return code
-
-
-def _unpacked(packed: PackedKernel, where: str) -> bytes:
     size = packed.uncompressed_bytes
-    if size == 0:
-        return packed.blob
-    if not 0 < size <= _LARGEST:
-        raise CorruptFileError(f"{where} is damaged: {size} is no size of a kernel")
+    if not 0 <= size <= _LARGEST:
+        raise CorruptFileError(
+            f"{where} is damaged: {size} is no size of a kernel; they have up to {_LARGEST:,} bytes"
+        )
+    md5, so_far = hashlib.md5(usedforsecurity=False), 0
     try:
-        return bz2.BZ2Decompressor().decompress(packed.blob, size + 1)
-    except (OSError, ValueError) as error:
-        raise CorruptFileError(f"{where} is damaged: {error}") from None
+        for part in unpacked_parts(packed.blob, size) if size else (packed.blob,):
+            md5.update(part)
+            so_far += len(part)
+            yield part
+    except (OSError, EOFError, ValueError) as error:
+        raise CorruptFileError(
+            f"{where} is damaged: it should unpack to {size:,} bytes, but {error}"
+        ) from None
+    if size and so_far != size:
+        raise CorruptFileError(
+            f"{where} is damaged: it should unpack to {size:,} bytes, not {so_far:,}"
+        )
+    if md5.hexdigest() != packed.md5.lower():
+        raise CorruptFileError(f"{where} is damaged: its code does not match its MD5")
 
 
 def packed_kernel(row: KernelRow) -> PackedKernel:
