@@ -1,0 +1,172 @@
+"""What the bank holds is met by every tuning, and gives way to who beats it whatever clocks say."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from skipjack.bank import FIND, BankEntry, Met
+from skipjack.bank.evidence import REPLACED, digest
+from skipjack.core.study import Budget
+from skipjack.execute.build_pool import Build
+from skipjack.execute.session import Failure, Loadable
+from skipjack.execute.statistics import Block
+from skipjack.operations import parse
+from skipjack.solvers import find_solver, solver_for
+from skipjack.tuning import Outcome, TuneOptions, Tuner, TuneResult
+
+LATE = "2090-01-01T00:00:00.000000Z"
+OURS_NS = 100.0
+
+
+@contextmanager
+def made_up_times(tuner: Tuner, library_ns: float) -> Iterator[None]:
+    """Defaults take twice as long as other kernels that are built, libraries what is said."""
+    shop, session = tuner.workshop, tuner.workshop.session
+    loadable, add, time = shop.loadable, session.add, session.time
+    defaults: list[Loadable] = []
+    costs: dict[int, float] = {}
+
+    def loaded(build: Build) -> Loadable:
+        made, candidate = loadable(build), build.candidate
+        space = solver_for(candidate.problem, shop.target, candidate.solver).space(
+            candidate.problem, shop.target
+        )
+        if candidate.config == space.default():
+            defaults.append(made)
+        return made
+
+    def noted(one: Loadable) -> int:
+        kernel = add(one)
+        ours_ns = 2 * OURS_NS if any(one is default for default in defaults) else OURS_NS
+        costs[kernel] = library_ns if one.vendor else ours_ns
+        return kernel
+
+    def exact(kernels: Sequence[int], blocks: int) -> tuple[list[Block], list[Failure]]:
+        timed, failures = time(kernels, blocks)
+        return [_block(one, costs[one.kernel]) for one in timed], failures
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shop, "loadable", loaded)
+        patch.setattr(session, "add", noted)
+        patch.setattr(session, "time", exact)
+        yield
+
+
+def _block(block: Block, time_ns: float) -> Block:
+    samples = tuple(time_ns for _ in block.samples_ns) or (time_ns,)
+    return replace(block, samples_ns=samples, sentinel_ns=(1.0, 1.0), disturbed=False)
+
+
+def held(
+    tuner: Tuner, problem: str, solver: str, low: float, config: Mapping[str, Any] = {}, **more: Any
+) -> BankEntry:
+    """An entry that the bank holds, from a machine whose clock is far ahead."""
+    device = tuner.workshop.device
+    gain = {"ratio": low, "low": low, "high": low}
+    version = find_solver(solver).version if solver in ("numpy", "nest") else 1
+    evidence = {"artifact": "" if solver == "numpy" else "a" * 64, "samples": 10**6}
+    fields: dict[str, Any] = {
+        "problem": parse(problem).key,
+        "device": device.class_key,
+        "device_name": device.name,
+        "solver": solver,
+        "solver_version": version,
+        "config": config,
+        "time_ns": 1.0,
+        "default_ns": 9.0,
+        "vendor_ns": 9.0,
+        "vendor": "numpy",
+        "speedup": {"default": gain, "vendor": gain},
+        "evidence": evidence,
+        "created": LATE,
+    }
+    entry = BankEntry(**{**fields, **more})
+    tuner.workshop.bank.put(entry)
+    return entry
+
+
+def tune(tuner: Tuner, problem: str) -> tuple[TuneResult, BankEntry]:
+    result = tuner.tune(problem, TuneOptions(budget=Budget(trials=3)))
+    entry = tuner.workshop.bank.lookup(result.problem.key, tuner.workshop.device.class_key)
+    assert entry is not None
+    return result, entry
+
+
+def test_a_library_that_the_bank_holds_gives_way_to_what_beats_it(tuner: Tuner) -> None:
+    before = held(tuner, "add:40", "numpy", 1.0)
+    with made_up_times(tuner, library_ns=5 * OURS_NS):
+        result, now = tune(tuner, "add:40")
+    assert result.status is Outcome.BANKED
+    assert (now.solver, now.config) == (result.solver, dict(result.best))
+    assert now.created < before.created, "a clock was set back"
+    assert now.evidence[REPLACED]["entry"] == digest(before)
+    assert now.evidence[REPLACED]["met"] == Met.SLOWER
+    tuner.workshop.bank.rebuild(tuner.workshop.ledger)
+    assert tuner.workshop.bank.lookup(now.problem, now.device) == now
+
+
+@pytest.mark.parametrize(
+    ("library_ns", "status"), [(OURS_NS, Outcome.KEPT), (OURS_NS / 5, Outcome.VENDOR)]
+)
+def test_a_library_that_nothing_beats_stays(
+    tuner: Tuner, library_ns: float, status: Outcome
+) -> None:
+    problem = f"add:4{library_ns:.0f}"
+    before = held(tuner, problem, "numpy", 1.0)
+    with made_up_times(tuner, library_ns):
+        result, now = tune(tuner, problem)
+    assert result.status is status
+    assert "numpy" in result.reason
+    assert now == before
+    assert result.kernel() is not None
+
+
+def test_a_config_that_its_solver_does_not_know_any_more_gives_way(tuner: Tuner) -> None:
+    before = held(tuner, "add:42", "nest", 900.0, {"no such": "setting"})
+    with made_up_times(tuner, library_ns=OURS_NS):
+        result, now = tune(tuner, "add:42")
+    assert result.status is Outcome.BANKED
+    assert now.evidence[REPLACED]["met"] == Met.OUTDATED
+    assert now.evidence[REPLACED]["entry"] == digest(before)
+
+
+def test_an_entry_that_cannot_be_timed_gives_way_to_stronger_evidence_alone(tuner: Tuner) -> None:
+    strong = held(tuner, "add:43", "streaming", 7.0, {"x": 1})
+    newer = held(
+        tuner, "add:45", "nest", 7.0, {"x": 1}, solver_version=find_solver("nest").version + 1
+    )
+    weak = held(tuner, "add:44", "streaming", 2.0, {"x": 1})
+    with made_up_times(tuner, library_ns=5 * OURS_NS):
+        for before in (strong, newer):
+            result, now = tune(tuner, before.problem)
+            assert result.status is Outcome.KEPT
+            assert f"entry of {before.solver} has stronger evidence" in result.reason
+            assert now == before
+        result, now = tune(tuner, weak.problem)
+    assert result.status is Outcome.BANKED
+    assert now.solver == result.solver != "streaming"
+
+
+def test_the_last_find_counts_whatever_the_clock_says(
+    tuner: Tuner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem, device = "add:46:f32", tuner.workshop.device.class_key
+    rankings = []
+    for year in (2090, 2026):
+        monkeypatch.setattr(
+            "skipjack.tuning.find_record.utc_now",
+            lambda year=year: datetime(year, 1, 1, tzinfo=UTC),
+        )
+        with made_up_times(tuner, library_ns=5 * OURS_NS):
+            tuner.find(problem, TuneOptions(budget=Budget(trials=4)))
+        rankings.append(tuner.workshop.bank.lookup(problem, device, FIND))
+    first, second = rankings
+    assert first is not None and second is not None
+    assert (first.created[:4], second.created[:4]) == ("2090", "2026")
+    assert second.evidence[REPLACED]["entry"] == digest(first)
+    tuner.workshop.bank.rebuild(tuner.workshop.ledger)
+    assert tuner.workshop.bank.lookup(problem, device, FIND) == second
