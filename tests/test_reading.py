@@ -1,6 +1,10 @@
 """What is stored or received is read in bounds, and a complaint says where it stands."""
 
 import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from dataclasses import field as default
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +45,21 @@ def test_a_complaint_names_the_file_the_path_and_what_was_found() -> None:
 def test_an_error_is_one_of_ours_and_a_value_error() -> None:
     with pytest.raises(SkipjackError):
         parse_json("{")
-    with pytest.raises(ValueError, match=r"^x.json: it is not JSON: Expecting"):
+    with pytest.raises(ValueError, match=r"^x.json:1: this is not JSON: Expecting"):
         parse_json("{", "x.json")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{"a":\n [NaN]}', '{"a":\n [1e309]}', '{"a":\n [x]}', '{"a": "b",\n "c": ' + LONG + "}"],
+)
+def test_a_complaint_about_a_document_names_the_line(text: str) -> None:
+    with pytest.raises(MalformedError, match=r"^x.json:2: "):
+        parse_json(text, "x.json")
+    with pytest.raises(MalformedError, match=r"^line 2: "):
+        parse_json(text)
+    with pytest.raises(MalformedError, match=r"^x.toml:2: "):
+        parse_toml("a = 1\nb = 1e309", "x.toml")
 
 
 def test_fields_of_every_kind_are_read() -> None:
@@ -99,7 +116,7 @@ def test_bounds_hold() -> None:
     ],
 )
 def test_json_that_is_not_bounded_and_finite_is_refused(text: str | bytes) -> None:
-    with pytest.raises(MalformedError, match=r"^x.json: ") as raised:
+    with pytest.raises(MalformedError, match=r"^x.json(:1)?: ") as raised:
         parse_json(text, "x.json")
     assert len(str(raised.value)) < 200
     assert str(raised.value).isascii()
@@ -113,13 +130,22 @@ def test_json_of_ours_is_read_as_it_was_written(value: Any) -> None:
     assert parse_json(json.dumps(value, ensure_ascii=False).encode()) == value
 
 
+def test_what_python_writes_is_read_where_that_is_said() -> None:
+    assert read_json("[Infinity, 1e309]", finite=False)[0].number() == float("inf")
+    with pytest.raises(MalformedError):
+        read_json("[Infinity]")
+    assert read_json('"\\udcff"', surrogates=True).text() == "\udcff"
+    with pytest.raises(MalformedError, match="half of a surrogate pair"):
+        read_json('"\\udcff"')
+
+
 def test_as_deep_as_is_allowed_is_read() -> None:
     assert parse_json("[" * 64 + "1" + "]" * 64)
     assert parse_toml("a = " + "[" * 63 + "1" + "]" * 63)
 
 
 def test_a_document_that_is_too_large_is_refused() -> None:
-    with pytest.raises(MalformedError, match="it has 12 bytes; at most 11 are read"):
+    with pytest.raises(MalformedError, match="this has 12 bytes; at most 11 are read"):
         read_json('"0123456789"', most=11)
 
 
@@ -131,7 +157,7 @@ def test_a_document_that_is_too_large_is_refused() -> None:
     ],
 )
 def test_toml_likewise(text: str | bytes) -> None:
-    with pytest.raises(MalformedError, match=r"^config.toml: ") as raised:
+    with pytest.raises(MalformedError, match=r"^config.toml(:1)?: ") as raised:
         parse_toml(text, "config.toml")
     assert len(str(raised.value)) < 200
 
@@ -165,3 +191,53 @@ def test_a_file_is_read_in_bounds(tmp_path: Path) -> None:
     path.write_bytes(b"\xff")
     with pytest.raises(MalformedError, match="not UTF-8"):
         file_text(path)
+
+
+class Phase(StrEnum):
+    DONE = "done"
+
+
+@dataclass(frozen=True)
+class Inner:
+    name: str
+    size: int = 0
+
+
+@dataclass(frozen=True)
+class Outer:
+    phase: Phase
+    inner: tuple[Inner, ...]
+    pair: tuple[str, int]
+    seconds: float | None = None
+    counts: Mapping[str, int] = default(default_factory=dict)
+    value: bool | int | str = False
+    anything: Any = None
+
+
+WHOLE: dict[str, Any] = {"phase": "done", "inner": [{"name": "a"}], "pair": ["x", 1]}
+
+
+def test_an_object_is_read_as_a_dataclass_by_its_annotations() -> None:
+    assert field(WHOLE).of(Outer) == Outer(Phase.DONE, (Inner("a"),), ("x", 1))
+    more = {"seconds": 1, "counts": {"a": 2}, "value": "x", "anything": [None]}
+    assert field({**WHOLE, **more}).of(Outer) == Outer(
+        Phase.DONE, (Inner("a"),), ("x", 1), 1.0, {"a": 2}, "x", [None]
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"phase": "x"}, 'phase: expected one of done, found "x"'),
+        ({"inner": [{"name": 1}]}, r"inner\[0\].name: expected a text, found 1"),
+        ({"inner": [{}]}, r"inner\[0\]: the field name is missing"),
+        ({"pair": ["x"]}, "pair: expected 2 elements, found 1"),
+        ({"seconds": "1"}, 'seconds: expected a number, found "1"'),
+        ({"counts": {"a": None}}, "counts.a: expected a whole number, found null"),
+        ({"value": 1.5}, r"value: expected a text, found 1.5"),
+        ({"odd": 1}, "unknown fields: odd"),
+    ],
+)
+def test_what_does_not_fit_a_dataclass_is_named(change: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(MalformedError, match=f"^devices.json: {complaint}$"):
+        field({**WHOLE, **change}).of(Outer)

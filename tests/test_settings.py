@@ -107,7 +107,7 @@ def test_a_bad_value_names_its_variable(
         ("user_dir = '/x'", "unknown key 'user_dir'"),
         ("core = true", r"config\.toml: core is True"),
         ("plugins = [1]", r"config\.toml: plugins is \[1\]"),
-        ("log_level =", "not valid TOML"),
+        ("log_level =", r"config\.toml:1: this is not TOML"),
     ],
 )
 def test_a_bad_file_names_itself_and_the_key(tmp_path: Path, text: str, complaint: str) -> None:

@@ -17,13 +17,13 @@ All but ``user_dir`` may also stand in ``config.toml`` in the user directory, by
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from skipjack.errors import StorageError, UsageError
+from skipjack.errors import MalformedError, StorageError, UsageError
+from skipjack.reading import parse_toml, whole_number
 
 CONFIG_FILE = "config.toml"
 LOG_LEVELS = ("debug", "info", "warning", "error", "critical")
@@ -130,13 +130,13 @@ def _platforms_directory() -> Path:
 
 def _read_file(path: Path) -> Mapping[str, object]:
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = parse_toml(path.read_bytes(), str(path))
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
         raise StorageError(f"cannot read settings from {path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} is not valid TOML: {error}") from None
+    except MalformedError as error:
+        raise UsageError(str(error)) from None
     for key in content:
         if key not in _IN_FILE:
             raise UsageError(f"{path} has an unknown key {key!r}; known are {', '.join(_IN_FILE)}")
@@ -166,8 +166,11 @@ def _whole_number(value: object) -> int:
     # A bool is an int to Python, not to someone who writes `core = true`.
     if isinstance(value, int) and not isinstance(value, bool):
         return value
-    if isinstance(value, str) and value.strip().isascii() and value.strip().isdigit():
-        return int(value)
+    if isinstance(value, str):
+        try:
+            return whole_number(value.strip())
+        except MalformedError:
+            pass
     raise ValueError("write a whole number")
 
 

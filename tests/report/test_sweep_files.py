@@ -131,9 +131,9 @@ def test_a_newer_format_is_refused_by_name(tmp_path: Path) -> None:
         ("[]", "is no result of a sweep"),
         ('{"kind": "study", "format": 1}', "is no result of a sweep"),
         ('{"kind": "sweep"}', "does not say its format"),
-        ('{"kind": "sweep", "format": 1}', "'gain' is missing"),
+        ('{"kind": "sweep", "format": 1}', "the field trials is missing"),
         (json.dumps({**to_json(grid()), "trials": 5}), "is damaged"),
-        (json.dumps(to_json(grid())).replace("out_of_memory", "odd"), "'odd' is not a valid"),
+        (json.dumps(to_json(grid())).replace("out_of_memory", "odd"), 'found "odd"'),
     ],
 )
 def test_what_is_no_result_is_said_in_a_sentence(

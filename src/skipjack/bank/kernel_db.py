@@ -19,7 +19,8 @@ from threading import Lock
 from types import TracebackType
 from typing import Any
 
-from skipjack.errors import CorruptFileError, NewerFormatError, StorageError
+from skipjack.errors import CorruptFileError, MalformedError, NewerFormatError, StorageError
+from skipjack.reading import read_json
 from skipjack.storage import atomic_replacement
 from skipjack.storage.sqlite_files import connect_immutable
 
@@ -159,9 +160,8 @@ class KernelDb:
 
     def _record(self, text: str) -> KernelRecord:
         try:
-            fields = json.loads(text)
-            return KernelRecord(**{**fields, "slots": tuple(fields["slots"])})
-        except (ValueError, TypeError, KeyError) as error:
+            return read_json(text).of(KernelRecord)
+        except MalformedError as error:
             raise CorruptFileError(f"{self.path} is damaged: {error}; export it again") from None
 
     def close(self) -> None:

@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from skipjack.reading import read_json
+
 Value = bool | int | float | str
 
 
@@ -30,8 +32,8 @@ class Config(Mapping[str, Value]):
 
     @classmethod
     def from_key(cls, key: str) -> Config:
-        """The config whose key this is."""
-        return cls(json.loads(key))
+        """The config whose key this is; `MalformedError` if it is the key of none."""
+        return cls(read_json(key, "config").mapping())
 
     def replace(self, **settings: Value) -> Config:
         """A copy with some settings changed."""

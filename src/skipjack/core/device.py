@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import log
-from typing import Any
 
 from skipjack.core.cpu_levels import level_of, levels_up_to
 from skipjack.errors import UsageError
+from skipjack.reading import Field
 
 _SPELLING = re.compile(r"([A-Za-z0-9_-]+)/([1-9][0-9]{0,5})")
 
@@ -32,10 +32,9 @@ class Device:
     serial: str = ""
 
     @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> Device:
+    def from_record(cls, record: object, where: str = "device") -> Device:
         """The device that `dataclasses.asdict` and JSON made this record of."""
-        caches = tuple((str(level), int(size)) for level, size in record["caches"])
-        return cls(**{**record, "features": tuple(record["features"]), "caches": caches})
+        return Field(record, where).of(cls)
 
     @property
     def name(self) -> str:

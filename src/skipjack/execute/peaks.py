@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import logging
+from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skipjack.core.device import Device, Peaks
+from skipjack.errors import MalformedError
 from skipjack.execute.kernels import NativeKernel
 from skipjack.execute.session import RunSession
 from skipjack.native import llvm
@@ -28,6 +31,7 @@ from skipjack.native.timer import (
     read_kernel,
     stream_kernel,
 )
+from skipjack.reading import Field, read_json
 from skipjack.storage import FileLock, atomic_write
 
 log = logging.getLogger(__name__)
@@ -129,9 +133,11 @@ def peaks_of(session: RunSession, device: Device, directory: Path, *, again: boo
     if known:
         return known
     log.info("measuring the peaks of %s", device.name)
-    measured = peaks_from_json(session.measure_peaks())
+    measured = peaks_from_json(Field(session.measure_peaks(), f"peaks of {device.name}"))
     with FileLock(path.with_suffix(".lock")):
-        records = _read(path)
+        records: dict[str, Any] = {}
+        with suppress(MalformedError):  # whoever read it before has warned
+            records = _read(path).mapping()
         records[device.instance_key] = {"version": VERSION, "peaks": peaks_to_json(measured)}
         text = json.dumps({"format": FORMAT, "devices": records}, sort_keys=True, indent=1)
         atomic_write(path, text.encode())
@@ -139,21 +145,27 @@ def peaks_of(session: RunSession, device: Device, directory: Path, *, again: boo
 
 
 def read_peaks(device: Device, directory: Path) -> Peaks | None:
-    """What the file knows; None if nothing that is still valid."""
-    record = _read(directory / FILE_NAME).get(device.instance_key)
-    if not isinstance(record, dict) or record.get("version") != VERSION:
-        return None
-    return peaks_from_json(record["peaks"])
+    """What the file knows; None if nothing that is still valid.
 
-
-def _read(path: Path) -> dict[str, Any]:
-    """A cache: whatever is wrong with it, it can be measured again."""
+    The file is a cache: whatever is wrong with it is a warning, and is measured again.
+    """
     try:
-        content = json.loads(path.read_bytes())
-        devices = content["devices"] if content["format"] == FORMAT else {}
-        return dict(devices)
-    except (OSError, ValueError, KeyError, TypeError):
-        return {}
+        record = _read(directory / FILE_NAME).get(device.instance_key)
+        if record is None or record["version"].plain != VERSION:
+            return None
+        return peaks_from_json(record["peaks"])
+    except MalformedError as error:
+        log.warning("%s; the peaks of %s are measured again", error, device.name)
+        return None
+
+
+def _read(path: Path) -> Field:
+    """The records by the devices' keys; none of a file that is not there or of another format."""
+    try:
+        content = read_json(path.read_bytes(), str(path))
+    except OSError:
+        return Field({})
+    return content["devices"] if content["format"].plain == FORMAT else Field({})
 
 
 def peaks_to_json(peaks: Peaks) -> dict[str, Any]:
@@ -166,11 +178,21 @@ def peaks_to_json(peaks: Peaks) -> dict[str, Any]:
     }
 
 
-def peaks_from_json(record: dict[str, Any]) -> Peaks:
-    """The inverse of `peaks_to_json`."""
+def peaks_from_json(said: Field) -> Peaks:
+    """The inverse of `peaks_to_json`; `MalformedError` where it is none."""
+    flops = (pair.elements(2) for pair in said["flops_per_s"].elements())
     return Peaks(
-        tuple((str(dtype), float(rate)) for dtype, rate in record["flops_per_s"]),
-        tuple((int(size), float(rate)) for size, rate in record["bytes_per_s"]),
-        tuple((int(size), float(rate)) for size, rate in record["read_bytes_per_s"]),
-        float(record["noise"]),
+        tuple((dtype.text(), rate.number(least=0.0)) for dtype, rate in flops),
+        _rates(said["bytes_per_s"]),
+        _rates(said["read_bytes_per_s"]),
+        said["noise"].number(least=0.0),
     )
+
+
+def _rates(said: Field) -> tuple[tuple[int, float], ...]:
+    """Bandwidths by footprint, which must ascend to be interpolated."""
+    pairs = [pair.elements(2) for pair in said.elements()]
+    points = tuple((size.integer(1), rate.number(least=0.0)) for size, rate in pairs)
+    if any(first >= second for (first, _), (second, _) in pairwise(points)):
+        raise said.malformed("the footprints do not ascend")
+    return points

@@ -156,7 +156,7 @@ class WorkerProcess:
         try:
             data = os.read(self._out.fileno(), _PIPE)
             messages = self._decoder.feed(data)
-        except (ValueError, KeyError, TypeError):
+        except ValueError:
             data, messages = b"", []  # it was killed before, or what came is no frame
         if not data:
             raise self._died()

@@ -1,7 +1,7 @@
 """How a parent and its workers talk: JSON with byte strings beside it, over pipes.
 
 A frame is a length (8 bytes), JSON text, then the blobs whose lengths the JSON lists. Nothing that
-arrives is ever unpickled or evaluated.
+arrives is ever unpickled or evaluated; what is no frame is a `MalformedError`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,12 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
+from skipjack.errors import MalformedError
+from skipjack.reading import read_json
+
 _LENGTH = struct.Struct("<Q")
 _MOST = 1 << 34
+_MOST_TEXT = 1 << 30
 
 Read = Callable[[int], bytes]
 """Gives some bytes, at most so many; none at the end of the stream."""
@@ -79,13 +83,15 @@ class Decoder:
 def _frame() -> Generator[int, bytes, Message]:
     """Says how many bytes it needs next, is sent them, and returns the message."""
     (length,) = _LENGTH.unpack((yield _LENGTH.size))
-    if length > _MOST:
-        raise ValueError("a frame is longer than any message of ours")
-    frame = json.loads((yield length))
+    if length > _MOST_TEXT:
+        raise MalformedError("a worker's message is longer than any of ours")
+    text = yield length
+    frame = read_json(text, "a worker's message", most=_MOST_TEXT, finite=False, surrogates=True)
+    body = frame["body"].mapping()
     blobs = []
-    for size in frame["blobs"]:
-        blobs.append((yield int(size)))
-    return Message(frame["body"], tuple(blobs))
+    for size in frame["blobs"].elements():
+        blobs.append((yield size.integer(0, _MOST)))
+    return Message(body, tuple(blobs))
 
 
 def _exactly(read: Read, count: int) -> bytes | None:

@@ -13,12 +13,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from skipjack.errors import SkipjackError
+from skipjack.errors import MalformedError, SkipjackError
+from skipjack.reading import read_json
 
 MAGIC = b"skipjack gpu artifact\n"
 ABI = "gpu-1"
 """Version of the header and of launch plans; goes into `Blob.abi`."""
 _LENGTH = struct.Struct("<Q")
+_LARGEST_HEADER = 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,36 +106,42 @@ def unpack(data: bytes) -> GpuArtifact:
     try:
         start = len(MAGIC) + _LENGTH.size
         (length,) = _LENGTH.unpack(data[len(MAGIC) : start])
-        header = json.loads(data[start : start + length])
-        if header["abi"] != ABI:
-            raise SkipjackError(f"launch ABI {header['abi']!r} is not known here, only {ABI!r}")
-        binaries = _cut(data[start + length :], header["lengths"])
-        return GpuArtifact(
-            header["target"],
-            tuple(_kernel(record) for record in header["kernels"]),
-            binaries,
-            header["compiler"],
-            (int(header["least_driver"][0]), int(header["least_driver"][1])),
-            header["notes"],
-        )
-    except (ValueError, KeyError, TypeError, IndexError, struct.error) as error:
-        raise SkipjackError(f"the GPU artifact is damaged: {error!r}") from None
+        header = read_json(data[start : start + length], most=_LARGEST_HEADER)
+        if header["abi"].plain != ABI:
+            raise SkipjackError(
+                f"launch ABI {header['abi'].plain!r} is not known here, only {ABI!r}"
+            )
+        said = header.of(_Header)
+        binaries = _cut(data[start + length :], said.lengths)
+        if len(binaries) != len(said.kernels):
+            raise MalformedError(f"{len(said.kernels)} kernels have {len(binaries)} binaries")
+    except (MalformedError, struct.error) as error:
+        raise SkipjackError(f"the GPU artifact is damaged: {error}") from None
+    return GpuArtifact(
+        said.target, said.kernels, binaries, said.compiler, said.least_driver, said.notes
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Header:
+    """What stands before the binaries."""
+
+    abi: str
+    target: str
+    compiler: str
+    least_driver: tuple[int, int]
+    notes: Mapping[str, str]
+    kernels: tuple[KernelAbi, ...]
+    lengths: tuple[int, ...]
 
 
 def _cut(rest: bytes, lengths: Sequence[int]) -> tuple[bytes, ...]:
-    if sum(lengths) != len(rest):
-        raise ValueError(f"{sum(lengths)} bytes of binaries are announced, {len(rest)} are there")
+    if min(lengths, default=0) < 0 or sum(lengths) != len(rest):
+        raise MalformedError(
+            f"{sum(lengths)} bytes of binaries are announced, {len(rest)} are there"
+        )
     binaries, at = [], 0
     for length in lengths:
         binaries.append(rest[at : at + length])
         at += length
     return tuple(binaries)
-
-
-def _kernel(record: Mapping[str, Any]) -> KernelAbi:
-    arguments = tuple(Argument(**argument) for argument in record["arguments"])
-    x, y, z = record["cluster"]
-    descriptors = tuple(dict(one) for one in record["descriptors"])
-    return KernelAbi(
-        **{**record, "arguments": arguments, "cluster": (x, y, z), "descriptors": descriptors}
-    )

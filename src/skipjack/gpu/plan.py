@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from skipjack.errors import SkipjackError
+from skipjack.errors import MalformedError, SkipjackError
+from skipjack.reading import Field, read_json
 
 _LARGEST_GRID = (2**31 - 1, 65535, 65535)
 
@@ -91,9 +92,9 @@ def to_slots(steps: Sequence[Step]) -> list[str]:
 def from_slots(slots: Sequence[str | int]) -> list[Step]:
     """The steps; `SkipjackError` if these are no slots of a plan."""
     try:
-        return [_step(json.loads(str(slot))) for slot in slots]
-    except (ValueError, KeyError, TypeError) as error:
-        raise SkipjackError(f"the launch plan cannot be read: {error!r}") from None
+        return [_step(read_json(str(slot), finite=False)) for slot in slots]
+    except MalformedError as error:
+        raise SkipjackError(f"the launch plan cannot be read: {error}") from None
 
 
 def scratch_sizes(steps: Sequence[Step]) -> dict[str, int]:
@@ -146,29 +147,39 @@ def _text(value: Value) -> Any:
             return ["@descriptor", _text(of), list(shape), list(strides)]
 
 
-def _step(record: dict[str, Any]) -> Step:
-    if "fill" in record:
-        return Fill(_place(_parsed(record["fill"])), int(record["size"]), int(record["byte"]))
-    x, y, z = record["grid"]
-    return Launch(record["launch"], (x, y, z), tuple(map(_parsed, record["values"])))
+def _step(record: Field) -> Step:
+    if filled := record.get("fill"):
+        return Fill(_place(filled), record["size"].integer(0), record["byte"].integer(0, 255))
+    x, y, z = (size.integer(1) for size in record["grid"].elements(3))
+    values = tuple(_parsed(value) for value in record["values"].elements())
+    return Launch(record["launch"].text(), (x, y, z), values)
 
 
-def _parsed(text: Any) -> Value:
-    match text:
-        case str():
-            return Pointer(text)
-        case ["@scratch", name, size]:
-            return Scratch(name, int(size))
-        case ["@descriptor", of, shape, strides]:
-            return Descriptor(_place(_parsed(of)), tuple(shape), tuple(strides))
-        case [("@i32" | "@i64" | "@f32" | "@f64") as type_, value]:
-            return Number(type_[1:], value)
-        case [str(tensor), int(offset)]:
-            return Pointer(tensor, offset)
-    raise ValueError(f"{text!r} is no argument")
+def _parsed(said: Field) -> Value:
+    if isinstance(said.plain, str):
+        return Pointer(said.plain)
+    match said.elements():
+        case [word, name, size] if word.plain == "@scratch":
+            return Scratch(name.text(), size.integer(0))
+        case [word, of, shape, strides] if word.plain == "@descriptor":
+            return Descriptor(_place(of), _integers(shape), _integers(strides))
+        case [word, value] if word.plain in ("@i32", "@i64"):
+            return Number(word.text()[1:], value.integer())
+        case [word, value] if word.plain in ("@f32", "@f64"):
+            # Infinities too, as a maximum begins with one.
+            number = value.plain if isinstance(value.plain, float) else value.number()
+            return Number(word.text()[1:], number)
+        case [tensor, offset]:
+            return Pointer(tensor.text(), offset.integer())
+    raise said.malformed("this is no argument")
 
 
-def _place(value: Value) -> Pointer | Scratch:
+def _integers(said: Field) -> tuple[int, ...]:
+    return tuple(one.integer() for one in said.elements())
+
+
+def _place(said: Field) -> Pointer | Scratch:
+    value = _parsed(said)
     if isinstance(value, Pointer | Scratch):
         return value
-    raise ValueError(f"{value!r} is no memory")
+    raise said.malformed("this is no memory")

@@ -117,7 +117,7 @@ def parse_find_db(text: str) -> Entry:
     reason = first_reason(
         dtype_obstacle(dtype, operation.dtypes),
         None if layout in operation.layouts else _unlike(operation),
-        "it adds a bias, which is a kernel of its own here" if int(match["bias"]) else None,
+        "it adds a bias, which is a kernel of its own here" if match["bias"].strip("0") else None,
         "it casts its arrays, which is not computed here" if match["casts"] else None,
     )
     try:

@@ -17,6 +17,7 @@ from typing import Any
 from skipjack.core.config import Config
 from skipjack.errors import StorageError
 from skipjack.interop.loadgen_log import DETAIL_LOG, read_detail_log
+from skipjack.reading import parse_json
 
 _log = logging.getLogger(__name__)
 
@@ -100,7 +101,7 @@ def read_results(
 
 def _read_meta(path: Path) -> dict[str, Any] | None:
     try:
-        meta = json.loads(path.read_text(encoding="utf-8"))
+        meta = parse_json(path.read_bytes())
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:

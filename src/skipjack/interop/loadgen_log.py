@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -13,6 +12,8 @@ from statistics import NormalDist
 from typing import Any
 
 from skipjack.core.objective import Metric
+from skipjack.errors import MalformedError
+from skipjack.reading import Field, parse_json
 
 DETAIL_LOG = "mlperf_log_detail.txt"
 _MARK = ":::MLLOG"
@@ -22,6 +23,7 @@ _CONFIDENCE = 0.99
 _ROOM = 1.25
 """What is measured again is asked for this much more than would do."""
 _MOST_EXACT = 1000
+_MOST_QUERIES = 2.0**53
 _PATIENCE = 20
 """A run is made so many times longer at most to be sure of its percentile."""
 _ASKED = (
@@ -65,11 +67,11 @@ class LoadgenLog:
         return self.values.get("result_validity") == "VALID"
 
     def number(self, name: str) -> float | None:
-        """A value, if it is there and a number."""
-        value = self.values.get(name)
-        if isinstance(value, bool) or not isinstance(value, int | float):
+        """A value, if it is there and a finite number."""
+        try:
+            return Field(self.values.get(name)).number()
+        except MalformedError:
             return None
-        return float(value)
 
     @property
     def percentile(self) -> float:
@@ -103,8 +105,8 @@ def parse_detail_log(text: str) -> LoadgenLog:
         if not line.startswith(_MARK):
             continue
         try:
-            entry = json.loads(line[len(_MARK) :])
-        except ValueError:
+            entry = parse_json(line[len(_MARK) :])
+        except MalformedError:
             continue
         if not isinstance(entry, dict) or not isinstance(entry.get("key"), str):
             continue
@@ -146,27 +148,35 @@ def queries_needed(percentile: float, late: int = 0, confidence: float = _CONFID
         share = 1.0 - percentile
         spread = NormalDist().inv_cdf(confidence) * math.sqrt(percentile * share)
         return math.ceil(((spread + math.sqrt(spread**2 + 4 * share * late)) / (2 * share)) ** 2)
+
+    def enough(queries: int) -> bool:
+        return _doubt(percentile, queries, late) <= 1.0 - confidence
+
     low, high = late + 1, late + 1
-    while _doubt(percentile, high, late) > 1.0 - confidence:
+    while not enough(high):
         low, high = high, 2 * high
+    return _least(enough, low, high)
+
+
+def _least(enough: Callable[[int], bool], low: int, high: int) -> int:
+    """The smallest number that is enough, where the last one is."""
     while low < high:
         middle = (low + high) // 2
-        if _doubt(percentile, middle, late) > 1.0 - confidence:
-            low = middle + 1
-        else:
+        if enough(middle):
             high = middle
+        else:
+            low = middle + 1
     return low
 
 
 def _doubt(percentile: float, queries: int, late: int) -> float:
     """Chance of at most `late` late ones among so many if the bound is just broken."""
-    total = 0.0
-    for count in range(min(late, queries) + 1):
-        log_ways = (
-            math.lgamma(queries + 1) - math.lgamma(count + 1) - math.lgamma(queries - count + 1)
-        )
-        log_each = count * math.log1p(-percentile) + (queries - count) * math.log(percentile)
-        total += math.exp(log_ways + log_each)
+    log_odds = math.log1p(-percentile) - math.log(percentile)
+    log_chance = queries * math.log(percentile)  # of exactly `count` late ones, here of none
+    total = math.exp(log_chance)
+    for count in range(1, min(late, queries) + 1):
+        log_chance += math.log((queries - count + 1) / count) + log_odds
+        total += math.exp(log_chance)
     return total
 
 
@@ -184,7 +194,7 @@ def judge(log: LoadgenLog) -> Judgement:
         repair |= _longer(log, 0)
     if values.get("result_min_queries_met") is False:
         reasons.append("it had fewer queries than min_query_count")
-        repair |= _longer(log, int(log.number("effective_min_query_count") or 0))
+        repair |= _longer(log, _count(log, "effective_min_query_count"))
     if values.get("early_stopping_met") is False:
         needed = _queries_to_settle(log)
         if needed is None:
@@ -199,8 +209,12 @@ def judge(log: LoadgenLog) -> Judgement:
 
 
 def _late(log: LoadgenLog) -> tuple[int, int]:
-    late = log.number("result_overlatency_query_count") or 0.0
-    return int(late), int(log.number("result_query_count") or 0.0)
+    return _count(log, "result_overlatency_query_count"), _count(log, "result_query_count")
+
+
+def _count(log: LoadgenLog, name: str) -> int:
+    """A number of queries; what no run can have made is as many as one can tell apart."""
+    return int(min(max(log.number(name) or 0.0, 0.0), _MOST_QUERIES))
 
 
 def _undecided(log: LoadgenLog) -> bool:
@@ -227,13 +241,15 @@ def _queries_to_settle(log: LoadgenLog) -> int | None:
     if count < queries_needed(log.percentile):
         return needed  # so few do not tell which share is late
     most = _PATIENCE * max(count, queries_needed(log.percentile))
-    while needed <= most:
-        expected = math.ceil(late * max(1.0, needed / count)) if _late(log)[0] else late
-        enough = queries_needed(log.percentile, expected)
-        if enough <= needed:
-            return needed
-        needed = enough
-    return None
+
+    def settles(queries: int) -> bool:
+        expected = math.ceil(late * max(1.0, queries / count)) if _late(log)[0] else late
+        return queries_needed(log.percentile, expected) <= queries
+
+    if needed > most or not settles(most):
+        return None
+    # More late ones are expected of more queries, but ever less so: what settles it goes on to.
+    return _least(settles, needed, most)
 
 
 def _longer(log: LoadgenLog, queries: int) -> dict[str, float]:
@@ -241,7 +257,8 @@ def _longer(log: LoadgenLog, queries: int) -> dict[str, float]:
     expected_qps = log.number("effective_target_qps") or 0.0
     if log.scenario == "Offline":
         reached = log.number("result_samples_per_second") or 0.0
-        return {"offline_expected_qps": float(math.ceil(max(reached, expected_qps) * _ROOM))}
+        wanted = max(reached, expected_qps) * _ROOM
+        return {"offline_expected_qps": float(math.ceil(wanted))} if math.isfinite(wanted) else {}
     if log.scenario in ("SingleStream", "MultiStream"):
         name = "single_stream" if log.scenario == "SingleStream" else "multi_stream"
         expected_ns = 1e9 / expected_qps if expected_qps else math.inf

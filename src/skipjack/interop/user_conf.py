@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from skipjack.errors import UsageError
+from skipjack.core.problem import shown
+from skipjack.errors import MalformedError, UsageError
+from skipjack.reading import file_text, number
 
 _NS_IN_MS, _PERCENT = 1e-6, 100.0
 _SCENARIOS = {
@@ -52,7 +54,7 @@ _OF_ANY: dict[str, tuple[str, float]] = {
     "max_duration_ms": ("max_duration", 1.0),
 }
 """Settings that hold for the scenario of the config, or for all: key, factor."""
-_LINE = re.compile(r"(\S+)\.(\S+)\.(\S+)\s+=\s+(\S+)")
+_LARGEST_BYTES = 1 << 20
 
 
 class Setting(NamedTuple):
@@ -112,28 +114,36 @@ def scenario_of(config: Mapping[str, Any]) -> str:
 def parse_user_conf(text: str, name: str = "user.conf") -> tuple[Setting, ...]:
     """Read lines; what LoadGen would pass over in silence or misread is refused by its line."""
     settings = []
-    for number, line in enumerate(text.splitlines(), 1):
-        words = " ".join(_without_comment(line.split()))
-        if not words:
-            continue
-        match = _LINE.fullmatch(words)
-        try:
-            value = float(match[4]) if match else None
-        except ValueError:
-            value = None
-        if match is None or value is None:
-            raise UsageError(
-                f"{name}:{number}: {line.strip()!r} is not `model.Scenario.key = number` "
-                "with spaces around the sign"
-            )
-        settings.append(Setting(match[1], match[2], match[3], value))
+    for at, line in enumerate(text.splitlines(), 1):
+        words = _without_comment(line.split())
+        if words:
+            setting = _setting(words)
+            if setting is None:
+                raise UsageError(
+                    f"{name}:{at}: {shown(line.strip())!r} is not `model.Scenario.key = number`"
+                    " with spaces around the sign"
+                )
+            settings.append(setting)
     return tuple(settings)
+
+
+def _setting(words: Sequence[str]) -> Setting | None:
+    if len(words) != 3 or words[1] != "=":
+        return None
+    parts = words[0].rsplit(".", 2)
+    try:
+        value = number(words[2])
+    except MalformedError:
+        return None
+    return Setting(parts[0], parts[1], parts[2], value) if len(parts) == 3 and all(parts) else None
 
 
 def read_user_conf(path: Path) -> tuple[Setting, ...]:
     """As `parse_user_conf`, from a file."""
     try:
-        return parse_user_conf(path.read_text(), str(path))
+        return parse_user_conf(file_text(path, most=_LARGEST_BYTES), str(path))
+    except MalformedError as error:
+        raise UsageError(str(error)) from None
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from error
 

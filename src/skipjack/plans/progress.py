@@ -14,8 +14,15 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from skipjack.errors import CorruptFileError, NewerFormatError, SkipjackError, StorageError
+from skipjack.errors import (
+    CorruptFileError,
+    MalformedError,
+    NewerFormatError,
+    SkipjackError,
+    StorageError,
+)
 from skipjack.plans.validating import PlannedStep
+from skipjack.reading import Field, read_json
 from skipjack.storage import Clock, FileLock, timestamp, utc_now
 from skipjack.storage.failure import write_failure
 
@@ -42,28 +49,26 @@ class History:
     done: dict[int, str] = field(default_factory=dict)
     """Digests of finished steps, as they were then."""
 
-    def take(self, line: Mapping[str, object]) -> None:
+    def take(self, line: Field) -> None:
         """One more line."""
-        event = Event(str(line["event"]))
+        event = line["event"].of(Event)
         if event is Event.RESTART:
             self.last.clear()
             self.done.clear()
             return
-        step = int(str(line["step"]))
+        step = line["step"].integer(1)
         if event is Event.FROM:
-            self._go_on(step, line["digests"])
+            self._go_on(step, [digest.text() for digest in line["digests"].elements()])
             return
-        self.last[step] = line
+        self.last[step] = line.mapping()
         if event is Event.FINISHED:
-            self.done[step] = str(line["digest"])
+            self.done[step] = line["digest"].text()
         else:
             self.done.pop(step, None)
 
-    def _go_on(self, step: int, digests: object) -> None:
-        if not isinstance(digests, list):
-            raise ValueError("digests is no list")
+    def _go_on(self, step: int, digests: Sequence[str]) -> None:
         self.last = {number: line for number, line in self.last.items() if number < step}
-        self.done = {number: str(digest) for number, digest in enumerate(digests, start=1)}
+        self.done = dict(enumerate(digests, start=1))
 
 
 class Progress:
@@ -107,17 +112,17 @@ class Progress:
         history = History()
         for number, line in enumerate(_whole(self._read()).splitlines(), start=1):
             try:
-                record = json.loads(line)
-                if record["format"] > FORMAT:
+                record = read_json(line)
+                if record["format"].integer() > FORMAT:
                     raise NewerFormatError(
                         f"{self.path}:{number} was written by a newer Skipjack; "
                         "it was left as it is"
                     )
                 history.take(record)
-            except (ValueError, KeyError, TypeError):
+            except MalformedError as error:
                 raise CorruptFileError(
-                    f"{self.path}:{number} is no line of a plan's progress; name another file "
-                    "with --progress, or move this one away to begin anew"
+                    f"{self.path}:{number} is no line of a plan's progress ({error}); name another "
+                    "file with --progress, or move this one away to begin anew"
                 ) from None
         return history
 

@@ -6,19 +6,19 @@ import csv
 import io
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from skipjack.core.config import Config
-from skipjack.core.objective import Objective
 from skipjack.core.trial import Status
-from skipjack.errors import NewerFormatError, StorageError
+from skipjack.errors import MalformedError, NewerFormatError, StorageError
+from skipjack.reading import Field, parse_json
 from skipjack.report.sweep_pareto import pareto_front
 from skipjack.report.sweep_points import parameter_names
 from skipjack.storage.atomic import atomic_write
-from skipjack.sweep.result import Gain, SweepResult, SweepTrial
+from skipjack.sweep.result import SweepResult, SweepTrial
 
 FORMAT = 1
 KIND = "sweep"
@@ -127,10 +127,10 @@ def write_json(result: SweepResult, path: Path) -> None:
 def read_json(path: Path) -> SweepResult:
     """What `write_json` wrote. A file of a newer format is refused, and left as it is."""
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
+        record = parse_json(path.read_bytes())
     except OSError as error:
         raise StorageError(f"cannot read {path}: {error.strerror or error}") from error
-    except ValueError as error:
+    except MalformedError as error:
         raise StorageError(f"{path} is no JSON: {error}") from error
     return from_json(record, str(path))
 
@@ -148,41 +148,32 @@ def from_json(record: Any, where: str) -> SweepResult:
             f"{FORMAT}; install the version that wrote it"
         )
     try:
-        return _result(_decoded(record))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        return _result(Field(_decoded(record), finite=False))
+    except MalformedError as error:
         raise StorageError(
-            f"{where} is damaged: {what}; run the sweep again to write it"
+            f"{where} is damaged: {error}; run the sweep again to write it"
         ) from error
 
 
-def _result(record: dict[str, Any]) -> SweepResult:
-    gain = record["gain"]
-    values = {item.name: record[item.name] for item in fields(SweepResult)}
-    values |= {
-        "objectives": tuple(
-            Objective(o["metric"], o["direction"], tuple(o["constraints"]))
-            for o in record["objectives"]
-        ),
-        "trials": tuple(_trial(trial) for trial in record["trials"]),
-        "best": _point(record["best"]),
-        "baseline": _point(record["baseline"]),
-        "gain": Gain(**gain) if gain else None,
-        "user_conf": tuple(record["user_conf"]),
-        "notes": tuple(record["notes"]),
-    }
-    return SweepResult(**values)
+def _result(record: Field) -> SweepResult:
+    return _own(record, SweepResult).of(
+        SweepResult,
+        trials=tuple(_trial(trial) for trial in record["trials"].elements()),
+        best=_point(record["best"]),
+        baseline=_point(record["baseline"]),
+    )
 
 
-def _trial(record: dict[str, Any]) -> SweepTrial:
-    values = {item.name: record[item.name] for item in fields(SweepTrial)}
-    values |= {
-        "point": Config.of(record["point"]),
-        "status": Status(record["status"]),
-        "notes": tuple(record["notes"]),
-    }
-    return SweepTrial(**values)
+def _trial(record: Field) -> SweepTrial:
+    return _own(record, SweepTrial).of(SweepTrial, point=Config.of(record["point"].mapping()))
 
 
-def _point(items: Mapping[str, Any] | None) -> Config | None:
-    return None if items is None else Config.of(items)
+def _own(record: Field, kind: type[SweepResult] | type[SweepTrial]) -> Field:
+    """Without what is written beside the fields."""
+    names = {item.name for item in fields(kind)}
+    own = {name: value for name, value in record.mapping().items() if name in names}
+    return replace(record, plain=own)
+
+
+def _point(said: Field) -> Config | None:
+    return None if said.null else Config.of(said.mapping())

@@ -158,7 +158,7 @@ def test_a_manifest_that_names_other_places_is_refused(into: Path, name: object)
     digest = hashlib.sha256(b"mine").hexdigest()
     record["files"] = [{**record["files"][0], "name": name, "after": digest}]
     manifest.write_text(json.dumps(record))
-    with pytest.raises(CorruptFileError, match="is no name of a file beside it"):
+    with pytest.raises(CorruptFileError, match=r"is no name of a file beside it|expected a text"):
         undo(Promotions(into))
     assert victim.read_text() == "mine"
 

@@ -67,11 +67,11 @@ def test_repeated_values_stay_and_are_remarked_upon(
         ('{"a": {"from": 1}}', 1, "write a list"),
         ('{"a": [1],\n "b": [[1]]}', 2, "b has a list among its values"),
         ('{"b": [{"x": 1}]}', 1, "b has a dict among its values"),
-        ('{"a":\n [NaN]}', 2, "NaN is not JSON"),
-        ('{"a": [1e999]}', 1, "values are finite"),
+        ('{"a":\n [NaN]}', 2, "NaN is no finite number"),
+        ('{"a": [1e999]}', 1, "1e999 is no finite number"),
         ("[1, 2]", None, "holds no object"),
         ("", 1, "this is not JSON"),
-        ('{"a": ' + "[" * 100_000, None, "nested too deeply"),
+        ('{"a": ' + "[" * 100_000, None, "nested more than 64 deep"),
     ],
 )
 def test_a_mistake_is_a_sentence_with_its_line(

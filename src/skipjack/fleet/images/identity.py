@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from skipjack.errors import SkipjackError, UsageError
+from skipjack.errors import MalformedError, SkipjackError, UsageError
 from skipjack.fleet.images import commands
 from skipjack.fleet.images.container_engine import ContainerEngine, complaint
+from skipjack.reading import Field, read_json
 
+_LONGEST_ID = 200
 _UNKNOWN = ("no such image", "image not known", "no such object", "failed to find image")
 
 
@@ -42,11 +41,18 @@ def identity(engine: ContainerEngine, image: str) -> Identity:
             )
         raise SkipjackError(f"{engine.name} does not say what image {image} is: {why}")
     try:
-        found: Mapping[str, Any] = json.loads(asked.stdout)[0]
-        labels = (found.get("Config") or {}).get("Labels") or {}
-        digest = str(found["Id"]).removeprefix("sha256:")
-        return Identity(image, f"sha256:{digest}", str(labels.get(commands.VERSION_LABEL, "")))
-    except (ValueError, LookupError, TypeError, AttributeError):
+        found = read_json(asked.stdout)[0]
+        digest = found["Id"].text(_LONGEST_ID).removeprefix("sha256:")
+        return Identity(image, f"sha256:{digest}", _version(found))
+    except MalformedError as error:
         raise SkipjackError(
-            f"{engine.name} image inspect {image} answered something that is no image"
+            f"{engine.name} image inspect {image} answered something that is no image ({error})"
         ) from None
+
+
+def _version(found: Field) -> str:
+    """Of the Skipjack that built it; an image of others has no labels, or other ones."""
+    config = found.get("Config")
+    labels = None if config is None or config.null else config.get("Labels")
+    version = None if labels is None or labels.null else labels.get(commands.VERSION_LABEL)
+    return version.text() if version else ""

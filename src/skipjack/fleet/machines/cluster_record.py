@@ -10,9 +10,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from skipjack.errors import StorageError
+from skipjack.errors import MalformedError, StorageError, UsageError
 from skipjack.fleet.machines.registration import Registration
 from skipjack.fleet.seal import make_key
+from skipjack.reading import read_json
 from skipjack.settings import Settings
 from skipjack.storage import FileLock, atomic_write, ensure_directory
 
@@ -102,17 +103,12 @@ class ClusterFile:
     def read(self) -> ClusterRecord | None:
         """The cluster; None if there is none."""
         try:
-            content = json.loads(self._path.read_text(encoding="utf-8"))
+            content = read_json(self._path.read_bytes()).without("format", _FORMAT)
+            nodes = [one.of(Registration) for one in content["nodes"].elements()]
+            return content.of(ClusterRecord, nodes={one.name: one for one in nodes})
         except FileNotFoundError:
             return None
-        except ValueError as error:
-            raise self._damaged(error) from None
-        try:
-            if content.pop("format") != _FORMAT:
-                raise ValueError("its format is another")
-            nodes = {one["name"]: Registration(**one) for one in content.pop("nodes")}
-            return ClusterRecord(**content, nodes=nodes)
-        except (KeyError, TypeError, ValueError) as error:
+        except (MalformedError, UsageError) as error:
             raise self._damaged(error) from None
 
     def write(self, record: ClusterRecord) -> None:

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from skipjack.errors import SkipjackError
+from skipjack.errors import MalformedError, SkipjackError
+from skipjack.reading import read_json
 from skipjack.storage import atomic_write
 
 _FILE = "node.json"
@@ -69,13 +70,10 @@ class NodeRecord:
 def read_record(folder: Path) -> NodeRecord | None:
     """The node that was started here last; None if there is none."""
     try:
-        content = json.loads((folder / _FILE).read_text(encoding="utf-8"))
-        if content.pop("format") != _FORMAT:
-            raise ValueError("its format is another")
-        return NodeRecord(**{**content, "containers": tuple(content["containers"])})
+        return read_json((folder / _FILE).read_bytes()).without("format", _FORMAT).of(NodeRecord)
     except FileNotFoundError:
         return None
-    except (ValueError, KeyError, TypeError) as error:
+    except MalformedError as error:
         raise SkipjackError(
             f"{folder / _FILE} is damaged: {error}; end that node by hand and delete the file"
         ) from None

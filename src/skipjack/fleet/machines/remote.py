@@ -15,8 +15,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from skipjack.children import python_command
+from skipjack.errors import MalformedError
 from skipjack.fleet.machines.registration import Registration
 from skipjack.fleet.machines.ssh import Answer, run_everywhere
+from skipjack.reading import read_json
 
 PYTHON = "SKIPJACK_REMOTE_PYTHON"
 """The interpreter of machines that were registered without one."""
@@ -73,13 +75,12 @@ def understood(machine: Registration, answer: Answer) -> Reply:
         return Reply(machine.name, failure=answer.failure, reached=False, began=answer.connected)
     last = next(reversed(answer.stdout.strip().splitlines()), "")
     try:
-        content = json.loads(last)
-        assert isinstance(content, dict)
-        content["format"] + 0
-    except (ValueError, AssertionError, KeyError, TypeError):
+        said = read_json(last)
+        version, content = said["format"].integer(), said.mapping()
+    except MalformedError:
         began = answer.exit_code != NOT_FOUND and not _OURS_MISSING.search(answer.stderr)
         return Reply(machine.name, failure=_why_not(machine, answer), began=began)
-    if content["format"] != FORMAT:
+    if version != FORMAT:
         why = f"{machine.name} has another Skipjack, whose answers this one does not understand"
         return Reply(machine.name, failure=f"{why}; install the same there")
     return Reply(machine.name, content, failure=str(content.get("failure", "")))

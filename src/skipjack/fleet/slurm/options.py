@@ -15,10 +15,14 @@ SIGNAL_DELAY_S = 60
 """Slurm may warn this much earlier than asked."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.,+-]*")
-_TIME = re.compile(r"(?:(\d+)-(\d+)(?::(\d+))?(?::(\d+))?|(\d+)(?::(\d+))?(?::(\d+))?)", re.ASCII)
-_SIZE = re.compile(r"\d+[KMGT]?", re.ASCII)
+_PART = r"(\d{1,9})"
+_TIME = re.compile(
+    rf"(?:{_PART}-{_PART}(?::{_PART})?(?::{_PART})?|{_PART}(?::{_PART})?(?::{_PART})?)", re.ASCII
+)
+_SIZE = re.compile(r"\d{1,18}[KMGT]?", re.ASCII)
 _EXTRA = re.compile(r"--([a-z][a-z0-9-]*)(?:=[A-Za-z0-9_.,:;+%@/&|!*=()\[\]-]+)?")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029\ud800-\udfff]")
+"""Also bytes of a command line that are no text: the script is written as UTF-8."""
 _PASSWORD = re.compile(r"://[^/@\s]*:[^/\s]*@")
 
 _OURS = {

@@ -34,10 +34,10 @@ _MOST_DECIMAL = 64
 _GFX = re.compile(
     r"(?P<arch>gfx(?:1[0-9a-f]{3}|[2-9][0-9a-f]{2}))"
     r"(?P<features>(?:_(?:no)?sramecc)?(?:_xnack)?)"
-    r"(?:_(?P<decimal>\d+)|(?P<hex>[1-9a-f][0-9a-f]*))?"
+    r"(?:_(?P<decimal>\d{1,6})|(?P<hex>[1-9a-f][0-9a-f]{0,4}))?"
 )
 _GFX_ARCH = re.compile(r"gfx(?:1[0-9a-f]{3}|[2-9][0-9a-f]{2})")
-_OTHER = re.compile(r"(?P<arch>[A-Za-z0-9][\w-]*?)_(?P<units>\d+)", re.ASCII)
+_OTHER = re.compile(r"(?P<arch>[A-Za-z0-9][\w-]*?)_(?P<units>\d{1,6})", re.ASCII)
 _FEATURES = re.compile(r"(?:(?:no)?sramecc)?_?(?:xnack)?")
 _SQLITE_VERSION = re.compile(r"(?P<base>.+)_(?P<version>\d+\.\d+\.\d+)", re.ASCII)
 _BACKEND = re.compile(r"[A-Za-z]+", re.ASCII)

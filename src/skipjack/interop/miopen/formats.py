@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import bz2
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from skipjack.core.problem import shown
-from skipjack.errors import CorruptFileError, StorageError, UsageError
+from skipjack.errors import CorruptFileError, MalformedError, StorageError, UsageError
 from skipjack.interop.miopen.file_bytes import BZIP2, SQLITE, file_bytes
 from skipjack.interop.miopen.file_names import SUFFIXES
 from skipjack.interop.miopen.find_values import fields_of
 from skipjack.interop.miopen.keys import is_perf_key, parse_find_key
 from skipjack.interop.miopen.records import Record
 from skipjack.interop.miopen.sqlite_file import columns, reading
+from skipjack.reading import read_json
 
 Kind = Literal["find", "perf", "kernel"]
 Storage = Literal["text", "sqlite", "jsonl"]
@@ -135,10 +135,10 @@ def _first_line(head: bytes, path: Path) -> bytes:
 
 def _kind_of_json(line: bytes, path: Path) -> Kind:
     try:
-        record = json.loads(line)
-    except (ValueError, RecursionError):
-        raise CorruptFileError(f"{path}:1: not a line of JSON") from None
-    kind = record.get("kind")
+        said = read_json(line, surrogates=True).get("kind")
+    except MalformedError as error:
+        raise CorruptFileError(f"{path}:1: not a line of JSON: {error}") from None
+    kind = said.plain if said else None
     if kind not in ("find", "perf", "kernel"):
         raise StorageError(
             f"{path} holds JSON lines, but its first line has the kind {shown(str(kind))!r}; "

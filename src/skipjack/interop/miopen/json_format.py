@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from skipjack.core.problem import shown
-from skipjack.errors import CorruptFileError, NewerFormatError
+from skipjack.errors import CorruptFileError, MalformedError, NewerFormatError
 from skipjack.interop.miopen.file_bytes import file_bytes
+from skipjack.reading import Field, read_json
 
 FORMAT = 1
 FIND, PERF = "find", "perf"
@@ -21,6 +22,8 @@ KEY = {FIND: "find_key", PERF: "perf_key"}
 """The field with MIOpen's key, by the kind of a line; null for what MIOpen has none for."""
 ENTRIES = {FIND: "ranking", PERF: "configs"}
 """The field with what is known of each solver."""
+_TEXTS = {"kind", "problem", "device", "toolchain", "updated"}
+_ENTRY_TEXTS = {"params", "algorithm"}
 
 
 def record_of(
@@ -69,18 +72,50 @@ def numbered_objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def object_of(text: bytes | str, where: str) -> dict[str, Any]:
-    """What a line holds, of a format that is known here; `where` it stands is for messages."""
+    """What a line holds, of a format that is known here; `where` it stands is for messages.
+
+    Fields that it has are of their kinds: readers need only look whether they are there.
+    """
     try:
-        line: dict[str, Any] = json.loads(text)
-        version = line["format"]
-    except (ValueError, TypeError, KeyError, RecursionError):
+        line = read_json(text, surrogates=True)
+        version = line["format"].integer()
+    except MalformedError:
         said = text if isinstance(text, str) else text.decode(errors="replace")
         raise CorruptFileError(
             f"{where}: {shown(said)!r} is no JSON object with a format; the file may be cut off "
             "there"
         ) from None
-    if not isinstance(version, int) or version > FORMAT:
+    if version > FORMAT:
         raise NewerFormatError(
             f"{where} has format {version}, this Skipjack reads up to {FORMAT}; update Skipjack"
         )
-    return line
+    try:
+        _check(line)
+    except MalformedError as error:
+        raise CorruptFileError(f"{where}: no record of a database: {error}") from None
+    return line.mapping()
+
+
+def _check(line: Field) -> None:
+    fields = line.fields()
+    for name in _TEXTS & fields.keys():
+        fields[name].text()
+    for kind in (FIND, PERF):
+        if KEY[kind] in fields and not fields[KEY[kind]].null:
+            fields[KEY[kind]].text()
+        for entry in fields[ENTRIES[kind]].elements() if ENTRIES[kind] in fields else ():
+            _check_entry(entry, kind)
+    for text in fields["miopen"].elements() if "miopen" in fields else ():
+        text.text()
+
+
+def _check_entry(entry: Field, kind: str) -> None:
+    entry["solver"].text()
+    fields = entry.fields()
+    for name in _ENTRY_TEXTS & fields.keys():
+        fields[name].text()
+    if "workspace_bytes" in fields:
+        fields["workspace_bytes"].integer()
+    time = fields.get("time_ns")
+    if time and (kind == FIND or not time.null):
+        time.number()

@@ -6,7 +6,6 @@ plain ones.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from math import inf
 
@@ -15,6 +14,7 @@ from skipjack.interop.miopen.find_values import fields_of
 from skipjack.interop.miopen.json_format import ENTRIES, PERF
 from skipjack.interop.miopen.json_reading import JsonDb, JsonLine
 from skipjack.interop.miopen.records import Item, Record
+from skipjack.reading import parse_json
 
 
 def unshared(found: JsonDb) -> tuple[list[Record], list[int], tuple[str, ...]]:
@@ -58,7 +58,7 @@ def _fastest_params(rivals: Sequence[tuple[Record, JsonLine]]) -> Record:
 
 def _times_of_entries(line: JsonLine) -> dict[str, float]:
     """By solver, of those that have one."""
-    entries = json.loads(line.text)[ENTRIES[PERF]]
+    entries = parse_json(line.text, surrogates=True)[ENTRIES[PERF]]
     times = {each["solver"]: each.get("time_ns") for each in entries}
     return {solver: time for solver, time in times.items() if possible_time(time)}
 

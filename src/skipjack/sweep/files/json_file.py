@@ -6,9 +6,10 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-from skipjack.errors import UsageError
+from skipjack.errors import MalformedError, UsageError
+from skipjack.reading import parse_json
 from skipjack.sweep.files.blame import place
 from skipjack.sweep.files.sweep_file import Scalar, SweepFile
 from skipjack.sweep.files.values import check_values
@@ -31,18 +32,10 @@ def read_json_file(path: Path, text: str, digest: str) -> SweepFile:
 
 def parse_json_object(path: Path, text: str) -> dict[str, Any]:
     """A JSON object in which no name stands twice; `UsageError` with the line otherwise."""
-
-    def refuse(constant: str) -> NoReturn:
-        raise UsageError(f"{place(path, _line(text, text.find(constant)))}: {constant} is not JSON")
-
     try:
-        content = json.loads(
-            text, object_pairs_hook=lambda pairs: _object(path, text, pairs), parse_constant=refuse
-        )
-    except json.JSONDecodeError as error:
-        raise UsageError(f"{place(path, error.lineno)}: this is not JSON: {error.msg}") from None
-    except RecursionError:
-        raise UsageError(f"{path}: this is nested too deeply") from None
+        content = parse_json(text, str(path), pairs=lambda pairs: _object(path, text, pairs))
+    except MalformedError as error:
+        raise UsageError(str(error)) from None
     if not isinstance(content, dict):
         raise UsageError(f"{path}: the file holds no object; write {{...}} at its top")
     return content

@@ -19,13 +19,13 @@ Everything at the top is an option of the command line by its name with undersco
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from skipjack.core.expressions import Expression
-from skipjack.errors import ExpressionError, UsageError
+from skipjack.errors import ExpressionError, MalformedError, UsageError
+from skipjack.reading import parse_toml
 from skipjack.sweep.files.blame import did_you_mean, place
 from skipjack.sweep.files.sweep_file import IsValid, Scalar, SweepFile
 from skipjack.sweep.files.toml_search import read_search
@@ -81,14 +81,9 @@ def read_toml_file(path: Path, text: str, digest: str) -> SweepFile:
 
 def _parsed(path: Path, text: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        message, _, at = str(error).partition(" (at ")
-        line = re.match(r"line (\d+)", at)
-        where = place(path, int(line[1]) if line else len(text.splitlines()))
-        raise UsageError(f"{where}: this is not TOML: {message}") from None
-    except RecursionError:
-        raise UsageError(f"{path}: this is nested too deeply") from None
+        return parse_toml(text, str(path))
+    except MalformedError as error:
+        raise UsageError(str(error)) from None
 
 
 def _parameters(

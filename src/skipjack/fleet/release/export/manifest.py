@@ -11,6 +11,7 @@ from typing import Any
 
 import skipjack
 from skipjack.errors import CorruptFileError, NewerFormatError, StorageError
+from skipjack.reading import Field, read_json
 from skipjack.storage import timestamp, utc_now
 
 FORMAT = 1
@@ -61,12 +62,11 @@ class FileNote:
         return record
 
     @classmethod
-    def from_json(cls, record: Mapping[str, Any]) -> FileNote:
+    def from_json(cls, record: Field) -> FileNote:
         """The note that `to_json` wrote."""
-        origin = dict(record["origin"])
-        toolchains = tuple(origin.pop("toolchains"))
-        plain_name(record["name"])
-        return cls(**{**record, "origin": Origin(**origin, toolchains=toolchains)})
+        note = record.of(cls)
+        plain_name(note.name)
+        return note
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,19 +123,19 @@ def read_manifest(directory: Path) -> Manifest:
     """The manifest of a directory, empty if there is none."""
     path = directory / FILE_NAME
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-        if record["format"] > FORMAT:
+        record = read_json(path.read_bytes())
+        version = record["format"].integer()
+        if version > FORMAT:
             raise NewerFormatError(
-                f"{path} has format {record['format']}, this Skipjack reads up to {FORMAT}; "
-                "update Skipjack"
+                f"{path} has format {version}, this Skipjack reads up to {FORMAT}; update Skipjack"
             )
-        notes = [FileNote.from_json(note) for note in record["files"]]
-        return Manifest({note.name: note for note in notes}, str(record["release"]))
+        notes = [FileNote.from_json(note) for note in record["files"].elements()]
+        return Manifest({note.name: note for note in notes}, record["release"].text())
     except FileNotFoundError:
         return Manifest()
     except OSError as error:
         raise StorageError(f"cannot read {path}: {error.strerror}") from error
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except ValueError as error:
         raise CorruptFileError(
             f"{path} is no manifest of an export: {error}; move it away or choose another directory"
         ) from None

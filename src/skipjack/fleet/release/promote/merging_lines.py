@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from skipjack.interop.miopen.json_format import (
     numbered_lines,
     object_of,
 )
+from skipjack.reading import parse_json
 from skipjack.storage import atomic_write
 
 
@@ -52,13 +52,17 @@ def same_line(old: str, new: str) -> bool:
 
 def joined_line(old: str, new: str) -> str:
     """A ranking, or a list of configs, in which solvers that the new one does not have stay."""
-    before, after = json.loads(old), json.loads(new)
+    before, after = _parsed(old), _parsed(new)
     for field, rank in ((ENTRIES[FIND], _by_time), (ENTRIES[PERF], _by_name)):
         named = {entry["solver"] for entry in after.get(field, ())}
         kept = [entry for entry in before.get(field, ()) if entry["solver"] not in named]
         if kept:
             after[field] = sorted([*after.get(field, ()), *kept], key=rank)
-    return new if after == json.loads(new) else line_of(after)
+    return new if after == _parsed(new) else line_of(after)
+
+
+def _parsed(line: str) -> Any:
+    return parse_json(line, surrogates=True)
 
 
 def _by_time(entry: dict[str, Any]) -> tuple[float, str]:

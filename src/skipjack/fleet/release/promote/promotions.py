@@ -31,6 +31,7 @@ from skipjack.errors import CorruptFileError, NewerFormatError
 from skipjack.fleet.release.directory_lock import HIDDEN, directory_lock, hidden_folder
 from skipjack.fleet.release.export.manifest import digest_of as sha256_of
 from skipjack.fleet.release.export.manifest import plain_name
+from skipjack.reading import Field, read_json
 from skipjack.storage import FileLock, atomic_write
 from skipjack.storage.failure import write_failure
 
@@ -172,26 +173,32 @@ def read_manifest(folder: Path) -> Promotion:
     """The promotion of a folder."""
     path = folder / MANIFEST
     try:
-        record = json.loads(path.read_text())
-        if record["format"] > FORMAT:
+        record = read_json(path.read_bytes())
+        version = record["format"].integer()
+        if version > FORMAT:
             raise NewerFormatError(
-                f"{path} has format {record['format']}, this Skipjack knows {FORMAT}; "
-                "use a newer one"
+                f"{path} has format {version}, this Skipjack knows {FORMAT}; use a newer one"
             )
-        files = tuple(_change_of(file) for file in record["files"])
-        plain = {name: record[name] for name in _WRITTEN} | {"phase": Phase(record["phase"])}
-        return Promotion(**plain, folder=folder, files=files, versions=record["versions"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        return Promotion(
+            number=record["number"].integer(0),
+            phase=record["phase"].of(Phase),
+            folder=folder,
+            files=tuple(_change_of(file) for file in record["files"].elements()),
+            versions={name: one.text() for name, one in record["versions"].fields().items()},
+            **{name: record[name].text() for name in ("label", "at", "user", "host")},
+        )
+    except (OSError, ValueError) as error:
         raise CorruptFileError(
             f"the manifest {path} cannot be read ({error}); what stood in the directory before is "
             f"under {folder / OLD}"
         ) from None
 
 
-def _change_of(file: Mapping[str, Any]) -> FileChange:
+def _change_of(file: Field) -> FileChange:
+    change = file.of(FileChange)
     # What is undone is moved and removed: a name must not lead out of the directory.
-    plain_name(file["name"])
-    return FileChange(**{**file, "counts": Counts(**file["counts"])})
+    plain_name(change.name)
+    return change
 
 
 def digest_of(path: Path) -> str | None:

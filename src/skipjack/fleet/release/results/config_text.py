@@ -24,6 +24,7 @@ from urllib.parse import unquote
 
 from skipjack.core.config import Config
 from skipjack.errors import UsageError
+from skipjack.reading import parse_json, whole_number
 
 _KEPT = re.compile(r"[A-Za-z0-9_.+/<>()\[\]{}|*@&!?^$#'\" -]+")
 """Characters that mean themselves."""
@@ -76,11 +77,11 @@ def _value_of(text: str) -> object:
     if text[:1] == '"':
         return text[1:-1]
     if text[:1] == "!":
-        return json.loads(text[1:])
+        return parse_json(text[1:])
     if text in _WORDS:
         return _WORDS[text]
     if _INTEGER.fullmatch(text):
-        return int(text)
+        return whole_number(text)
     return float(text) if _FLOAT.fullmatch(text) else text
 
 

@@ -1,0 +1,219 @@
+"""JSON and TOML documents, texts and numbers in texts, bounded and finite."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Callable
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+from skipjack.errors import MalformedError
+from skipjack.reading.field import Field, described
+
+MAX_BYTES = 64 << 20
+"""Of a document; the largest that we write are the rows of a ledger."""
+MAX_DEPTH = 64
+"""Lists and objects inside of each other; ours have six or so."""
+MAX_DIGITS = 40
+"""Of a whole number in a document: 128 bits. As a float it is finite."""
+
+_WHOLE = re.compile(r"[+-]?[0-9]{1,40}", re.ASCII)
+_DECIMAL = re.compile(
+    r"[+-]?(?:[0-9]{1,400}\.?[0-9]{0,400}|\.[0-9]{1,400})(?:[eE][+-]?[0-9]{1,5})?"
+)
+_SHOWN = 40
+_TOO_DEEP = f"this is nested more than {MAX_DEPTH} deep"
+
+Pairs = Callable[[list[tuple[str, Any]]], Any]
+"""Makes an object of its names and values, as `json.loads` has it."""
+
+
+def read_json(
+    data: str | bytes,
+    where: str = "",
+    *,
+    most: int = MAX_BYTES,
+    finite: bool = True,
+    surrogates: bool = False,
+) -> Field:
+    """The document of a JSON text, ready to be read field by field; as `parse_json`."""
+    value = parse_json(data, where, most=most, finite=finite, surrogates=surrogates)
+    return Field(value, where, finite=finite)
+
+
+def parse_json(
+    data: str | bytes,
+    where: str = "",
+    *,
+    most: int = MAX_BYTES,
+    pairs: Pairs | None = None,
+    finite: bool = True,
+    surrogates: bool = False,
+) -> Any:
+    """As `json.loads`, of what others wrote: bounded and finite, or a `MalformedError`.
+
+    Not `finite`: also the NaN and Infinity that Python writes, for what our own processes tell
+    each other. With `surrogates` a text may have halves of pairs, which stand for bytes that are no
+    UTF-8: such as a name of a file, or a line of a database of others.
+    """
+    text = decoded(data, where, most)
+    try:
+        value = _decoder(pairs, finite).decode(text)
+    except RecursionError:
+        raise _malformed(where, _TOO_DEEP) from None
+    except _OddNumberError as odd:
+        raise _malformed(_place(where, text, odd.text), odd.sentence) from None
+    except json.JSONDecodeError as error:
+        raise _malformed(_line(where, error.lineno), f"this is not JSON: {error.msg}") from None
+    if text.count("[") + text.count("{") > MAX_DEPTH or "\\u" in text:
+        _check(value, where, surrogates)
+    return value
+
+
+def read_toml(data: str | bytes, where: str = "", *, most: int = 1 << 20) -> Field:
+    """The document of a TOML text, ready to be read field by field."""
+    return Field(parse_toml(data, where, most=most), where)
+
+
+def parse_toml(data: str | bytes, where: str = "", *, most: int = 1 << 20) -> dict[str, Any]:
+    """As `tomllib.loads`, bounded and finite, or a `MalformedError`."""
+    text = decoded(data, where, most)
+    try:
+        value = tomllib.loads(text, parse_float=_float)
+    except RecursionError:
+        raise _malformed(where, _TOO_DEEP) from None
+    except _OddNumberError as odd:
+        raise _malformed(_place(where, text, odd.text), odd.sentence) from None
+    except tomllib.TOMLDecodeError as error:
+        message, _, at = str(error).partition(" (at ")
+        line = re.match(r"line (\d+)", at)
+        last = len(text.splitlines())
+        here = _line(where, int(line[1]) if line else last)
+        raise _malformed(here, f"this is not TOML: {message}") from None
+    except ValueError:  # Python's own limit, of 4,300 digits
+        raise _malformed(where, f"a whole number has more than {MAX_DIGITS} digits") from None
+    _check(value, where)
+    return value
+
+
+def decoded(data: str | bytes, where: str = "", most: int = MAX_BYTES) -> str:
+    """Bytes as UTF-8 text; a text that could not be written as such is refused likewise."""
+    if len(data) > most:
+        raise _malformed(where, f"this has {len(data)} bytes; at most {most} are read")
+    try:
+        if isinstance(data, str):
+            if not data.isascii():
+                data.encode()
+            return data
+        return data.decode()
+    except UnicodeError:
+        raise _malformed(where, "this is not UTF-8 text") from None
+
+
+def file_text(path: Path, where: str = "", most: int = MAX_BYTES) -> str:
+    """The text of a file that may be anything; `OSError` where it cannot be opened."""
+    with path.open("rb") as file:
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise _malformed(where or str(path), f"this has more than {most} bytes")
+    return decoded(data, where or str(path), most)
+
+
+def whole_number(text: str, where: str = "") -> int:
+    """An integer in a text: a sign perhaps, ASCII digits, not many."""
+    if not _WHOLE.fullmatch(text):
+        raise _malformed(where, f"expected a whole number, found {described(text)}")
+    return int(text)
+
+
+def number(text: str, where: str = "") -> float:
+    """A finite decimal number in a text."""
+    value = float(text) if _DECIMAL.fullmatch(text) else float("nan")
+    if not isfinite(value):
+        raise _malformed(where, f"expected a finite number, found {described(text)}")
+    return value
+
+
+class _OddNumberError(ValueError):
+    """Raised by what a parser calls for each number, which does not know where it stands."""
+
+    def __init__(self, text: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.text, self.sentence = text, sentence
+
+
+def _float(text: str) -> float:
+    value = float(text)
+    if not isfinite(value):
+        raise _OddNumberError(text, f"{text[:_SHOWN]} is no finite number")
+    return value
+
+
+def _int(text: str) -> int:
+    digits = len(text.lstrip("-")) if len(text) > MAX_DIGITS else 0
+    if digits > MAX_DIGITS:
+        said = f"{text[:20]}... has {digits} digits; at most {MAX_DIGITS} are read"
+        raise _OddNumberError(text, said)
+    return int(text)
+
+
+def _constant(name: str) -> float:
+    raise _OddNumberError(name, f"{name} is no finite number")
+
+
+# Made once for a way to read: json.loads makes a new one for each text.
+_FINITE = json.JSONDecoder(parse_float=_float, parse_int=_int, parse_constant=_constant)
+_ANY = json.JSONDecoder(parse_int=_int)
+
+
+def _decoder(pairs: Pairs | None, finite: bool) -> json.JSONDecoder:
+    if pairs is None:
+        return _FINITE if finite else _ANY
+    return json.JSONDecoder(
+        parse_float=_float, parse_int=_int, parse_constant=_constant, object_pairs_hook=pairs
+    )
+
+
+def _check(document: object, where: str, surrogates: bool = False) -> None:
+    """Depth, whole numbers (of TOML) and texts of everything in a document, level by level."""
+    level, depth = [document], 0
+    while level:
+        below: list[Any] = []
+        for value in level:
+            if isinstance(value, dict):
+                below += value
+                below += value.values()
+            elif isinstance(value, list):
+                below += value
+            elif isinstance(value, str):
+                if not (surrogates or value.isascii()):
+                    _utf8(value, where)
+            elif isinstance(value, int) and value.bit_length() > 4 * MAX_DIGITS:
+                raise _malformed(where, f"a whole number has {value.bit_length()} bits")
+        depth += any(isinstance(value, dict | list) for value in level)
+        if depth > MAX_DEPTH:
+            raise _malformed(where, _TOO_DEEP)
+        level = below
+
+
+def _utf8(text: str, where: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise _malformed(where, f"{described(text)} has half of a surrogate pair") from None
+
+
+def _malformed(where: str, sentence: str) -> MalformedError:
+    return MalformedError(f"{where}: {sentence}" if where else sentence)
+
+
+def _place(where: str, text: str, part: str) -> str:
+    """Where a part of a text stands first."""
+    return _line(where, text.count("\n", 0, max(text.find(part), 0)) + 1)
+
+
+def _line(where: str, line: int) -> str:
+    return f"{where}:{line}" if where else f"line {line}"

@@ -1,0 +1,269 @@
+"""A value of a document with its place in it, read as what it should be."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from enum import Enum
+from functools import cache
+from math import isfinite
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from skipjack.errors import MalformedError
+
+T = TypeVar("T")
+INT64 = 2**63 - 1
+"""The largest whole number that SQLite and JSON's other readers keep."""
+_SHOWN = 60
+_HUGE = 10**40
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A value of a document and where it stands; the document itself is one with an empty path."""
+
+    plain: Any
+    """None, bool, int, float, str, list or dict: what `json.loads` gives."""
+    where: str = ""
+    """The file, or what else the document came from."""
+    path: str = ""
+    finite: bool = True
+    """Whether a number must be."""
+
+    def __getitem__(self, key: str | int) -> Field:
+        """The field of an object or the element of a list; it must be there."""
+        found = self.get(key)
+        if found is None:
+            what = f"field {key}" if isinstance(key, str) else f"element {key}"
+            raise self.malformed(f"the {what} is missing")
+        return found
+
+    def get(self, key: str | int) -> Field | None:
+        """As by index; None if it is not there. What is there and null is a field."""
+        if isinstance(key, int):
+            found = self._is((list, tuple), "a list")
+            return self._below(found[key], key) if 0 <= key < len(found) else None
+        found = self._is(dict, "an object")
+        return self._below(found[key], key) if key in found else None
+
+    @property
+    def null(self) -> bool:
+        """Whether it is there and says nothing."""
+        return self.plain is None
+
+    def text(self, most: int | None = None) -> str:
+        """A text of at most so many characters."""
+        text: str = self._is(str, "a text")
+        if most is not None and len(text) > most:
+            raise self.malformed(f"expected at most {most} characters, found {len(text)}")
+        return text
+
+    def number(self, least: float | None = None, most: float | None = None) -> float:
+        """A number, whole or not, and finite if nothing else is said of the document."""
+        if isinstance(self.plain, bool) or not isinstance(self.plain, int | float):
+            raise self._unlike("a number")
+        try:
+            number = float(self.plain)
+        except OverflowError:
+            raise self._unlike("a finite number") from None
+        if self.finite and not isfinite(number):
+            raise self._unlike("a finite number")
+        self._within(number, least, most)
+        return number
+
+    def integer(self, least: int = -INT64 - 1, most: int = INT64) -> int:
+        """A whole number, of 64 bits if nothing else is said."""
+        if isinstance(self.plain, bool) or not isinstance(self.plain, int):
+            raise self._unlike("a whole number")
+        self._within(self.plain, least, most)
+        return self.plain
+
+    def flag(self) -> bool:
+        """True or false."""
+        flag: bool = self._is(bool, "true or false")
+        return flag
+
+    def elements(self, length: int | None = None) -> list[Field]:
+        """The elements, of which there must be so many if that is said."""
+        found = self._is((list, tuple), "a list")
+        if length is not None and len(found) != length:
+            raise self.malformed(f"expected {length} elements, found {len(found)}")
+        return [self._below(element, place) for place, element in enumerate(found)]
+
+    def fields(self) -> dict[str, Field]:
+        """The fields of an object by their names."""
+        return {
+            name: self._below(value, name) for name, value in self._is(dict, "an object").items()
+        }
+
+    def known_fields(self, names: Collection[str]) -> dict[str, Field]:
+        """As `fields`; one with another name than these is refused."""
+        found: dict[str, Field] = self.fields()
+        odd = [shown(name) for name in found if name not in names]
+        if odd:
+            raise self.malformed(f"unknown fields: {', '.join(odd[:5])}")
+        return found
+
+    def without(self, name: str, value: object) -> Field:
+        """An object less one field, which must be there with this value: ``format``, ``kind``."""
+        found = self[name]
+        if found.plain != value:
+            raise found.malformed(f"expected {value}, found {described(found.plain)}")
+        rest = {key: one for key, one in self.plain.items() if key != name}
+        return Field(rest, self.where, self.path, self.finite)
+
+    def mapping(self) -> dict[str, Any]:
+        """An object as it is, for who passes it on unread."""
+        return dict(self._is(dict, "an object"))
+
+    def of(self, kind: type[T], **read: Any) -> T:
+        """An object as the dataclass that it was made of, each field by its annotation.
+
+        Fields that have a default may be missing, unknown ones are refused; `read` are those that
+        the caller has read. Annotations may be plain types, enumerations, other dataclasses,
+        tuples, mappings by name, and unions of them.
+        """
+        annotation: Any = kind
+        made: T = _made(self, annotation, read) if read else _reader(annotation)(self)
+        return made
+
+    def malformed(self, sentence: str) -> MalformedError:
+        """An error to raise that says where this stands."""
+        return MalformedError(": ".join(part for part in (self.where, self.path, sentence) if part))
+
+    def _below(self, value: object, key: str | int) -> Field:
+        if isinstance(key, int):
+            path = f"{self.path}[{key}]"
+        else:
+            path = f"{self.path}.{shown(key)}" if self.path else shown(key)
+        return Field(value, self.where, path, self.finite)
+
+    def _is(self, kind: type | tuple[type, ...], expected: str) -> Any:
+        if not isinstance(self.plain, kind):
+            raise self._unlike(expected)
+        return self.plain
+
+    def _unlike(self, expected: str) -> MalformedError:
+        return self.malformed(f"expected {expected}, found {described(self.plain)}")
+
+    def _within(self, number: float, least: float | None, most: float | None) -> None:
+        if least is not None and number < least:
+            raise self.malformed(f"expected {least} or more, found {described(number)}")
+        if most is not None and number > most:
+            raise self.malformed(f"expected {most} or less, found {described(number)}")
+
+
+def described(value: object) -> str:
+    """What was found instead, short, on one line, in ASCII."""
+    if isinstance(value, Mapping):
+        return "an object"
+    if isinstance(value, list | tuple):
+        return "a list"
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) > _HUGE:
+        return f"a number of {value.bit_length()} bits"
+    if value is None or isinstance(value, bool | int | float | str):
+        return _cut(json.dumps(value if not isinstance(value, str) else value[: _SHOWN + 1]))
+    return f"a {type(value).__name__}"
+
+
+def shown(text: str) -> str:
+    """A text of others as part of a sentence: plain if it is a word, else quoted and cut."""
+    return (
+        text if text.isascii() and text.isprintable() and len(text) <= _SHOWN else described(text)
+    )
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+
+
+_PLAIN: dict[object, Callable[[Field], Any]] = {
+    str: Field.text,
+    int: Field.integer,
+    float: Field.number,
+    bool: Field.flag,
+    Any: lambda field: field.plain,
+    object: lambda field: field.plain,
+    dict: Field.mapping,
+}
+
+
+@cache
+def _reader(kind: Any) -> Callable[[Field], Any]:
+    """What reads a field as an annotation says."""
+    if kind in _PLAIN:
+        return _PLAIN[kind]
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        return _of_union(inner)
+    if origin is Literal:
+        return lambda field: _choice(field, inner)
+    if origin is tuple and inner[-1] is Ellipsis:
+        element = _reader(inner[0])
+        return lambda field: tuple(map(element, field.elements()))
+    if origin is tuple:
+        each = [_reader(one) for one in inner]
+        return lambda field: tuple(
+            read(one) for read, one in zip(each, field.elements(len(each)), strict=True)
+        )
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        value = _reader(inner[1])
+        return lambda field: {name: value(one) for name, one in field.fields().items()}
+    if origin is None and isinstance(kind, type) and issubclass(kind, Enum):
+        return lambda field: _member(field, kind)
+    if is_dataclass(kind) and isinstance(kind, type):
+        return lambda field: _made(field, kind, {})
+    raise TypeError(f"no reader for {kind}")
+
+
+def _of_union(kinds: tuple[Any, ...]) -> Callable[[Field], Any]:
+    """None where the field is null and may be; else the first kind that it is."""
+    readers = [_reader(kind) for kind in kinds if kind is not NoneType]
+
+    def read(field: Field) -> Any:
+        if field.null and NoneType in kinds:
+            return None
+        failure: MalformedError | None = None
+        for one in readers:
+            try:
+                return one(field)
+            except MalformedError as error:
+                failure = error
+        assert failure is not None
+        raise failure
+
+    return read
+
+
+def _member(field: Field, kind: type[Enum]) -> Enum:
+    """Of an enumeration of texts."""
+    return kind(_choice(field, tuple(member.value for member in kind)))
+
+
+def _choice(field: Field, known: tuple[Any, ...]) -> Any:
+    if field.text() not in known:
+        listed = ", ".join(map(str, known))
+        raise field.malformed(f"expected one of {listed}, found {described(field.plain)}")
+    return field.plain
+
+
+def _made(field: Field, kind: Any, read: Mapping[str, Any]) -> Any:
+    """A dataclass."""
+    known, needed = _fields_of(kind)
+    given = field.known_fields(known)
+    for name in needed:
+        if name not in read:
+            field[name]  # which complains if it is missing
+    values = {name: _reader(known[name])(one) for name, one in given.items() if name not in read}
+    return kind(**values, **read)
+
+
+@cache
+def _fields_of(kind: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The annotations of a dataclass by the fields' names, and those that have no default."""
+    hints = get_type_hints(kind)
+    own = [one for one in fields(kind) if one.init]
+    needed = [one for one in own if one.default is MISSING and one.default_factory is MISSING]
+    return {one.name: hints[one.name] for one in own}, tuple(one.name for one in needed)

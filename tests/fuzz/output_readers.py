@@ -1,0 +1,138 @@
+"""What other programs print and log."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from reader import Reader, as_json, of_bytes, of_file, of_text, these
+
+
+def _loadgen(data: bytes) -> object:
+    from skipjack.interop.loadgen_log import judge, parse_detail_log, scenario_metrics
+
+    log = parse_detail_log(data.decode(errors="replace"))
+    return scenario_metrics(log), judge(log), log.percentile, log.scenario
+
+
+def _power_log(path: Path) -> object:
+    from skipjack.interop.power_log import average_watts, read_power_log
+
+    log = read_power_log(path)
+    return log.remarks(), average_watts(log, _BEGIN, _END)
+
+
+def _grid_result(data: bytes, directory: Path) -> object:
+    from skipjack.interop.grid_results import META_FILE, read_result
+
+    (directory / META_FILE).write_bytes(data)
+    (directory / "mlperf_log_detail.txt").write_bytes(_LOG)
+    return read_result(directory)
+
+
+def _run_output(data: bytes, directory: Path) -> object:
+    from skipjack.execute.commands import Ended
+    from skipjack.sweep.commands.results import ResultReader
+
+    output, file = directory / "out.txt", directory / "r.json"
+    file.unlink(missing_ok=True)
+    ended = Ended(0, "", 1.0, 0, output)
+    read = []
+    for text in ("json:-", "json:r.json"):
+        reader = ResultReader.parse(text)
+        before = reader.before({}, directory)
+        output.write_bytes(data)
+        file.write_bytes(data)
+        read.append(reader.read(before, ended))
+    return read
+
+
+def _image_answer(text: str) -> object:
+    from subprocess import CompletedProcess
+    from types import SimpleNamespace
+
+    from skipjack.fleet.images.identity import identity
+
+    said = SimpleNamespace(name="docker", call=lambda _: CompletedProcess([], 0, text, ""))
+    engine: Any = said
+    return identity(engine, "rocm:6")
+
+
+def _machines_answer(text: str) -> object:
+    from skipjack.fleet.machines.registration import Registration
+    from skipjack.fleet.machines.remote import understood
+    from skipjack.fleet.machines.ssh import Answer
+
+    return understood(Registration("gpu7", "gpu7"), Answer("gpu7", 0, text, "", 1.0))
+
+
+_BEGIN, _END = "10-12-2021 02:13:11.000", "10-12-2021 02:13:13.000"
+
+
+def _log_line(key: str, value: object) -> bytes:
+    record = {"key": key, "value": value, "metadata": {"is_error": False, "line_no": 3}}
+    return b":::MLLOG " + json.dumps(record).encode() + b"\n"
+
+
+_SERVER: dict[str, object] = {
+    "effective_scenario": "Server",
+    "effective_target_latency_percentile": 0.99,
+    "effective_target_latency_ns": 15_000_000,
+    "effective_target_qps": 100.5,
+    "effective_min_query_count": 1000,
+    "result_validity": "INVALID",
+    "result_perf_constraints_met": False,
+    "result_min_duration_met": False,
+    "result_min_queries_met": False,
+    "early_stopping_met": False,
+    "result_query_count": 900,
+    "result_overlatency_query_count": 12,
+    "result_scheduled_samples_per_sec": 99.5,
+}
+_STREAM = _SERVER | {
+    "effective_scenario": "SingleStream",
+    "result_perf_constraints_met": True,
+    "result_min_latency_ns": 1000,
+}
+_LOG = b"".join(_log_line(key, value) for key, value in _SERVER.items())
+_STREAM_LOG = b"".join(_log_line(key, value) for key, value in _STREAM.items())
+_VALID = _LOG + _log_line("result_validity", "VALID")
+
+
+READERS = (
+    Reader("LoadGen log", of_bytes(_loadgen), these(_LOG, _STREAM_LOG, _VALID)),
+    Reader(
+        "power log",
+        of_file("spl.txt", _power_log),
+        these(
+            b"Time,10-12-2021 02:13:12.352,Watts,293.14,Volts,207.28\n"
+            b"Time,10-12-2021 02:13:13.352,Watts,290.1,Volts,207.28\n",
+        ),
+    ),
+    Reader(
+        "meta file of grid.py",
+        _grid_result,
+        as_json({"config": {"a": 1, "b": "x"}, "run_info": {"start_temp": 40.5}}),
+        500,
+    ),
+    Reader(
+        "result of a run",
+        _run_output,
+        these(
+            b'{"rate": 1.5, "latency": {"p99": 3, "all": [1, 2]}, "note": "x"}',
+            b'hello\n{"rate": 1.5}\nbye\n',
+        ),
+        500,
+    ),
+    Reader(
+        "answer about an image",
+        of_text(_image_answer),
+        as_json([{"Id": "sha256:ab", "Config": {"Labels": {"org.skipjack.version": "1"}}}]),
+    ),
+    Reader(
+        "answer of a machine",
+        of_text(_machines_answer),
+        these(b'motd\n{"format": 1, "cores": 4, "failure": ""}\n'),
+    ),
+)
