@@ -266,7 +266,8 @@ def read_all(ledger: Ledger, study: Study) -> None:
     ledger.measurements("matmul:8x8x8:f32")
     for source in ("source0", "source1"):
         ledger.find_source(source, "c")
-    ledger.find_build("matmul:8x8x8:f32", "loops", 1, Config(tile=8).key, "c")
+    candidate = CandidateKey("matmul:8x8x8:f32", "loops", 1, Config(tile=8).key)
+    ledger.find_build(candidate, "", "c")
 
 
 def test_what_is_passed_over_is_named_once(

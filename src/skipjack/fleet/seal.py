@@ -18,6 +18,7 @@ from skipjack.errors import StorageError
 from skipjack.settings import Settings
 from skipjack.storage import ensure_directory
 from skipjack.storage.failure import write_failure
+from skipjack.storage.litter import temporary_name
 
 FILE_NAME = "fleet.key"
 VARIABLE = "SKIPJACK_FLEET_KEY"
@@ -57,7 +58,7 @@ def fingerprint(key: bytes) -> str:
 
 def make_key(path: Path) -> None:
     """Write a new key, for its owner's eyes; whoever comes second keeps the first one's."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    temporary = temporary_name(path)
     try:
         file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with os.fdopen(file, "w", encoding="ascii") as stream:

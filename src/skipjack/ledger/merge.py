@@ -19,6 +19,7 @@ from skipjack.ledger.connection import check_pages, connect
 from skipjack.ledger.migrations import check_schema, migrate, read_version
 from skipjack.ledger.transaction import is_full, transaction
 from skipjack.storage.failure import disk_full
+from skipjack.storage.litter import temporary_folder
 from skipjack.storage.sqlite_files import (
     WRITE_AHEAD_LOG,
     DamagedError,
@@ -66,8 +67,8 @@ def merge_file(connection: sqlite3.Connection, other: Path, workspace: Path) -> 
 
     `other` is only read. It may be of an older format: a copy in `workspace` is migrated.
     """
-    with tempfile.TemporaryDirectory(prefix=".merge-", dir=workspace) as folder:
-        copy = Path(folder) / "other.sqlite"
+    with temporary_folder(workspace, "merge") as folder:
+        copy = folder / "other.sqlite"
         left_out = _copy_and_migrate(other, copy)
         with _attached(connection, copy):
             try:

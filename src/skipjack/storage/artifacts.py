@@ -10,6 +10,7 @@ from skipjack.errors import CorruptFileError, StorageError
 from skipjack.storage.atomic import atomic_write
 from skipjack.storage.damage import set_aside
 from skipjack.storage.failure import write_failure
+from skipjack.storage.litter import sweep
 from skipjack.storage.lock import FileLock
 
 ARTIFACTS = "artifacts"
@@ -26,6 +27,7 @@ class ArtifactStore:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
+        self._swept = False
 
     def put(self, data: bytes) -> str:
         """Keep `data`; return its digest. Heals a damaged copy of the same bytes."""
@@ -35,6 +37,7 @@ class ArtifactStore:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise write_failure(path, error) from error
+        self._sweep_once()
         if self._read(path) != data:
             # Syncing took a quarter of a tuning's time; a torn artifact is found by its digest.
             atomic_write(path, data, durable=False)
@@ -59,6 +62,13 @@ class ArtifactStore:
 
     def __contains__(self, digest: str) -> bool:
         return self.path(digest).is_file()
+
+    def _sweep_once(self) -> None:
+        """Remove what was left by writers that were killed."""
+        if not self._swept:
+            self._swept = True
+            for folder in self._directory.glob("[0-9a-f][0-9a-f]"):
+                sweep(folder)
 
     def _damaged(self, path: Path, digest: str) -> CorruptFileError:
         message = f"artifact {path} does not match its digest; "

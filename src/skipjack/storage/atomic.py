@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
 from skipjack.errors import StorageError
 from skipjack.storage.failure import write_failure
+from skipjack.storage.litter import temporary_name
 
 
 def atomic_write(path: Path, data: bytes, *, durable: bool = True) -> None:
@@ -31,7 +31,7 @@ def atomic_replacement(path: Path, *, durable: bool = True) -> Iterator[Path]:
     stays one: what it leads to is replaced.
     """
     path = plain_file(path)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    temporary = temporary_name(path)
     try:
         yield temporary
         temporary.replace(path)

@@ -9,14 +9,17 @@ from pathlib import Path
 from skipjack.errors import StorageError
 from skipjack.settings import Settings
 from skipjack.storage.failure import disk_full
+from skipjack.storage.litter import sweep
 
 _ADVICE = "make it writable or choose another one"
 _OF_THE_USER = f"{_ADVICE} (SKIPJACK_USER_DB_PATH is the user directory)"
 
 
 def user_directory(settings: Settings) -> Path:
-    """The user directory, created if need be and known to be writable."""
-    return ensure_directory(settings.user_dir)
+    """The user directory, created if need be, known to be writable, and swept."""
+    directory = ensure_directory(settings.user_dir)
+    sweep(directory)
+    return directory
 
 
 def output_directory(directory: Path) -> Path:
