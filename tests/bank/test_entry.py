@@ -55,6 +55,11 @@ def test_a_config_may_be_given_as_it_is(entry: MakeEntry) -> None:
         ({"evidence": {"samples": float("nan")}}, "JSON"),
         ({"vendor_ns": -1.0}, "vendor_ns is negative"),
         ({"speedup": {"default": 2.0}}, "field speedup"),
+        ({"speedup": {"default": {"ratio": 1.0}}}, "field speedup"),
+        ({"speedup": {"default": {"ratio": "1", "low": 1, "high": 1}}}, "field speedup"),
+        ({"evidence": {"ties": 3}}, "field evidence.ties"),
+        ({"evidence": {"ranking": [{"solver": 3}]}}, "field evidence.ranking"),
+        ({"evidence": {"ranking": [{"solver": "a", "behind": 2.0}]}}, "field evidence.ranking"),
         ({"solver": "\ud800"}, "surrogate"),
     ],
 )

@@ -136,7 +136,7 @@ entries = st.builds(
     vendor=st.sampled_from(["", "numpy", "mkl"]),
     speedup=st.dictionaries(st.sampled_from(["default", "vendor"]), gains),
     evidence=st.fixed_dictionaries(
-        {}, optional={"samples": odd, REPLACED: replaced | odd, "ranking": odd, "artifact": odd}
+        {}, optional={"samples": odd, REPLACED: replaced | odd, "artifact": odd}
     ),
     created=st.sampled_from([EARLY, LATE]),
     kind=st.sampled_from(["perf", FIND]),

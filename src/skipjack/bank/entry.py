@@ -103,8 +103,13 @@ class BankEntry:
         for name in _TIMES:
             if (record[name] or 0) < 0:
                 raise ValueError(f"field {name} is negative")
-        if not all(isinstance(gain, dict) for gain in record["speedup"].values()):
-            raise ValueError("field speedup has a value that is not an object")
+        if not all(map(_is_gain, record["speedup"].values())):
+            raise ValueError("field speedup has a value that is not a ratio with its interval")
+        evidence = record["evidence"]
+        for name, is_right in (("ranking", _is_place), ("ties", _is_tie)):
+            rows = evidence.get(name, [])
+            if not isinstance(rows, list) or not all(map(is_right, rows)):
+                raise ValueError(f"field evidence.{name} is not a list as it should be")
         return cls(**record)
 
 
@@ -126,6 +131,33 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
     "format": int,
 }
 _TIMES = ("time_ns", "default_ns", "vendor_ns")
+
+
+def _is_number(value: object) -> bool:
+    """A number, or None for what is not known."""
+    return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
+
+
+def _is_gain(value: object) -> bool:
+    return isinstance(value, dict) and all(
+        name in value and _is_number(value[name]) for name in ("ratio", "low", "high")
+    )
+
+
+def _is_tie(value: object) -> bool:
+    """A config of the same solver, or the name of another solver."""
+    return isinstance(value, dict | str)
+
+
+def _is_place(value: object) -> bool:
+    """How one solver did in a find."""
+    return (
+        isinstance(value, dict)
+        and isinstance(value.get("solver"), str)
+        and isinstance(value.get("config", {}), dict)
+        and all(_is_number(value.get(name)) for name in ("time_ns", "spread", "workspace_bytes"))
+        and (value.get("behind") is None or _is_gain(value["behind"]))
+    )
 
 
 def to_lines(entries: Mapping[Key, BankEntry]) -> bytes:

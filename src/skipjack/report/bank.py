@@ -8,11 +8,19 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from skipjack.bank import FIND, BankEntry
+from skipjack.bank import FIND, BankEntry, Met
+from skipjack.bank.evidence import REPLACED
 from skipjack.report import screen
 from skipjack.report.library import library_cell, library_column
 from skipjack.report.numbers import gain_text, time_text
 from skipjack.report.ranking import ranking_table
+
+_FARED: dict[str, str] = {
+    Met.SLOWER: "slower, side by side",
+    Met.FAILED: "it failed",
+    Met.OUTDATED: "its solver does not make it any more",
+    Met.AGAIN: "ranked again",
+}
 
 
 def config_text(entry: BankEntry) -> str:
@@ -72,13 +80,28 @@ def print_entry(entry: BankEntry) -> None:
         ("study", str(evidence.get("study"))),
         ("since", entry.created),
     ]
+    if entry.evidence.get(REPLACED):
+        lines.append(("replaced", _replaced_text(entry)))
     lines += [
-        ("tie", " ".join(f"{k}={v}" for k, v in tie.items())) for tie in evidence.get("ties", [])
+        ("tie", " ".join(f"{k}={v}" for k, v in tie.items()))
+        for tie in evidence.get("ties", [])
+        if not isinstance(tie, str)
     ]
     width = max(len(name) for name, _ in lines)
     for name, value in lines:
         console.print(Text(f"{name:>{width}}  {value}"))
     console.print()
+
+
+def _replaced_text(entry: BankEntry) -> str:
+    """What the bank held before, and how it fared."""
+    replaced = entry.evidence[REPLACED]
+    if not isinstance(replaced, dict):
+        return "-"
+    settings = replaced.get("config")
+    config = settings.items() if isinstance(settings, dict) else ()
+    text = " ".join([str(replaced.get("solver")), *(f"{name}={value}" for name, value in config)])
+    return f"{text} ({_FARED.get(str(replaced.get('met')), '-')})"
 
 
 def _print_ranking(entry: BankEntry) -> None:
