@@ -311,7 +311,7 @@ def test_the_good_lines_of_another_bank_are_merged(
 ) -> None:
     (tmp_path / "other.jsonl").write_text(f"nonsense\n{entry().line}\n")
     assert bank.merge(tmp_path / "other.jsonl") == Changes(new=1)
-    assert "other.jsonl: line 1: it is not JSON" in caplog.text
+    assert "other.jsonl: line 1: this is not JSON" in caplog.text
     assert bank.path.read_text() == f"{entry().line}\n"
 
 

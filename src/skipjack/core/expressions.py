@@ -8,9 +8,10 @@ when the expression is read; sizes are bounded, so evaluating one always ends, a
 from __future__ import annotations
 
 import ast
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache, reduce
+from functools import lru_cache
 from typing import Any
 
 from skipjack.core.config import Value
@@ -145,7 +146,9 @@ def _read(text: str) -> tuple[Node, frozenset[str], Callable[[Mapping[str, Value
             f"expression {text[:40]!r}... has {len(text)} characters; the limit is {MAX_LENGTH}"
         )
     try:
-        tree = ast.parse(text.strip(), mode="eval")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what is odd is refused or means what it says
+            tree = ast.parse(text.strip(), mode="eval")
     except SyntaxError as error:
         raise ExpressionError(f"expression {text!r} cannot be read: {error.msg}") from None
     except (ValueError, RecursionError, MemoryError):
@@ -185,8 +188,7 @@ class _Reader:
                 return self._fold(tree, _BINARY[type(op)], *pair)
             case ast.BoolOp(op=op, values=values):
                 name = "and" if isinstance(op, ast.And) else "or"
-                parts = [self.read(value, deeper) for value in values]
-                return reduce(lambda left, right: self._fold(tree, name, left, right), parts)
+                return self._joined(tree, name, [self.read(value, deeper) for value in values])
             case ast.IfExp(test=test, body=body, orelse=orelse):
                 three = (self.read(part, deeper) for part in (test, body, orelse))
                 return self._fold(tree, "if", *three)
@@ -213,7 +215,7 @@ class _Reader:
             membership = isinstance(op, (ast.In, ast.NotIn))
             choices = self._choices(right, depth) if membership else self.read(right, depth)
             links.append(self._fold(tree, _BINARY[type(op)], self.read(left, depth), choices))
-        return reduce(lambda left, right: self._fold(tree, "and", left, right), links)
+        return self._joined(tree, "and", links)
 
     def _choices(self, tree: ast.expr, depth: int) -> Constant:
         if not isinstance(tree, (ast.Tuple, ast.List, ast.Set)):
@@ -231,8 +233,15 @@ class _Reader:
         if len(arguments) < fewest or (len(arguments) > most and name not in ("min", "max")):
             raise self._refuse(tree, f"has {len(arguments)} arguments; {name} takes {fewest}")
         if name in ("min", "max"):
-            return reduce(lambda left, right: self._fold(tree, name, left, right), arguments)
+            return self._joined(tree, name, arguments)
         return self._fold(tree, name, *arguments)
+
+    def _joined(self, tree: ast.expr, operator: str, parts: list[Node]) -> Node:
+        """Many parts by an operator for two, which is associative: no deeper than need be."""
+        while len(parts) > 1:
+            pairs = (parts[at : at + 2] for at in range(0, len(parts), 2))
+            parts = [self._fold(tree, operator, *p) if len(p) > 1 else p[0] for p in pairs]
+        return parts[0]
 
     def _fold(self, tree: ast.expr, operator: str, *arguments: Node) -> Node:
         """The operator applied at once where all is constant: ``2**30`` is read as a number."""

@@ -6,9 +6,10 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from skipjack.errors import NewerFormatError, UsageError
+from skipjack.errors import MalformedError, NewerFormatError, UsageError
 from skipjack.plans.commands import did_you_mean
 from skipjack.plans.document import Listing, Node, Scalar, Table, read_document
+from skipjack.reading import whole_number
 
 FORMAT = 1
 _KEYS = ("format", "name", "defaults", "steps")
@@ -98,12 +99,16 @@ def _check_format(path: Path, entries: dict[str, tuple[Scalar, Node]]) -> None:
         return
     key, node = entries["format"]
     text = node.text if isinstance(node, Scalar) else ""
-    if text.isdecimal() and int(text) > FORMAT:
+    try:
+        version = whole_number(text)
+    except MalformedError:
+        version = 0
+    if version > FORMAT:
         raise NewerFormatError(
-            f"{path}:{key.line}: this plan has format {text}, written for a newer Skipjack; "
+            f"{path}:{key.line}: this plan has format {version}, written for a newer Skipjack; "
             f"this one reads format {FORMAT}"
         )
-    if text != str(FORMAT):
+    if version != FORMAT:
         raise UsageError(f"{path}:{key.line}: format is {FORMAT}, or left out")
 
 

@@ -16,9 +16,14 @@ _IN_URL = re.compile(r"://[^/\s:@]+:[^/\s@]+@|\bhttps?://[^/\s?#@]+@", re.IGNORE
 """A password; of the web's addresses also a lone name, which is a token as often as a user."""
 _BEFORE_HOST = re.compile(r"(?:^|\s)[^\s/:@=]+:[^\s/@]+@(?!sha256:)[\w.\[]", re.IGNORECASE)
 """``user:password@host``; an image's digest looks alike."""
-_IN_COMMAND = re.compile(
-    r"\blogin\b.*\s(?:-p|--password)(?:[ =]|$)|\bcurl\b.*\s(?:-u|--user)[ =]\S+:[^\s$]"
+_COMMANDS = (
+    (re.compile(r"\blogin\b"), re.compile(r"\s(?:-p|--password)(?:[ =]|$)")),
+    (re.compile(r"\bcurl\b"), re.compile(r"\s(?:-u|--user)[ =]\S+:[^\s$]")),
 )
+"""Words of commands, and options with a password that may follow in the line.
+
+Two patterns each, as one with anything in between takes the square of the line's length.
+"""
 _HEADER = re.compile(
     r"\bauthorization\s*:\s*(?:(?:bearer|basic|token)\s+)?+[^\s$]"
     r"|\bbearer\s+(?=\S*\d)[\w.~+/=-]{8,}",
@@ -42,10 +47,20 @@ def _is_secret(variable: str) -> bool:
     return names_a_secret(variable) or variable.lower() == "key"
 
 
+def _in_command(line: str) -> bool:
+    for command, option in _COMMANDS:
+        found = command.search(line)
+        if found and option.search(line, found.end()):
+            return True
+    return False
+
+
 def holds_a_secret(text: str) -> bool:
     """Whether a value looks as if a password or a token stood in it."""
-    patterns = (_IN_URL, _BEFORE_HOST, _IN_COMMAND, _HEADER, _KNOWN_TOKENS)
+    patterns = (_IN_URL, _BEFORE_HOST, _HEADER, _KNOWN_TOKENS)
     if any(pattern.search(text) for pattern in patterns):
+        return True
+    if any(map(_in_command, text.splitlines())):
         return True
     named = [begin for name, begin in _ASSIGNED.findall(text) if _is_secret(name)]
     # Programs have many an option --key that sorts.

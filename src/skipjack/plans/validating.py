@@ -21,6 +21,7 @@ _BY_HAND: Mapping[str, str] = {
     "hand before the plan is run"
 }
 """Commands that are no steps."""
+_SHOWN = 200
 _INPUT = "file"
 """What commands call the file that they read."""
 
@@ -69,9 +70,16 @@ def check_inputs(steps: tuple[PlannedStep, ...], directory: Path, mistakes: Mist
             path = directory / text
             if text == "-":
                 mistakes.add(line, "a step has no standard input; name a file")
-            elif not path.exists() and not named & {path, *path.parents}:
-                mistakes.add(line, f"there is no file {text} in {directory}")
+            elif not _exists(path) and not named & {path, *path.parents}:
+                mistakes.add(line, f"there is no file {text[:_SHOWN]} in {directory}")
         named |= {directory / word for word in step.argv}
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # no file can have such a name, or none in a directory of others is seen
+        return False
 
 
 def _command(step: Step, book: CommandBook, mistakes: Mistakes) -> Command | None:

@@ -67,7 +67,9 @@ def parse_json(
     except _OddNumberError as odd:
         raise _malformed(_place(where, text, odd.text), odd.sentence) from None
     except json.JSONDecodeError as error:
-        raise _malformed(_line(where, error.lineno), f"this is not JSON: {error.msg}") from None
+        raise _malformed(
+            _line(where, text, error.lineno), f"this is not JSON: {error.msg}"
+        ) from None
     if text.count("[") + text.count("{") > MAX_DEPTH or "\\u" in text:
         _check(value, where, surrogates)
     return value
@@ -90,8 +92,7 @@ def parse_toml(data: str | bytes, where: str = "", *, most: int = 1 << 20) -> di
     except tomllib.TOMLDecodeError as error:
         message, _, at = str(error).partition(" (at ")
         line = re.match(r"line (\d+)", at)
-        last = len(text.splitlines())
-        here = _line(where, int(line[1]) if line else last)
+        here = _line(where, text, int(line[1]) if line else len(text.splitlines()))
         raise _malformed(here, f"this is not TOML: {message}") from None
     except ValueError:  # Python's own limit, of 4,300 digits
         raise _malformed(where, f"a whole number has more than {MAX_DIGITS} digits") from None
@@ -212,8 +213,10 @@ def _malformed(where: str, sentence: str) -> MalformedError:
 
 def _place(where: str, text: str, part: str) -> str:
     """Where a part of a text stands first."""
-    return _line(where, text.count("\n", 0, max(text.find(part), 0)) + 1)
+    return _line(where, text, text.count("\n", 0, max(text.find(part), 0)) + 1)
 
 
-def _line(where: str, line: int) -> str:
-    return f"{where}:{line}" if where else f"line {line}"
+def _line(where: str, text: str, line: int) -> str:
+    if where:
+        return f"{where}:{line}"
+    return f"line {line}" if "\n" in text else ""
