@@ -10,9 +10,10 @@ from skipjack.native import llvm
 
 
 def cpu_of(arch: str, level: str) -> Device:
-    """One thread of a CPU that has a level and nothing beyond it."""
-    features = features_of(level)
-    return Device("cpu", arch, 1, features=features, vector_bytes=vector_bytes(level))
+    """One thread of a CPU that has a level and nothing beyond it, and usual caches."""
+    caches = (("L1", 32 << 10), ("L2", 1 << 20), ("L3", 16 << 20))
+    width = vector_bytes(level)
+    return Device("cpu", arch, 1, features=features_of(level), vector_bytes=width, caches=caches)
 
 
 NEHALEM = cpu_of("nehalem", "x86-64-v2")

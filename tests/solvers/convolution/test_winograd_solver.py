@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cpus import skip_unless_it_runs_here
+from cpus import SKYLAKE_AVX512, skip_unless_it_runs_here
 from skipjack.core.device import Device
 from skipjack.core.problem import Problem
 from skipjack.execute.verification import Checker
@@ -212,7 +212,7 @@ def test_blocks_that_make_the_same_rounds_are_offered_once() -> None:
 
 def test_it_promises_much_where_channels_and_tiles_are_many() -> None:
     def promise(solver: WinogradSolver, shape: str) -> float:
-        return solver.promise(conv(f"{shape}y3x3p1q1"), device(1))
+        return solver.promise(conv(f"{shape}y3x3p1q1"), SKYLAKE_AVX512)
 
     assert promise(F4, "n16c64h56w56k64") > 2
     assert promise(F4, "n16c64h56w56k64") > promise(F2, "n16c64h56w56k64")
