@@ -18,7 +18,7 @@ SkipjackError                 exit code 1: something failed
 A config that fails to build or run is no exception: it is a trial with a status (core.trial).
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 
@@ -87,11 +87,15 @@ class WorkerError(SkipjackError):
 
 
 @contextmanager
-def blaming(what: str) -> Iterator[None]:
-    """Turn what foreign code raises into a sentence that names it."""
+def blaming(what: str | Callable[[], str]) -> Iterator[None]:
+    """Turn what foreign code raises into a sentence that names it.
+
+    A function is asked for the name when it is needed.
+    """
     try:
         yield
     except (SkipjackError, KeyboardInterrupt):
         raise
     except Exception as error:
-        raise ForeignError(f"{what} raised {type(error).__name__}: {error}") from error
+        name = what if isinstance(what, str) else what()
+        raise ForeignError(f"{name} raised {type(error).__name__}: {error}") from error

@@ -144,9 +144,32 @@ def test_a_solver_that_was_added_is_taken_by_name_or_where_no_other_can(restored
     assert solver_for(MATMUL, GPU).name == "mine"
 
 
-def test_what_nobody_builds_is_refused_with_what_most_solvers_say() -> None:
+def test_what_nobody_builds_is_refused_with_what_helps() -> None:
     solid = parse("conv3d:n1c8d8h8w8k8z3y3x3:f16")
     with pytest.raises(
-        UsageError, match=r"no solver can build conv3d.* for sm_90/132; .*it knows two"
+        UsageError,
+        match=r"no solver can build conv3d.* for sm_90/132; none for NVIDIA's GPUs knows conv3d",
     ):
         solver_for(solid, describe_gpu("sm_90/132"))
+
+
+def test_of_those_that_refuse_who_knows_the_operation_is_heard(restored: None) -> None:
+    class Choosy(NestSolver):
+        name = "choosy"
+
+        def refuses(self, problem: Problem, device: Device) -> str:
+            example = parse(get(problem.operation).example)
+            return "" if problem.shape == example.shape else "its sizes are odd"
+
+    class Ignorant(NestSolver):
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def refuses(self, problem: Problem, device: Device) -> str:
+            return "it knows convolutions alone"
+
+    registry._known.clear()
+    for solver in (Choosy(), Ignorant("one"), Ignorant("two")):
+        register(solver)
+    with pytest.raises(UsageError, match="those that know add say: its sizes are odd"):
+        solver_for(parse("add:7"), CPU)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Mapping, Sequence
-from typing import TypeGuard
+from typing import TypeGuard, get_args
 
 from skipjack.core.dtypes import DTYPES, listed
+from skipjack.core.membership import called, check_members
 from skipjack.core.naming import check_new_name
 from skipjack.core.nest import Tensor
 from skipjack.core.operation import (
@@ -14,11 +16,12 @@ from skipjack.core.operation import (
     Directed,
     LetteredShape,
     Operation,
+    OperationClass,
     PaddedCheck,
     SeveralOutputs,
 )
 from skipjack.core.problem import Problem, parse_shape, shown, split_key
-from skipjack.errors import ProblemError, UsageError
+from skipjack.errors import ForeignError, ProblemError, UsageError, blaming
 from skipjack.operations.batchnorm import BatchNorm
 from skipjack.operations.convolution import CONVOLUTIONS
 from skipjack.operations.elementwise import ELEMENTWISE
@@ -43,8 +46,25 @@ _known: dict[str, Operation] = {operation.name: operation for operation in _oper
 
 def register(operation: Operation) -> None:
     """Add an operation, so that its name can start a problem's key."""
+    check_members("operation", operation, Operation)
     check_new_name("operation", operation.name, _known)
+    _check_values(operation)
     _known[operation.name] = operation
+
+
+def _check_values(operation: Operation) -> None:
+    this = called("operation", operation)
+    with blaming(this):
+        classed, dtypes = operation.operation_class, tuple(operation.dtypes)
+        low, high = operation.domain
+        known = bool(dtypes) and all(dtype in DTYPES for dtype in dtypes)
+        ordered = -math.inf < low <= high < math.inf
+    if classed not in get_args(OperationClass):
+        raise UsageError(f"{this}: operation_class is {classed!r}; write cube or vector")
+    if not known:
+        raise UsageError(f"{this}: dtypes are {dtypes!r}; choose from {', '.join(DTYPES)}")
+    if not ordered:
+        raise UsageError(f"{this}: domain is {operation.domain!r}; give a least and a most value")
 
 
 def names() -> list[str]:
@@ -82,14 +102,30 @@ def parse(
         asked |= {"layout": layout.upper() if layout else None, "direction": direction}
     chosen = _suffixes(parts.suffixes, operation, asked, where)
     if _is_lettered(operation):
-        shape, shape_text = operation.parse_shape(parts.shape, where)
+        with blaming(lambda: f"parse_shape of {called('operation', operation)}"):
+            shape, shape_text = operation.parse_shape(parts.shape, where)
     else:
         shape, shape_text = parse_shape(parts.shape, where), ""
-    attributes = operation.check(shape, parts.attributes, where)
+    with blaming(lambda: f"check of {called('operation', operation)}"):
+        attributes = operation.check(shape, parts.attributes, where)
+    if not _are_attributes(attributes):
+        raise ForeignError(
+            f"check of {called('operation', operation)} gave {attributes!r} for {where!r}; give "
+            "the attributes as a tuple of sorted pairs of texts, () if there are none"
+        )
     problem = Problem(operation.name, shape, attributes=attributes, shape_text=shape_text, **chosen)
-    if max(tensor.size for tensor in tensors(problem)) > _MAX_ELEMENTS:
+    with blaming(lambda: f"inputs or output of {called('operation', operation)}"):
+        largest = max(tensor.size for tensor in tensors(problem))
+    if largest > _MAX_ELEMENTS:
         raise ProblemError(f"problem {where!r} is larger than any memory")
     return problem
+
+
+def _are_attributes(given: object) -> bool:
+    return isinstance(given, tuple) and all(
+        isinstance(pair, tuple) and len(pair) == 2 and all(isinstance(one, str) for one in pair)
+        for pair in given
+    )
 
 
 def _suffixes(

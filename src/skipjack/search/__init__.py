@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from functools import partial
 from typing import cast
 
+from skipjack.core.membership import check_members
 from skipjack.core.naming import check_new_name
 from skipjack.core.space import Countable, Space
 from skipjack.errors import UsageError
@@ -67,7 +68,9 @@ def create(name: str, context: SearchContext) -> Searcher:
     """The searcher of that name; ``auto`` goes by the shape of the space."""
     if check_name(name) == AUTO:
         name = choose(context.space, context.trials)
-    return _FACTORIES[name](context)
+    made = _FACTORIES[name](context)
+    check_members("searcher", made, Searcher)
+    return made
 
 
 def check_name(name: str) -> str:

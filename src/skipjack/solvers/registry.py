@@ -10,11 +10,13 @@ from dataclasses import replace
 
 from skipjack.core.device import Device
 from skipjack.core.dtypes import CPU_DTYPES, listed
+from skipjack.core.membership import called, check_members, has_any
 from skipjack.core.naming import check_new_name
+from skipjack.core.operation import NestOperation, ProgramOperation
 from skipjack.core.problem import Problem
-from skipjack.errors import UsageError
+from skipjack.errors import SkipjackError, UsageError
 from skipjack.gpu.describing import describe_gpu
-from skipjack.operations import get
+from skipjack.operations import get, parse
 from skipjack.solvers.convolution.depthwise import DepthwiseSolver
 from skipjack.solvers.convolution.direct import DirectSolver
 from skipjack.solvers.convolution.gemm1x1 import Gemm1x1Solver
@@ -27,7 +29,15 @@ from skipjack.solvers.loops.nest_solver import NestSolver
 from skipjack.solvers.loops.packed_solver import PackedSolver
 from skipjack.solvers.loops.rows_solver import RowsSolver
 from skipjack.solvers.miopen.solver import MiopenSolver
-from skipjack.solvers.solver import BuildingSolver, DrivingSolver, RacingSolver, Solver
+from skipjack.solvers.solver import (
+    BuildingSolver,
+    DrivingSolver,
+    GpuVendorSolver,
+    NativeVendorSolver,
+    RacingSolver,
+    Solver,
+    VendorSolver,
+)
 from skipjack.solvers.vendor.blas import MklSolver, OpenBlasSolver
 from skipjack.solvers.vendor.numpy_solver import NumpySolver
 from skipjack.solvers.vendor.torch_gpu import GPU_LIBRARIES
@@ -56,6 +66,8 @@ _known: dict[str, Solver] = {
 }
 EXAMPLE_GPUS = ("sm_90/132", "gfx942/304")
 """One of each vendor's, where any will do."""
+_WAYS = (BuildingSolver, VendorSolver, NativeVendorSolver, GpuVendorSolver, DrivingSolver)
+"""What a solver is besides; each has methods of its own."""
 _warned: set[tuple[str, str, str]] = set()
 """Solvers, methods and problems whose errors were logged."""
 _KIND_NAMES = {"cpu": "CPUs", "cuda": "NVIDIA's GPUs", "hip": "AMD's GPUs"}
@@ -63,7 +75,16 @@ _KIND_NAMES = {"cpu": "CPUs", "cuda": "NVIDIA's GPUs", "hip": "AMD's GPUs"}
 
 def register(solver: Solver) -> None:
     """Add a solver. It is the default where no other can do a problem; else it is named."""
+    check_members("solver", solver, Solver)
     check_new_name("solver", solver.name, _known)
+    ways = [way for way in _WAYS if has_any(solver, way, Solver)]
+    if not ways:
+        raise UsageError(
+            f"{called('solver', solver)} has nothing that builds (compiler, lower, compile, slots) "
+            "and nothing that calls a library (bind, thunk or bind_gpu)"
+        )
+    for way in ways:
+        check_members("solver", solver, way)
     _known[solver.name] = solver
 
 
@@ -177,9 +198,7 @@ def refusal_of_all(problem: Problem, device: Device) -> str:
         )
     if elsewhere:
         return f"no solver can build {problem.key} for {device.name}: it is for GPUs alone"
-    reason = _main_reason(problem, device)
-    why = f"; what most say: {reason}" if reason else ""
-    return f"no solver can build {problem.key} for {device.name}{why}"
+    return f"no solver can build {problem.key} for {device.name}; {_what_helps(problem, device)}"
 
 
 def for_gpus_alone(problem: Problem, device: Device) -> bool:
@@ -197,16 +216,39 @@ def _possible_dtypes(problem: Problem, device: Device) -> list[str]:
     ]
 
 
-def _main_reason(problem: Problem, device: Device) -> str:
-    """That of the operation's own solver, if it has one, else what most solvers say."""
-    asked = [
+def _what_helps(problem: Problem, device: Device) -> str:
+    """What those solvers say that know the operation; what to write if none does."""
+    knowing = [
         solver
         for solver in _known.values()
-        if isinstance(solver, BuildingSolver) and is_for(solver, device)
+        if isinstance(solver, BuildingSolver)
+        and is_for(solver, device)
+        and (solver.name == problem.operation or _knows(solver, problem.operation, device))
     ]
-    own = [solver for solver in asked if solver.name == problem.operation]
-    reasons = Counter(refusal(solver, problem, device) for solver in own or asked)
-    return reasons.most_common(1)[0][0] if reasons else ""
+    own = [solver for solver in knowing if solver.name == problem.operation]
+    reasons = Counter(refusal(solver, problem, device) for solver in own or knowing)
+    if reasons:
+        return f"those that know {problem.operation} say: {reasons.most_common(1)[0][0]}"
+    operation = get(problem.operation)
+    code = isinstance(operation, NestOperation | ProgramOperation)
+    if device.kind == "cpu" and not code:
+        return (
+            f"{called('operation', operation)} has neither nest nor programs, from which code is "
+            "generated; write one of them, or a solver of your own"
+        )
+    return f"none for {_kind_names([device.kind])} knows {problem.operation}; write one of your own"
+
+
+def _knows(solver: Solver, name: str, device: Device) -> bool:
+    """Whether a solver can do an operation's example in any element type."""
+    operation = get(name)
+    try:
+        example = parse(operation.example)
+    except SkipjackError:
+        return False
+    return any(
+        not refusal(solver, replace(example, dtype=dtype), device) for dtype in operation.dtypes
+    )
 
 
 def solver_for(problem: Problem, device: Device, name: str | None = None) -> BuildingSolver:

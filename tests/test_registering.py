@@ -1,0 +1,186 @@
+"""What a plug-in registers is complete, and what it raises later is said to be its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+import pytest
+
+from skipjack import operations, search, solvers
+from skipjack.core.nest import Tensor
+from skipjack.core.operation import Array, Arrays, OperationClass, Tolerance
+from skipjack.core.problem import Problem
+from skipjack.core.trial import Trial
+from skipjack.errors import ForeignError, ProblemError, UsageError
+from skipjack.native import cpu
+from skipjack.search import SearchContext
+from skipjack.solvers.loops.nest_solver import NestSolver
+from skipjack.testing.spaces import tiny_space
+
+
+class Bare:
+    """An operation that is computed by NumPy alone."""
+
+    name = "bare"
+    operation_class: OperationClass = "vector"
+    example = "bare:8"
+    dtypes = ("f32",)
+    domain = (0.0, 1.0)
+
+    def check(
+        self, shape: tuple[int, ...], attributes: Mapping[str, str], where: str
+    ) -> tuple[tuple[str, str], ...]:
+        if "r" in attributes:
+            return (("r", str(int(attributes["r"]))),)
+        if "refused" in attributes:
+            raise ProblemError(f"{where} is refused")
+        return None if "none" in attributes else ()  # type: ignore[return-value]
+
+    def inputs(self, problem: Problem) -> tuple[Tensor, ...]:
+        return (Tensor("x", problem.shape),)
+
+    def output(self, problem: Problem) -> Tensor:
+        return Tensor("out", problem.shape)
+
+    def flops(self, problem: Problem) -> int:
+        return 1
+
+    def reference(self, problem: Problem, arrays: Arrays) -> Array:
+        return arrays["x"]
+
+    magnitude = reference
+
+    def tolerance(self, problem: Problem) -> Tolerance:
+        return Tolerance(1.0)
+
+
+@pytest.fixture(autouse=True)
+def restored(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for module in (operations.registry, solvers.registry):
+        monkeypatch.setattr(module, "_known", dict(module._known))
+    monkeypatch.setattr(search, "_FACTORIES", dict(search._FACTORIES))
+    yield
+
+
+MEMBERS = (
+    *("name", "operation_class", "example", "dtypes", "domain"),
+    *("check", "inputs", "output", "flops", "reference", "magnitude", "tolerance"),
+)
+
+
+@pytest.mark.parametrize("missing", MEMBERS)
+def test_an_operation_that_lacks_a_member_is_refused(missing: str) -> None:
+    kept = {name: getattr(Bare, name) for name in MEMBERS if name != missing}
+    partly = type("Partly", (), {**kept, "__module__": __name__})()
+    with pytest.raises(
+        UsageError, match=rf"operation .* in test_registering\.py has no {missing}: "
+    ):
+        operations.register(partly)
+
+
+@pytest.mark.parametrize(
+    ("members", "sentence"),
+    [
+        ({"flops": lambda self: 1}, r"flops takes \(\); write def flops\(self, problem\)"),
+        ({"flops": 8}, "flops is no method"),
+        ({"operation_class": "round"}, "operation_class is 'round'; write cube or vector"),
+        ({"dtypes": ("f31",)}, "dtypes are .*f31.*; choose from f32"),
+        ({"dtypes": ()}, "dtypes are .*; choose from f32"),
+        ({"domain": (1.0, 0.0)}, "domain is .*; give a least and a most value"),
+        ({"name": "No Name"}, "'No Name' is no name for an operation"),
+    ],
+)
+def test_a_member_of_another_kind_is_refused(members: dict[str, object], sentence: str) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        operations.register(type("Odd", (Bare,), members)())
+
+
+def test_members_that_cannot_be_read_are_blamed() -> None:
+    with pytest.raises(ForeignError, match=r"operation 'bare' in .* raised TypeError"):
+        operations.register(type("Odd", (Bare,), {"domain": 5})())
+    broken = property(lambda self: 1 // 0)
+    with pytest.raises(ForeignError, match=r"dtypes of operation 'bare' .* raised ZeroDivision"):
+        operations.register(type("Odd", (Bare,), {"dtypes": broken})())
+
+
+def test_a_class_is_not_taken_for_an_operation() -> None:
+    with pytest.raises(
+        UsageError, match=r"Bare is a class; register one of it: register\(Bare\(\)\)"
+    ):
+        operations.register(Bare)  # type: ignore[arg-type]
+
+
+def test_what_check_raises_or_gives_is_said_to_be_its_own() -> None:
+    operations.register(Bare())
+    this = r"check of operation 'bare' in test_registering\.py"
+    with pytest.raises(ForeignError, match=rf"{this} raised ValueError: invalid literal .* 'foo'"):
+        operations.parse("bare:4/r=foo")
+    with pytest.raises(ForeignError, match=rf"{this} gave None for 'bare:4/none=1'; give .*\(\)"):
+        operations.parse("bare:4/none=1")
+    with pytest.raises(ProblemError, match=r"^bare:4/refused=1 is refused$"):
+        operations.parse("bare:4/refused=1")
+
+
+def test_tensors_that_cannot_be_made_are_blamed() -> None:
+    def inputs(self: object, problem: Problem) -> tuple[Tensor, ...]:
+        raise IndexError("no such size")
+
+    operations.register(type("Odd", (Bare,), {"inputs": inputs})())
+    with pytest.raises(ForeignError, match=r"inputs or output of operation 'bare' .*no such size"):
+        operations.parse("bare:4")
+
+
+def test_an_operation_without_code_is_told_what_to_write() -> None:
+    operations.register(Bare())
+    said = r"operation 'bare' in test_registering\.py has neither nest nor programs, .*write one"
+    with pytest.raises(UsageError, match=said):
+        solvers.solver_for(operations.parse("bare:4"), cpu.detect())
+
+
+METHODS = ("compiler", "lower", "compile", "slots", "refuses", "space")
+
+
+@pytest.mark.parametrize("missing", METHODS)
+def test_a_solver_that_lacks_a_method_is_refused(missing: str) -> None:
+    kept = {name: getattr(NestSolver, name) for name in METHODS if name != missing}
+    partly = type("Partly", (), {"name": "partly", "version": 1, **kept})()
+    with pytest.raises(
+        UsageError, match=rf"solver 'partly'.* has no {missing}: write def {missing}"
+    ):
+        solvers.register(partly)
+
+
+def test_a_solver_that_does_nothing_is_refused() -> None:
+    kept = {name: getattr(NestSolver, name) for name in ("refuses", "space")}
+    with pytest.raises(UsageError, match=r"solver 'idle'.* has nothing that builds"):
+        solvers.register(type("Idle", (), {"name": "idle", "version": 1, **kept})())
+
+
+class Deaf:
+    """A searcher that cannot be told anything."""
+
+    done = False
+
+    def ask(self, n: int) -> list[object]:
+        return []
+
+
+class Odd(Deaf):
+    """One that wants to be told something else."""
+
+    def tell(self, trial: Trial, more: object) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("kind", "sentence"),
+    [
+        (Deaf, r"searcher 'Deaf' in .* has no tell: write def tell\(self, trial\)"),
+        (Odd, r"searcher 'Odd' in .*: tell takes \(trial.*, more.*\); write def tell"),
+    ],
+)
+def test_a_searcher_that_lacks_a_method_is_refused(
+    kind: Callable[[], object], sentence: str
+) -> None:
+    search.register("odd", lambda context: kind())  # type: ignore[arg-type, return-value]
+    with pytest.raises(UsageError, match=sentence):
+        search.create("odd", SearchContext(tiny_space()))
