@@ -225,3 +225,16 @@ def test_a_disk_that_fills_up_is_one_sentence(
     assert "SKIPJACK_USER_DB_PATH" in last
     (small_disk / "ballast").unlink()
     assert skipjack("ledger", "summary").returncode == 0
+
+
+@pytest.mark.parametrize("said", ["", "Unable to allocate 8 GiB"])
+def test_too_little_memory_is_one_sentence(
+    here: Skipjack, monkeypatch: pytest.MonkeyPatch, said: str
+) -> None:
+    def run_out(**options: object) -> int:
+        raise MemoryError(said)
+
+    monkeypatch.setattr(main, "app", run_out)
+    line = sentence(here("bank", "list"), 1)
+    assert "too little memory" in line
+    assert said in line

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import logging
+import os
 import sys
+from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
@@ -124,6 +126,7 @@ def set_log_level(log_level: str | None) -> None:
 
 def run() -> None:
     """Run the command; one sentence and an exit code for everything that goes wrong."""
+    _open_standard_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and stream.encoding.lower() != "utf-8":
             stream.reconfigure(errors="replace")  # a micro sign is no reason to fail
@@ -136,6 +139,10 @@ def run() -> None:
         code = INTERRUPTED
     except BadRequest as error:
         _end(_complaint(error), 2)
+    except MemoryError as error:
+        logging.getLogger(__name__).debug("details", exc_info=True)
+        what = f" ({error})" if str(error) else ""
+        _end(f"there is too little memory for this{what}; ulimit -v says what is allowed", 1)
     except OSError as error:
         logging.getLogger(__name__).debug("details", exc_info=True)
         where = f": {error.filename}" if error.filename else ""
@@ -148,6 +155,22 @@ def run() -> None:
         kept = "what was measured is kept, " if MEASURING & set(sys.argv[1:]) else ""
         _end(f"interrupted; {kept}run again to continue", INTERRUPTED)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _open_standard_streams() -> None:
+    """Put the null device where the caller closed a standard stream, as by ``>&-``.
+
+    Python has None for it then. Worse, the next file that is opened would get its number, and what
+    a library prints would be written into a ledger.
+    """
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is None:
+            try:
+                os.fstat(number)
+            except OSError:
+                os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free: this one
+            stream = Path(os.devnull).open(mode, encoding="utf-8")  # noqa: SIM115  (stays open)
+            setattr(sys, name, stream)
 
 
 def _complaint(error: Exception) -> str:

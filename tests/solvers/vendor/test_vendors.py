@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from skipjack.core.device import Device
+from skipjack.errors import SkipjackError
 from skipjack.execute.verification import Checker
 from skipjack.native import llvm
 from skipjack.native.cpu import detect, target_of
@@ -73,3 +76,19 @@ def test_numpy_repeats_its_own_reference() -> None:
     arrays = {"x": np.linspace(-1, 1, 9, dtype=np.float32), "out": np.zeros(9, np.float32)}
     NumpySolver().bind(problem, arrays)()
     np.testing.assert_array_equal(arrays["out"], get("relu").reference(problem, arrays))
+
+
+def test_whether_a_library_is_there_is_asked_without_loading_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """MKL ends a process that has too little memory for it; only a run worker may end."""
+    problem, device = parse("matmul:8x8x8"), detect()
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    assert MklSolver().refuses(problem, device) == "mkl is not installed"
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "libmkl_rt.so.3").write_bytes(b"not a library")
+    with monkeypatch.context() as patch:
+        patch.setattr(ctypes, "CDLL", lambda path: pytest.fail(f"{path} was loaded"))
+        assert MklSolver().refuses(problem, device) == ""
+    with pytest.raises(SkipjackError, match="mkl is installed and cannot be loaded"):
+        MklSolver().thunk(problem)

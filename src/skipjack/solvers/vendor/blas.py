@@ -14,6 +14,7 @@ import numpy as np
 from skipjack.core.device import Device
 from skipjack.core.parameters import ParameterSpace
 from skipjack.core.problem import Problem
+from skipjack.errors import SkipjackError
 from skipjack.solvers.solver import Slot
 
 _ROW_MAJOR, _NO_TRANSPOSE = 101, 111
@@ -51,26 +52,34 @@ class _Blas:
         """Matmul on CPUs, where the library is."""
         if device.kind != "cpu" or problem.operation != "matmul" or problem.attributes:
             return "it is for the plain matmul on CPUs"
-        return "" if self.address(problem.dtype) else f"{self.name} is not installed"
+        # Not loaded for that: MKL ends a process in which it finds too little memory, and only a
+        # run worker may end.
+        return "" if self.files() else f"{self.name} is not installed"
 
     def space(self, problem: Problem, device: Device) -> ParameterSpace:
         """Nothing to vary."""
         return ParameterSpace([])
 
+    def files(self) -> list[Path]:
+        """Where the library is, if it is installed."""
+        raise NotImplementedError
+
     def address(self, dtype: str) -> int:
-        """Where the function is in this process; 0 if the library is not there."""
+        """Where the function is in this process; 0 if the library cannot be loaded."""
         raise NotImplementedError
 
     def thunk(self, problem: Problem) -> tuple[str, Sequence[Slot]]:
         """The call and its slots."""
-        return gemm_thunk(problem, self.integer), [self.address(problem.dtype), "a", "b", "out"]
+        address = self.address(problem.dtype)
+        if not address:
+            raise SkipjackError(f"{self.name} is installed and cannot be loaded")
+        return gemm_thunk(problem, self.integer), [address, "a", "b", "out"]
 
 
-def _address(library: ctypes.CDLL, symbols: Sequence[str]) -> int:
-    for symbol in symbols:
-        if hasattr(library, symbol):
-            return ctypes.cast(getattr(library, symbol), ctypes.c_void_p).value or 0
-    return 0
+def _address(library: ctypes.CDLL, symbol: str) -> int:
+    if not hasattr(library, symbol):
+        return 0
+    return ctypes.cast(getattr(library, symbol), ctypes.c_void_p).value or 0
 
 
 class MklSolver(_Blas):
@@ -80,11 +89,15 @@ class MklSolver(_Blas):
     integer = "i32"
     compared = True
 
+    def files(self) -> list[Path]:
+        """Beside this Python."""
+        return sorted((Path(sys.prefix) / "lib").glob("libmkl_rt.so*"))
+
     def address(self, dtype: str) -> int:
         """``cblas_sgemm`` or ``cblas_dgemm``, one thread."""
-        library = _mkl()
+        library = _mkl(*self.files())
         letter = {"f32": "s", "f64": "d"}[dtype]
-        return _address(library, [f"cblas_{letter}gemm"]) if library else 0
+        return _address(library, f"cblas_{letter}gemm") if library else 0
 
 
 class OpenBlasSolver(_Blas):
@@ -94,29 +107,30 @@ class OpenBlasSolver(_Blas):
     integer = "i64"
     compared = False
 
+    def files(self) -> list[Path]:
+        """In NumPy's wheel, whose place differs by platform."""
+        home = Path(np.__file__).parent
+        folders = (home.parent / "numpy.libs", home / ".dylibs")
+        return sorted(path for one in folders for path in one.glob("libscipy_openblas64*"))
+
     def address(self, dtype: str) -> int:
         """The 64-bit-integer interface that NumPy's wheels carry."""
-        library = _openblas()
+        library = _first_library(*self.files())
         letter = {"f32": "s", "f64": "d"}[dtype]
-        return _address(library, [f"scipy_cblas_{letter}gemm64_"]) if library else 0
+        return _address(library, f"scipy_cblas_{letter}gemm64_") if library else 0
 
 
 @functools.cache
-def _mkl() -> ctypes.CDLL | None:
-    library = _first_library([Path(sys.prefix) / "lib"], "libmkl_rt.so*")
+def _mkl(*files: Path) -> ctypes.CDLL | None:
+    library = _first_library(*files)
     if library:
         library.MKL_Set_Num_Threads(int(os.environ.get("MKL_NUM_THREADS", "1")))
     return library
 
 
 @functools.cache
-def _openblas() -> ctypes.CDLL | None:
-    home = Path(np.__file__).parent
-    return _first_library([home.parent / "numpy.libs", home / ".dylibs"], "libscipy_openblas64*")
-
-
-def _first_library(folders: Sequence[Path], pattern: str) -> ctypes.CDLL | None:
-    for path in sorted(found for folder in folders for found in folder.glob(pattern)):
+def _first_library(*files: Path) -> ctypes.CDLL | None:
+    for path in files:
         try:
             return ctypes.CDLL(str(path))
         except OSError:
