@@ -112,6 +112,6 @@ def test_what_ships_is_the_build_that_was_banked(
         BuildRecord("f" * 64, DEVICE.compat_key, Status.OK, other, "gpu", ABI),
         CandidateKey.of(candidate, 1),
     )
-    ((record, data),) = banked(Settings(home))
+    ((record, data),) = banked(Settings(home)).kernels
     assert (record.artifact, record.abi) == (result.code.digest, ABI)
     assert data == result.code.data

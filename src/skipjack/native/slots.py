@@ -72,5 +72,5 @@ class Slots:
             from skipjack.native.pool import pool_for
 
             threads = int(slot.partition(":")[2])
-            return pool_for(threads).parallel if threads > 1 else 0
+            return pool_for(threads).parallel
         return int(self._arrays[slot].ctypes.data)

@@ -133,6 +133,7 @@ class Contest:
             build.abi,
             tuple(build.slots),
             resources=build.resources,
+            compiler=build.compiler,
         )
 
     def add_vendor(self, name: str, version: int) -> Runner | Failure:

@@ -28,7 +28,7 @@ from skipjack.gpu.opening import find_gpu, open_driver, open_gpu
 from skipjack.gpu.plan import from_slots
 from skipjack.operations import get, outputs, tensor_dtype
 from skipjack.tuning.gpu_tensors import GpuTensor, current_stream, is_capturing, look_at
-from skipjack.tuning.result import KernelCode
+from skipjack.tuning.result import Again, KernelCode, pickled
 
 log = logging.getLogger(__name__)
 
@@ -80,11 +80,14 @@ class GpuKernel:
     it as long as a graph that recorded its calls.
     """
 
-    def __init__(self, problem: Problem, code: KernelCode, which: str = "0") -> None:
+    def __init__(
+        self, problem: Problem, code: KernelCode, which: str = "0", again: Again | None = None
+    ) -> None:
         """`which` GPU is meant where tensors do not say; it is loaded on others as they do."""
         free_dropped()
         driver, self._index, device = find_gpu(which)
         self.problem = problem
+        self._again = again
         self._inputs, self._outputs = get(problem.operation).inputs(problem), outputs(problem)
         self._driver = driver.name
         self._artifact = checked_artifact(code.data, code.digest, code.abi, device.arch)
@@ -92,6 +95,9 @@ class GpuKernel:
         self._loading = Lock()
         self._places: dict[int, _OnGpu] = {}
         self._on(self._index)
+
+    def __reduce__(self) -> Again:
+        return pickled(self.problem, self._again)
 
     def _on(self, index: int) -> _OnGpu:
         with self._loading:

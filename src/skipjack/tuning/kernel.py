@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import functools
 import hashlib
+import weakref
 from collections.abc import Callable, Mapping, Sequence
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -22,13 +23,39 @@ from skipjack.native.slots import Slots
 from skipjack.operations import get, outputs, tensor_dtype
 from skipjack.operations.broadcast import is_padded
 from skipjack.solvers.solver import ABI
-from skipjack.tuning.result import KernelCode, TuneResult
+from skipjack.tuning.result import Again, KernelCode, TuneResult, banked_again, pickled
 
 
-@functools.cache
-def _loader() -> llvm.Loader:
-    """One for the process: loaded code stays valid as long as the process."""
-    return llvm.Loader()
+class LoadedCode:
+    """Machine code in this process, once for all kernels that are made of it."""
+
+    __slots__ = ("__weakref__", "function")
+
+    def __init__(self, function: Callable[[int], object]) -> None:
+        self.function = function
+
+
+_loaded: weakref.WeakValueDictionary[tuple[str, str], LoadedCode] = weakref.WeakValueDictionary()
+_loading = Lock()
+_dropped: list[llvm.Loader] = []
+"""Of code that nobody has any more. It is freed when the next is loaded: garbage may be collected
+in the middle of anything."""
+
+
+def load_code(code: KernelCode) -> LoadedCode:
+    """The code of a kernel, loaded if it is not here yet; freed some time after the last user."""
+    key = (code.digest, code.symbol)
+    with _loading:
+        while _dropped:
+            _dropped.pop().close()
+        found = _loaded.get(key)
+        if found is None:
+            # A loader of its own: one that serves many keeps something of each for good.
+            loader = llvm.Loader()
+            address = loader.load(code.data, code.symbol)
+            found = _loaded[key] = LoadedCode(llvm.native(address, ctypes.c_void_p))
+            weakref.finalize(found, _dropped.append, loader).atexit = False
+        return found
 
 
 Array = npt.NDArray[Any]
@@ -40,29 +67,30 @@ made; or arrays by name. What is left out is made."""
 class TunedKernel:
     """Call it with the inputs in order; it gives the output, or writes into ``out=``.
 
-    An operation with several outputs (`outputs` names them) gives a tuple of them.
+    An operation with several outputs (`outputs` names them) gives a tuple of them. A pickle of it
+    holds no machine code: it says where the kernel is found again.
     """
 
-    def __init__(self, problem: Problem, code: KernelCode) -> None:
+    def __init__(self, problem: Problem, code: KernelCode, again: Again | None = None) -> None:
         if hashlib.sha256(code.data).hexdigest() != code.digest:
             raise SkipjackError("the kernel's bytes do not match their digest; it was not loaded")
         if code.abi != ABI:
             raise SkipjackError(f"launch ABI {code.abi!r} is not known here, only {ABI!r}")
         operation = get(problem.operation)
         self.problem = problem
+        self._again = again
         self._inputs, self._outputs = operation.inputs(problem), outputs(problem)
         self._slots = code.slots
         shares = any(str(slot).startswith("@parallel") for slot in code.slots)
         self._lock = pool.calls if shares else None
-        address = _loader().load(code.data, code.symbol)
-        self._function = llvm.native(address, ctypes.c_void_p)
+        self._code = load_code(code)
 
     @classmethod
     def of(cls, result: TuneResult) -> TunedKernel:
         """The winner of a tuning."""
         if result.code is None:
             raise SkipjackError(f"{result.problem.key} has no tuned kernel: {result.reason}")
-        return cls(result.problem, result.code)
+        return cls(result.problem, result.code, banked_again(result.problem, result.device))
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -102,7 +130,7 @@ class TunedKernel:
             arrays[tensor.name] = array
         results = tuple(arrays[name] for name in self.outputs)
         result = results if len(results) > 1 else results[0]
-        return BoundKernel(self._function, Slots(self._slots, arrays), result, self._lock)
+        return BoundKernel(self._code, Slots(self._slots, arrays), result, self._lock)
 
     def _readable(self, array: Array, tensor: Tensor, copies: bool) -> Array:
         """An input as a kernel needs it."""
@@ -156,6 +184,9 @@ class TunedKernel:
             )
         return array
 
+    def __reduce__(self) -> Again:
+        return pickled(self.problem, self._again)
+
     def __repr__(self) -> str:
         names = ", ".join(tensor.name for tensor in self._inputs)
         return f"<TunedKernel {self.problem.key}({names})>"
@@ -164,18 +195,25 @@ class TunedKernel:
 class BoundKernel:
     """A kernel and its arrays; calling it computes into the same outputs again."""
 
-    __slots__ = ("_address", "_function", "_lock", "_slots", "out")
+    __slots__ = ("_address", "_code", "_function", "_lock", "_slots", "out")
 
     def __init__(
         self,
-        function: Callable[[int], object],
+        code: LoadedCode,
         slots: Slots,
         out: Array | tuple[Array, ...],
         lock: contextlib.AbstractContextManager[object] | None,
     ) -> None:
-        self._function, self._slots, self._address = function, slots, slots.address
+        self._code, self._function = code, code.function
+        self._slots, self._address = slots, slots.address
         self.out, self._lock = out, lock
         """The output's array, or a tuple of all outputs."""
+
+    def __reduce__(self) -> str:
+        raise UsageError(
+            "a bound kernel belongs to its arrays in this process and cannot be pickled; pickle "
+            "the kernel, and bind it where it is used"
+        )
 
     def __call__(self) -> Any:
         """Compute with what the inputs hold now; gives `out`."""

@@ -9,6 +9,7 @@ from types import TracebackType
 from skipjack.bank.kernel_db import KernelDb, KernelRecord
 from skipjack.core.device import Device
 from skipjack.devices import here
+from skipjack.errors import SkipjackError
 from skipjack.gpu.opening import gpu_name
 from skipjack.operations import parse
 from skipjack.tuning.gpu_kernel import GpuKernel
@@ -24,6 +25,15 @@ def kernels(path: str | Path) -> Kernels:
     Code from the file runs in this process, as from a shared library: open only what you trust.
     """
     return Kernels(KernelDb.open(Path(path)))
+
+
+def found_again(path: str, key: str) -> TunedKernel | GpuKernel:
+    """The kernel that a pickle is of; `SkipjackError` if the file has it no more."""
+    with kernels(path) as file:
+        found = file.find(key)
+    if found is None:
+        raise SkipjackError(f"{path} has no kernel of {key} for this machine")
+    return found
 
 
 class Kernels:
@@ -52,7 +62,9 @@ class Kernels:
         record, device = found
         data = self._database.code(record)
         code = KernelCode(data, record.artifact, record.symbol, record.abi, record.slots)
-        return callable_of(asked, code, device.name if device.kind == "cpu" else gpu_name(device))
+        name = device.name if device.kind == "cpu" else gpu_name(device)
+        again = (found_again, (str(self._database.path.absolute()), asked.key))
+        return callable_of(asked, code, name, again)
 
     def record(self, key: str) -> KernelRecord | None:
         """What the file says about a problem on a device of this machine."""

@@ -1,24 +1,43 @@
-"""`lookup`: the banked kernel of a problem, without tuning, workers or locks."""
+"""`lookup`: the banked kernel of a problem, without tuning, workers or locks.
+
+A bank is text that people merge, so that its entries are proposals: a solver and a config. What
+runs was found right on this machine, or is built and checked now (`skipjack.tuning.entry_code`).
+"""
 
 from __future__ import annotations
 
-from skipjack.bank import Bank, BankEntry
-from skipjack.core.config import Config
-from skipjack.core.device import Device
+import functools
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from threading import Lock
+
+from skipjack import plugins as plugin_modules
+from skipjack.bank import Bank
+from skipjack.bank.bank import FILE_NAME
 from skipjack.core.problem import Problem
-from skipjack.errors import StorageError
-from skipjack.gpu.artifact import ABI as GPU_ABI
+from skipjack.errors import SkipjackError
 from skipjack.gpu.opening import gpu_name
 from skipjack.native import cpu
 from skipjack.operations import parse
 from skipjack.settings import Settings, load_settings
-from skipjack.solvers import find_solver, names
-from skipjack.solvers.solver import ABI, Blob, BuildingSolver
-from skipjack.storage import ARTIFACTS, ArtifactStore
+from skipjack.solvers import names
+from skipjack.tuning.entry_code import UselessEntryError, code_of
 from skipjack.tuning.gpu_kernel import GpuKernel
 from skipjack.tuning.kernel import TunedKernel
 from skipjack.tuning.placing import NoGpuError, place
-from skipjack.tuning.result import KernelCode, callable_of
+from skipjack.tuning.result import banked_again, callable_of
+
+log = logging.getLogger(__name__)
+
+_MOST_KEPT = 256
+"""Kernels that stay loaded though their callers have let them go."""
+_kept: dict[tuple[object, ...], TunedKernel] = {}
+"""What was looked up, by what was asked for and the bank's file as it was."""
+_keeping = Lock()
+_MOST_SAID = 1000
+_said: set[str] = set()
+"""Warnings that were given: each is given once."""
 
 
 def lookup(
@@ -29,52 +48,99 @@ def lookup(
     direction: str | None = None,
     threads: int | None = None,
     device: str | None = None,
+    plugins: str | Sequence[str] = (),
     settings: Settings | None = None,
 ) -> TunedKernel | GpuKernel | None:
     """The kernel that the bank holds for a problem on this device; None if it holds none.
 
-    The device is chosen as for `tune`: the CPU, or a GPU that is named or needed.
+    The device is chosen as for `tune`: the CPU, or a GPU that is named or needed. Plug-ins are
+    loaded as for `tune`, too.
 
-    Also None where a library is what the bank recommends. Nothing is written. A CPU's machine code
-    that is not in the store is compiled here, which takes some milliseconds; a GPU's is not, since
-    the result would be a build that nobody has checked: None, until it is tuned again.
+    Also None where a library is what the bank recommends, or where the bank's entry is of no use
+    here; a warning says why. A CPU's kernel that was not found right on this machine before, say of
+    a bank that was merged, is compiled and checked now, once. A GPU's is not: None, until it is
+    tuned here.
     """
-    chosen = settings or load_settings()
+    chosen = settings or _settings(plugins)
+    plugin_modules.load(chosen.plugins)
+    cores = len(cpu.usable_cores())
+    question = (problem, dtype, layout, direction, threads, device, cores, len(names()))
+    memo = (question, settings is None, chosen, _file_identity(chosen.user_dir / FILE_NAME))
+    if known := _kept.get(memo):
+        return known
     asked = parse(problem, dtype, layout=layout, direction=direction)
+    found = _found(asked, threads, device, chosen, str(chosen.user_dir) if settings else None)
+    if isinstance(found, TunedKernel):
+        _keep(memo, found)
+    return found
+
+
+def look_up_again(key: str, device: str, user_dir: str | None) -> TunedKernel | GpuKernel:
+    """The kernel that a pickle is of; `SkipjackError` if it is not there any more."""
+    settings = load_settings(user_dir=user_dir) if user_dir else None
+    found = lookup(key, device=device, settings=settings)
+    if found is None:
+        raise SkipjackError(
+            f"the bank has no kernel of {key} for {device}; a pickled kernel is looked up where it "
+            "is loaded, so tune it there, or give both the same SKIPJACK_USER_DB_PATH"
+        )
+    return found
+
+
+def _found(
+    asked: Problem,
+    threads: int | None,
+    device: str | None,
+    settings: Settings,
+    directory: str | None,
+) -> TunedKernel | GpuKernel | None:
+    """The kernel, or None with a warning where there should be one."""
     if threads is not None and threads > len(cpu.usable_cores()):
         return None  # nothing was tuned for what is here
     try:
         found = place([asked], device, threads)
     except NoGpuError:
         return None
-    entry = Bank.open(chosen.user_dir).lookup(asked.key, found.class_key)
-    if entry is None or entry.solver not in names():
+    entry = _bank(settings.user_dir).lookup(asked.key, found.class_key)
+    if entry is None:
         return None
-    solver = find_solver(entry.solver)
-    if not isinstance(solver, BuildingSolver) or solver.version != entry.solver_version:
-        return None
-    config = Config(dict(entry.config))
-    blob = _stored(chosen, entry, found)
-    if found.kind != "cpu":
-        if blob is None:
-            return None
-        return callable_of(asked, _code(asked, found, solver, config, blob), gpu_name(found))
-    blob = blob or solver.compile(solver.lower(asked, found, config))
-    return callable_of(asked, _code(asked, found, solver, config, blob), found.name)
-
-
-def _stored(settings: Settings, entry: BankEntry, device: Device) -> Blob | None:
-    digest = str(entry.evidence.get("artifact", ""))
-    abi = ABI if device.kind == "cpu" else GPU_ABI
     try:
-        data = ArtifactStore(settings.user_dir / ARTIFACTS).get(digest) if digest else None
-        return Blob(data, abi=abi) if data else None
-    except StorageError:
+        code = code_of(entry, asked, found, settings.user_dir)
+    except UselessEntryError as error:
+        _warn(f"{asked.key}: {error}")
         return None
+    name = found.name if found.kind == "cpu" else gpu_name(found)
+    again = banked_again(asked, found.name, directory)
+    return callable_of(asked, code, name, again) if code else None
 
 
-def _code(
-    problem: Problem, device: Device, solver: BuildingSolver, config: Config, blob: Blob
-) -> KernelCode:
-    slots = tuple(solver.slots(problem, device, config))
-    return KernelCode(blob.data, blob.digest, blob.symbol, blob.abi, slots)
+def _settings(named: str | Sequence[str]) -> Settings:
+    given = (named,) if isinstance(named, str) else tuple(named)
+    return load_settings(plugins=given or None)
+
+
+@functools.lru_cache(maxsize=16)
+def _bank(user_dir: Path) -> Bank:
+    """One for each directory: it reads its file again only if that has changed."""
+    return Bank.open(user_dir)
+
+
+def _file_identity(path: Path) -> tuple[int, int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns, status.st_size
+
+
+def _keep(memo: tuple[object, ...], kernel: TunedKernel) -> None:
+    with _keeping:
+        _kept[memo] = kernel
+        while len(_kept) > _MOST_KEPT:
+            del _kept[next(iter(_kept))]
+
+
+def _warn(sentence: str) -> None:
+    if sentence not in _said and len(_said) < _MOST_SAID:
+        _said.add(sentence)
+        log.warning("%s", sentence)

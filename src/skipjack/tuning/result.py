@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from skipjack.core.config import Config
 from skipjack.core.problem import Problem
 from skipjack.core.trial import Trial
-from skipjack.errors import SkipjackError
+from skipjack.errors import SkipjackError, UsageError
 from skipjack.execute.statistics import Ratio
 from skipjack.gpu.artifact import ABI as GPU_ABI
 
@@ -124,7 +124,8 @@ class TuneResult:
         """The winner as a function: of NumPy arrays, or of tensors on the GPU it was tuned on."""
         if self.code is None:
             raise SkipjackError(f"{self.problem.key} has no tuned kernel: {self.reason}")
-        return callable_of(self.problem, self.code, self.device)
+        again = banked_again(self.problem, self.device)
+        return callable_of(self.problem, self.code, self.device, again)
 
     @property
     def rate(self) -> tuple[float, str]:
@@ -177,15 +178,35 @@ class TuneResult:
         }
 
 
-def callable_of(problem: Problem, code: KernelCode, device: str) -> TunedKernel | GpuKernel:
+Again = tuple[Callable[..., Any], tuple[Any, ...]]
+"""How a kernel that was pickled is found again: a function and its arguments."""
+
+
+def banked_again(problem: Problem, device: str, user_dir: str | None = None) -> Again:
+    """By looking it up in a bank, that of the settings there if none is named."""
+    from skipjack.tuning.lookup import look_up_again
+
+    return look_up_again, (problem.key, device, user_dir)
+
+
+def pickled(problem: Problem, again: Again | None) -> Again:
+    """What a pickle of a kernel holds; `UsageError` if nobody knows where it is found again."""
+    if again is None:
+        raise UsageError(f"a kernel of {problem.key} that no bank or file has cannot be pickled")
+    return again
+
+
+def callable_of(
+    problem: Problem, code: KernelCode, device: str, again: Again | None = None
+) -> TunedKernel | GpuKernel:
     """Machine code as a function on a device of this machine: ``sm_90/132``, or ``cuda:1``."""
     if code.abi == GPU_ABI:
         from skipjack.tuning.gpu_kernel import GpuKernel
 
-        return GpuKernel(problem, code, device)
+        return GpuKernel(problem, code, device, again)
     from skipjack.tuning.kernel import TunedKernel
 
-    return TunedKernel(problem, code)
+    return TunedKernel(problem, code, again)
 
 
 def rounded(value: float | None, digits: int = 3) -> float | None:

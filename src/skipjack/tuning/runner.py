@@ -31,6 +31,8 @@ class Runner:
     """How long the call took that was checked."""
     cut_short: bool = False
     """It was left out of the final, being long and far behind: one call is all that is known."""
+    compiler: str = ""
+    """Name and version of what compiled it."""
     anywhere: bool = False
     """It was right on arrays that are not aligned, too."""
     blocks: list[Block] = field(default_factory=list)

@@ -15,6 +15,8 @@ from skipjack.execute.confirm import ALPHA, LOOKS, MIN_EFFECT, Confirmation, con
 from skipjack.execute.statistics import Ratio, Timing, paired_ratio, summarize
 from skipjack.ledger import VerdictRecord
 from skipjack.operations import bytes_moved, get, outputs
+from skipjack.reading import shown
+from skipjack.solvers import names
 from skipjack.storage import timestamp, utc_now
 from skipjack.tuning.arm import Arm
 from skipjack.tuning.result import KernelCode, Outcome, SolverScore, Speedup, TuneResult
@@ -59,6 +61,9 @@ def judge(
     result = judged.result(judged.outcome(), run.shop.peaks())
     if judged.is_outdone(result):
         result = judged.result(Outcome.KEPT, run.shop.peaks())
+    best = judged.chosen(result.status)
+    if best.artifact_digest:
+        run.shop.remember(best)
     if keep:
         _write(run, result, judged)
     return result
@@ -177,10 +182,15 @@ class _Judged:
         return outcome is Outcome.BANKED
 
     def is_outdone(self, result: TuneResult) -> bool:
-        """Whether the bank's entry, which did not run here, has stronger evidence."""
+        """Whether the bank's entry, which did not run here, has stronger evidence.
+
+        One of a solver that is not loaded here stays in any case: nobody has met it.
+        """
         held = self.run.entry
         if held is None or self.met is not None or not self.enters(result.status):
             return False
+        if held.solver not in names():
+            return True
         return stronger(held, _entry(self.run, result, self, "")) is held
 
     def result(self, outcome: Outcome, peaks: Peaks) -> TuneResult:
@@ -250,6 +260,11 @@ class _Judged:
         held = self.run.entry
         if outcome is not Outcome.KEPT or held is None:
             return ""
+        if held.solver not in names():
+            return (
+                f"the bank's entry is of solver {shown(held.solver)}, which is not loaded, and was "
+                "left as it is; to meet it, name its plug-in with --plugin or SKIPJACK_PLUGINS"
+            )
         if self.met is None:
             return f"the bank's entry of {held.solver} has stronger evidence and could not be timed"
         if is_library(held):

@@ -12,7 +12,7 @@ from types import TracebackType
 from skipjack.bank import Bank
 from skipjack.core.device import Device, Peaks
 from skipjack.core.protocol import TimingProtocol, gpu_protocol
-from skipjack.errors import UsageError
+from skipjack.errors import StorageError, UsageError
 from skipjack.execute.build_pool import Build, BuildPool
 from skipjack.execute.device_lock import device_lock
 from skipjack.execute.peaks import peaks_of, read_peaks
@@ -22,10 +22,13 @@ from skipjack.ledger import Ledger
 from skipjack.native import cpu
 from skipjack.settings import Settings
 from skipjack.solvers import find_solver
+from skipjack.solvers.identity import build_identity
 from skipjack.solvers.solver import slack_of
 from skipjack.storage import ARTIFACTS, ArtifactStore, user_directory
 from skipjack.trace import Tracer
 from skipjack.tuning.build_desk import Builders
+from skipjack.tuning.runner import Runner
+from skipjack.tuning.verified import VerifiedKernel, VerifiedKernels, kernel_key
 
 log = logging.getLogger(__name__)
 
@@ -102,6 +105,20 @@ class Workshop:
         candidate = build.candidate
         slack = slack_of(find_solver(candidate.solver), candidate.problem)
         return Loadable(data, digest, build.symbol, build.abi, build.slots, slack=slack)
+
+    def remember(self, runner: Runner) -> None:
+        """Note on this machine that a kernel was found right, for programs that look it up."""
+        candidate, digest = runner.candidate, runner.artifact_digest
+        identity = build_identity(candidate.problem, find_solver(runner.solver), self.target)
+        kernel = VerifiedKernel(
+            digest, runner.symbol, runner.abi, runner.source_digest or "", runner.compiler
+        )
+        try:
+            VerifiedKernels(self.settings.user_dir).put(
+                kernel_key(candidate, runner.version, identity), kernel, self.artifacts.get(digest)
+            )
+        except StorageError as error:
+            log.warning("lookup will check %s once more: %s", candidate.problem.key, error)
 
     def close(self) -> None:
         """End the workers, release the device, close the files."""

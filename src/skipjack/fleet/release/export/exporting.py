@@ -85,8 +85,9 @@ def export_perf_db(request: ExportRequest, settings: Settings, *, sqlite: bool =
 def export_kernel_db(request: ExportRequest, settings: Settings) -> Exported:
     """Machine code of the winners."""
     if request.label is None:
-        shipments, fetch = banked_kernels(settings, request.device)
-        return _published(request, kernel_files(shipments, request.form, fetch))
+        shipments, fetch, left_out = banked_kernels(settings, request.device)
+        done = _published(request, kernel_files(shipments, request.form, fetch))
+        return replace(done, remarks=(*done.remarks, *left_out))
     with shipping(request, settings) as (store, ready, shipments):
         fetch = fetching(store, request.label)
         contents = kernel_files(shipments, request.form, fetch)
@@ -108,17 +109,20 @@ def shipping(
         yield store, ready, kernels_in_label(store, request.label, request.device)
 
 
-def banked_kernels(settings: Settings, device: str | None) -> tuple[dict[str, Shipment], Fetch]:
-    """The kernels of this user's bank for the devices that are here."""
+def banked_kernels(
+    settings: Settings, device: str | None
+) -> tuple[dict[str, Shipment], Fetch, tuple[str, ...]]:
+    """The kernels of this user's bank for the devices that are here, and remarks on the others."""
     from skipjack.tuning.shipping import banked
 
     shipments: dict[str, Shipment] = {}
     code: dict[str, bytes] = {}
-    for record, data in banked(settings):
+    found = banked(settings)
+    for record, data in found.kernels:
         if device in (None, record.device):
             shipments.setdefault(record.device, Shipment()).kernels.append(record)
             code[record.artifact] = data
-    return shipments, lambda digest, what: code[digest]
+    return shipments, lambda digest, what: code[digest], found.left_out
 
 
 @contextmanager

@@ -49,7 +49,8 @@ class OneFile:
 def export_one_file(request: ExportRequest, settings: Settings) -> OneFile:
     """Write the kernels of all devices into the file."""
     if request.label is None:
-        return OneFile(_written(request, *banked_kernels(settings, request.device)))
+        shipments, fetch, remarks = banked_kernels(settings, request.device)
+        return OneFile(_written(request, shipments, fetch), remarks)
     with shipping(request, settings) as (store, _, shipments):
         count = _written(request, shipments, fetching(store, request.label))
     return OneFile(count, tuple(outdated_remarks(shipments)))

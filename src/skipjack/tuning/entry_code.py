@@ -1,0 +1,133 @@
+"""From an entry of the bank to machine code that was found right on this machine.
+
+An entry proposes a solver and a config. Everything else that it says, also which machine code it is
+of, may come from anybody and is not believed.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+from skipjack.bank import BankEntry
+from skipjack.core.config import Config
+from skipjack.core.device import Device
+from skipjack.core.problem import Problem
+from skipjack.core.trial import Candidate
+from skipjack.errors import SkipjackError, StorageError
+from skipjack.reading import shown
+from skipjack.solvers import find_solver, names, refusal
+from skipjack.solvers.identity import build_identity, source_key
+from skipjack.solvers.solver import BuildingSolver, SourceAware, slack_of
+from skipjack.tuning.kernel import TunedKernel
+from skipjack.tuning.result import KernelCode
+from skipjack.tuning.verified import VerifiedKernel, VerifiedKernels, fault_of, kernel_key
+
+log = logging.getLogger(__name__)
+
+
+class UselessEntryError(SkipjackError):
+    """Why an entry of the bank is passed over."""
+
+
+def code_of(
+    entry: BankEntry, problem: Problem, device: Device, user_dir: Path
+) -> KernelCode | None:
+    """The machine code of an entry for this problem on this device; None for that of a library.
+
+    What was not found right here before is built and checked now if it is for a CPU.
+    `UselessEntryError` says what is wrong with the entry.
+    """
+    try:
+        return _code_of(entry, problem, device, user_dir)
+    except UselessEntryError:
+        raise
+    except Exception as error:  # an entry may be odd in any way
+        reason = shown(f"{type(error).__name__}: {error}")
+        raise UselessEntryError(f"the bank's entry cannot be used: {reason}") from error
+
+
+def solver_of(entry: BankEntry) -> BuildingSolver | None:
+    """The solver that an entry proposes, if it is here and means the same; None for a library."""
+    if entry.solver not in names():
+        raise UselessEntryError(
+            f"the bank's kernel is of solver {shown(entry.solver)}, which is not known here; "
+            "if it is of a plug-in, name that in SKIPJACK_PLUGINS or --plugin"
+        )
+    solver = find_solver(entry.solver)
+    if not isinstance(solver, BuildingSolver):
+        return None
+    if solver.version != entry.solver_version:
+        raise UselessEntryError(
+            f"the bank's kernel is of version {entry.solver_version} of solver {solver.name}, "
+            f"which is {solver.version} now; tune it again"
+        )
+    return solver
+
+
+def _code_of(
+    entry: BankEntry, problem: Problem, device: Device, user_dir: Path
+) -> KernelCode | None:
+    solver = solver_of(entry)
+    if solver is None:
+        return None
+    candidate = Candidate(problem, solver.name, Config(dict(entry.config)))
+    key = kernel_key(candidate, solver.version, build_identity(problem, solver, device))
+    store = VerifiedKernels(user_dir)
+    known = _known(store, key, candidate, solver, device)
+    if known is None and device.kind != "cpu":
+        raise UselessEntryError(
+            "the bank's kernel was not found right on this machine; tune it here"
+        )
+    return known or _checked_now(store, key, candidate, solver, device)
+
+
+def _known(
+    store: VerifiedKernels,
+    key: str,
+    candidate: Candidate,
+    solver: BuildingSolver,
+    device: Device,
+) -> KernelCode | None:
+    """The code, if it was found right on this machine before."""
+    found = store.find(key)
+    if found is None:
+        return None
+    kernel, data = found
+    problem, config = candidate.problem, candidate.config
+    if isinstance(solver, SourceAware) and not solver.same_source(
+        problem, device, config, kernel.source, kernel.compiler
+    ):
+        return None
+    slots = tuple(solver.slots(problem, device, config))
+    return KernelCode(data, kernel.artifact, kernel.symbol, kernel.abi, slots)
+
+
+def _checked_now(
+    store: VerifiedKernels,
+    key: str,
+    candidate: Candidate,
+    solver: BuildingSolver,
+    device: Device,
+) -> KernelCode:
+    """The code of a config that is in the solver's space, built and found right."""
+    problem, config = candidate.problem, candidate.config
+    if reason := refusal(solver, problem, device):
+        raise UselessEntryError(f"solver {solver.name} of the bank's kernel cannot do it: {reason}")
+    what = f"the bank's config {shown(str(config))}"
+    if not solver.space(problem, device).contains(config):
+        raise UselessEntryError(f"{what} is not one of solver {solver.name}")
+    source = solver.lower(problem, device, config)
+    blob = solver.compile(source)
+    slots = tuple(solver.slots(problem, device, config))
+    code = KernelCode(blob.data, blob.digest, blob.symbol, blob.abi, slots)
+    fault = fault_of(TunedKernel(problem, code), slack_of(solver, problem), device.memory_bytes)
+    if fault:
+        raise UselessEntryError(f"{what} of solver {solver.name} fails: {fault}")
+    digest = source_key(solver, source)
+    verified = VerifiedKernel(blob.digest, blob.symbol, blob.abi, digest, source.compiler)
+    try:
+        store.put(key, verified, blob.data)
+    except StorageError as error:
+        log.info("it will be checked again: %s", error)
+    return code

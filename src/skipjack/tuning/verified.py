@@ -1,0 +1,99 @@
+"""Kernels that were found right on this machine, known by what they are.
+
+A bank is text that people merge: what it says of a kernel's machine code is not believed. Code is
+run only if it was built and found right here for the very problem, config, operation, solver and
+target, which is what its name in this store is made of.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+from skipjack.core.trial import Candidate
+from skipjack.errors import MalformedError, StorageError
+from skipjack.execute.verification import Checker
+from skipjack.operations import arrays_bytes, get, outputs
+from skipjack.reading import read_json
+from skipjack.storage import ARTIFACTS, ArtifactStore, atomic_write
+from skipjack.storage.failure import write_failure
+from skipjack.tuning.kernel import TunedKernel
+
+FORMAT = 1
+_FOLDER = "verified"
+_MOST_BYTES = 1 << 14
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedKernel:
+    """Machine code that was found right, and how it is entered."""
+
+    artifact: str
+    """The digest of its bytes, which are in the artifact store."""
+    symbol: str
+    abi: str
+    source: str
+    """The digest of what was compiled."""
+    compiler: str
+
+
+def kernel_key(candidate: Candidate, version: int, identity: str) -> str:
+    """What tells a kernel from all others; see `skipjack.solvers.identity.build_identity`."""
+    parts = (candidate.problem.key, candidate.solver, version, candidate.config.key, identity)
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+class VerifiedKernels:
+    """Those of a user directory."""
+
+    def __init__(self, user_dir: Path) -> None:
+        self._directory = user_dir / ARTIFACTS / _FOLDER
+        self._artifacts = ArtifactStore(user_dir / ARTIFACTS)
+
+    def find(self, key: str) -> tuple[VerifiedKernel, bytes] | None:
+        """The kernel of this key with its machine code, if both are there and whole."""
+        try:
+            data = (self._directory / key).read_bytes()
+            field = read_json(data, key, most=_MOST_BYTES)
+            if field["format"].plain != FORMAT:
+                return None
+            names = [one.name for one in fields(VerifiedKernel)]
+            found = VerifiedKernel(**{name: field[name].text() for name in names})
+            return found, self._artifacts.get(found.artifact)
+        except (OSError, MalformedError, StorageError):
+            return None
+
+    def put(self, key: str, kernel: VerifiedKernel, data: bytes) -> None:
+        """Remember that this machine code, whose digest the kernel has, was found right."""
+        self._artifacts.put(data)
+        path = self._directory / key
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise write_failure(path, error) from error
+        record = {"format": FORMAT, **asdict(kernel)}
+        atomic_write(path, json.dumps(record, sort_keys=True).encode(), durable=False)
+
+
+def fault_of(kernel: TunedKernel, slack: float, memory_bytes: int) -> str:
+    """Why a kernel is not right, found by running it on random inputs; empty if it is.
+
+    On arrays that are aligned, and on others that are not. It runs in this process.
+    """
+    problem = kernel.problem
+    if memory_bytes and arrays_bytes(problem) > 0.8 * memory_bytes:
+        return "its arrays are too large to check it here"
+    checker = Checker(problem)
+    return _fault_on(checker, kernel, slack) or _fault_on(checker.elsewhere(), kernel, slack)
+
+
+def _fault_on(checker: Checker, kernel: TunedKernel, slack: float) -> str:
+    problem = kernel.problem
+    checker.prepare()
+    inputs = [checker.arrays[tensor.name] for tensor in get(problem.operation).inputs(problem)]
+    out = {tensor.name: checker.arrays[tensor.name] for tensor in outputs(problem)}
+    kernel.bind(*inputs, out=out)()
+    verdict = checker.verdict(slack)
+    return "" if verdict.right else verdict.reason

@@ -1,0 +1,112 @@
+"""Kernels in pickles: by where they are found again, never with machine code."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import skipjack
+from skipjack.bank import Bank, BankEntry
+from skipjack.bank.kernel_db import write_kernel_db
+from skipjack.errors import SkipjackError, UsageError
+from skipjack.native import cpu
+from skipjack.operations import parse
+from skipjack.settings import Settings
+from skipjack.solvers import find_solver
+from skipjack.tuning.kernel import TunedKernel
+from skipjack.tuning.result import KernelCode
+from skipjack.tuning.shipping import banked
+
+KEY = "add:96"
+
+
+@pytest.fixture
+def kernel(user_dir: Path) -> Any:
+    device, nest = cpu.detect(), find_solver("nest")
+    Bank.open(user_dir).put(
+        BankEntry(
+            problem=parse(KEY).key,
+            device=device.class_key,
+            device_name=device.name,
+            solver="nest",
+            solver_version=nest.version,
+            config=nest.space(parse(KEY), device).default(),
+            time_ns=1.0,
+            default_ns=1.0,
+            vendor_ns=None,
+            vendor="",
+            speedup={},
+            created="2026-01-01T00:00:00.000000Z",
+        )
+    )
+    return skipjack.lookup(KEY)
+
+
+def check(kernel: Any) -> None:
+    a = np.arange(96, dtype=np.float32)
+    np.testing.assert_array_equal(kernel(a, a), a + a)
+
+
+def test_a_kernel_is_looked_up_where_its_pickle_is_loaded(kernel: Any) -> None:
+    data = pickle.dumps(kernel)
+    assert len(data) < 400
+    check(pickle.loads(data))
+
+
+def test_another_process_finds_it_as_well(kernel: Any, tmp_path: Path) -> None:
+    path = tmp_path / "kernel.pickle"
+    path.write_bytes(pickle.dumps(kernel))
+    script = (
+        "import pickle, sys, numpy as np\n"
+        "kernel = pickle.load(open(sys.argv[1], 'rb'))\n"
+        "a = np.ones(96, np.float32)\n"
+        "assert (kernel(a, a) == 2).all()\n"
+    )
+    subprocess.run([sys.executable, "-c", script, str(path)], check=True, timeout=60)
+
+
+def test_a_bank_that_has_it_no_more_is_a_sentence(kernel: Any, user_dir: Path) -> None:
+    data = pickle.dumps(kernel)
+    (user_dir / "bank.jsonl").unlink()
+    with pytest.raises(SkipjackError, match=f"the bank has no kernel of {KEY}:f32 for"):
+        pickle.loads(data)
+
+
+def test_a_kernel_that_was_looked_up_elsewhere_is_found_there(
+    kernel: Any, user_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SKIPJACK_USER_DB_PATH", str(tmp_path / "empty"))
+    assert skipjack.lookup(KEY) is None
+    found = skipjack.lookup(KEY, settings=Settings(user_dir))
+    check(pickle.loads(pickle.dumps(found)))
+
+
+def test_a_kernel_of_a_file_is_found_in_that_file(
+    kernel: Any, user_dir: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "mine.skk"
+    write_kernel_db(path, banked(Settings(user_dir)).kernels)
+    with skipjack.kernels(path) as file:
+        data = pickle.dumps(file.find(KEY))
+    check(pickle.loads(data))
+
+
+def test_a_bound_kernel_says_what_to_do(kernel: Any) -> None:
+    a = np.ones(96, np.float32)
+    with pytest.raises(UsageError, match="pickle the kernel, and bind it where it is used"):
+        pickle.dumps(kernel.bind(a, a))
+
+
+def test_a_kernel_of_nowhere_says_so() -> None:
+    problem, device, nest = parse(KEY), cpu.detect(), find_solver("nest")
+    config = nest.space(problem, device).default()
+    blob = nest.compile(nest.lower(problem, device, config))  # type: ignore[attr-defined]
+    code = KernelCode(blob.data, blob.digest, blob.symbol, blob.abi, ("x", "y", "out"))
+    with pytest.raises(UsageError, match="cannot be pickled"):
+        pickle.dumps(TunedKernel(problem, code))
