@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from cpus import HASWELL
 from skipjack import devices
 from skipjack.core.device import Device
 from skipjack.errors import UsageError
@@ -31,7 +32,12 @@ def driver() -> Iterator[Counting]:
 
 def test_problems_for_the_cpu_leave_gpus_alone(driver: Counting) -> None:
     this = cpu.detect(1)
-    for dtypes, text, threads in ((["f32"], None, None), (["f16"], None, 1), ([], this.name, None)):
+    for dtypes, text, threads in (
+        (["f32"], None, None),
+        (["f16"], None, 1),
+        ([], this.name, None),
+        (["f16"], "cpu", None),
+    ):
         assert devices.device_for(dtypes, text, threads) == this
     assert driver.asked == 0
 
@@ -46,3 +52,24 @@ def test_without_a_gpu_its_name_is_refused() -> None:
     with pytest.raises(UsageError, match="there is no GPU here"):
         devices.device_for(["f32"], "gpu")
     assert devices.device_for(["f16"]).kind == "cpu"
+
+
+def test_a_cpu_with_a_part_of_this_ones_features_is_here() -> None:
+    this = cpu.detect()
+    name = "aarch64" if this.level == "aarch64" else "x86-64"
+    found = devices.find_device(f"{name}/1")
+    assert (found.arch, found.units, found.level, found.vector_bytes) == (name, 1, name, 16)
+    assert found.model == f"{this.model}, as {name}"
+    assert (found.memory_bytes, found.cores) == (this.memory_bytes, this.cores)
+    assert found.compat_key in this.loadable
+    assert found.class_key not in (this.class_key, devices.describe(f"{name}/1").class_key)
+    with pytest.raises(UsageError, match="threads asked for"):
+        devices.find_device(f"{name}/{this.cores + 1}")
+
+
+def test_a_cpu_that_has_more_is_not_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu, "detect", lambda threads=1: HASWELL)
+    assert devices.find_device("nehalem/1").level == "x86-64-v2"
+    sentence = "CPU is haswell/1, which lacks avx512bw, avx512cd, avx512dq and 2 more; to build"
+    with pytest.raises(UsageError, match=sentence):
+        devices.find_device("skylake-avx512/1")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from skipjack.core.device import Device, parse_device_name
 from skipjack.core.dtypes import CPU_DTYPES
@@ -29,8 +29,11 @@ def describe(text: str) -> Device:
 
 
 def find_device(text: str | None = None, threads: int | None = None) -> Device:
-    """A device that is here: the CPU with so many threads, or the GPU of that name."""
-    if text is None:
+    """A device that is here: the CPU with so many threads, or the GPU of that name.
+
+    Another CPU is here if this one has all of its features: see `named_cpu.stand_in`.
+    """
+    if text is None or text == "cpu":
         return cpu.detect(threads or 1)
     check_threads(text, threads)
     arch, units = parse_device_name(text)
@@ -43,8 +46,14 @@ def find_device(text: str | None = None, threads: int | None = None) -> Device:
         return gpu
     if names_gpu(arch):
         raise UsageError(_not_here(text))
-    named_cpu.describe(text)  # a name that nobody knows is the greater mistake
-    raise UsageError(f"device {text} is not here: this machine's CPU is {this.name}; {_BUILDING}")
+    named = named_cpu.describe(text)  # a name that nobody knows is the greater mistake
+    lacking = sorted(set(named.features) - set(this.features))
+    if lacking:
+        raise UsageError(
+            f"device {text} is not here: this machine's CPU is {this.name}, which lacks "
+            f"{_some(lacking)}; {_BUILDING}"
+        )
+    return named_cpu.stand_in(named, cpu.detect(units))
 
 
 def device_for(
@@ -52,8 +61,9 @@ def device_for(
 ) -> Device:
     """A device that is here, for problems in these element types.
 
-    The one that is named; ``gpu`` is the first GPU. Without a name it is the CPU, or the first GPU
-    where there is one and no kernel for CPUs computes in one of the types.
+    The one that is named; ``cpu`` is this machine's CPU, ``gpu`` the first GPU. Without a name it
+    is the CPU, or the first GPU where there is one and no kernel for CPUs computes in one of the
+    types.
 
     GPUs are looked for where one may be meant alone: that starts their driver, which processes
     forked from this one cannot use any more.
@@ -79,6 +89,11 @@ def check_threads(text: str, threads: int | None) -> None:
         raise UsageError(f"device {text} is a GPU, and --threads is for CPUs; leave it out")
     if threads not in (None, units):
         raise UsageError(f"device {text} has {units} threads, but --threads says {threads}")
+
+
+def _some(names: Sequence[str]) -> str:
+    few = ", ".join(names[:3])
+    return few if len(names) <= 3 else f"{few} and {len(names) - 3} more"
 
 
 def _gpu_here(text: str) -> Device | None:

@@ -278,6 +278,18 @@ def test_winners_are_the_latest_banked_of_an_operation(ledger: Ledger, study: St
     assert ledger.winners("matmul", device="elsewhere") == []
 
 
+def test_winners_of_another_model_of_the_name_are_told_apart(ledger: Ledger, study: Study) -> None:
+    ledger.start_study(study, 1)
+    for device, tile in (("here", 1), ("there", 2)):
+        banked = verdict(study, "matmul:8x8x8:f32", tile)
+        ledger.add_verdict(replace(banked, device=f"cpu:haswell/1:{device}"))
+    ledger.add_verdict(replace(banked, device="cpu:haswell/12:there"))
+    ledger.add_verdict(replace(banked, device="cpu:haswell"))
+    found = ledger.winners_of_namesakes("matmul", "cpu:haswell/1:here")
+    assert found == [("matmul:8x8x8:f32", "loops", Config(tile=2))]
+    assert ledger.winners_of_namesakes("matmul", "cpu:znver4/1:here") == []
+
+
 # The whole
 
 

@@ -3,9 +3,11 @@
 import pytest
 
 from skipjack.core.config import Config
+from skipjack.core.parameter import Parameter
+from skipjack.core.parameters import ParameterSpace
 from skipjack.ledger import Winner
 from skipjack.operations import parse
-from skipjack.tuning.seeds import distance, nearest_winners
+from skipjack.tuning.seeds import distance, nearest_winners, starting_points
 
 CONV = "conv2d:n1c64h28w28k64y3x3p1q1"
 
@@ -34,3 +36,15 @@ def test_winners_of_the_same_solver_come_nearest_first() -> None:
         Winner("vanished:64:f32", "nest", Config(n=9)),
     ]
     assert [c["n"] for c in nearest_winners(parse("add:64"), "nest", winners)] == [1, 3]
+
+
+def test_what_another_model_of_the_name_found_comes_first() -> None:
+    space = ParameterSpace([Parameter("n", tuple(range(8)))])
+    own = [Winner("add:128:f32", "nest", Config(n=1)), Winner("add:64:f32", "nest", Config(n=2))]
+    others = [
+        Winner("add:64:f32", "nest", Config(n=5)),
+        Winner("add:64:f32", "rows", Config(n=6)),
+        Winner("add:32:f32", "nest", Config(n=7)),
+    ]
+    found = starting_points(parse("add:64"), space, "nest", own, others)
+    assert [config["n"] for config in found][:2] == [5, 1]

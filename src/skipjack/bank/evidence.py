@@ -21,6 +21,7 @@ from math import isfinite
 from typing import Any, NamedTuple
 
 from skipjack.bank.entry import FIND, BankEntry, Key
+from skipjack.core.device import Device, name_apart
 
 REPLACED = "replaced"
 """The field of the evidence that says which entry of the bank was met and gave way."""
@@ -101,6 +102,20 @@ def replacing(incumbent: BankEntry, met: Met) -> dict[str, Any]:
         "score": held.score,
         "generation": held.generation,
     }
+
+
+def device_evidence(device: Device) -> dict[str, Any]:
+    """What goes into the evidence about where it was timed."""
+    return {"model": device.model, "vector_bytes": device.vector_bytes}
+
+
+def entry_device_names(entries: Iterable[BankEntry]) -> dict[str, str]:
+    """How tables name the devices of these entries, by class key: see `name_apart`."""
+    seen = []
+    for entry in entries:
+        width = entry.evidence.get("vector_bytes")
+        seen.append((entry.device, entry.device_name, width if type(width) is int else 0))
+    return name_apart(seen)
 
 
 def digest(entry: BankEntry) -> str:

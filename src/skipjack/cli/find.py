@@ -64,7 +64,9 @@ def find(
     retune: Annotated[
         bool, typer.Option("--retune", help="Start over instead of continuing.")
     ] = False,
-    device: Annotated[str | None, typer.Option(help="The device, as arch/units, or gpu.")] = None,
+    device: Annotated[
+        str | None, typer.Option(help="The device, as arch/units, or cpu, or gpu.")
+    ] = None,
     threads: Annotated[
         int | None, typer.Option(min=1, help="How many threads a kernel may use (1).")
     ] = None,

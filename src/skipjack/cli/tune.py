@@ -76,7 +76,7 @@ def tune(
     device: Annotated[
         str | None,
         typer.Option(
-            help="The device, as arch/units, or gpu; with --build-only it need not be here."
+            help="The device, as arch/units, or cpu, or gpu; with --build-only it need not be here."
         ),
     ] = None,
     threads: Annotated[
@@ -197,7 +197,7 @@ def choose_device(
             return place(problems, text, threads)
         except NoGpuError as error:
             raise NoGpuError(f"{error}; {_elsewhere()}") from None
-    if text is None:
+    if text is None or text == "cpu":
         device = replace(cpu.detect(), units=threads or 1)
         _check_buildable(problems, device)
         return device

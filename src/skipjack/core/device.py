@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import log
@@ -115,19 +114,25 @@ def parse_device_name(text: str) -> tuple[str, int]:
 
 
 def display_names(devices: Iterable[Device]) -> dict[str, str]:
-    """How tables name these devices, by class key.
+    """How tables name these devices, by class key: see `name_apart`."""
+    return name_apart((device.class_key, device.name, device.vector_bytes) for device in devices)
+
+
+def name_apart(devices: Iterable[tuple[str, str, int]]) -> dict[str, str]:
+    """How tables name devices of which class keys, names and bytes of a vector (or 0) are given.
 
     As on the command line; where two of one name differ in the width of their vectors, with it:
     ``znver4/1 (256-bit)``.
     """
-    classes = {device.class_key: device for device in devices}
-    widths = {(device.name, device.vector_bytes) for device in classes.values()}
-    alike = Counter(name for name, _ in widths)
+    classes: dict[str, tuple[str, int]] = {}
+    for key, name, width in devices:
+        classes[key] = name, width or classes.get(key, (name, 0))[1]
+    widths: dict[str, set[int]] = {}
+    for name, width in classes.values():
+        widths.setdefault(name, set()).update({width} - {0})
     return {
-        key: device.name
-        if alike[device.name] == 1
-        else f"{device.name} ({8 * device.vector_bytes}-bit)"
-        for key, device in classes.items()
+        key: f"{name} ({8 * width}-bit)" if width and len(widths[name]) > 1 else name
+        for key, (name, width) in classes.items()
     }
 
 

@@ -133,7 +133,7 @@ def peaks_of(session: RunSession, device: Device, directory: Path, *, again: boo
     if known:
         return known
     log.info("measuring the peaks of %s", device.name)
-    measured = peaks_from_json(Field(session.measure_peaks(), f"peaks of {device.name}"))
+    measured = peaks_from_json(Field(session.measure_peaks(device), f"peaks of {device.name}"))
     with FileLock(path.with_suffix(".lock")):
         records: dict[str, Any] = {}
         with suppress(MalformedError):  # whoever read it before has warned

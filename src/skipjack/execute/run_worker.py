@@ -13,6 +13,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from skipjack import plugins
+from skipjack.core.device import Device
 from skipjack.core.problem import Problem
 from skipjack.execute import wire
 from skipjack.execute.announcement import NOTHING, Announcement
@@ -178,7 +179,10 @@ class _Worker:
 
     def peaks(self, message: wire.Message) -> dict[str, Any]:
         """What this core can do at most."""
-        return peaks_to_json(measure(self._device, self._target, self._loader, self._timer))
+        given = message.body["device"]
+        device = Device.from_record(given) if given else self._device
+        target = cpu.target_of(device)
+        return peaks_to_json(measure(device, target, self._loader, self._timer))
 
     def time(self, message: wire.Message) -> dict[str, Any]:
         """Time kernels in interleaved blocks, a sentinel between the rounds."""

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from types import TracebackType
 from typing import Any, TypeVar
 
+from skipjack.core.device import Device
 from skipjack.core.problem import Problem
 from skipjack.core.protocol import TimingProtocol
 from skipjack.core.trial import Status
@@ -202,12 +203,13 @@ class RunSession:
             self.unload(kernel)
         return Failure(kernel, Status.WRONG, answer["reason"]), answer["error_ratio"]
 
-    def measure_peaks(self) -> dict[str, Any]:
-        """What the core can do at most, as JSON."""
+    def measure_peaks(self, device: Device | None = None) -> dict[str, Any]:
+        """What the core can do at most, as JSON; with no more than another CPU's instructions."""
+        request = {"verb": "peaks", "device": asdict(device) if device else None}
 
         def ask() -> dict[str, Any]:
             self._await_ready()
-            return self._worker.request({"verb": "peaks"}, timeout_s=_PREPARE_TIMEOUT_S).body
+            return self._worker.request(request, timeout_s=_PREPARE_TIMEOUT_S).body
 
         answer = self._surviving(ask)
         if "error" in answer:

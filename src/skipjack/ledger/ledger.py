@@ -238,13 +238,22 @@ class Ledger:
 
     def winners(self, operation: str, device: str | None = None) -> list[Winner]:
         """The config banked last for each problem of an operation, perhaps on one device class."""
+        return self._winners(operation, "?2 IS NULL OR device = ?2", device)
+
+    def winners_of_namesakes(self, operation: str, device: str) -> list[Winner]:
+        """The same on other classes of devices with the name of this class: another model."""
+        name = device.rpartition(":")[0] + ":"
+        where = "device <> ?2 AND substr(device, 1, length(?3)) = ?3"
+        return self._winners(operation, where, device, name)
+
+    def _winners(self, operation: str, where: str, *values: str | None) -> list[Winner]:
         found = self._select(
             "SELECT problem, solver, config FROM ("
             "SELECT *, row_number() OVER (PARTITION BY problem ORDER BY created DESC, id DESC) "
             "AS age FROM verdicts WHERE status = 'banked' "
             "AND problem >= ?1 || ':' AND problem < ?1 || ';' "  # ';' comes right after ':'
-            "AND (device = ?2 OR ?2 IS NULL)) WHERE age = 1 ORDER BY problem",
-            (operation, device),
+            f"AND ({where})) WHERE age = 1 ORDER BY problem",
+            (operation, *values),
         )
         return self._readable(
             "verdicts",

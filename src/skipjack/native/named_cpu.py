@@ -43,6 +43,21 @@ def describe(text: str) -> Device:
     return replace(device, vector_bytes=width, caches=_CACHES[kind])
 
 
+def stand_in(named: Device, here: Device) -> Device:
+    """A named CPU as this machine runs its code: its level and caches, the memory and cores here.
+
+    Its model says on which one it is timed, so that results are of a class of their own: a real CPU
+    of that name takes them for hints and not for answers.
+    """
+    return replace(
+        named,
+        model=f"{here.model}, as {named.arch}",
+        cores=here.cores,
+        memory_bytes=here.memory_bytes,
+        serial=here.serial,
+    )
+
+
 def _features(arch: str) -> tuple[str, ...]:
     if arch == "generic":
         raise UsageError("device generic is no instruction set: write x86-64 or aarch64")

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from skipjack.bank import FIND, BankEntry, Met
-from skipjack.bank.evidence import REPLACED
+from skipjack.bank.evidence import REPLACED, entry_device_names
 from skipjack.report import screen
 from skipjack.report.library import library_cell, library_column
 from skipjack.report.numbers import gain_text, time_text
@@ -41,10 +41,11 @@ def print_entries(entries: Sequence[BankEntry]) -> None:
     for name in ("time", "default", library):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("config")
+    names = entry_device_names(entries)
     for entry in entries:
         table.add_row(
             entry.problem,
-            entry.device_name,
+            names[entry.device],
             entry.kind,
             entry.solver,
             time_text(entry.time_ns),
@@ -64,6 +65,7 @@ def print_entry(entry: BankEntry) -> None:
     lines = [
         ("problem", entry.problem),
         ("device", f"{entry.device_name} ({entry.device})"),
+        ("timed on", str(entry.evidence.get("model") or "unknown")),
         ("solver", f"{entry.solver}, version {entry.solver_version}"),
         ("config", config_text(entry)),
         ("time", time_text(entry.time_ns)),
@@ -108,6 +110,8 @@ def _print_ranking(entry: BankEntry) -> None:
     """The solvers of a find, as it printed them."""
     console = screen.out()
     where = f"{entry.device_name} ({entry.device})"
-    console.print(Text(f"solvers of {entry.problem} on {where}, since {entry.created}"))
+    model = entry.evidence.get("model")
+    timed = f", timed on {model}" if model else ""
+    console.print(Text(f"solvers of {entry.problem} on {where}{timed}, since {entry.created}"))
     console.print(ranking_table(entry.evidence.get("ranking", [])))
     console.print()

@@ -81,9 +81,11 @@ class Arm:
     def start(self, shop: Workshop, options: TuneOptions) -> None:
         """Set the searcher up, with what is known of earlier sittings."""
         self.known = tuple(shop.ledger.trials(self.study.id))
-        winners = shop.ledger.winners(self.problem.operation, shop.device.class_key)
+        known = self.problem.operation, shop.device.class_key
+        winners = shop.ledger.winners(*known)
+        others = shop.ledger.winners_of_namesakes(*known)
         with blaming(f"solver {self.name} asked where to start on {self.problem.key}"):
-            seeds = starting_points(self.problem, self.space, self.name, winners)
+            seeds = starting_points(self.problem, self.space, self.name, winners, others)
         with self._blaming():
             self._searcher = create(
                 self.study.searcher,

@@ -7,7 +7,7 @@ from math import isfinite
 from typing import Any
 
 from skipjack.bank import FIND, BankEntry, Met, replacing
-from skipjack.bank.evidence import REPLACED
+from skipjack.bank.evidence import REPLACED, device_evidence
 from skipjack.core.config import Config
 from skipjack.core.study import Study
 from skipjack.core.trial import Candidate
@@ -70,6 +70,7 @@ def _entry(run: StudyRun, places: Sequence[Place], result: FindResult) -> BankEn
             "set_aside": first.timing.set_aside,
             "spread": round(first.timing.spread, 6),
             "protocol": shop.protocol.key,
+            **device_evidence(shop.device),
             "artifact": first.runner.artifact_digest,
             **_replaced(run),
         },

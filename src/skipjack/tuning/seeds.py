@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import log2
 
 from skipjack.core.config import Config
@@ -18,17 +19,25 @@ _NOTHING = 0.5
 
 
 def starting_points(
-    problem: Problem, space: Space, solver: str, winners: list[Winner]
+    problem: Problem,
+    space: Space,
+    solver: str,
+    winners: Sequence[Winner],
+    namesakes: Sequence[Winner] = (),
 ) -> tuple[Config, ...]:
-    """Winners of the nearest known problems, then what analysis promises."""
-    found = nearest_winners(problem, solver, winners)
+    """What was best on other models of the device's name, winners of near problems, then promises.
+
+    Winners are of the very class of the device; `namesakes` were timed on another model.
+    """
+    found = [one.config for one in namesakes if (one.problem, one.solver) == (problem.key, solver)]
+    found += nearest_winners(problem, solver, winners)
     if isinstance(space, Promising):
         found += space.promising(_PROMISING)
     distinct = {space.key(config): config for config in found if space.contains(config)}
     return tuple(distinct.values())
 
 
-def nearest_winners(problem: Problem, solver: str, winners: list[Winner]) -> list[Config]:
+def nearest_winners(problem: Problem, solver: str, winners: Sequence[Winner]) -> list[Config]:
     """Configs of the nearest problems of this solver, nearest first."""
     ranked: list[tuple[float, str, Config]] = []
     for winner in winners:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import isfinite
 
 from skipjack.bank import BankEntry, Met, replacing, stronger
-from skipjack.bank.evidence import REPLACED, is_library
+from skipjack.bank.evidence import REPLACED, device_evidence, is_library
 from skipjack.core.config import Config
 from skipjack.core.device import Peaks
 from skipjack.execute.confirm import ALPHA, LOOKS, MIN_EFFECT, Confirmation, confirm
@@ -393,6 +393,7 @@ def _entry(run: StudyRun, result: TuneResult, judged: _Judged, now: str) -> Bank
             "set_aside": timing.set_aside,
             "spread": round(timing.spread, 6),
             "protocol": shop.protocol.key,
+            **device_evidence(shop.device),
             "study": run.study_of(result.solver).id,
             "artifact": "" if vendor else best.artifact_digest,
             "ties": [dict(config) for config in result.ties],

@@ -1,0 +1,41 @@
+"""Tables of the bank: devices of one name, and where an entry was timed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from skipjack.bank import BankEntry
+from skipjack.report.bank import print_entries, print_entry
+
+
+def entry(device: str, evidence: dict[str, Any], name: str = "znver4/1") -> BankEntry:
+    key = f"cpu:{name}:{device}"
+    return BankEntry(
+        "add:8:f32", key, name, "nest", 1, {"schedule": "n"}, 1.0, 2.0, None, "", {}, evidence
+    )
+
+
+WIDE = entry("wide", {"model": "A CPU", "vector_bytes": 64})
+NARROW = entry("narrow", {"model": "A hypervisor's CPU", "vector_bytes": 32})
+OTHER = entry("other", {"model": "A CPU", "vector_bytes": 32}, "haswell/1")
+OLDER = entry("older", {})
+
+
+def test_devices_of_one_name_are_told_apart_by_their_vectors(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    print_entries([WIDE, NARROW, OTHER, OLDER])
+    shown = capsys.readouterr().out
+    assert "znver4/1 (512-bit)" in shown and "znver4/1 (256-bit)" in shown
+    assert "haswell/1 (" not in shown
+    print_entries([WIDE, OTHER, OLDER])
+    assert "-bit" not in capsys.readouterr().out
+
+
+def test_an_entry_says_on_which_model_it_was_timed(capsys: pytest.CaptureFixture[str]) -> None:
+    print_entry(NARROW)
+    assert "timed on  A hypervisor's CPU" in capsys.readouterr().out
+    print_entry(OLDER)
+    assert "timed on  unknown" in capsys.readouterr().out
