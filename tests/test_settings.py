@@ -7,6 +7,7 @@ from pathlib import Path
 import platformdirs
 import pytest
 
+from skipjack import settings as settings_module
 from skipjack.errors import UsageError
 from skipjack.settings import load_settings
 
@@ -119,3 +120,17 @@ def test_a_bad_file_names_itself_and_the_key(tmp_path: Path, text: str, complain
 def test_plugins_in_a_file_are_a_list(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text('plugins = ["a", "b.py"]')
     assert load_settings().plugins == ("a", "b.py")
+
+
+def test_build_workers_are_bounded_by_the_cores(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(settings_module, "_usable_cores", lambda: frozenset({0, 1, 2}))
+    settings_module._warn_of_workers.cache_clear()
+    monkeypatch.setenv("SKIPJACK_BUILD_WORKERS", "12")
+    assert load_settings().build_workers == 12
+    assert not caplog.records
+    monkeypatch.setenv("SKIPJACK_BUILD_WORKERS", "999")
+    assert load_settings().build_workers == load_settings().build_workers == 12
+    (record,) = caplog.records
+    assert record.getMessage().startswith("999 build workers are too many")

@@ -11,11 +11,15 @@ field              variable                   otherwise
 ``autotune``       ``SKIPJACK_AUTOTUNE``      ``on``: decorated kernels are tuned when first called
 =================  =========================  ==================================================
 
+At most four build workers for each core are started.
+
 All but ``user_dir`` may also stand in ``config.toml`` in the user directory, by the field's name.
 """
 
 from __future__ import annotations
 
+import functools
+import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,6 +33,11 @@ CONFIG_FILE = "config.toml"
 LOG_LEVELS = ("debug", "info", "warning", "error", "critical")
 
 T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+_WORKERS_PER_CORE = 4
+"""More do not build faster, and each takes memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +187,17 @@ def _workers(value: object) -> int:
     count = _whole_number(value)
     if count < 1:
         raise ValueError("at least one build worker is needed")
-    return count
+    most = _WORKERS_PER_CORE * len(_usable_cores())
+    if count > most:
+        _warn_of_workers(count, most)
+    return min(count, most)
+
+
+@functools.cache
+def _warn_of_workers(count: int, most: int) -> None:
+    log.warning(
+        "%s build workers are too many for the cores of this process: %s are started", count, most
+    )
 
 
 def _core(value: object) -> int:

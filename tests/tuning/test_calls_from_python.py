@@ -1,6 +1,7 @@
 """A Python program that uses a tuner wrongly, or is interrupted in it, is told so."""
 
 import signal
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -9,6 +10,7 @@ import skipjack
 from skipjack.core.study import Budget
 from skipjack.errors import SkipjackError, UsageError
 from skipjack.interrupt import Interrupted
+from skipjack.solvers.vendor.numpy_solver import NumpySolver
 from skipjack.tuning import (
     Builder,
     BuildOptions,
@@ -133,3 +135,43 @@ def test_a_wrong_argument_is_a_sentence(
         wrong = {"solvers": [["nest"]]}
     with pytest.raises(SkipjackError):
         door("add:8", **wrong)
+
+
+@pytest.fixture
+def slow_library(tuner: Tuner, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """NumPy as a library whose package, one that nobody needs, is slow to import; what is said."""
+    heard: list[str] = []
+    monkeypatch.setattr(NumpySolver, "imports", "wave", raising=False)
+    monkeypatch.setattr(tuner.workshop, "say", heard.append)
+    yield heard
+    tuner.workshop.session.imported.discard("wave")
+
+
+def test_packages_of_libraries_are_imported_once_before_the_search(
+    tuner: Tuner, slow_library: list[str]
+) -> None:
+    seen: list[bool] = []
+
+    def observe(standing: Progress) -> None:
+        seen.append("wave" in tuner.workshop.session.imported)
+
+    for key in ("add:100", "add:101"):
+        tuner.tune(key, TuneOptions(budget=Budget(trials=1), observer=observe))
+    assert all(seen)
+    assert slow_library == ["importing wave, to compare with it"]
+
+
+def test_an_import_that_is_longer_than_its_share_of_the_seconds_is_told(
+    tuner: Tuner, slow_library: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tuner.workshop.session, "import_package", lambda name: time.sleep(0.05))
+    tuner.find("add:102", TuneOptions(budget=Budget(seconds=0.1)), ["nest", "numpy"])
+    assert slow_library[1].endswith(
+        "s, of which 0.04 s are counted: the search may go on for 0.06 s"
+    )
+
+
+def test_a_package_that_cannot_be_imported_costs_its_library_alone(tuner: Tuner) -> None:
+    session = tuner.workshop.session
+    session.import_package("no_such_package")
+    assert tuner.tune("add:103", TuneOptions(budget=Budget(trials=1))).trials

@@ -117,10 +117,11 @@ def main(
 
 def set_log_level(log_level: str | None) -> None:
     """Send log lines to standard error from this level on."""
-    level = load_settings(log_level=log_level).log_level
+    # First: settings may have something to say.
     logging.basicConfig(
         format="skipjack: %(levelname)s: %(message)s", stream=sys.stderr, force=True
     )
+    level = load_settings(log_level=log_level).log_level
     logging.getLogger().setLevel(level.upper())
 
 

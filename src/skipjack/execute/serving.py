@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, Protocol
 
@@ -48,6 +49,12 @@ def plain_refusal(error: Exception, kernel: int) -> Answer:
     return {"error": f"{type(error).__name__}: {error}"[:500], "kernel": kernel}
 
 
+def _import(message: wire.Message) -> Answer:
+    """Have a library's package, which takes long, before anybody waits for the library."""
+    importlib.import_module(message.body["module"])
+    return {}
+
+
 def answer_all(
     requests: BinaryIO,
     answers: BinaryIO,
@@ -65,6 +72,7 @@ def answer_all(
         "time": worker.time,
         "unload": worker.unload,
         "peaks": worker.peaks,
+        "import": _import,
     }
     while (message := wire.receive(requests.read)) is not None:
         try:

@@ -91,6 +91,8 @@ class RunSession:
     def _start(self) -> WorkerProcess:
         self.restarts += 1
         self._present.clear()
+        self.imported: set[str] = set()
+        """Packages of libraries that the worker has been told to import."""
         self._ready = False
         self._page.announce(NOTHING)
         page = self._page.descriptor
@@ -202,6 +204,19 @@ class RunSession:
         else:
             self.unload(kernel)
         return Failure(kernel, Status.WRONG, answer["reason"]), answer["error_ratio"]
+
+    def import_package(self, name: str) -> None:
+        """Have a library's package in the worker. One that fails does so again with its library."""
+        self._surviving(self._await_ready)
+        self.imported.add(name)
+        try:
+            self._worker.request({"verb": "import", "module": name}, timeout_s=_LIBRARY_TIMEOUT_S)
+        except (WorkerDiedError, WorkerHungError) as error:
+            log.warning("the run worker %s when it imported %s", error, name)
+            self._restart()
+        except BaseException:
+            self._restart()
+            raise
 
     def measure_peaks(self, device: Device | None = None) -> dict[str, Any]:
         """What the core can do at most, as JSON; with no more than another CPU's instructions."""

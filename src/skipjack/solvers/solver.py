@@ -141,6 +141,14 @@ class VendorSolver(Solver, Protocol):
         ...
 
 
+@runtime_checkable
+class ImportingSolver(Protocol):
+    """A library whose package takes seconds to import, which is done before a search begins."""
+
+    imports: str
+    """The package's name."""
+
+
 @dataclass(frozen=True, slots=True)
 class ResultCall:
     """The call of a library that cannot write into a given output.

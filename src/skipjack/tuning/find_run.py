@@ -53,6 +53,7 @@ def hold_find(
     run = StudyRun(shop, problem, options, interrupt, FindRules(lineup.building))
     try:
         run.prepare()
+        run.import_libraries(lineup.vendors)
         run.add_vendors(lineup.vendors)
         run.search()
         return rank_all(run, lineup, keep=not only)

@@ -21,7 +21,7 @@ from skipjack.execute.session import Failure
 from skipjack.interrupt import Interrupt
 from skipjack.operations import arrays_bytes
 from skipjack.solvers import solver_for
-from skipjack.solvers.solver import Solver
+from skipjack.solvers.solver import ImportingSolver, Solver
 from skipjack.tuning.arm import TURN, Arm, make_arm
 from skipjack.tuning.build_desk import BuildDesk
 from skipjack.tuning.contest import SLOW_NS, Contest
@@ -31,7 +31,7 @@ from skipjack.tuning.lineup import compared
 from skipjack.tuning.options import Progress, TuneOptions
 from skipjack.tuning.rules import Rules, led_before
 from skipjack.tuning.runner import Runner
-from skipjack.tuning.time_limit import TimeLimit
+from skipjack.tuning.time_limit import PREPARING, TimeLimit
 from skipjack.tuning.workshop import Workshop
 
 log = logging.getLogger(__name__)
@@ -125,6 +125,26 @@ class StudyRun:
         self.contest = Contest(
             shop, self.journal, self.problem, self.options.objective, hurried=self.rules.hurried
         )
+
+    def import_libraries(self, vendors: Sequence[Solver]) -> None:
+        """Import what libraries take seconds to import: a part of preparing, as arrays are."""
+        packages = (one.imports for one in vendors if isinstance(one, ImportingSolver))
+        for package in dict.fromkeys(packages):
+            if package in self.shop.session.imported:
+                continue
+            self.shop.say(f"importing {package}, to compare with it")
+            began = time.monotonic()
+            with self.shop.tracer.span(f"import {package}", "search"):
+                self.shop.session.import_package(package)
+            self._tell_if_long(package, time.monotonic() - began)
+
+    def _tell_if_long(self, package: str, took_s: float) -> None:
+        seconds = self.options.budget.seconds
+        if seconds is not None and took_s > PREPARING * seconds:
+            self.shop.say(
+                f"importing {package} took {took_s:.1f} s, of which {PREPARING * seconds:g} s are "
+                f"counted: the search may go on for {(1.0 - PREPARING) * seconds:g} s"
+            )
 
     def add_vendors(self, vendors: Sequence[Solver]) -> None:
         """Take libraries in; one that fails is none."""

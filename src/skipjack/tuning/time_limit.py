@@ -13,8 +13,9 @@ _SEARCH_SHARE = 0.3
 """This much is searched, however long the final will take."""
 _OVERDUE, OVERDUE_S = 3.0, 30.0
 """After so many times the seconds, and so many of them, nobody is waited for any more."""
-_PREPARING = 0.4
-"""Share of the seconds that filling arrays and computing the reference can take away at most."""
+PREPARING = 0.4
+"""Share of the seconds that filling arrays, computing the reference and importing libraries can
+take away at most."""
 
 
 class TimeLimit:
@@ -53,5 +54,5 @@ class TimeLimit:
         if self._seconds is None:
             return float("inf")
         # It began later than the sitting where preparing took most of it.
-        began = max(self.started, self._prepared - _PREPARING * self._seconds)
+        began = max(self.started, self._prepared - PREPARING * self._seconds)
         return began + self._seconds - time.monotonic()

@@ -14,6 +14,7 @@ from skipjack.errors import UsageError
 from skipjack.interrupt import Interrupted, watch_for_interrupt
 from skipjack.operations import parse
 from skipjack.settings import Settings, load_settings
+from skipjack.solvers import vendors_for
 from skipjack.tuning.final import finish_tuning
 from skipjack.tuning.find_result import FindResult
 from skipjack.tuning.find_run import hold_find
@@ -59,6 +60,7 @@ class Tuner:
             run = StudyRun(self.workshop, asked, chosen, interrupt, rules)
             try:
                 run.prepare()
+                run.import_libraries(vendors_for(asked, self.workshop.device))
                 run.search()
                 result = conclude(run, finish_tuning(run))
             finally:

@@ -38,6 +38,7 @@ _ROUNDED_PARTS = 64.0
 class _TorchGpuSolver(ABC):
     version = 1
     compared = True
+    imports = "torch"
     kinds: tuple[str, ...] = ("cuda", "hip")
     dtypes: tuple[str, ...] = ("f16", "bf16", "f32", "tf32", "f64")
 

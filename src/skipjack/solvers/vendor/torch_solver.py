@@ -31,6 +31,7 @@ class TorchConvolutionSolver:
     name = "onednn"
     version = 1
     compared = True
+    imports = "torch"
 
     def refuses(self, problem: Problem, device: Device) -> str:
         """Convolutions on CPUs, where PyTorch is. Looks for it without loading it."""
