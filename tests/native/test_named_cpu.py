@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from cpus import HASWELL, cpu_of
 from skipjack.errors import UsageError
 from skipjack.native import llvm
 from skipjack.native.cpu import detect, registers_of, target_of
-from skipjack.native.named_cpu import describe
+from skipjack.native.named_cpu import absent_features, describe, level_text
 
 
 @pytest.mark.parametrize(
@@ -69,6 +72,25 @@ def test_this_machines_name_gives_this_machine_with_any_number_of_threads() -> N
     assert named.units == here.cores + 7
     assert named.compat_key == here.compat_key
     assert target_of(named) == target_of(here)
+
+
+def test_what_the_name_implies_in_vain_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    hidden = cpu_of("skylake-avx512", "x86-64-v3")
+    monkeypatch.setattr(llvm, "host_features", lambda: hidden.features)
+    text = level_text(hidden)
+    assert absent_features(hidden) == ("avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl")
+    assert text == f"x86-64-v3; skylake-avx512 implies {', '.join(absent_features(hidden))}, " + (
+        "which this machine lacks"
+    )
+    assert level_text(replace(hidden, arch="haswell")) == "x86-64-v3"
+    assert level_text(cpu_of("generic", "x86-64-v3")) == "x86-64-v3"
+
+
+def test_a_level_that_was_lowered_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(llvm, "host_features", lambda: HASWELL.features)
+    assert level_text(cpu_of("haswell", "x86-64-v2")) == (
+        "x86-64-v2 (set by SKIPJACK_CPU_LEVEL; the CPU has x86-64-v3)"
+    )
 
 
 @pytest.mark.parametrize(

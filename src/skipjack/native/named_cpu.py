@@ -10,7 +10,7 @@ import subprocess
 from dataclasses import dataclass, replace
 
 from skipjack.children import python_command
-from skipjack.core.cpu_levels import AARCH64, vector_bytes
+from skipjack.core.cpu_levels import AARCH64, level_of, vector_bytes
 from skipjack.core.device import Device, parse_device_name
 from skipjack.errors import SkipjackError, UsageError
 from skipjack.native import cpu, llvm
@@ -56,6 +56,24 @@ def stand_in(named: Device, here: Device) -> Device:
         memory_bytes=here.memory_bytes,
         serial=here.serial,
     )
+
+
+def absent_features(device: Device) -> tuple[str, ...]:
+    """What the name of this machine's CPU implies and the processor does not have."""
+    if device.arch == "generic":
+        return ()
+    return tuple(sorted(set(_features(device.arch)) - set(llvm.host_features())))
+
+
+def level_text(device: Device) -> str:
+    """The level of this machine's CPU, why it is no higher, and what its name promises in vain."""
+    has = level_of(device.arch, llvm.host_features())
+    text = device.level
+    if has != device.level:
+        text += f" (set by {llvm.LEVEL_VARIABLE}; the CPU has {has})"
+    if absent := absent_features(device):
+        text += f"; {device.arch} implies {', '.join(absent)}, which this machine lacks"
+    return text
 
 
 def _features(arch: str) -> tuple[str, ...]:

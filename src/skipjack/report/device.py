@@ -10,6 +10,7 @@ from rich.text import Text
 from skipjack.core.device import Device, Peaks
 from skipjack.execute.peaks import peaks_to_json
 from skipjack.gpu.opening import Found
+from skipjack.native import named_cpu
 from skipjack.report import screen
 from skipjack.report.numbers import size_text
 
@@ -19,6 +20,7 @@ def device_record(device: Device, peaks: Peaks, gpus: Sequence[Found] = ()) -> d
     return {
         "format": 1,
         **_record(device),
+        "absent_features": list(named_cpu.absent_features(device)),
         "peaks": peaks_to_json(peaks),
         "gpus": [_gpu_record(one) for one in gpus],
     }
@@ -42,6 +44,7 @@ def _record(device: Device) -> dict[str, Any]:
         "vector_bytes": device.vector_bytes,
         "caches": dict(device.caches),
         "memory_bytes": device.memory_bytes,
+        "level": device.level,
         "features": list(device.features),
         "compat_key": device.compat_key,
         "class_key": device.class_key,
@@ -52,7 +55,11 @@ def _record(device: Device) -> dict[str, Any]:
 def print_device(device: Device, peaks: Peaks, gpus: Sequence[Found] = ()) -> None:
     """What it is and what one core reached, then each GPU."""
     cores = f"{device.cores} usable, vectors of {device.vector_bytes} bytes"
-    lines = _lines("device", device, ("cores", cores)) + _peak_lines(peaks)
+    lines = [
+        *_lines("device", device, ("cores", cores)),
+        ("level", named_cpu.level_text(device)),
+        *_peak_lines(peaks),
+    ]
     for driver, index, gpu in gpus:
         version = ".".join(map(str, driver.version()))
         place = ("as", f"{driver.name}:{index}, driver of {driver.name.upper()} {version}")

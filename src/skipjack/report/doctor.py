@@ -17,7 +17,7 @@ from skipjack.errors import SkipjackError
 from skipjack.gpu.architectures import KNOWN
 from skipjack.gpu.describing import refusal_of_arch
 from skipjack.gpu.opening import find_gpus, why_none
-from skipjack.native import cpu, llvm
+from skipjack.native import cpu, llvm, named_cpu
 from skipjack.report import screen
 from skipjack.report.numbers import size_text
 from skipjack.settings import Settings
@@ -61,7 +61,7 @@ def _machine(settings: Settings) -> Iterator[Finding]:
         yield Finding("cpu", "bad", str(error))
         return
     yield Finding("cpu", "good", f"{device.name} ({device.model}), {device.cores} cores")
-    yield _vectors(device)
+    yield from _instructions(device)
     yield from _peaks(peaks)
     load = os.getloadavg()[0]
     busy = load > 0.5 * device.cores
@@ -69,9 +69,11 @@ def _machine(settings: Settings) -> Iterator[Finding]:
     yield Finding("load", "note" if busy else "good", f"{load:.2f} over the last minute{note}")
 
 
-def _vectors(device: Device) -> Finding:
+def _instructions(device: Device) -> Iterator[Finding]:
+    lacking = named_cpu.absent_features(device)
+    yield Finding("instructions", "note" if lacking else "good", named_cpu.level_text(device))
     level: Level = "good" if device.vector_bytes >= 32 else "note"
-    return Finding("vectors", level, f"{8 * device.vector_bytes} bits")
+    yield Finding("vectors", level, f"{8 * device.vector_bytes} bits")
 
 
 def _peaks(peaks: Peaks) -> Iterator[Finding]:
