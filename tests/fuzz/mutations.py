@@ -36,6 +36,7 @@ ODD: tuple[Any, ...] = (
     *(float("inf"), float("nan"), "", "x", "0", "\ud800", "\x00", "a" * 300, "1e309", "../../x"),
     *([], {}, [[]], [1, "x"], [None], {"": 0}, {"x": {}}, {"format": 99}),
 )
+_SQLITE = b"SQLite format 3"
 _TOKEN = re.compile(rb"[0-9]+(?:\.[0-9]+)?|[A-Za-z_]+|[^\w\s]")
 
 
@@ -44,9 +45,22 @@ def mutated(source: random.Random, seeds: Sequence[bytes]) -> bytes:
     data = source.choice(seeds)
     if data[:1] in b"{[" and source.random() < 0.6:
         return _of_json(source, data)
+    if data.startswith(_SQLITE) and source.random() < 0.8:
+        return _of_pages(source, data)
     for _ in range(source.choice((1, 1, 2, 4))):
-        data = _changed(source, data, seeds)[:LARGEST]
+        data = _changed(source, data, seeds)[: max(LARGEST, 2 * len(data))]
     return data
+
+
+def _of_pages(source: random.Random, data: bytes) -> bytes:
+    """A file of SQLite with some bytes changed in their places, mostly those that are used."""
+    changed = bytearray(data)
+    used = [at for at, byte in enumerate(data) if byte]
+    for _ in range(source.choice((1, 1, 2, 8))):
+        at = source.choice(used) if source.random() < 0.9 else source.randrange(len(data))
+        values = (0, 255, 128, source.randrange(256), changed[at] ^ 1 << source.randrange(8))
+        changed[at] = source.choice(values)
+    return bytes(changed)
 
 
 def _of_json(source: random.Random, data: bytes) -> bytes:

@@ -1,5 +1,6 @@
 """All readers of stored and received data. To fuzz one more, add a `Reader` to one of these."""
 
+import database_readers
 import file_readers
 import kept_readers
 import output_readers
@@ -10,4 +11,5 @@ READERS = (
     *file_readers.READERS,
     *output_readers.READERS,
     *kept_readers.READERS,
+    *database_readers.READERS,
 )

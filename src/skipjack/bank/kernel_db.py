@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Any
 
 from skipjack.errors import CorruptFileError, MalformedError, NewerFormatError, StorageError
-from skipjack.reading import read_json
+from skipjack.reading import Field, read_json
 from skipjack.storage import atomic_replacement
 from skipjack.storage.sqlite_files import connect_immutable
 
@@ -158,9 +158,9 @@ class KernelDb:
             row: tuple[Any, ...] | None = self._connection.execute(query, values).fetchone()
         return row
 
-    def _record(self, text: str) -> KernelRecord:
+    def _record(self, text: object) -> KernelRecord:
         try:
-            return read_json(text).of(KernelRecord)
+            return read_json(Field(text, "record").text()).of(KernelRecord)
         except MalformedError as error:
             raise CorruptFileError(f"{self.path} is damaged: {error}; export it again") from None
 

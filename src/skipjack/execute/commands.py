@@ -19,6 +19,7 @@ from typing import IO, Any
 from skipjack.errors import WorkerError
 from skipjack.execute import command_keeper as keeper
 from skipjack.execute.process import describe_exit
+from skipjack.reading import read_json
 from skipjack.storage.failure import disk_full
 
 GRACE_S = 2.0
@@ -178,7 +179,7 @@ class CommandRunner:
                 break
             while b"\n" in received:
                 line, _, received = received.partition(b"\n")
-                answer: dict[str, Any] = json.loads(line)
+                answer = read_json(line, "the keeper of a command", surrogates=True).mapping()
                 if "pid" not in answer:
                     return answer
                 group = answer["pid"]

@@ -8,7 +8,6 @@ was timed beside each: see `skipjack.bank.evidence`.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
@@ -20,6 +19,7 @@ from skipjack.errors import StorageError, UsageError
 from skipjack.fleet.store.jobs import JobResult
 from skipjack.ledger import Ledger
 from skipjack.ledger.facts import read_facts
+from skipjack.reading import parse_json
 
 
 class Results(Protocol):
@@ -77,7 +77,7 @@ def _entries(result: JobResult) -> Iterator[BankEntry]:
 
 def _entry(record: str, result: JobResult) -> BankEntry:
     try:
-        return BankEntry.from_record(json.loads(record))
+        return BankEntry.from_record(parse_json(record))
     except ValueError as error:
         raise StorageError(
             f"the verdict of job {result.job.id} is not an entry of a bank: {error}"

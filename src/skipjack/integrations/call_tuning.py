@@ -5,7 +5,6 @@ Listed configs are tried all at once; a space is searched batch by batch.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,12 +12,13 @@ from typing import Any
 from skipjack.core.config import Config
 from skipjack.core.parameters import ParameterSpace
 from skipjack.core.trial import Status, Trial
-from skipjack.errors import SkipjackError
+from skipjack.errors import MalformedError, SkipjackError
 from skipjack.integrations.autotune_results import Known, Results
 from skipjack.integrations.outcomes import Outcome
 from skipjack.integrations.trials import Bench, Subject
 from skipjack.integrations.triton_autotune import Search
 from skipjack.integrations.triton_configs import config_text, to_triton
+from skipjack.reading import read_json
 from skipjack.search import LIST_UP_TO, Searcher, create
 from skipjack.search.searcher import SearchContext
 
@@ -124,12 +124,20 @@ def known_of(space: ParameterSpace, known: Known) -> dict[str, Any]:
     names = [parameter.name for parameter in space.parameters]
     configs = {}
     for text in (*known.times_ns, *known.failures):
-        settings = json.loads(text)
+        settings = _settings(text)
         if all(name in settings for name in names):
             config = Config({name: settings[name] for name in names})
             if space.contains(config) and config_text(to_triton(config)) == text:
                 configs[text] = to_triton(config)
     return configs
+
+
+def _settings(text: str) -> Mapping[str, Any]:
+    """What a ledger has as a config; a row of others may be none, which fits no space."""
+    try:
+        return read_json(text).mapping()
+    except MalformedError:
+        return {}
 
 
 def _searcher(search: Search, space: ParameterSpace, known: Known) -> Searcher:
@@ -139,7 +147,7 @@ def _searcher(search: Search, space: ParameterSpace, known: Known) -> Searcher:
     names = [parameter.name for parameter in space.parameters]
     told = []
     for text in known_of(space, known):
-        settings = json.loads(text)
+        settings = _settings(text)
         told.append(_trial(Config({name: settings[name] for name in names}), text, known))
     context = SearchContext(space, search.seed, trials, known=tuple(told))
     return create(search.searcher, context)

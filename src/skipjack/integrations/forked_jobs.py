@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from skipjack.core.trial import Status
 from skipjack.execute.worker import die_with
 from skipjack.integrations.outcomes import Outcome, failed_build
+from skipjack.reading import read_json
 
 Job = Callable[[], object]
 
@@ -148,9 +149,9 @@ def _heard(child: _Child, spent: float) -> Outcome | None:
     child.heard += data
     if not child.heard.endswith(b"\n"):
         return None
-    record = json.loads(child.heard)
+    said = read_json(child.heard, "a compiler's answer", surrogates=True)
     child.heard = b""
-    return Outcome(Status(record["status"]), record["reason"], record["seconds"])
+    return Outcome(said["status"].of(Status), said["reason"].text(), said["seconds"].number())
 
 
 def _ended(child: _Child) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import functools
-import json
 import re
 import subprocess
 from dataclasses import dataclass, replace
@@ -14,6 +13,7 @@ from skipjack.core.cpu_levels import AARCH64, level_of, vector_bytes
 from skipjack.core.device import Device, parse_device_name
 from skipjack.errors import SkipjackError, UsageError
 from skipjack.native import cpu, llvm
+from skipjack.reading import read_json
 
 _X86, _ARM = "x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"
 _PROCESSOR = re.compile(r"^\s+(\S+)\s+- Select the .* processor", re.MULTILINE)
@@ -121,5 +121,6 @@ def _ask(triple: str, name: str) -> _Answer:
         raise SkipjackError(
             f"LLVM does not list its CPUs for {triple}: {done.stderr.strip()[-300:]}"
         )
-    features = tuple(sorted(json.loads(done.stdout))) if done.returncode == 0 else None
+    said = read_json(done.stdout, "LLVM's features").elements() if done.returncode == 0 else None
+    features = None if said is None else tuple(sorted(feature.text() for feature in said))
     return _Answer(processors, features)

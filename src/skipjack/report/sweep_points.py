@@ -11,6 +11,7 @@ from typing import Any
 
 from skipjack.core.config import Config
 from skipjack.core.objective import Objective
+from skipjack.reading import parse_json
 from skipjack.sweep.result import SweepResult, SweepTrial
 
 SCREEN = "screen"
@@ -101,7 +102,7 @@ def setting_text(value: Any) -> str:
 
 def _is_json(text: str) -> bool:
     try:
-        json.loads(text)
+        parse_json(text)
     except ValueError:
         return False
     return True

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 
 from skipjack.errors import StorageError
+from skipjack.reading import read_json
 from skipjack.storage.failure import write_failure
 
 _LONGEST_COMMAND = 200
@@ -195,10 +196,10 @@ def _user(number: int) -> str:
 
 def _holder(descriptor: int) -> str:
     try:
-        content = dict(json.loads(os.pread(descriptor, 4096, 0)))
+        content = read_json(os.pread(descriptor, 4096, 0)).mapping()
         # Of several holders the last to come has signed, and may have left.
         others = " or another beside it" if content.get("shared") else ""
         return f"process {int(content['pid'])} ({content['command']}){others}"
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (OSError, ValueError, KeyError, TypeError):
         # The holder has the lock and has not yet signed.
         return "another process"

@@ -12,6 +12,8 @@ import json
 from collections.abc import Iterable
 from pathlib import Path, PurePath
 
+from skipjack.errors import MalformedError
+from skipjack.reading import read_json
 from skipjack.storage import atomic_write
 from skipjack.sweep.commands.in_place import snapshot
 from skipjack.sweep.commands.sources import WRITTEN, is_source
@@ -55,10 +57,10 @@ def remember_code(workdir: Path, state_dir: Path, exclude: Iterable[Path] = ()) 
 
 def _remembered(state_dir: Path) -> list[str] | None:
     try:
-        names = json.loads((state_dir / _FILE).read_bytes())
-    except (OSError, ValueError):
+        names = read_json((state_dir / _FILE).read_bytes(), surrogates=True)
+        return [name.text() for name in names.elements()]
+    except (OSError, MalformedError):
         return None
-    return [str(name) for name in names] if isinstance(names, list) else None
 
 
 def _code_files(workdir: Path, state_dir: Path, exclude: Iterable[Path]) -> list[str] | None:

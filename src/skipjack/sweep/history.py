@@ -11,8 +11,10 @@ from typing import Any
 from skipjack.core.config import Config
 from skipjack.core.objective import Metric
 from skipjack.core.trial import Status
+from skipjack.errors import MalformedError
 from skipjack.ledger import Ledger
 from skipjack.ledger.records import CandidateKey, MeasurementRecord
+from skipjack.reading import read_json
 from skipjack.sweep.outcome import Outcome
 from skipjack.sweep.workload import Workload
 
@@ -158,6 +160,13 @@ def _stored(outcome: Outcome) -> dict[str, Metric]:
     return {**outcome.metrics, **{name: value for name, value in ours.items() if value}}
 
 
+def _notes(text: str) -> tuple[str, ...]:
+    try:
+        return tuple(note.text() for note in read_json(text, surrogates=True).elements())
+    except MalformedError:  # of a ledger that others wrote: the run counts all the same
+        return ()
+
+
 def _outcome(record: MeasurementRecord) -> Outcome:
     metrics = {k: v for k, v in record.metrics.items() if not k.startswith(_OURS)}
     kept = {k.removeprefix(_OURS): v for k, v in record.metrics.items() if k.startswith(_OURS)}
@@ -168,5 +177,5 @@ def _outcome(record: MeasurementRecord) -> Outcome:
         record.samples_ns[0] / 1e9 if record.samples_ns else 0.0,
         float(kept.get("build_seconds", 0.0)),
         str(kept.get("log", "")),
-        tuple(json.loads(str(kept.get("notes", "[]")))),
+        _notes(str(kept.get("notes", "[]"))),
     )

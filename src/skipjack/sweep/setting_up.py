@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,7 +10,8 @@ from typing import Any
 from skipjack.core.expressions import Expression
 from skipjack.core.objective import Objective
 from skipjack.core.study import Budget
-from skipjack.errors import ExpressionError, UsageError
+from skipjack.errors import ExpressionError, MalformedError, UsageError
+from skipjack.reading import parse_json
 from skipjack.sweep.commands.results import ResultReader
 from skipjack.sweep.configs.base_config import BaseConfig, check_names, read_base_config
 from skipjack.sweep.configs.system_id import detect_system_id
@@ -266,8 +266,8 @@ def parse_settings(value: object) -> dict[str, Any]:
             if not equals or not name.strip():
                 raise UsageError(f"--screen {text!r}: write KEY=VALUE")
             try:
-                settings[name.strip()] = json.loads(raw)
-            except json.JSONDecodeError:
+                settings[name.strip()] = parse_json(raw)
+            except MalformedError:
                 settings[name.strip()] = raw
     return settings
 

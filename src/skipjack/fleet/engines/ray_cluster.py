@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import json
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +14,7 @@ from skipjack.core.device import Device, parse_device_name
 from skipjack.errors import SkipjackError, UsageError
 from skipjack.fleet.engine import Host, Slot
 from skipjack.fleet.states import Stage
+from skipjack.reading import read_json
 
 REACH_S = 3.0
 """A head that takes no connection within this time is not there."""
@@ -48,10 +48,15 @@ class NodeReport:
     @classmethod
     def of(cls, text: bytes) -> NodeReport:
         """What `describe_node` gave."""
-        record = json.loads(text)
-        devices = tuple(map(Device.from_record, record["devices"]))
-        host = Host(record["name"], record["cores"], record["memory_bytes"], devices)
-        return cls(host, record["version"], tuple(record["usable"]))
+        said = read_json(text, "a node's report")
+        host = Host(
+            said["name"].text(),
+            said["cores"].integer(0),
+            said["memory_bytes"].integer(0),
+            tuple(device.of(Device) for device in said["devices"].elements()),
+        )
+        usable = tuple(core.integer(0) for core in said["usable"].elements())
+        return cls(host, said["version"].text(), usable)
 
 
 @dataclass(frozen=True, slots=True)

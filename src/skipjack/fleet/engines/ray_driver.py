@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import os
 import queue
 import threading
@@ -39,6 +38,7 @@ from skipjack.fleet.engines.ray_cluster import (
     refusal,
 )
 from skipjack.fleet.states import Stage
+from skipjack.reading import read_json
 
 LOOK_EVERY_S = 1.0
 """Between two looks at the nodes."""
@@ -242,7 +242,7 @@ class Driver:
     def _up(self, life: _Life, text: bytes) -> None:
         if life.fallen:
             return
-        greeting = json.loads(text)
+        greeting = read_json(text, "a worker's greeting").mapping()
         life.ready, life.process = True, (greeting["pid"], greeting["born"])
         self._known[life.node.id].falls.pop(life.place.slot.name, None)
         slot = asdict(life.place.slot)

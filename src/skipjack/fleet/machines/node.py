@@ -45,6 +45,7 @@ from skipjack.fleet.machines.ray_start import (
     ray_variables,
     started,
 )
+from skipjack.reading import read_json
 from skipjack.settings import load_settings
 from skipjack.storage import FileLock, ensure_directory
 
@@ -207,7 +208,7 @@ def answer(request: Mapping[str, Any]) -> dict[str, Any]:
 
 def main() -> None:
     """Answer one request; of a failure, ``failure`` says why."""
-    request = json.loads(sys.stdin.read())
+    request = read_json(sys.stdin.read(), "the request", surrogates=True).mapping()
     try:
         content = answer(request)
     except SkipjackError as error:

@@ -18,6 +18,7 @@ from typing import Any
 import skipjack
 from skipjack.core.device import Device
 from skipjack.fleet.host import detect_host
+from skipjack.reading import parse_json
 from skipjack.settings import Settings, load_settings
 
 PACKAGES = ("ray", "numpy", "llvmlite", "triton", "torch")
@@ -73,7 +74,7 @@ def main() -> None:
     from skipjack import plugins
 
     text = "" if sys.stdin.isatty() else sys.stdin.read()
-    request: Mapping[str, Any] = json.loads(text) if text.strip() else {}
+    request: Mapping[str, Any] = parse_json(text, "the request") if text.strip() else {}
     settings = load_settings()
     plugins.load(settings.plugins)
     print(json.dumps({"format": 1, **report(settings, str(request.get("device", "")))}))

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, select
 from skipjack.core.device import Device
 from skipjack.errors import SkipjackError
 from skipjack.fleet.store import tables
+from skipjack.fleet.store.stored_json import stored
 
 
 def record_of(device: Device) -> str:
@@ -21,7 +22,7 @@ def record_of(device: Device) -> str:
 @lru_cache(maxsize=1024)
 def of_record(record: str) -> Device:
     """The device that `record_of` wrote."""
-    return Device.from_record(json.loads(record))
+    return Device.from_record(stored(record))
 
 
 @lru_cache(maxsize=1024)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +20,7 @@ from skipjack.fleet.store.labels import add_label, id_of
 from skipjack.fleet.store.moments import spelled
 from skipjack.fleet.store.near import unknown
 from skipjack.fleet.store.problems import digest_of, ids_of
+from skipjack.fleet.store.stored_json import stored
 from skipjack.fleet.store.transitions import JobRow, standing
 
 _PAGE = 100
@@ -226,7 +226,7 @@ def _job(row: JobRow) -> Job:
         trials=row.trials,
         failed_trials=row.failed_trials,
         best_ns=row.best_ns,
-        result=json.loads(row.result) if row.result else None,
+        result=stored(row.result) if row.result else None,
         build_machine=row.builder_name or "",
         eval_machine=row.evaluator_name or "",
         gpu=row.gpu,

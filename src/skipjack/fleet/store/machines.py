@@ -31,6 +31,7 @@ from skipjack.fleet.store.batches import among
 from skipjack.fleet.store.bulk import insert_new
 from skipjack.fleet.store.devices import record_of
 from skipjack.fleet.store.moments import spelled
+from skipjack.fleet.store.stored_json import stored
 
 MOST_FAILURES = 5
 """In a row, of whatever jobs, after which a machine gets no more."""
@@ -154,7 +155,7 @@ def _machine(row: RowMapping) -> Machine:
         row["engine"],
         row["cores"],
         row["memory_bytes"],
-        tuple(json.loads(row["devices"])),
+        tuple(stored(row["devices"])),
         bool(row["aborted"]),
         row["set_aside"],
         row["failures"],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ from skipjack.fleet.records import KERNELS, MIOPEN, JobKind, Known
 from skipjack.fleet.states import State
 from skipjack.fleet.store import labels, tables
 from skipjack.fleet.store.bulk import chunks
+from skipjack.fleet.store.stored_json import stored
 from skipjack.fleet.store.transitions import JobRow
 from skipjack.fleet.winners import Result
 
@@ -31,7 +31,7 @@ def known_for(connection: Connection, row: JobRow) -> tuple[Known, ...]:
         job.problem == row.problem, job.device == row.device, job.id != row.id
     )
     found = connection.execute(query.limit(_NEWEST))
-    known = _newest([(one.solver, json.loads(one.result)) for one in found])
+    known = _newest([(one.solver, stored(one.result)) for one in found])
     return (known,) if known else ()
 
 
@@ -52,7 +52,7 @@ def rankings(connection: Connection, label: str) -> dict[tuple[str, str], Known]
         keys = {(row.problem, row.device): row.key for row in chunk}
         left: dict[tuple[int, str], list[Result]] = {}
         for one in connection.execute(_evaluated().where(job.problem.in_({id for id, _ in keys}))):
-            result = one.solver, json.loads(one.result)
+            result = one.solver, stored(one.result)
             left.setdefault((one.problem, one.device), []).append(result)
         for pair, key in keys.items():
             known = _newest(left.get(pair, ()))

@@ -4,7 +4,6 @@ which kernel is to be packed.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -14,6 +13,7 @@ from sqlalchemy import Connection, Select, and_, select
 from skipjack.fleet.records import KERNELS, MIOPEN, JobKind, Known
 from skipjack.fleet.states import State
 from skipjack.fleet.store import miopen_lines, tables, verdicts
+from skipjack.fleet.store.stored_json import stored
 from skipjack.fleet.store.transitions import JobRow
 from skipjack.fleet.winners import Result, known_of, winner_of, worth_trying
 from skipjack.ledger.facts import read_facts
@@ -32,9 +32,7 @@ def known_for(connection: Connection, row: JobRow) -> tuple[Known, ...]:
     if kind is JobKind.KERNELS:
         job = tables.jobs.c
         mine = _evaluated(row).where(job.label == row.label, job.solver != KERNELS)
-        winner = winner_of(
-            [(one.solver, json.loads(one.result)) for one in connection.execute(mine)]
-        )
+        winner = winner_of([(one.solver, stored(one.result)) for one in connection.execute(mine)])
         return (winner,) if winner else ()
     return ()
 
@@ -88,7 +86,7 @@ def _evaluated(row: JobRow) -> Select[Any]:
 def _of_any_label(connection: Connection, row: JobRow) -> Iterator[Result]:
     """Results of jobs, each before what its searches found of other solvers than the winner."""
     for one in connection.execute(_evaluated(row).limit(_NEWEST)).all():
-        yield one.solver, json.loads(one.result)
+        yield one.solver, stored(one.result)
         if JobKind.of(one.solver) is JobKind.TUNE:
             yield from _searched(connection, one.id)
 
@@ -108,7 +106,10 @@ def _searched(connection: Connection, id: int) -> Iterator[Result]:
             if trial["kind"] != "tell" or trial["status"] != "ok" or value is None:
                 continue
             if value < best.get(trial["study"], (math.inf, {}))[0]:
-                best[trial["study"]] = value, json.loads(trial["config"])
+                best[trial["study"]] = (
+                    value,
+                    stored(trial["config"]),
+                )
     for study, (value, config) in best.items():
         if study in solvers:
             yield solvers[study], {"solver": solvers[study], "config": config, "time_ns": value}

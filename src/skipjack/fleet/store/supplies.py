@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -16,6 +15,7 @@ from skipjack.fleet.records import JobKind, Plan
 from skipjack.fleet.states import ArtifactLost, Failed, Inapplicable, Stage
 from skipjack.fleet.store import artifacts, devices, precedents, tables
 from skipjack.fleet.store.statements import found, listed
+from skipjack.fleet.store.stored_json import stored
 from skipjack.fleet.store.transitions import JobRow
 from skipjack.fleet.task import Task
 
@@ -67,7 +67,7 @@ def _pasts(connection: Connection, ids: Sequence[int]) -> dict[int, list[_Past]]
     pasts: dict[int, list[_Past]] = {}
     rows = found(connection, _rounds_of(connection.dialect.name), ids=list(ids))
     for id, round, stage, facts, digests in rows:
-        past = _Past(round, stage, facts, tuple(json.loads(digests)))
+        past = _Past(round, stage, facts, tuple(stored(digests)))
         pasts.setdefault(id, []).append(past)
     for list_ in pasts.values():
         list_.sort(key=lambda past: (past.round, past.stage))  # "build" is before "evaluate"

@@ -13,6 +13,7 @@ from skipjack.fleet.states import State
 from skipjack.fleet.store import bulk, clock, labels, tables
 from skipjack.fleet.store.batches import insert_long_rows, insert_rows
 from skipjack.fleet.store.problems import digest_of, ids_of
+from skipjack.fleet.store.stored_json import stored
 
 _AT_ONCE = 200
 _COPIED = (
@@ -80,7 +81,10 @@ def _take(
 
 def _marked(row: Any) -> dict[str, Any]:
     """The result, with where it was found."""
-    return {**json.loads(row.result), "taken_over": {"job": row.id, "label": row.label_name}}
+    return {
+        **stored(row.result),
+        "taken_over": {"job": row.id, "label": row.label_name},
+    }
 
 
 def _copy_past(

@@ -27,6 +27,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from skipjack.errors import CorruptFileError, StorageError, UsageError
 from skipjack.ledger.transaction import storage_error
+from skipjack.reading import decoded, shown
 from skipjack.settings import Settings
 from skipjack.storage.sqlite_files import damage_in_words, is_damage
 
@@ -55,7 +56,7 @@ def database_url(given: str | None, settings: Settings) -> URL:
     if not text:
         return URL.create("sqlite", database=str(settings.user_dir / FILE_NAME))
     try:
-        url = make_url(text)
+        url = make_url(decoded(text))
         asked = url.drivername
     except (ArgumentError, ValueError):
         # Neither quoted nor chained: whatever it is may have a password in it.
@@ -116,7 +117,14 @@ def _file(url: URL) -> URL:
         raise UsageError(
             f"{VARIABLE} names no file: a store outlives its processes; write sqlite:///file"
         )
-    return url.set(database=str(Path(url.database).expanduser().absolute()), query={})
+    try:
+        path = Path(url.database).expanduser().absolute()
+    except RuntimeError:
+        raise UsageError(
+            f"{VARIABLE} names a home directory that is not known: {shown(url.database)}; write "
+            "the whole path"
+        ) from None
+    return url.set(database=str(path), query={})
 
 
 @cache

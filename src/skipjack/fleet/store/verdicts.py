@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +13,7 @@ from skipjack.fleet.store import tables
 from skipjack.fleet.store.jobs import check_device
 from skipjack.fleet.store.labels import id_of
 from skipjack.fleet.store.moments import spelled
+from skipjack.fleet.store.stored_json import stored
 
 _PAGE = 500
 
@@ -52,7 +52,7 @@ def verdicts(connection: Connection, label: str, device: str | None = None) -> I
         beyond = or_(job.problem > at[0], and_(job.problem == at[0], job.id > at[1]))
         page = connection.execute(query.where(beyond)).all()
         for id, _, key, name, solver, result, toolchain, updated in page:
-            found = json.loads(result)
+            found = stored(result)
             yield JobVerdict(id, key, name, solver, found, toolchain, spelled(updated))
         if len(page) < _PAGE:
             return

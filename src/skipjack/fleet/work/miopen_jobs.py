@@ -27,6 +27,7 @@ from skipjack.fleet.work.seating import Seating
 from skipjack.interop.miopen import Record
 from skipjack.ledger import Ledger
 from skipjack.operations import parse
+from skipjack.reading import read_json
 from skipjack.settings import Settings
 from skipjack.solvers import find_solver, refusal
 from skipjack.solvers.miopen.command import Mode
@@ -143,15 +144,16 @@ def pack_known(known: Known) -> bytes:
 
 def _harvest_of(task: Task) -> Harvest:
     for data in task.artifacts.values():
-        known = json.loads(data)
-        if known["format"] != _FORMAT:
+        known = read_json(data, "lines of MIOpen's databases", surrogates=True)
+        if known["format"].plain != _FORMAT:
             raise WorkerError(
                 f"lines of MIOpen's databases that the builder passed on are of format "
-                f"{known['format']}, this Skipjack reads {_FORMAT}; builders and evaluators need "
-                "the same version"
+                f"{known['format'].plain}, this Skipjack reads {_FORMAT}; builders and evaluators "
+                "need the same version"
             )
-        lines = known["miopen"]
-        return Harvest(_record(lines.get(FIND_DB, "")), _record(lines.get(PERF_DB, "")))
+        lines = known["miopen"].fields()
+        find, perf = (lines[name].text() if name in lines else "" for name in (FIND_DB, PERF_DB))
+        return Harvest(_record(find), _record(perf))
     return Harvest()
 
 

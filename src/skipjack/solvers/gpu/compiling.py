@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 import re
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -19,6 +18,7 @@ from typing import Any
 from skipjack.errors import SkipjackError
 from skipjack.gpu.architectures import KNOWN
 from skipjack.gpu.artifact import ABI, GpuArtifact, KernelAbi, pack
+from skipjack.reading import parse_json
 from skipjack.solvers.gpu import resources
 from skipjack.solvers.gpu.compiler_words import CompilerWords, GpuBuildError, explain
 from skipjack.solvers.gpu.loading import load_function
@@ -110,7 +110,7 @@ def _built(key: str, text: str, target: Target) -> tuple[KernelAbi, bytes]:
 
     `text` is there so that an edited function is built again.
     """
-    spec = KernelSpec.from_json(json.loads(key))
+    spec = KernelSpec.from_json(parse_json(key, finite=False))
     kernel = _compile(spec, target)
     return _abi(spec, kernel, target), bytes(kernel.asm[target.extension])
 

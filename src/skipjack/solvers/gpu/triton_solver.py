@@ -11,6 +11,7 @@ from skipjack.core.device import Device
 from skipjack.core.problem import Problem
 from skipjack.core.space import Space
 from skipjack.gpu.plan import Step, to_slots
+from skipjack.reading import parse_json
 from skipjack.solvers.gpu import compiling
 from skipjack.solvers.gpu.source import kernel_text
 from skipjack.solvers.gpu.spec import KernelSpec
@@ -69,7 +70,10 @@ class TritonSolver:
 
     def compile(self, source: Source) -> Blob:
         """Binaries with their launch ABI; runs in a build worker and may crash it."""
-        specs = [KernelSpec.from_json(record) for record in json.loads(source.text)["specs"]]
+        specs = [
+            KernelSpec.from_json(record)
+            for record in parse_json(source.text, finite=False)["specs"]
+        ]
         return compiling.compile_specs(specs, source.target)
 
     def slots(self, problem: Problem, device: Device, config: Config) -> Sequence[Slot]:

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from skipjack.errors import StorageError
+from skipjack.errors import MalformedError, StorageError
+from skipjack.reading import read_json
 from skipjack.storage import FileLock, atomic_write, ensure_directory
 from skipjack.storage.failure import write_failure
 from skipjack.sweep.commands import in_place
@@ -232,17 +233,21 @@ class BuildTrees:
 
 def _read_marker(path: Path) -> Tree | None:
     try:
-        content = json.loads(path.read_bytes())
-        if content["format"] != FORMAT:
+        content = read_json(path.read_bytes(), surrogates=True)
+        if content["format"].plain != FORMAT:
             return None
-        return Tree(
-            str(content["key"]),
-            path.parent / _TREE,
-            float(content["seconds"]),
-            int(content["bytes"]),
-            Left(*(tuple(map(str, content[part])) for part in ("files", "own", "logs"))),
+        files, own, logs = (
+            tuple(name.text() for name in content[part].elements())
+            for part in ("files", "own", "logs")
         )
-    except (OSError, ValueError, KeyError, TypeError):
+        return Tree(
+            content["key"].text(),
+            path.parent / _TREE,
+            content["seconds"].number(0.0),
+            content["bytes"].integer(0),
+            Left(files, own, logs),
+        )
+    except (OSError, MalformedError):
         return None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from skipjack.core.objective import Metric
-from skipjack.errors import UsageError
+from skipjack.errors import MalformedError, UsageError
 from skipjack.execute.commands import Ended
 from skipjack.interop.loadgen_log import (
     DETAIL_LOG,
@@ -22,6 +21,7 @@ from skipjack.interop.loadgen_log import (
     read_detail_log,
     scenario_metrics,
 )
+from skipjack.reading import parse_json
 from skipjack.sweep.commands.command import Command, fill
 from skipjack.sweep.commands.pattern import PatternTooSlowError, check_pattern, last_match
 
@@ -127,10 +127,10 @@ class ResultReader:
         try:
             if path.stat().st_size > _LARGEST_JSON:
                 return Reading({}, f"{path} is larger than {_LARGEST_JSON >> 20} MiB")
-            content = json.loads(path.read_text(errors="replace"))
+            content = parse_json(path.read_text(errors="replace"), finite=False)
         except OSError as error:
             return Reading({}, f"cannot read {path}: {error.strerror}")
-        except (ValueError, RecursionError) as error:
+        except MalformedError as error:
             return Reading({}, f"{path} is no JSON: {error}")
         return _from_object(content, str(path))
 
@@ -177,10 +177,7 @@ def flattened(content: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[st
         elif isinstance(value, str):
             yield key, value
         elif value is not None:
-            try:
-                yield key, float(value)
-            except OverflowError:
-                yield key, str(value)
+            yield key, float(value)
 
 
 def _from_object(content: object, where: str) -> Reading:
@@ -195,8 +192,8 @@ def _from_last_line(ended: Ended) -> Reading:
     lines = [line for line in ended.tail(1 << 20).splitlines() if line.strip()]
     for line in reversed(lines):
         try:
-            content = json.loads(line)
-        except (ValueError, RecursionError):
+            content = parse_json(line, finite=False)
+        except MalformedError:
             continue
         if isinstance(content, dict):
             return _from_object(content, "its last line of JSON")

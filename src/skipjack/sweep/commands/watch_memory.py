@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
+from skipjack.errors import MalformedError
+from skipjack.reading import Field, read_json
 from skipjack.storage import atomic_write
 
 FORMAT = 1
@@ -37,18 +37,18 @@ class WatchMemory:
     def read(cls, path: Path) -> WatchMemory:
         """What was written; nothing if that is not to be read."""
         try:
-            content: dict[str, Any] = json.loads(path.read_bytes())
-            if content["format"] != FORMAT:
+            content = read_json(path.read_bytes(), surrogates=True)
+            if content["format"].plain != FORMAT:
                 return cls()
             return cls(
-                set(map(str, content["written"])),
+                {name.text() for name in content["written"].elements()},
                 _tallies(content["changed"]),
                 _tallies(content["built"]),
-                {str(state): str(digest) for state, digest in content["digests"].items()},
-                int(content["newest_ns"]),
-                str(content["state"]),
+                {state: digest.text() for state, digest in content["digests"].fields().items()},
+                content["newest_ns"].integer(0),
+                content["state"].text(),
             )
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        except (OSError, MalformedError):
             return cls()
 
     def write(self, path: Path) -> None:
@@ -79,5 +79,6 @@ def usual(tallies: dict[str, Tally], names: set[str]) -> set[str]:
     return found
 
 
-def _tallies(content: Mapping[str, Any]) -> dict[str, Tally]:
-    return {str(name): (int(often), int(of)) for name, (often, of) in content.items()}
+def _tallies(content: Field) -> dict[str, Tally]:
+    pairs = {name: pair.elements(2) for name, pair in content.fields().items()}
+    return {name: (often.integer(0), of.integer(0)) for name, (often, of) in pairs.items()}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from skipjack.errors import MalformedError
+from skipjack.reading import parse_json
 from skipjack.sweep.heat.reading import Reading, number
 
 _log = logging.getLogger(__name__)
@@ -153,9 +154,10 @@ def _json_output(command: Sequence[str]) -> Any:
     """What it printed, from the first bracket on: warnings may stand before."""
     text = _output(command) or ""
     starts = [place for place in (text.find("{"), text.find("[")) if place >= 0]
+    ends = max(text.rfind("}"), text.rfind("]")) + 1
     try:
-        return json.JSONDecoder().raw_decode(text[min(starts) :])[0] if starts else None
-    except ValueError:
+        return parse_json(text[min(starts) : ends], finite=False) if starts else None
+    except MalformedError:
         _log.debug("%s printed no JSON", command[0])
         return None
 
