@@ -115,6 +115,33 @@ def _kernel_record(data: bytes) -> object:
         connection.close()
 
 
+def _bank(path: Path) -> object:
+    """All that is read can be compared and written again."""
+    from skipjack.bank import Bank, BankEntry, stronger
+    from skipjack.bank.entry import to_lines
+
+    entries = Bank(path).entries()
+    sound = BankEntry.from_line(_bank_seeds()[0].splitlines()[0])
+    return to_lines({entry.key: stronger(entry, sound) for entry in entries})
+
+
+@cache
+def _bank_seeds() -> Sequence[bytes]:
+    from skipjack.bank import FIND, BankEntry, Met, replacing
+
+    gain = {"ratio": 1.5, "low": 1.4, "high": None, "pairs": 10}
+    place = {"solver": "nest", "time_ns": 10.0, "status": "ok", "config": {"tile": 8}}
+    more = {"spread": 0.01, "samples": 20, "behind": gain, "tie": True, "workspace_bytes": 64}
+    ranking = [{**place, **more}, {"solver": "rows", "status": "crash", "reason": "x"}]
+    common = ("add:8:f32", "cpu:a", "a/1", "nest", 1, {"tile": 8}, 10.0, 15.0, 15.0, "numpy")
+    gains = {"default": gain, "vendor": gain}
+    first = BankEntry(*common, gains, {"samples": 20, "ties": [{"tile": 4}], "artifact": "a"}, "t")
+    replaced = {"ties": [], "replaced": replacing(first, Met.SLOWER)}
+    second = BankEntry(*common, gains, replaced, "t")
+    found = BankEntry(*common, gains, {"ranking": ranking, "ties": ["rows"]}, "t", FIND)
+    return ["".join(f"{one.line}\n" for one in (first, second, found)).encode()]
+
+
 def _promotion(data: bytes, directory: Path) -> object:
     from skipjack.fleet.release.promote.promotions import MANIFEST, read_manifest
 
@@ -305,5 +332,6 @@ READERS = (
         ),
         500,
     ),
+    Reader("bank", of_file("bank.jsonl", _bank), _bank_seeds),
     Reader("result of a sweep", of_file("sweep.json", _sweep_result), _sweep_results, 500),
 )

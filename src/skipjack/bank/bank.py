@@ -236,5 +236,6 @@ def _parse(data: bytes, identity: tuple[int, int, int] | None = None) -> _Conten
         try:
             entries.append(BankEntry.from_line(line))
         except ValueError as error:
-            bad.append(_BadLine(number, line, str(error), isinstance(error, NewerEntryError)))
+            reason = str(error).removeprefix("line 1: ")  # of the document that a line is
+            bad.append(_BadLine(number, line, reason, isinstance(error, NewerEntryError)))
     return _Content(merge_entries(entries), tuple(bad), identity)
