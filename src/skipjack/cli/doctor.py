@@ -10,7 +10,7 @@ EXAMPLES = examples("skipjack doctor", "skipjack doctor --json")
 
 
 def doctor(json: JsonOption = False) -> None:
-    """Check the CPU, the noise, the compilers, the GPUs, the optional parts and the disk."""
+    """Check the CPU, the noise, a few kernels, the GPUs, the optional parts and the disk."""
     from skipjack import plugins
     from skipjack.report.doctor import examine, print_findings
     from skipjack.settings import load_settings

@@ -6,13 +6,15 @@ import importlib.metadata
 import os
 import platform
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from rich.text import Text
 
+from skipjack.core.cpu_levels import level_of, levels_up_to
 from skipjack.core.device import Device, Peaks
+from skipjack.core.trial import Candidate
 from skipjack.errors import SkipjackError
 from skipjack.gpu.architectures import KNOWN
 from skipjack.gpu.describing import refusal_of_arch
@@ -22,6 +24,7 @@ from skipjack.report import screen
 from skipjack.report.numbers import size_text
 from skipjack.settings import Settings
 from skipjack.storage import is_network_file_system, user_directory
+from skipjack.tuning.trial_kernels import TriedKernel, try_kernels
 from skipjack.tuning.workshop import measured_peaks
 
 Level = Literal["good", "note", "bad"]
@@ -31,6 +34,7 @@ _OPTIONAL = {
     "torch": "oneDNN's convolutions to choose from: pip install 'skipjack[torch]'",
     "triton": "GPU kernels are built with it: pip install 'skipjack[triton]'",
 }
+_ILLEGAL = "SIGILL"
 _LOW_DISK = 1 << 30
 _NOISY = 0.05
 
@@ -50,7 +54,14 @@ class Finding:
 
 def examine(settings: Settings) -> list[Finding]:
     """Look at everything; a part that cannot be looked at is a finding too."""
-    return [*_machine(settings), *_compiler(), *gpu_findings(), *_parts(), *_disk(settings)]
+    return [
+        *_machine(settings),
+        *_compiler(),
+        kernel_finding(settings),
+        *gpu_findings(),
+        *_parts(),
+        *_disk(settings),
+    ]
 
 
 def _machine(settings: Settings) -> Iterator[Finding]:
@@ -94,6 +105,35 @@ def _compiler() -> Iterator[Finding]:
         yield Finding("compiler", "good", llvm.compiler_version())
     except (ImportError, OSError, RuntimeError) as error:
         yield Finding("compiler", "bad", f"llvmlite does not work here: {error}")
+
+
+def kernel_finding(settings: Settings, candidates: Sequence[Candidate] | None = None) -> Finding:
+    """Whether kernels run here and compute what they should."""
+    try:
+        tried = try_kernels(settings, candidates)
+    except (SkipjackError, ImportError, OSError) as error:
+        return Finding("kernels", "bad", f"none could be tried: {error}")
+    failed = [one for one in tried if one.status.failed]
+    if not failed:
+        return Finding("kernels", "good", f"{len(tried)} were built and run, and are right")
+    first = failed[0]
+    text = f"{len(failed)} of {len(tried)} fail; {first.candidate.problem.key} by "
+    text += f"{first.candidate.solver}: {first.reason}"
+    return Finding("kernels", "bad", f"{text}; {_remedy(failed)}")
+
+
+def _remedy(failed: Sequence[TriedKernel]) -> str:
+    """What to do about kernels that fail."""
+    device = cpu.detect()
+    lower = levels_up_to(level_of(device.arch, device.features))[1:]
+    if any(_ILLEGAL in one.reason for one in failed) and lower:
+        # A hypervisor may say that the processor has what it does not let programs use.
+        lowest = ", or x86-64-v2 if that does not help" if "x86-64-v2" in lower[1:] else ""
+        return (
+            "the processor lacks instructions that it claims to have: set "
+            f"{llvm.LEVEL_VARIABLE}={lower[0]}{lowest}, and report it"
+        )
+    return "what is tuned here cannot be relied on; report it with skipjack device --json"
 
 
 def gpu_findings() -> Iterator[Finding]:
