@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -97,7 +98,7 @@ def test_the_bank_shows_a_ranking(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_bank_lists_kinds_and_names_the_library(capsys: pytest.CaptureFixture[str]) -> None:
     print_entries([entry(), entry(kind="perf")])
     _, columns, _, *rows, _ = capsys.readouterr().out.splitlines()
-    assert words(columns) == "problem device kind solver time default NumPy config"
+    assert words(columns) == "problem device kind solver time default NumPy gain config"
     assert [row.split()[2] for row in rows] == ["find", "perf"]
     print_entries([entry(), entry(vendor="onednn")])
     _, columns, _, *rows, _ = capsys.readouterr().out.splitlines()
@@ -109,3 +110,15 @@ def test_the_bank_lists_kinds_and_names_the_library(capsys: pytest.CaptureFixtur
 def test_a_gain_without_an_interval_is_a_number(capsys: pytest.CaptureFixture[str]) -> None:
     print_entry(entry(kind="perf"))
     assert "gain over default  2.00\n" in capsys.readouterr().out
+
+
+def test_the_bank_lists_the_headline_of_an_entry(capsys: pytest.CaptureFixture[str]) -> None:
+    gain = {"ratio": 1.5, "low": 1.4, "high": 1.6}
+    evidence = {"baseline": {"name": "mkl", **gain}, "as_called": gain}
+    found = replace(entry(kind="perf"), evidence=evidence)
+    print_entries([found])
+    assert "1.50 [1.40, 1.60] over mkl" in capsys.readouterr().out
+    print_entry(found)
+    shown = capsys.readouterr().out
+    assert "gain over mkl  1.50 [1.40, 1.60]" in shown
+    assert "gain as called  1.50 [1.40, 1.60] over NumPy, from Python" in shown

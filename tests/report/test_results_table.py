@@ -1,31 +1,42 @@
 """The table of a tuning names the library that the times beside ours are of."""
 
 import io
+from collections.abc import Sequence
 
 import pytest
 from rich.console import Console
 
 from skipjack.core.config import Config
+from skipjack.core.trial import Status, Trial
 from skipjack.execute.statistics import Ratio
 from skipjack.operations import parse
 from skipjack.report.table import print_results
 from skipjack.tuning import Outcome, Speedup, TuneResult
 
-GAIN, CUT = Ratio(2.0, 1.9, 2.1, pairs=10), Ratio(8.0, float("nan"), float("nan"))
+NAN = float("nan")
+GAIN, CUT = Ratio(2.0, 1.9, 2.1, pairs=10), Ratio(8.0, NAN, NAN)
+LESS, NOISY = Ratio(1.5, 1.4, 1.6, pairs=10), Ratio(NAN, NAN, NAN, pairs=0, left_out=40)
 
 
-def tuned(problem: str, vendors: dict[str, Ratio], default: Ratio = GAIN) -> TuneResult:
+def tuned(
+    problem: str,
+    vendors: dict[str, Ratio],
+    default: Ratio = GAIN,
+    trials: Sequence[Trial] = (),
+    **more: Ratio,
+) -> TuneResult:
     times = {name: 1e3 * ratio.ratio for name, ratio in vendors.items()}
-    speedup = Speedup(default, vendors)
+    speedup = Speedup(default, vendors, **more)
     return TuneResult(
-        parse(problem), "znver4/1", "nest", Outcome.BANKED, Config(), [], speedup, 1e3, 0.01, 2e3,
-        times.get(speedup.vendor_name), times, 1, 1, 1.0, 0.0, 100, 100, 0.5, "vector",
+        parse(problem), "znver4/1", "nest", Outcome.BANKED, Config(), [*trials], speedup, 1e3, 0.01,
+        2e3, times.get(speedup.vendor_name), times, 1, 1, 1.0, 0.0, 100, 100, 0.5, "vector",
+        untuned_ns=1e3 * speedup.untuned.ratio if speedup.untuned else None,
     )  # fmt: skip
 
 
 def printed(*results: TuneResult) -> list[str]:
     stream = io.StringIO()
-    print_results(results, Console(file=stream, width=190))
+    print_results(results, Console(file=stream, width=240))
     return stream.getvalue().splitlines()
 
 
@@ -40,10 +51,51 @@ def test_a_result_is_compared_with_its_first_library(vendors: dict[str, Ratio], 
     assert result.speedup.vendor == (GAIN if name else None)
 
 
-def test_the_heading_is_its_name_and_others_have_a_line() -> None:
-    lines = printed(tuned("add:8", {"onednn": GAIN, "mkl": GAIN}))
-    assert "x onednn" in lines[0]
-    assert "  2.00 [1.90, 2.10] over mkl" in lines
+def test_the_headline_is_the_gain_over_the_fastest_library_and_others_have_a_line() -> None:
+    result = tuned("add:8", {"numpy": GAIN, "mkl": LESS, "onednn": GAIN})
+    lines = printed(result)
+    assert "x mkl" in lines[0]
+    assert "  2.00 [1.90, 2.10] over NumPy" in lines
+    record = result.to_json()
+    assert (record["baseline"], record["speedup"], record["baseline_ns"]) == ("mkl", 1.5, 1500.0)
+    assert record["vendor"] == "numpy", "the library that is asked first keeps its place"
+
+
+def test_without_a_library_the_headline_is_the_gain_over_the_default() -> None:
+    result = tuned("add:8", {})
+    assert result.baseline == "default"
+    assert printed(result)[0].split().count("default") == 2, "its time, and x default once"
+    assert result.to_json()["speedup"] == 2.0
+
+
+def test_a_library_whose_gain_is_noisy_is_named_and_has_no_number() -> None:
+    result = tuned("add:8", {"numpy": NOISY})
+    assert result.baseline == "numpy"
+    assert " noisy " in printed(result)[2]
+    assert result.to_json()["speedup"] is None
+
+
+def test_plain_loops_and_calls_from_python_have_columns_where_they_were_timed() -> None:
+    plain = printed(tuned("add:8", {"numpy": GAIN}))[0]
+    assert "untuned" not in plain
+    assert "as called" not in plain
+    lines = printed(tuned("add:8", {"numpy": GAIN}, untuned=CUT, as_called=LESS))
+    assert {"untuned", "called"} <= set(lines[0].split())
+    assert "1.50 [1.40, 1.60]" in lines[2]
+
+
+def test_what_failed_is_counted_with_the_most_frequent_reason() -> None:
+    crash = Trial(Config(n=1), Status.CRASH, reason="the kernel's process ended by SIGILL")
+    wrong = Trial(Config(n=2), Status.WRONG, reason="3 of 8 elements are wrong")
+    fine = Trial(Config(n=3), Status.OK, 1.0)
+    result = tuned("add:8", {}, trials=[crash, wrong, crash, fine])
+    lines = printed(result)
+    assert "failed" in lines[0]
+    assert "3 of 4" in lines[2]
+    told = "crash: the kernel's process ended by SIGILL"
+    assert f"  3 of 4 configs failed, 2 of them because of {told}" in lines
+    assert result.to_json()["failures"][0] == {"reason": told, "count": 2}
+    assert "failed" not in printed(tuned("add:8", {}, trials=[fine]))[0]
 
 
 def test_where_libraries_differ_each_cell_names_its_own() -> None:

@@ -53,13 +53,14 @@ def test_every_failure_has_a_reason_and_no_value(result: TuneResult) -> None:
         assert trial.ok != trial.status.failed
 
 
-def test_the_right_one_wins_and_is_banked(result: TuneResult, tuner: Tuner) -> None:
-    assert result.status is Outcome.BANKED
+def test_the_right_one_wins(result: TuneResult, tuner: Tuner) -> None:
+    """It is a plain loop, which loops of vectors are faster than."""
+    assert result.status is Outcome.RESERVED
+    assert result.solver == "rogue"
     assert result.best["behaviour"] == "right"
-    assert result.speedup.default.low > 1.0
     entry = tuner.workshop.bank.lookup("rogue:60:f32", tuner.workshop.device.class_key)
     assert entry is not None
-    assert entry.config == {"behaviour": "right"}
+    assert entry.solver == "nest"
 
 
 def test_the_ledger_remembers_the_failures(result: TuneResult, tuner: Tuner) -> None:

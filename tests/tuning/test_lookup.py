@@ -16,9 +16,9 @@ KEY = "matmul:24x40x17"
 
 @pytest.fixture
 def banked(user_dir: Path) -> skipjack.TuneResult:
-    """A result whose winner is in the bank; the default is several times slower."""
+    """A result that is in the bank: the winner, or the first proposal where nothing beats it."""
     result = skipjack.tune(KEY, budget=6)
-    assert result.status == "banked"
+    assert result.status in ("banked", "reserved")
     return result
 
 

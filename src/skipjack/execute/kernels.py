@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from skipjack.core.operation import Arrays
-from skipjack.native import llvm
+from skipjack.native import llvm, pool
+from skipjack.native.bound import BoundKernel, LoadedCode
 from skipjack.native.slots import Slots
 from skipjack.native.timer import NativeTimer
 from skipjack.solvers.solver import ResultCall, Slot
@@ -37,6 +38,8 @@ class NativeKernel:
     ) -> None:
         self._address, self._timer = address, timer
         self._slots = Slots(slots, arrays)
+        self._shares = any(str(slot).startswith("@parallel") for slot in slots)
+        self._arrays = tuple(arrays.values())
         self._call = llvm.native(address, ctypes.c_void_p)
 
     def call(self) -> None:
@@ -46,6 +49,11 @@ class NativeKernel:
     def sample(self, calls: int, samples: int) -> npt.NDArray[np.float64]:
         """Timed inside of native code."""
         return self._timer.sample(self._address, self._slots.address, calls, samples)
+
+    def bound(self) -> BoundKernel:
+        """As a program calls it from Python."""
+        lock = pool.calls if self._shares else None
+        return BoundKernel(LoadedCode(self._call), self._slots, self._arrays, lock)
 
 
 class PythonKernel:

@@ -107,7 +107,8 @@ class _Worker:
         if body["abi"] != ABI:
             return {"error": f"launch ABI {body['abi']!r} is not known here, only {ABI!r}"}
         self._page.announce(body["kernel"])
-        self._add(body["kernel"], self._loader.load(data, body["symbol"]), body["slots"])
+        address = self._loader.load(data, body["symbol"])
+        self._add(body["kernel"], address, body["slots"], called=body["called"])
         return {}
 
     def load_vendor(self, message: wire.Message) -> dict[str, Any]:
@@ -129,12 +130,13 @@ class _Worker:
             return {"error": f"{solver.name} is no vendor's library"}
         return {}
 
-    def _add(self, kernel: int, address: int, slots: list[Slot]) -> None:
+    def _add(self, kernel: int, address: int, slots: list[Slot], *, called: bool = False) -> None:
         self._addresses[kernel], self._native_slots[kernel] = address, slots
-        on = [
+        natives = [
             NativeKernel(address, slots, arrays, self._timer)
             for arrays in (self._ready().arrays, *self._places)
         ]
+        on = [PythonKernel(native.bound()) if called else native for native in natives]
         self._kernels[kernel] = (on[0], PlacedKernel(on[1:]))
 
     def _ready(self) -> Checker:

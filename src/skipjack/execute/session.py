@@ -50,6 +50,8 @@ class Loadable:
     vendor: str = ""
     slack: float = 1.0
     """How many times the operation's tolerance its result may be off."""
+    called: bool = False
+    """Whether machine code is timed as a program calls it from Python, its arrays bound before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,6 +295,7 @@ class RunSession:
                 "symbol": loadable.symbol,
                 "abi": loadable.abi,
                 "slots": list(loadable.slots),
+                "called": loadable.called,
             }
             answer = self._worker.request(request, [loadable.data], self._load_limit_s).body
         if "error" in answer:

@@ -11,7 +11,7 @@ from rich.text import Text
 from skipjack.bank import FIND, BankEntry, Met
 from skipjack.bank.evidence import REPLACED, entry_device_names
 from skipjack.report import screen
-from skipjack.report.library import library_cell, library_column
+from skipjack.report.library import library_cell, library_column, library_name
 from skipjack.report.numbers import gain_text, time_text
 from skipjack.report.ranking import ranking_table
 
@@ -38,7 +38,7 @@ def print_entries(entries: Sequence[BankEntry]) -> None:
     for name in ("problem", "device", "kind", "solver"):
         table.add_column(name, no_wrap=True)
     library = library_column(entry.vendor for entry in entries)
-    for name in ("time", "default", library):
+    for name in ("time", "default", library, "gain"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("config")
     names = entry_device_names(entries)
@@ -51,9 +51,24 @@ def print_entries(entries: Sequence[BankEntry]) -> None:
             time_text(entry.time_ns),
             time_text(entry.default_ns),
             library_cell(time_text(entry.vendor_ns), entry.vendor, library),
+            _headline(entry),
             Text(config_text(entry)),
         )
     console.print(table)
+
+
+def _headline(entry: BankEntry) -> str:
+    """The gain over the fastest library, else over the default; a dash where a library won."""
+    name, text = _baseline(entry)
+    return f"{text} over {library_name(name)}" if text and entry.config else "-"
+
+
+def _baseline(entry: BankEntry) -> tuple[str, str]:
+    """What the headline compares with, and the gain over it; empty in entries of older versions."""
+    found = entry.evidence.get("baseline")
+    if not found:
+        return "", ""
+    return str(found["name"]), gain_text(found["ratio"], found["low"], found["high"])
 
 
 def print_entry(entry: BankEntry) -> None:
@@ -76,6 +91,12 @@ def print_entry(entry: BankEntry) -> None:
         rival = entry.vendor if name == "vendor" else name
         lines.append((f"gain over {rival}", gain_text(gain["ratio"], gain["low"], gain["high"])))
     evidence = entry.evidence
+    name, text = _baseline(entry)
+    if text and name not in ("default", entry.vendor):
+        lines.append((f"gain over {name}", text))
+    if called := evidence.get("as_called"):
+        text = gain_text(called.get("ratio"), called.get("low"), called.get("high"))
+        lines.append(("gain as called", f"{text} over {library_name(entry.vendor)}, from Python"))
     lines += [
         ("samples", f"{evidence.get('samples')} kept, {evidence.get('set_aside')} set aside"),
         ("test", f"alpha {evidence.get('alpha')}, smallest effect {evidence.get('min_effect')}"),

@@ -6,10 +6,11 @@ from rich.console import Console
 from rich.text import Text
 
 from skipjack.report import screen
+from skipjack.report.library import library_name
 from skipjack.report.numbers import gain_text
 from skipjack.report.ranking import ranking_table
 from skipjack.tuning.find_result import NOT_APPLICABLE, FindResult, FindStatus
-from skipjack.tuning.result import Outcome, TuneResult
+from skipjack.tuning.result import DEFAULT, Outcome, TuneResult
 
 
 def print_find(result: FindResult, console: Console | None = None) -> None:
@@ -56,13 +57,14 @@ def _refusals(result: FindResult) -> list[str]:
 
 
 def _verdict(perf: TuneResult) -> str:
-    """``banked: nest is 3.48 [3.40, 3.52] times faster than the default``."""
+    """``banked: nest is 1.48 [1.40, 1.52] times as fast as NumPy``."""
     if perf.status is Outcome.FAILED:
         return f"nothing that was built runs: {perf.reason}"
     if perf.reason:
         return f"{perf.status}: {perf.reason}"
-    gain = perf.speedup.default
+    gain, rival = perf.speedup.baseline, library_name(perf.baseline)
+    rival = "the default" if perf.baseline == DEFAULT else rival
     return (
         f"{perf.status}: {perf.solver} is {gain_text(gain.ratio, gain.low, gain.high)} times as "
-        "fast as the default"
+        f"fast as {rival}"
     )

@@ -8,7 +8,7 @@ import sys
 from rich.console import Console
 from rich.progress import Progress, ProgressColumn, TimeElapsedColumn
 
-_WIDE = 170
+_WIDE = 240
 
 
 def out() -> Console:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from rich import box
 from rich.console import Console
@@ -12,9 +13,9 @@ from rich.text import Text
 
 from skipjack.execute.statistics import Ratio
 from skipjack.report import screen
-from skipjack.report.library import library_cell, library_column
+from skipjack.report.library import library_cell, library_column, library_name
 from skipjack.report.numbers import gain_text, percent_text, time_text
-from skipjack.tuning.result import Outcome, TuneResult
+from skipjack.tuning.result import DEFAULT, LONG_CALL_NS, Outcome, TuneResult
 
 _STYLES = {
     Outcome.BANKED: "green",
@@ -24,8 +25,6 @@ _STYLES = {
     Outcome.NOISY: "yellow",
     Outcome.FAILED: "red",
 }
-_SHORT_NS = 5000.0
-"""Below this, calling NumPy from Python costs as much as the work."""
 
 
 def print_results(results: Sequence[TuneResult], console: Console | None = None) -> None:
@@ -47,49 +46,84 @@ def width_of(table: Table, console: Console) -> int:
     return Measurement.get(console, console.options.update(max_width=1000), table).maximum
 
 
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """Which columns these results have."""
+
+    library: str
+    untuned: bool
+    called: bool
+    failed: bool
+
+    @classmethod
+    def of(cls, results: Sequence[TuneResult]) -> _Columns:
+        return cls(
+            library_column(r.baseline for r in results if r.status is not Outcome.FAILED),
+            any(result.untuned_ns is not None for result in results),
+            any(result.speedup.as_called for result in results),
+            any(result.failures for result in results),
+        )
+
+    def cells(self, result: TuneResult) -> dict[str, str]:
+        """What a row has under each heading."""
+        ran = result.status is not Outcome.FAILED
+        cells = self._times(result) | self._gains(result)
+        cells = cells if ran else dict.fromkeys(cells, "-")
+        if self.failed:
+            count = sum(trial.status.failed for trial in result.trials)
+            cells["failed"] = f"{count} of {len(result.trials)}" if count else "-"
+        counts = {"builds": str(result.builds), "runs": str(result.runs)}
+        return cells | counts | {"s": f"{result.seconds:.1f}"}
+
+    def _times(self, result: TuneResult) -> dict[str, str]:
+        rate, unit = result.rate
+        untuned = {"untuned": time_text(result.untuned_ns)} if self.untuned else {}
+        library = {} if self.library == DEFAULT else {self.library: self._library(result)}
+        return {
+            **untuned,
+            "default": time_text(result.default_ns),
+            **library,
+            "tuned": time_text(result.time_ns),
+            "spread": f"{100 * result.spread:.1f} %",
+            "rate": f"{rate:.1f} {unit}",
+            "of peak": percent_text(result.peak_share),
+        }
+
+    def _gains(self, result: TuneResult) -> dict[str, str]:
+        gains = result.speedup
+        return {
+            f"x {self.library}": library_cell(_gain(gains.baseline), result.baseline, self.library),
+            **({"as called": _called(result)} if self.called else {}),
+            "x default": _gain(gains.default),
+            **({"x untuned": _gain(gains.untuned)} if self.untuned else {}),
+        }
+
+    def _library(self, result: TuneResult) -> str:
+        if result.baseline == DEFAULT:
+            return "-"
+        return library_cell(time_text(result.baseline_ns), result.baseline, self.library)
+
+
 def results_table(results: Sequence[TuneResult]) -> Table:
     """The rows."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
     table.add_column("problem", no_wrap=True)
-    library = library_column(result.vendor for result in results)
-    for name in _columns(library):
+    columns = _Columns.of(results)
+    rows = [columns.cells(result) for result in results]
+    for name in rows[0] if rows else ():
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("bank", no_wrap=True)
-    for result in results:
+    for result, cells in zip(results, rows, strict=True):
         bank = Text(str(result.status), style=_STYLES[result.status])
-        table.add_row(result.problem.key, *_cells(result, library), bank)
+        table.add_row(result.problem.key, *cells.values(), bank)
     return table
-
-
-def _columns(library: str) -> list[str]:
-    measured = ["default", library, "tuned", "spread", "rate", "of peak"]
-    return [*measured, "x default", f"x {library}", "builds", "runs", "s"]
 
 
 def _print_blocks(results: Sequence[TuneResult], console: Console) -> None:
     for result in results:
         console.print(Text(f"{result.problem.key}: {result.status}", style=_STYLES[result.status]))
-        library = library_column([result.vendor])
-        for name, cell in zip(_columns(library), _cells(result, library), strict=True):
+        for name, cell in _Columns.of([result]).cells(result).items():
             console.print(Text(f"  {name:>9}  {cell}"))
-
-
-def _cells(result: TuneResult, library: str) -> list[str]:
-    counts = [str(result.builds), str(result.runs), f"{result.seconds:.1f}"]
-    if result.status is Outcome.FAILED:
-        return [*["-"] * (len(_columns(library)) - len(counts)), *counts]
-    rate, unit = result.rate
-    return [
-        time_text(result.default_ns),
-        library_cell(time_text(result.vendor_ns), result.vendor, library),
-        time_text(result.time_ns),
-        f"{100 * result.spread:.1f} %",
-        f"{rate:.1f} {unit}",
-        percent_text(result.peak_share),
-        _gain(result.speedup.default),
-        _gain(result.speedup.vendor),
-        *counts,
-    ]
 
 
 def _gain(ratio: Ratio | None) -> str:
@@ -98,18 +132,31 @@ def _gain(ratio: Ratio | None) -> str:
     return gain_text(ratio.ratio, ratio.low, ratio.high) if ratio else "-"
 
 
+def _called(result: TuneResult) -> str:
+    """A long call is as fast from Python as it is: then the native gain is the caller's."""
+    if result.speedup.as_called:
+        return _gain(result.speedup.as_called)
+    return "same" if result.vendor and result.time_ns > LONG_CALL_NS else "-"
+
+
 def _remarks(result: TuneResult) -> list[str]:
-    """The winner's config, libraries that have no column, and why it is not in the bank."""
+    """The winner's config, libraries without a column, why it is not in the bank, what failed."""
     key = result.problem.key
-    if result.status is Outcome.FAILED:
-        return [f"{key}: {result.reason}"]
-    ties = f", tied with {len(result.ties)} others" if result.ties else ""
-    lines = [f"{key}: {result.solver} {result.best}{ties}"]
-    for name, gain in result.speedup.vendors.items():
-        if name != result.vendor:
-            lines.append(f"  {_gain(gain)} over {name}")
-    if result.vendor == "numpy" and result.time_ns < _SHORT_NS:
-        lines.append("  a call this short is mostly Python for NumPy; ours is timed without it")
-    if result.reason:
-        lines.append(f"  {result.reason}")
+    lines = [f"{key}: {result.reason}"]
+    if result.status is not Outcome.FAILED:
+        count = len(result.ties)
+        ties = f", tied with {count} {'other' if count == 1 else 'others'}" if count else ""
+        lines = [f"{key}: {result.solver} {result.best}{ties}"]
+        for name, gain in result.speedup.vendors.items():
+            if name != result.baseline:
+                lines.append(f"  {_gain(gain)} over {library_name(name)}")
+        if result.reason:
+            lines.append(f"  {result.reason}")
+    if result.failures:
+        reason, count = result.failures[0]
+        failed = sum(number for _, number in result.failures)
+        most = "all" if count == failed else f"{count} of them"
+        lines.append(
+            f"  {failed} of {len(result.trials)} configs failed, {most} because of {reason}"
+        )
     return lines

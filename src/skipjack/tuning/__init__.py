@@ -1,9 +1,10 @@
 """The loop: ask, build, race, confirm, keep."""
 
+from skipjack.native.bound import BoundKernel
 from skipjack.tuning.build_only import Builder, BuildOptions, build
 from skipjack.tuning.build_result import BuildResult, BuiltConfig
 from skipjack.tuning.find_result import FindResult, FindStatus, RankedSolver
-from skipjack.tuning.kernel import BoundKernel, TunedKernel
+from skipjack.tuning.kernel import TunedKernel
 from skipjack.tuning.kernel_file import Kernels, kernels
 from skipjack.tuning.lookup import lookup
 from skipjack.tuning.object_files import write_objects

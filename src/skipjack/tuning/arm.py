@@ -43,7 +43,7 @@ class Arm:
     space: Space
     study: Study
     leads: bool
-    """Its default is what gains are measured against."""
+    """It is tried first, its plain default soon."""
     known: tuple[Trial, ...] = ()
     """Of earlier sittings."""
     trials: list[Trial] = field(default_factory=list)
@@ -60,7 +60,7 @@ class Arm:
 
     @property
     def default(self) -> Candidate:
-        """What a user gets without tuning."""
+        """The plainest config of its space: of a loop nest, the loops as they are written."""
         return self.candidate(self.space.default())
 
     def candidate(self, config: Config) -> Candidate:

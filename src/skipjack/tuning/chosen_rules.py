@@ -27,6 +27,7 @@ class ChosenRules:
     chosen: BuildingSolver
     hurried = False
     forgiving = False
+    compares = False
 
     def solvers(self, problem: Problem, device: Device) -> Sequence[BuildingSolver]:
         """The chosen one."""

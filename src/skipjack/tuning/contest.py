@@ -298,15 +298,19 @@ class Contest:
         """Write down the blocks of a final or a confirmation too."""
         self._record({k: list(mine) for k, mine in blocks.items()}, {r.kernel: r for r in who})
 
-    def finalists(self, count: int, solver: str | None = None) -> list[Runner]:
+    def finalists(
+        self, count: int, solver: str | None = None, but: Candidate | None = None
+    ) -> list[Runner]:
         """The fastest so far, best first, checked once more on arrays that are not aligned.
 
-        Of one solver, or of all.
+        Of one solver, or of all; `but` is none of them.
         """
         found: list[Runner] = []
         for runner in sorted(self.runners.values(), key=lambda runner: runner.time_ns):
             if len(found) == count:
                 break
+            if runner.candidate == but:
+                continue
             if solver in (None, runner.solver) and self.runs_anywhere(runner):
                 found.append(runner)
         self.best = found[0] if found and self.best is None else self.best

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from skipjack.core.trial import Candidate
 from skipjack.execute.statistics import summarize
 from skipjack.solvers import vendors_for
 from skipjack.tuning.contest import SLOW_NS, Contest
@@ -16,15 +17,17 @@ LEAST_TIE, WIDEST_TIE = 0.005, 0.02
 
 def finish_tuning(run: StudyRun) -> Standing:
     """Hold the final, and take the libraries in that the winner has to beat."""
-    winner, ties = hold_final(run.contest)
+    winner, ties = hold_final(run.contest, run.outsider)
     run.add_vendors(vendors_for(run.problem, run.shop.device))
     return run.standing(winner, ties)
 
 
-def hold_final(contest: Contest) -> tuple[Runner | None, tuple[Runner, ...]]:
-    """The winner, and those that are within the noise of it."""
+def hold_final(
+    contest: Contest, outsider: Candidate | None = None
+) -> tuple[Runner | None, tuple[Runner, ...]]:
+    """The winner, and those that are within the noise of it; an outsider does not take part."""
     slow = contest.best is not None and contest.best.time_ns > SLOW_NS
-    finalists = contest.finalists(_SLOW_FINALISTS if slow else _FINALISTS)
+    finalists = contest.finalists(_SLOW_FINALISTS if slow else _FINALISTS, but=outsider)
     if len(finalists) < 2:
         return (finalists[0] if finalists else None), ()
     blocks, _ = contest.time(finalists, _SLOW_BLOCKS if slow else _BLOCKS)

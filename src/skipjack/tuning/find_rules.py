@@ -32,6 +32,7 @@ class FindRules:
     entrants: tuple[BuildingSolver, ...]
     hurried = True
     forgiving = True
+    compares = True
 
     def solvers(self, problem: Problem, device: Device) -> Sequence[BuildingSolver]:
         """All that were entered."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import hashlib
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from threading import Lock
 from typing import Any
 
@@ -18,22 +17,13 @@ from skipjack.core.nest import Tensor
 from skipjack.core.problem import Problem
 from skipjack.errors import SkipjackError, UsageError
 from skipjack.native import llvm, pool
+from skipjack.native.bound import BoundKernel, LoadedCode
 from skipjack.native.memory import aligned
 from skipjack.native.slots import Slots
 from skipjack.operations import get, outputs, tensor_dtype
 from skipjack.operations.broadcast import is_padded
 from skipjack.solvers.solver import ABI
 from skipjack.tuning.result import Again, KernelCode, TuneResult, banked_again, pickled
-
-
-class LoadedCode:
-    """Machine code in this process, once for all kernels that are made of it."""
-
-    __slots__ = ("__weakref__", "function")
-
-    def __init__(self, function: Callable[[int], object]) -> None:
-        self.function = function
-
 
 _loaded: weakref.WeakValueDictionary[tuple[str, str], LoadedCode] = weakref.WeakValueDictionary()
 _loading = Lock()
@@ -190,36 +180,3 @@ class TunedKernel:
     def __repr__(self) -> str:
         names = ", ".join(tensor.name for tensor in self._inputs)
         return f"<TunedKernel {self.problem.key}({names})>"
-
-
-class BoundKernel:
-    """A kernel and its arrays; calling it computes into the same outputs again."""
-
-    __slots__ = ("_address", "_code", "_function", "_lock", "_slots", "out")
-
-    def __init__(
-        self,
-        code: LoadedCode,
-        slots: Slots,
-        out: Array | tuple[Array, ...],
-        lock: contextlib.AbstractContextManager[object] | None,
-    ) -> None:
-        self._code, self._function = code, code.function
-        self._slots, self._address = slots, slots.address
-        self.out, self._lock = out, lock
-        """The output's array, or a tuple of all outputs."""
-
-    def __reduce__(self) -> str:
-        raise UsageError(
-            "a bound kernel belongs to its arrays in this process and cannot be pickled; pickle "
-            "the kernel, and bind it where it is used"
-        )
-
-    def __call__(self) -> Any:
-        """Compute with what the inputs hold now; gives `out`."""
-        if self._lock is None:
-            self._function(self._address)
-        else:
-            with self._lock:  # a pool serves one kernel at a time
-                self._function(self._address)
-        return self.out

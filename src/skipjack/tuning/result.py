@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from skipjack.core.config import Config
@@ -18,7 +20,14 @@ if TYPE_CHECKING:
     from skipjack.tuning.gpu_kernel import GpuKernel
     from skipjack.tuning.kernel import TunedKernel
 
-FORMAT = 1
+FORMAT = 2
+"""Since 2, `speedup` is over the baseline and `default_ns` is that of the first proposal."""
+_REASONS = 5
+"""Why configs failed: so many are told."""
+LONG_CALL_NS = 1e6
+"""Of longer calls, what Python adds is less than noise: a gain as called is the native one."""
+DEFAULT = "default"
+"""How the first proposal is called where a baseline is named."""
 
 
 class Outcome(StrEnum):
@@ -34,21 +43,44 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Speedup:
-    """How many times faster the winner is than the default and than each vendor's library."""
+    """How many times faster the winner is than what else could run."""
 
     default: Ratio
+    """Than the first proposal: what would run without tuning."""
     vendors: Mapping[str, Ratio] = field(default_factory=dict)
-    """NumPy first, where it takes part."""
+    """Than each library; NumPy first, where it takes part."""
+    untuned: Ratio | None = None
+    """Than the plain loops, where a solver of loop nests was asked for by name."""
+    as_called: Ratio | None = None
+    """Than a library that is called from Python, the winner called from Python too."""
+
+    @property
+    def baseline_name(self) -> str:
+        """What the headline compares with: the fastest library, or the default without any."""
+        known = {name: gain.ratio for name, gain in self.vendors.items() if isfinite(gain.ratio)}
+        if known:
+            return min(known, key=lambda name: known[name])
+        return next(iter(self.vendors), DEFAULT)
+
+    @property
+    def baseline(self) -> Ratio:
+        """The headline."""
+        return self.vendors.get(self.baseline_name, self.default)
 
     @property
     def vendor_name(self) -> str:
-        """The library that tables compare with: NumPy, or the first one where it has no such."""
+        """The library that is always asked first: NumPy, or another where it has no such."""
         return next(iter(self.vendors), "")
 
     @property
     def vendor(self) -> Ratio | None:
         """Over that library."""
         return self.vendors.get(self.vendor_name)
+
+    def to_json(self) -> dict[str, Any]:
+        """All gains by name."""
+        gains = {DEFAULT: self.default, "untuned": self.untuned, **self.vendors}
+        return {name: gain.to_json() for name, gain in gains.items() if gain}
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +146,24 @@ class TuneResult:
     code: KernelCode | None = None
     solvers: tuple[SolverScore, ...] = ()
     """All that raced."""
+    untuned_ns: float | None = None
+    """Of the plain loops, where a solver of loop nests was asked for by name."""
+
+    @property
+    def baseline(self) -> str:
+        """What the headline compares with: the name of the fastest library, or ``default``."""
+        return self.speedup.baseline_name
+
+    @property
+    def baseline_ns(self) -> float:
+        """Its time."""
+        return self.vendor_times_ns.get(self.baseline, self.default_ns)
+
+    @property
+    def failures(self) -> list[tuple[str, int]]:
+        """Why configs failed, and how many did for each reason, the most frequent first."""
+        failed = (trial for trial in self.trials if trial.status.failed)
+        return Counter(f"{trial.status}: {trial.reason}" for trial in failed).most_common()
 
     @property
     def vendor(self) -> str:
@@ -149,17 +199,21 @@ class TuneResult:
             "vendor": self.vendor,
             "vendor_ns": rounded(self.vendor_ns),
             "vendors_ns": {name: rounded(ns) for name, ns in self.vendor_times_ns.items()},
-            "speedup": rounded(self.speedup.default.ratio, 4),
-            "speedups": {
-                "default": self.speedup.default.to_json(),
-                **{name: ratio.to_json() for name, ratio in self.speedup.vendors.items()},
-            },
+            "untuned_ns": rounded(self.untuned_ns),
+            "baseline": self.baseline,
+            "baseline_ns": rounded(self.baseline_ns),
+            "speedup": rounded(self.speedup.baseline.ratio, 4),
+            "speedups": self.speedup.to_json(),
+            "as_called": self.speedup.as_called.to_json() if self.speedup.as_called else None,
             "status": str(self.status),
             "rate": rounded(rate),
             "rate_unit": unit,
             "peak_share": rounded(self.peak_share, 4),
             "trials": len(self.trials),
             "failed": sum(trial.status.failed for trial in self.trials),
+            "failures": [
+                {"reason": why, "count": count} for why, count in self.failures[:_REASONS]
+            ],
             "builds": self.builds,
             "runs": self.runs,
             "seconds": rounded(self.seconds),

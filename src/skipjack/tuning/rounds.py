@@ -24,6 +24,7 @@ from skipjack.tuning.arm import TURN, Arm, make_arm
 from skipjack.tuning.build_desk import BuildDesk, build_record, identity_of
 from skipjack.tuning.journal import Journal
 from skipjack.tuning.options import TuneOptions
+from skipjack.tuning.proposal import Proposal, first_proposal
 from skipjack.tuning.rules import Rules, led_before
 from skipjack.tuning.study_run import StudyRun
 from skipjack.tuning.workshop import Workshop
@@ -47,8 +48,6 @@ class Sitting:
     epoch: int = 0
     first: tuple[Candidate, ...] = ()
     """What is tried before any searcher is asked: it did well elsewhere."""
-    beside_default: bool = False
-    """Whether the default is built in every round, also if no searcher asks for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +58,7 @@ class BuiltRound:
     failed: tuple[tuple[Candidate, Trial], ...]
     """Those that did not build; they are told already."""
     digests: tuple[str, ...]
-    """The machine code of the others."""
+    """The machine code of the others, and of what runs beside them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,16 +84,22 @@ def build_round(shop: Workshop, sitting: Sitting, count: int) -> BuiltRound:
     asked += _ask(shop, arms, sitting, room, tuple(asked))
     for candidate in asked:
         journal.ask(_arm_of(arms, candidate).study.id, candidate.config)
-    default = [arms[0].default] if arms and sitting.beside_default else []
-    for candidate in dict.fromkeys([*asked, *led_before(arms, sitting.rules), *default]):
+    versions = {arm.name: arm.solver.version for arm in arms}
+    default = _default(shop, sitting)
+    if default is not None and default.solver.name not in versions:
+        desk.offer(default.solver, default.space)
+        versions[default.solver.name] = default.solver.version
+    beside = [default.candidate] if default else []
+    again = led_before(arms, sitting.rules, default.candidate if default else None)
+    for candidate in dict.fromkeys([*asked, *again, *beside]):
         desk.order(candidate)
     failed, digests = [], []
     try:
         while desk.pending:
             for build in desk.collect(1.0, count):
-                arm = _arm_of(arms, build.candidate)
-                digest = _record(shop, journal, build, arm.solver.version)
+                digest = _record(shop, journal, build, versions[build.candidate.solver])
                 if build.status.failed and build.candidate in asked:
+                    arm = _arm_of(arms, build.candidate)
                     trial = Trial(build.candidate.config, build.status, reason=build.reason)
                     journal.tell(arm.study.id, [trial])
                     failed.append((build.candidate, trial))
@@ -145,12 +150,20 @@ def evaluate_round(
 
 def _finished(run: StudyRun, sitting: Sitting, finish: Callable[[StudyRun], R]) -> R:
     default = run.default
-    if default is not None and sitting.beside_default and run.default_runner is None:
+    if default is not None and run.default_runner is None:
         build = run.desk.recall(default)
         run.enter_again([build] if build else [])
     for arm in run.arms:
         arm.trials[:0] = arm.known  # what counts are the trials of all rounds
     return finish(run)
+
+
+def _default(shop: Workshop, sitting: Sitting) -> Proposal | None:
+    """What gains are over: it is built beside every round, also if no searcher asks for it."""
+    if sitting.rules.compares:
+        with _forgiving(sitting.rules):
+            return first_proposal(sitting.problem, shop.target)
+    return None
 
 
 def _open_arms(shop: Workshop, sitting: Sitting) -> list[Arm]:

@@ -27,12 +27,11 @@ Known = Sequence[tuple[Arm, Trial]]
 """Trials of earlier sittings."""
 
 
-def led_before(arms: Sequence[Arm], rules: Rules) -> list[Candidate]:
+def led_before(arms: Sequence[Arm], rules: Rules, default: Candidate | None) -> list[Candidate]:
     """What of earlier sittings is timed again: the default that gains are over, and the leaders."""
     known = [(arm, trial) for arm in arms for trial in arm.known]
-    first = arms[0].default if arms else None
     tried = {arm.candidate(trial.config) for arm, trial in known}
-    return [*([first] if first in tried else []), *rules.again(known)]
+    return [*([default] if default in tried else []), *rules.again(known)]
 
 
 class Rules(Protocol):
@@ -42,9 +41,11 @@ class Rules(Protocol):
     """Whether the contest spends little on those that are long and far behind."""
     forgiving: bool
     """Whether the others go on where a solver raises something; else that ends the sitting."""
+    compares: bool
+    """Whether the default takes part, for gains to be over it."""
 
     def solvers(self, problem: Problem, device: Device) -> Sequence[BuildingSolver]:
-        """Who takes part; the default of the first is what gains are measured against."""
+        """Who takes part."""
         ...
 
     def again(self, known: Known) -> list[Candidate]:
@@ -80,6 +81,7 @@ class TuneRules:
     """The only one that takes part, if one is named."""
     hurried = False
     forgiving = False
+    compares = True
 
     def solvers(self, problem: Problem, device: Device) -> Sequence[BuildingSolver]:
         """The one named, or those that promise something, the most promising first."""

@@ -21,6 +21,7 @@ from skipjack.execute.session import Failure
 from skipjack.interrupt import Interrupt
 from skipjack.operations import arrays_bytes
 from skipjack.solvers import solver_for
+from skipjack.solvers.loops.schedule_space import ScheduleSpace
 from skipjack.solvers.solver import ImportingSolver, Solver
 from skipjack.tuning.arm import TURN, Arm, make_arm
 from skipjack.tuning.build_desk import BuildDesk
@@ -29,6 +30,7 @@ from skipjack.tuning.incumbent import incumbent_of, outdated
 from skipjack.tuning.journal import Journal
 from skipjack.tuning.lineup import compared
 from skipjack.tuning.options import Progress, TuneOptions
+from skipjack.tuning.proposal import Proposal, first_proposal
 from skipjack.tuning.rules import Rules, led_before
 from skipjack.tuning.runner import Runner
 from skipjack.tuning.time_limit import PREPARING, TimeLimit
@@ -48,12 +50,15 @@ class Standing:
     contest: Contest
     winner: Runner | None
     default: Runner | None
+    """What would run without tuning."""
     incumbent: Runner | None
     """What the bank held before, a library perhaps, if it runs now."""
     vendors: dict[str, Runner]
     ties: tuple[Runner, ...]
     trials: list[Trial]
     interrupted: bool
+    untuned: Runner | None = None
+    """Plain loops, where a solver of loop nests was asked for by name."""
 
 
 class StudyRun:
@@ -80,13 +85,19 @@ class StudyRun:
             with self._forgiving(partial(self.unusable.__setitem__, solver.name)):
                 self.arms.append(make_arm(shop, problem, solver, options, leads=not self.arms))
         self._by_solver = {arm.solver.name: arm for arm in self.arms}
-        self._default = self.arms[0].default if self.arms else None
+        self._proposal: Proposal | None = None
+        if rules.compares:
+            with self._forgiving(log.debug):
+                self._proposal = first_proposal(problem, shop.target)
         self.entry = shop.bank.lookup(problem.key, shop.device.class_key)
         self.ranking = shop.bank.lookup(problem.key, shop.device.class_key, FIND)
         self.desk = BuildDesk(shop)
         for arm in self.arms:
             self.desk.offer(arm.solver, arm.space)
         self._versions = {arm.solver.name: arm.solver.version for arm in self.arms}
+        if self._proposal and self._proposal.solver.name not in self._versions:
+            self.desk.offer(self._proposal.solver, self._proposal.space)
+            self._versions[self._proposal.solver.name] = self._proposal.solver.version
         self.journal = Journal(shop.ledger, shop.tracer)
         self.trials: list[Trial] = []
         self.vendors: dict[str, Runner] = {}
@@ -162,7 +173,8 @@ class StudyRun:
         self._spend()
         self.desk.withdraw()
         self.journal.flush()
-        self._enter_default()
+        self._enter(self.default)
+        self._enter(self.untuned)
         self.report("final")
 
     @contextmanager
@@ -189,7 +201,7 @@ class StudyRun:
 
     def leaders(self) -> list[Candidate]:
         """What led before: times of another day do not compare, so it runs again, first."""
-        again = led_before(self.arms, self.rules)
+        again = led_before(self.arms, self.rules, self.default)
         for held in filter(None, (self.incumbent, self.ranked_first)):
             again.append(held)
             if held.solver not in self._versions:
@@ -296,24 +308,41 @@ class StudyRun:
 
     @property
     def default(self) -> Candidate | None:
-        """The default of the leading solver: gains are over it."""
-        return self._default
+        """What would run without tuning: gains are over it, whichever solvers race."""
+        return self._proposal.candidate if self._proposal else None
 
     @property
     def default_runner(self) -> Runner | None:
-        """The default of the leading solver, if it runs."""
-        return self.contest.runners.get(self._default.key) if self._default else None
+        """The default, if it runs."""
+        return self._running(self.default)
 
-    def _enter_default(self) -> None:
-        """Gains are over the default: it is timed even where the budget ended before its turn."""
-        default = self._default
-        if default is None or self.default_runner or self.limit.interrupted:
+    @property
+    def outsider(self) -> Candidate | None:
+        """The default, where it is of a solver that does not race and is only compared with."""
+        default = self.default
+        outside = default is not None and default.solver not in self._by_solver
+        return default if outside and default != self.incumbent else None
+
+    @property
+    def untuned(self) -> Candidate | None:
+        """The plain loops of a solver of loop nests that was asked for by name."""
+        named = self.options.solver is not None and bool(self.arms)
+        nest = named and isinstance(self.arms[0].space, ScheduleSpace)
+        return self.arms[0].default if nest else None
+
+    def _running(self, candidate: Candidate | None) -> Runner | None:
+        return self.contest.runners.get(candidate.key) if candidate else None
+
+    def _enter(self, candidate: Candidate | None) -> None:
+        """Time what gains are over also where the budget ended before its turn."""
+        if candidate is None or self._running(candidate) or self.limit.interrupted:
             return
-        if any(trial.config == default.config for trial in self.arms[0].trials):
+        arm = self._by_solver.get(candidate.solver)
+        if arm and any(trial.config == candidate.config for trial in arm.trials):
             return  # it failed
-        self.desk.order(default)
-        while self.desk.pending and default.key not in self.contest.runners:
-            builds = [b for b in self.desk.collect(1.0, 1) if b.candidate == default]
+        self.desk.order(candidate)
+        while self.desk.pending and candidate.key not in self.contest.runners:
+            builds = [b for b in self.desk.collect(1.0, 1) if b.candidate == candidate]
             self.contest.enter(builds, self._versions, once=True)
             if builds:
                 break
@@ -329,6 +358,7 @@ class StudyRun:
             tuple(ties),
             self.trials,
             self.limit.interrupted,
+            self._running(self.untuned),
         )
 
     def _incumbent_runner(self) -> Runner | None:

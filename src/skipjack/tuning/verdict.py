@@ -19,6 +19,7 @@ from skipjack.reading import shown
 from skipjack.solvers import names
 from skipjack.storage import timestamp, utc_now
 from skipjack.tuning.arm import Arm
+from skipjack.tuning.beside import Beside
 from skipjack.tuning.result import KernelCode, Outcome, SolverScore, Speedup, TuneResult
 from skipjack.tuning.runner import Runner
 from skipjack.tuning.study_run import Standing, StudyRun
@@ -85,6 +86,11 @@ class _Judged:
     met: Met | None
     """How the bank's entry fared."""
 
+    @property
+    def vendors(self) -> dict[str, Runner]:
+        """The libraries whose times are known."""
+        return {name: r for name, r in self.standing.vendors.items() if self._known(r)}
+
     def timing(self, runner: Runner) -> Timing:
         if runner.kernel not in self.confirmation.blocks:
             return Timing(runner.time_ns, runner.spread, 1, 0)  # it was cut short
@@ -150,7 +156,8 @@ class _Judged:
             return Outcome.RESERVED
         if before is None or not self._timed(before):
             return Outcome.BANKED  # what was used before does not run any more
-        if self.confirmation.confirmed(before.kernel):
+        beaten = self.default is not None and self.confirmation.beaten_by(self.default.kernel)
+        if self.confirmation.confirmed(before.kernel) and not beaten:
             return Outcome.BANKED
         return Outcome.KEPT if incumbent is not None else Outcome.RESERVED
 
@@ -165,7 +172,7 @@ class _Judged:
         if stays and incumbent is not None and self._timed(incumbent):
             return incumbent if incumbent.artifact_digest else self.winner
         if outcome in (Outcome.RESERVED, Outcome.NOISY):
-            return self._default_or(self.winner)
+            return self.winner if self._outside() else self.default_or(self.winner)
         return self.winner
 
     def enters(self, outcome: Outcome) -> bool:
@@ -193,16 +200,31 @@ class _Judged:
             return True
         return stronger(held, _entry(self.run, result, self, "")) is held
 
+    def kept(self, outcome: Outcome) -> Runner:
+        """What the bank may hold: the default also where the user asked for another solver."""
+        if outcome is Outcome.RESERVED:
+            return self.default_or(self.winner)
+        return self.chosen(outcome)
+
+    def _outside(self) -> bool:
+        """Whether the default is of a solver that was not asked for."""
+        outsider = self.run.outsider
+        return self.default is not None and self.default.candidate == outsider
+
     def result(self, outcome: Outcome, peaks: Peaks) -> TuneResult:
         run, problem = self.run, self.run.problem
         operation = get(problem.operation)
         best = self.chosen(outcome)
-        default = self._default_or(best)
+        default = self.default_or(best)
         timing = self.timing(best)
-        vendors = {n: r for n, r in self.standing.vendors.items() if self._known(r)}
-        times = {name: self.rival_ns(best, r) for name, r in vendors.items()}
+        times = {name: self.rival_ns(best, r) for name, r in self.vendors.items()}
+        beside = Beside(run, best)
+        untuned = beside.untuned(self.standing.untuned)
         speedup = Speedup(
-            self.gain(best, default), {name: self.gain(best, r) for name, r in vendors.items()}
+            self.gain(best, default),
+            {name: self.gain(best, r) for name, r in self.vendors.items()},
+            untuned,
+            beside.as_called(self.vendors),
         )
         now = time.monotonic()
         return TuneResult(
@@ -231,6 +253,7 @@ class _Judged:
             interrupted=self.standing.interrupted,
             code=_code(run, best),
             solvers=tuple(_score(arm) for arm in run.arms),
+            untuned_ns=timing.time_ns * untuned.ratio if untuned else None,
         )
 
     def _ties(self, best: Runner) -> list[Runner]:
@@ -241,7 +264,8 @@ class _Judged:
         solver = best.candidate.solver
         return [t for t in everyone if t.kernel != best.kernel and t.candidate.solver == solver]
 
-    def _default_or(self, other: Runner) -> Runner:
+    def default_or(self, other: Runner) -> Runner:
+        """The default, or another where it does not run."""
         return self.default if self.default and self._known(self.default) else other
 
     def _timed(self, runner: Runner | None) -> bool:
@@ -254,7 +278,8 @@ class _Judged:
         if outcome is Outcome.VENDOR:
             return f"{self.faster_vendor()} is faster"
         if outcome is Outcome.RESERVED:
-            return f"no gain over the default is confirmed to exceed {MIN_EFFECT:.0%}"
+            whose = f", {self.default.candidate}," if self.default and self._outside() else ""
+            return f"no gain over the default{whose} is confirmed to exceed {MIN_EFFECT:.0%}"
         if outcome is Outcome.NOISY:
             return self._noise()
         held = self.run.entry
@@ -363,28 +388,37 @@ def _write(run: StudyRun, result: TuneResult, judged: _Judged) -> None:
 
 
 def _entry(run: StudyRun, result: TuneResult, judged: _Judged, now: str) -> BankEntry:
+    """Of what the bank may hold; a library's has no config."""
     shop = run.shop
     vendor = judged.faster_vendor() if result.status is Outcome.VENDOR else ""
-    best = judged.chosen(result.status)
+    best = judged.kept(result.status)
     runner = judged.standing.vendors[vendor] if vendor else best
-    speedup = {"default": result.speedup.default.to_json()}
-    if result.speedup.vendor:
-        speedup["vendor"] = result.speedup.vendor.to_json()
+    own = best is judged.chosen(result.status)
     timing = judged.timing(best)
     replaced = {}
     if run.entry and judged.met and judged.enters(result.status):
         replaced = {REPLACED: replacing(run.entry, judged.met)}
+    default = judged.default_or(best)
+    gains = Speedup(
+        judged.gain(best, default),
+        {name: judged.gain(best, r) for name, r in judged.vendors.items()},
+        as_called=result.speedup.as_called if own and not vendor else None,
+    )
+    times = {name: judged.rival_ns(best, r) for name, r in judged.vendors.items()}
+    speedup = {"default": gains.default.to_json()}
+    if gains.vendor:
+        speedup["vendor"] = gains.vendor.to_json()
     return BankEntry(
         problem=run.problem.key,
         device=shop.device.class_key,
         device_name=shop.device.name,
         solver=runner.solver,
         solver_version=runner.version,
-        config={} if vendor else dict(result.best),
-        time_ns=result.vendor_times_ns[vendor] if vendor else result.time_ns,
-        default_ns=result.default_ns,
-        vendor_ns=result.vendor_ns,
-        vendor=result.vendor,
+        config={} if vendor else dict(best.candidate.config),
+        time_ns=times[vendor] if vendor else timing.time_ns,
+        default_ns=judged.rival_ns(best, default),
+        vendor_ns=times.get(gains.vendor_name),
+        vendor=gains.vendor_name,
         speedup=speedup,
         evidence={
             "alpha": ALPHA,
@@ -396,7 +430,9 @@ def _entry(run: StudyRun, result: TuneResult, judged: _Judged, now: str) -> Bank
             **device_evidence(shop.device),
             "study": run.study_of(result.solver).id,
             "artifact": "" if vendor else best.artifact_digest,
-            "ties": [dict(config) for config in result.ties],
+            "ties": [dict(config) for config in result.ties] if own else [],
+            "baseline": {"name": gains.baseline_name, **gains.baseline.to_json()},
+            "as_called": gains.as_called.to_json() if gains.as_called else None,
             **replaced,
         },
         created=now,

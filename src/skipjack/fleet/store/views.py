@@ -7,7 +7,7 @@ view              one row for
                   and losses of its present stage), reason, machines, trials, best time
 `state_counts`    each label, device and state that occurs, with the number of jobs
 `results`         each evaluated job: outcome, winning solver and config, its time, its speedup
-                  over the solver's default, the best vendor's time
+                  over the baseline (the fastest library, else the default), a library's time
 `trials`          each config that a searcher was told about: status, value (what is minimised, in
                   nanoseconds for a time), spread, reason
 `measurements`    each block of timings: candidate, session, samples in nanoseconds, verdict

@@ -122,7 +122,7 @@ def _build_some(shop: TaskShop, course: Course, problem: Problem, task: Task) ->
 
 def _nothing_to_run(built: BuiltRound, task: Task) -> bool:
     """Whether all that was ever asked for failed: before a later round, something was built."""
-    return task.round == 0 and bool(built.failed) and not built.digests
+    return task.round == 0 and bool(built.failed) and len(built.failed) == built.asked
 
 
 def _nothing_built(task: Task, failed: Sequence[tuple[Candidate, Trial]]) -> Outcome:

@@ -46,7 +46,7 @@ class FindCourse:
         rules = FindRules(entrants(problem, self.task.device))
         options = replace(options_of(self.task), solver=None)
         first = first_of(self.task)
-        return Sitting(problem, options, rules, self.task.epoch, first, beside_default=True)
+        return Sitting(problem, options, rules, self.task.epoch, first)
 
     def at_once(self, problem: Problem) -> int:
         """As the plan says, but one for everybody."""

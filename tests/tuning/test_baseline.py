@@ -1,0 +1,106 @@
+"""What a gain is over: a library or the first proposal, whichever solver was asked for."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from skipjack.core.study import Budget
+from skipjack.execute.confirm import Confirmation, confirm
+from skipjack.interrupt import Interrupt
+from skipjack.operations import parse
+from skipjack.testing.sessions import NullSession
+from skipjack.tuning import Outcome, TuneOptions, Tuner, TuneResult
+from skipjack.tuning.final import finish_tuning
+from skipjack.tuning.rules import TuneRules
+from skipjack.tuning.study_run import Standing, StudyRun
+from skipjack.tuning.verdict import judge
+
+
+def study_run(tuner: Tuner, problem: str, solver: str | None = None) -> StudyRun:
+    options = TuneOptions(budget=Budget(trials=2), solver=solver)
+    return StudyRun(tuner.workshop, parse(problem), options, Interrupt(), TuneRules(solver))
+
+
+def test_the_default_is_the_first_proposal_whichever_solver_is_asked_for(tuner: Tuner) -> None:
+    runs = [study_run(tuner, "matmul:64x64x64", name) for name in (None, "nest", "microkernel")]
+    (default,) = {run.default for run in runs}
+    assert default is not None
+    assert default.config != runs[1].arms[0].space.default(), "plain loops are nobody's proposal"
+    assert [run.outsider for run in runs] == [None, None, default]
+
+
+def test_plain_loops_are_compared_where_loop_nests_are_asked_for(tuner: Tuner) -> None:
+    assert study_run(tuner, "matmul:64x64x64").untuned is None
+    assert study_run(tuner, "matmul:64x64x64", "microkernel").untuned is None
+    nest = tuner.tune("matmul:12x16x20", TuneOptions(budget=Budget(trials=2), solver="nest"))
+    assert nest.untuned_ns is not None
+    assert nest.to_json()["speedups"]["untuned"]["pairs"] >= 0
+
+
+def test_a_gain_as_called_from_python_comes_with_its_interval(tuner: Tuner) -> None:
+    result = tuner.tune("matmul:16x16x48", TuneOptions(budget=Budget(trials=3)))
+    called = result.speedup.as_called
+    assert called is not None
+    assert called.noisy or called.low <= called.ratio <= called.high
+    assert result.to_json()["as_called"] == called.to_json()
+    entry = tuner.workshop.bank.lookup(result.problem.key, tuner.workshop.device.class_key)
+    if entry is not None and entry.config:
+        assert entry.evidence["as_called"] == called.to_json()
+        assert entry.evidence["baseline"]["name"] == result.baseline
+
+
+Costs = Mapping[str, float]
+"""Nanoseconds of the winner, the default and the libraries."""
+
+
+def judged(tuner: Tuner, problem: str, solver: str | None, costs: Costs) -> TuneResult:
+    """The verdict on a search as if its kernels took so long."""
+    run = study_run(tuner, problem, solver)
+    try:
+        run.prepare()
+        run.search()
+        standing = finish_tuning(run)
+        return judge(run, standing, _confirmed(standing, costs))
+    finally:
+        run.close()
+
+
+def _confirmed(standing: Standing, costs: Costs) -> Confirmation:
+    assert standing.winner
+    times = {runner.kernel: costs["library"] for runner in standing.vendors.values()}
+    if standing.default:
+        times[standing.default.kernel] = costs["default"]
+    times[standing.winner.kernel] = costs["winner"]
+    rivals = [kernel for kernel in times if kernel != standing.winner.kernel]
+    session = NullSession(times, np.random.default_rng(0))
+    return confirm(session, standing.winner.kernel, rivals)
+
+
+def test_nothing_slower_than_the_default_is_banked_where_another_solver_was_asked_for(
+    tuner: Tuner,
+) -> None:
+    slow = {"winner": 2000.0, "default": 1000.0, "library": 4000.0}
+    result = judged(tuner, "matmul:32x32x40", "microkernel", slow)
+    assert result.status is Outcome.RESERVED
+    assert result.solver == "microkernel", "what was asked for is what is shown"
+    assert result.speedup.default.high < 1.0
+    entry = tuner.workshop.bank.lookup(result.problem.key, tuner.workshop.device.class_key)
+    assert entry is not None
+    assert entry.solver == "nest"
+    assert entry.time_ns < result.time_ns
+
+
+def test_times_and_gains_of_a_result_agree(tuner: Tuner) -> None:
+    costs = {"winner": 1000.0, "default": 3000.0, "library": 2000.0}
+    result = judged(tuner, "matmul:32x32x48", "microkernel", costs)
+    assert result.status is Outcome.BANKED
+    assert result.baseline_ns / result.time_ns == pytest.approx(result.speedup.baseline.ratio)
+    assert result.default_ns / result.time_ns == pytest.approx(result.speedup.default.ratio)
+
+
+def test_a_faster_library_is_what_the_bank_says(tuner: Tuner) -> None:
+    costs = {"winner": 2000.0, "default": 3000.0, "library": 1000.0}
+    result = judged(tuner, "matmul:32x32x56", "microkernel", costs)
+    assert result.status is Outcome.VENDOR
+    assert result.speedup.baseline.high < 1.0
