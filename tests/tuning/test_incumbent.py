@@ -15,8 +15,9 @@ from skipjack.execute.build_pool import Build
 from skipjack.execute.session import Failure, Loadable
 from skipjack.execute.statistics import Block
 from skipjack.operations import parse
-from skipjack.solvers import find_solver, solver_for
+from skipjack.solvers import find_solver
 from skipjack.tuning import Outcome, TuneOptions, Tuner, TuneResult
+from skipjack.tuning.proposal import first_proposal
 
 LATE = "2090-01-01T00:00:00.000000Z"
 OURS_NS = 100.0
@@ -32,10 +33,8 @@ def made_up_times(tuner: Tuner, library_ns: float) -> Iterator[None]:
 
     def loaded(build: Build) -> Loadable:
         made, candidate = loadable(build), build.candidate
-        space = solver_for(candidate.problem, shop.target, candidate.solver).space(
-            candidate.problem, shop.target
-        )
-        if candidate.config == space.default():
+        default = first_proposal(candidate.problem, shop.target)
+        if default is not None and candidate == default.candidate:
             defaults.append(made)
         return made
 
