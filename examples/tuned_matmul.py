@@ -16,7 +16,8 @@ STEPS = 50
 def main() -> None:
     """Find the largest eigenvalues of a symmetric matrix with a tuned kernel."""
     result = skipjack.tune(f"matmul:{SIZE}x{SIZE}x{SIZE}", budget=24)
-    print(f"{result.problem}: {result.status}, {result.speedup.baseline.ratio:.2f}x {result.baseline}")
+    gain = f"{result.speedup.baseline.ratio:.2f}x {result.baseline}"
+    print(f"{result.problem}: {result.status}, {gain}")
     matmul = result.kernel()
 
     rng = np.random.default_rng(0)
