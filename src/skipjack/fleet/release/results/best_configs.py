@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from skipjack.bank import FIND, Bank, BankEntry
 from skipjack.core.config import Value
 from skipjack.fleet.records import KERNELS
+from skipjack.fleet.release.results.bank_entries import entries_of
 from skipjack.fleet.release.results.config_text import params_of
 from skipjack.fleet.release.results.found import ranked
 from skipjack.fleet.release.results.readiness import RANKINGS
@@ -110,9 +111,8 @@ def tuned_in_label(
 def tuned_in_bank(bank: Bank, device: str | None = None) -> Iterator[TunedProblem]:
     """What this user's tunings and finds say."""
     said: dict[tuple[str, str], list[_Said]] = {}
-    for entry in bank.entries():
-        if device in (None, entry.device_name):
-            said.setdefault((entry.problem, entry.device_name), []).append(_of_entry(entry))
+    for entry in entries_of(bank, device):
+        said.setdefault((entry.problem, entry.device_name), []).append(_of_entry(entry))
     for (problem, name), parts in said.items():
         yield _joined(problem, name, parts)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from skipjack.bank import FIND, Bank, BankEntry, stronger
 from skipjack.errors import UsageError
 from skipjack.fleet.release.results.algorithms import family_of
+from skipjack.fleet.release.results.bank_entries import entries_of
 from skipjack.fleet.release.results.found import FoundProblem, RankedEntry, ranked
 from skipjack.fleet.release.results.found_files import found_in_file
 from skipjack.fleet.release.results.readiness import RANKINGS
@@ -53,8 +54,8 @@ def found_in_label(
 def found_in_bank(bank: Bank, device: str | None = None) -> Iterator[FoundProblem]:
     """What this user's finds say. Of models with one name, the strongest evidence counts."""
     kept: dict[tuple[str, str], BankEntry] = {}
-    for entry in bank.entries():
-        if entry.kind == FIND and device in (None, entry.device_name):
+    for entry in entries_of(bank, device):
+        if entry.kind == FIND:
             at = (entry.problem, entry.device_name)
             kept[at] = stronger(kept[at], entry) if at in kept else entry
     for (problem, name), entry in kept.items():
