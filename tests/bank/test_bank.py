@@ -16,7 +16,7 @@ from skipjack.bank.evidence import REPLACED
 from skipjack.core.config import Config
 from skipjack.core.problem import Problem
 from skipjack.core.study import Study
-from skipjack.errors import CorruptFileError, NewerFormatError, StorageError, UsageError
+from skipjack.errors import CorruptFileError, NewerFormatError, UsageError
 from skipjack.ledger import Ledger, VerdictRecord
 
 MakeEntry = Any
@@ -224,15 +224,18 @@ def test_rebuilding_keeps_what_came_from_other_banks(
     assert not list(bank.path.parent.glob("bank.jsonl.*"))
 
 
-def test_a_verdict_that_is_no_entry_is_named(bank: Bank, ledger: Ledger, entry: MakeEntry) -> None:
-    bank.put(entry())
-    before = bank.path.read_bytes()
+def test_a_verdict_that_is_no_entry_is_left_out_by_name(
+    bank: Bank, ledger: Ledger, entry: MakeEntry, caplog: pytest.LogCaptureFixture
+) -> None:
     conclude(ledger, entry())
     study = ledger.studies()[0]
-    ledger.add_verdict(VerdictRecord(study.id, "p", "d", "s", Config(), "banked", {"format": 1}))
-    with pytest.raises(StorageError, match="not a bank entry"):
-        bank.rebuild(ledger)
-    assert bank.path.read_bytes() == before
+    odd = {"format": 1}, {"format": 2}, {**entry().record(), "time_ns": "fast"}
+    for record in odd:
+        ledger.add_verdict(VerdictRecord(study.id, "p", "d", "s", Config(), "banked", record))
+    assert bank.rebuild(ledger) == Changes(new=1)
+    assert bank.entries() == [entry()]
+    assert len(caplog.messages) == len(odd)
+    assert "it has format 2, this Skipjack knows 1" in caplog.text
 
 
 # Damage

@@ -169,6 +169,15 @@ def test_a_library_that_won_gains_nothing_over_itself(ledger: Ledger, bank: Bank
     assert bank.entries() == [BEST]
 
 
+def test_a_verdict_that_is_no_entry_costs_that_verdict(
+    ledger: Ledger, bank: Bank, caplog: pytest.LogCaptureFixture
+) -> None:
+    done = project(Finished((replace(LATE, time_ns=-1.0), BEST)), "L", ledger, bank)
+    assert (done.jobs, done.entries, done.new) == (2, 1, 1)
+    assert bank.entries() == [BEST]
+    assert "left out a verdict of job 0: field time_ns is negative" in caplog.text
+
+
 def test_a_label_without_finished_jobs_says_so(ledger: Ledger, bank: Bank) -> None:
     with pytest.raises(UsageError, match="label L has no finished job yet; skipjack status -l L"):
         project(Finished(()), "L", ledger, bank)

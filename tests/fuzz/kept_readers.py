@@ -332,6 +332,6 @@ READERS = (
         ),
         500,
     ),
-    Reader("bank", of_file("bank.jsonl", _bank), _bank_seeds),
+    Reader("bank", of_file("bank.jsonl", _bank), _bank_seeds, 500),
     Reader("result of a sweep", of_file("sweep.json", _sweep_result), _sweep_results, 500),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -138,15 +138,7 @@ class Bank:
         """
         with self._lock():
             # Verdicts are read under the lock: what is banked later is put into the new file.
-            banked = [verdict for verdict in ledger.verdicts() if verdict.status in PROJECTED]
-            try:
-                offered = merge_entries(BankEntry.from_record(dict(v.record)) for v in banked)
-            except NewerEntryError as error:
-                raise NewerFormatError(f"a verdict in {ledger.path}: {error}") from None
-            except ValueError as error:
-                raise StorageError(
-                    f"a banked verdict in {ledger.path} is not a bank entry: {error}"
-                ) from error
+            offered = merge_entries(_verdicts(ledger))
             content = self._writable()
             if content.bad:
                 self._keep_aside(content.bad)
@@ -199,6 +191,18 @@ class Bank:
     def _lock(self) -> FileLock:
         ensure_directory(self.path.parent)
         return FileLock(self.path.with_name("bank.lock"), on_wait=log.info)
+
+
+def _verdicts(ledger: Ledger) -> Iterator[BankEntry]:
+    """The entries that a ledger's verdicts are; one that is none costs itself and no other."""
+    for verdict in ledger.verdicts():
+        if verdict.status in PROJECTED:
+            try:
+                yield BankEntry.from_record(dict(verdict.record))
+            except ValueError as error:
+                log.warning(
+                    "left out a verdict on %s in %s: %s", verdict.problem, ledger.path, error
+                )
 
 
 def _changes(

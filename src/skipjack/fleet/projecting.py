@@ -8,6 +8,7 @@ was timed beside each: see `skipjack.bank.evidence`.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
@@ -15,11 +16,12 @@ from typing import Protocol
 from skipjack.bank import Bank, BankEntry, Changes, stronger
 from skipjack.bank.bank import PROJECTED
 from skipjack.bank.entry import Key
-from skipjack.errors import StorageError, UsageError
+from skipjack.errors import UsageError
 from skipjack.fleet.store.jobs import JobResult
 from skipjack.ledger import Ledger
 from skipjack.ledger.facts import read_facts
-from skipjack.reading import parse_json
+
+log = logging.getLogger(__name__)
 
 
 class Results(Protocol):
@@ -71,14 +73,9 @@ def project(store: Results, label: str, ledger: Ledger, bank: Bank) -> Projectio
 def _entries(result: JobResult) -> Iterator[BankEntry]:
     for text in result.facts:
         for row in read_facts(text).get("verdicts", ()):
-            if row["status"] in PROJECTED:
-                yield _entry(row["record"], result)
-
-
-def _entry(record: str, result: JobResult) -> BankEntry:
-    try:
-        return BankEntry.from_record(parse_json(record))
-    except ValueError as error:
-        raise StorageError(
-            f"the verdict of job {result.job.id} is not an entry of a bank: {error}"
-        ) from None
+            if row["status"] not in PROJECTED:
+                continue
+            try:
+                yield BankEntry.from_line(row["record"])
+            except ValueError as error:
+                log.warning("left out a verdict of job %s: %s", result.job.id, error)
