@@ -1,6 +1,6 @@
 """Kernel databases (``.skk``): precompiled winners in one file that ships with a program.
 
-An SQLite file of format 1: ``kernels`` has a row for each problem and device, ``artifacts`` the
+An SQLite file of format 2: ``kernels`` has a row for each problem and device, ``artifacts`` the
 machine code by its SHA-256, once for all kernels that share it. A program that opens one runs code
 from it, as from a shared library: open only what you trust. Digests are checked before code is
 given out.
@@ -24,7 +24,8 @@ from skipjack.reading import Field, read_json
 from skipjack.storage import atomic_replacement
 from skipjack.storage.sqlite_files import connect_immutable
 
-FORMAT = 1
+FORMAT = 2
+"""Since 2 a kernel of a plug-in's operation says which definition of it it computes."""
 _APPLICATION = 0x534B4B31
 """What SQLite's header says whose file it is: ``SKK1``."""
 _SCHEMA = (
@@ -55,6 +56,8 @@ class KernelRecord:
     time_ns: float | None = None
     vendor: str = ""
     vendor_ns: float | None = None
+    definition: str = ""
+    """Digest of the operation's definition, if the operation is of a plug-in."""
 
     @property
     def recommended(self) -> bool:

@@ -8,10 +8,12 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, Protocol
 
 from skipjack.bank.kernel_db import KernelRecord
-from skipjack.errors import StorageError, UsageError
+from skipjack.errors import ProblemError, StorageError, UsageError
 from skipjack.fleet.records import FIND, KERNELS, Known
 from skipjack.fleet.winners import same_kernel, winner_of
+from skipjack.operations import parse
 from skipjack.solvers import find_solver
+from skipjack.solvers.identity import definition_digest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -128,7 +130,16 @@ def _record(job: JobVerdict) -> KernelRecord | None:
         verdict["time_ns"],
         verdict["vendor"],
         verdict["vendor_ns"],
+        _definition(verdict["problem"]),
     )
+
+
+def _definition(problem: str) -> str:
+    """Of its operation, as it is here; empty where that is not known."""
+    try:
+        return definition_digest(parse(problem))
+    except (ProblemError, UsageError):
+        return ""
 
 
 def _solver_version(verdict: Mapping[str, Any]) -> int:

@@ -46,6 +46,17 @@ def build_identity(problem: Problem, solver: Solver, device: Device) -> str:
     return _digest([_content(problem, solver), device.class_key, device.compat_key, target])
 
 
+def definition_digest(problem: Problem) -> str:
+    """Of an operation's definition for this problem; empty for one that comes with Skipjack.
+
+    Unlike an identity it does not change with Skipjack, so that files outlast an update.
+    """
+    operation = get(problem.operation)
+    if _is_known(type(operation).__module__, 0):
+        return ""
+    return _digest([_meaning(problem), sorted(_texts_of(operation, 0))])
+
+
 def source_key(solver: BuildingSolver, source: Source) -> str:
     """What machine code is known by: its source, and the compiling solver if it is not ours.
 
@@ -59,15 +70,19 @@ def source_key(solver: BuildingSolver, source: Source) -> str:
 
 
 def _content(problem: Problem, solver: Solver) -> str:
+    texts = [sorted(_texts_of(one, 0)) for one in (get(problem.operation), solver)]
+    return _digest([_of_skipjack(), _meaning(problem), *texts])
+
+
+def _meaning(problem: Problem) -> list[str]:
+    """What an operation says that a problem is, by its nest or its programs."""
     operation = get(problem.operation)
     with blaming(f"operation {operation.name} asked what {problem.key} is"):
-        meaning = [
+        return [
             repr(getattr(operation, name)(problem))
             for name in ("nest", "programs")
             if hasattr(operation, name)
         ]
-    parts = [_of_skipjack(), meaning]
-    return _digest([*parts, *(sorted(_texts_of(one, 0)) for one in (operation, solver))])
 
 
 @functools.cache

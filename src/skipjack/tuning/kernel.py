@@ -71,6 +71,10 @@ class TunedKernel:
         self._again = again
         self._inputs, self._outputs = operation.inputs(problem), outputs(problem)
         self._slots = code.slots
+        arrays = {tensor.name for tensor in (*self._inputs, *self._outputs)}
+        for slot in code.slots:
+            if isinstance(slot, str) and not slot.startswith("@") and slot not in arrays:
+                raise SkipjackError(f"the kernel wants an array {slot!r}: {problem.key} has none")
         shares = any(str(slot).startswith("@parallel") for slot in code.slots)
         self._lock = pool.calls if shares else None
         self._code = load_code(code)

@@ -12,6 +12,7 @@ from skipjack.devices import here
 from skipjack.errors import SkipjackError
 from skipjack.gpu.opening import gpu_name
 from skipjack.operations import parse
+from skipjack.solvers.identity import definition_digest
 from skipjack.tuning.gpu_kernel import GpuKernel
 from skipjack.tuning.kernel import TunedKernel
 from skipjack.tuning.result import KernelCode, callable_of
@@ -60,6 +61,13 @@ class Kernels:
         if found is None:
             return None
         record, device = found
+        if record.definition and record.definition != definition_digest(asked):
+            log.warning(
+                "the kernel of %s in %s computes another definition of %s than the one that is "
+                "loaded here; export it again",
+                *(asked.key, self._database.path, asked.operation),
+            )
+            return None
         data = self._database.code(record)
         code = KernelCode(data, record.artifact, record.symbol, record.abi, record.slots)
         name = device.name if device.kind == "cpu" else gpu_name(device)

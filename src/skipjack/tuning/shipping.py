@@ -13,6 +13,7 @@ from skipjack.errors import ProblemError, UsageError
 from skipjack.operations import parse
 from skipjack.reading import shown
 from skipjack.settings import Settings
+from skipjack.solvers.identity import definition_digest
 from skipjack.tuning.entry_code import UselessEntryError, code_of
 from skipjack.tuning.result import KernelCode
 
@@ -63,4 +64,5 @@ def _record(entry: BankEntry, device: Device, code: KernelCode) -> KernelRecord:
         entry.time_ns,
         entry.vendor,
         entry.vendor_ns,
+        definition_digest(parse(entry.problem)),
     )
