@@ -11,8 +11,10 @@ from __future__ import annotations
 import ast
 import functools
 import hashlib
+import io
 import json
 import sys
+import tokenize
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import is_dataclass
@@ -214,20 +216,37 @@ def _neighbour(names: ModuleNames, target: str) -> Path | None:
 
 @functools.lru_cache(maxsize=256)
 def _canonical(path: Path, stamp: int) -> str:
-    """The text of a file as it is at a time, without comments and docstrings."""
+    """The text of a file as it is at a time, without comments, docstrings and blank lines.
+
+    Cut out of the text, which is the same for every version of Python; the syntax tree is not.
+    """
     try:
-        data = path.read_bytes()
+        text = path.read_bytes().decode(errors="replace")
     except OSError:
         return ""
+    lines = text.split("\n")
     try:
-        tree = ast.parse(data)
-    except (SyntaxError, ValueError):
-        return data.decode(errors="replace")
+        for first, last in _docstrings(ast.parse(text)):
+            lines[first - 1 : last] = [""] * (last - first + 1)
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            row, column = token.start
+            if token.type == tokenize.COMMENT:
+                lines[row - 1] = lines[row - 1][:column]
+    except (SyntaxError, ValueError, tokenize.TokenError, IndexError):
+        return text
+    return "\n".join(line.rstrip() for line in lines if line.strip())
+
+
+def _docstrings(tree: ast.Module) -> Iterator[tuple[int, int]]:
+    """First and last lines of those that stand on lines of their own."""
     for node in ast.walk(tree):
         documented = (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
         if isinstance(node, documented) and ast.get_docstring(node, clean=False) is not None:
-            node.body = node.body[1:] or [ast.Pass()]
-    return ast.unparse(tree)
+            text = node.body[0]
+            alone = isinstance(node, ast.Module) or text.lineno > node.lineno
+            followed = len(node.body) > 1 and node.body[1].lineno == text.end_lineno
+            if alone and not followed:
+                yield text.lineno, text.end_lineno or text.lineno
 
 
 def _stamp(path: Path) -> int:
