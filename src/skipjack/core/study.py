@@ -52,7 +52,7 @@ class Study:
     searcher: str
     seed: int
     space: str = ""
-    """Digest of the space, so that a changed space starts a new study."""
+    """Digests of the space and of what its configs are built from: a change starts a new study."""
     objective: Objective = field(default_factory=Objective)
     protocol: TimingProtocol = field(default_factory=TimingProtocol)
 

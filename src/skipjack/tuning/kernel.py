@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import os
 import weakref
 from collections.abc import Mapping, Sequence
 from threading import Lock
@@ -27,6 +28,11 @@ from skipjack.tuning.result import Again, KernelCode, TuneResult, banked_again, 
 
 _loaded: weakref.WeakValueDictionary[tuple[str, str], LoadedCode] = weakref.WeakValueDictionary()
 _loading = Lock()
+if hasattr(os, "register_at_fork"):
+    # Nobody else may hold it in a forked process: there is nobody else.
+    os.register_at_fork(
+        before=_loading.acquire, after_in_parent=_loading.release, after_in_child=_loading.release
+    )
 _dropped: list[llvm.Loader] = []
 """Of code that nobody has any more. It is freed when the next is loaded: garbage may be collected
 in the middle of anything."""

@@ -10,7 +10,6 @@ import functools
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-from threading import Lock
 
 from skipjack import plugins as plugin_modules
 from skipjack.bank import Bank
@@ -34,7 +33,6 @@ _MOST_KEPT = 256
 """Kernels that stay loaded though their callers have let them go."""
 _kept: dict[tuple[object, ...], TunedKernel] = {}
 """What was looked up, by what was asked for and the bank's file as it was."""
-_keeping = Lock()
 _MOST_SAID = 1000
 _said: set[str] = set()
 """Warnings that were given: each is given once."""
@@ -134,10 +132,9 @@ def _file_identity(path: Path) -> tuple[int, int, int] | None:
 
 
 def _keep(memo: tuple[object, ...], kernel: TunedKernel) -> None:
-    with _keeping:
-        _kept[memo] = kernel
-        while len(_kept) > _MOST_KEPT:
-            del _kept[next(iter(_kept))]
+    _kept[memo] = kernel
+    for oldest in list(_kept)[:-_MOST_KEPT]:
+        _kept.pop(oldest, None)
 
 
 def _warn(sentence: str) -> None:

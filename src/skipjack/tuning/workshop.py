@@ -118,7 +118,7 @@ class Workshop:
                 kernel_key(candidate, runner.version, identity), kernel, self.artifacts.get(digest)
             )
         except StorageError as error:
-            log.warning("lookup will check %s once more: %s", candidate.problem.key, error)
+            log.info("lookup will check %s once more: %s", candidate.problem.key, error)
 
     def close(self) -> None:
         """End the workers, release the device, close the files."""
