@@ -45,8 +45,8 @@ def test_tuning_leaves_an_entry_that_it_cannot_meet(
     held = entry(KEY, "streaming")
     Bank.open(user_dir).put(held)
     result = skipjack.tune(KEY, budget=2)
-    assert result.status in ("kept", "noisy", "vendor", "reserved")
-    if result.status == "kept":
+    assert result.status in ("kept", "noisy", "reserved")
+    if result.status != "noisy":
         assert "solver streaming, which is not loaded" in result.reason
     assert Bank.open(user_dir).lookup(held.problem, held.device) == held
     with caplog.at_level(logging.WARNING):

@@ -277,19 +277,19 @@ class _Judged:
     def _reason(self, outcome: Outcome) -> str:
         if outcome is Outcome.VENDOR:
             return f"{self.faster_vendor()} is faster"
-        if outcome is Outcome.RESERVED:
-            whose = f", {self.default.candidate}," if self.default and self._outside() else ""
-            return f"no gain over the default{whose} is confirmed to exceed {MIN_EFFECT:.0%}"
         if outcome is Outcome.NOISY:
             return self._noise()
         held = self.run.entry
-        if outcome is not Outcome.KEPT or held is None:
-            return ""
-        if held.solver not in names():
+        if held is not None and held.solver not in names():
             return (
                 f"the bank's entry is of solver {shown(held.solver)}, which is not loaded, and was "
                 "left as it is; to meet it, name its plug-in with --plugin or SKIPJACK_PLUGINS"
             )
+        if outcome is Outcome.RESERVED:
+            whose = f", {self.default.candidate}," if self.default and self._outside() else ""
+            return f"no gain over the default{whose} is confirmed to exceed {MIN_EFFECT:.0%}"
+        if outcome is not Outcome.KEPT or held is None:
+            return ""
         if self.met is None:
             return f"the bank's entry of {held.solver} has stronger evidence and could not be timed"
         if is_library(held):
