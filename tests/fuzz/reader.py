@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from mutations import mutated
 
 Read = Callable[[bytes, Path], object]
 
@@ -22,6 +25,8 @@ class Reader:
     """Sound inputs, which are read without an error."""
     inputs: int = 1500
     """How many are tried in ``make test``: as many as take half a second or so."""
+    mutate: Callable[[random.Random, Sequence[bytes]], bytes] = mutated
+    """Makes an input of the seeds."""
 
 
 def these(*seeds: bytes) -> Callable[[], Sequence[bytes]]:

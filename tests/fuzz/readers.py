@@ -4,6 +4,7 @@ import database_readers
 import file_readers
 import kept_readers
 import output_readers
+import sqlite_readers
 import written_readers
 
 READERS = (
@@ -12,4 +13,5 @@ READERS = (
     *output_readers.READERS,
     *kept_readers.READERS,
     *database_readers.READERS,
+    *sqlite_readers.READERS,
 )

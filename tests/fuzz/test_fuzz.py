@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from mutations import mutated
 from reader import Reader
 from readers import READERS
 
@@ -59,7 +58,7 @@ def _fuzz(reader: Reader, directory: Path, inputs: int) -> None:
         for number in range(inputs):
             if number % TOGETHER == 0:
                 faulthandler.dump_traceback_later(HANG_S, exit=True)
-            data = mutated(source, seeds)
+            data = reader.mutate(source, seeds)
             try:
                 reader.read(data, directory)
             except SkipjackError:

@@ -12,6 +12,7 @@ from skipjack.errors import StorageError
 from skipjack.execute.wire import Message
 from skipjack.fleet.records import Known, Plan
 from skipjack.fleet.states import Stage
+from skipjack.reading import Field, described
 
 FORMAT = 1
 
@@ -56,20 +57,8 @@ class Task:
     @classmethod
     def of(cls, message: Message) -> Task:
         """What `message` made; machine code that does not match its digest is refused."""
-        body = message.body
-        _check_format(body)
-        return cls(
-            int(body["job"]),
-            Stage(body["stage"]),
-            Plan(**body["plan"]),
-            Device.from_record(body["device"]),
-            int(body["epoch"]),
-            int(body["round"]),
-            tuple(body["facts"]),
-            _matched(body["digests"], message.blobs),
-            int(body["attempt"]),
-            tuple(Known(**one) for one in body.get("known", ())),
-        )
+        body, artifacts = _taken_apart(message, "digests")
+        return body.of(cls, artifacts=artifacts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,13 +116,8 @@ class Outcome:
     @classmethod
     def of(cls, message: Message) -> Outcome:
         """What `message` made; machine code that does not match its digest is refused."""
-        body = dict(message.body)
-        _check_format(body)
-        del body["format"]
-        artifacts = _matched(body.pop("new"), message.blobs)
-        body["stage"] = Stage(body["stage"])
-        body["digests"] = tuple(body["digests"])
-        return cls(**body, artifacts=artifacts)
+        body, artifacts = _taken_apart(message, "new")
+        return body.of(cls, artifacts=artifacts)
 
 
 def _fields(record: Plan | Device | Known) -> dict[str, Any]:
@@ -141,16 +125,19 @@ def _fields(record: Plan | Device | Known) -> dict[str, Any]:
     return {one.name: getattr(record, one.name) for one in fields(record)}
 
 
-def _check_format(body: Mapping[str, Any]) -> None:
-    if body.get("format") != FORMAT:
+def _taken_apart(message: Message, names: str) -> tuple[Field, dict[str, bytes]]:
+    """The record, and the machine code whose digests stand in its field `names`."""
+    record = message.body
+    if record.get("format") != FORMAT:
         raise StorageError(
-            f"a task or its outcome has format {body.get('format')}, this Skipjack knows {FORMAT}; "
-            "use the same version on all machines"
+            f"a task or its outcome has format {described(record.get('format'))}, this Skipjack "
+            f"knows {FORMAT}; use the same version on all machines"
         )
-
-
-def _matched(digests: list[str], blobs: tuple[bytes, ...]) -> dict[str, bytes]:
-    for digest, blob in zip(digests, blobs, strict=True):
-        if hashlib.sha256(blob).hexdigest() != digest:
-            raise StorageError(f"an artifact does not match its digest {digest}")
-    return dict(zip(digests, blobs, strict=True))
+    digests = Field(record)[names].elements(len(message.blobs))
+    artifacts: dict[str, bytes] = {}
+    for digest, blob in zip(digests, message.blobs, strict=True):
+        if hashlib.sha256(blob).hexdigest() != digest.text():
+            raise StorageError(f"an artifact does not match its digest {described(digest.plain)}")
+        artifacts[digest.text()] = blob
+    rest = {name: value for name, value in record.items() if name not in ("format", names)}
+    return Field(rest), artifacts

@@ -219,6 +219,7 @@ def test_a_damaged_bundle_or_another_key_changes_nothing(
     results.write_bytes(whole)
     other_key = results.with_name("other.key")
     other_key.write_text(OTHER_KEY.hex())
+    other_key.chmod(0o600)
     monkeypatch.setenv(VARIABLE, str(other_key))
     with (
         open_store(f"sqlite:///{user_dir / 'fleet.sqlite'}") as stranger,

@@ -7,7 +7,7 @@ import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
 
-from skipjack.errors import NewerFormatError, StorageError
+from skipjack.errors import MalformedError, NewerFormatError, StorageError
 from skipjack.fleet.bundle.manifest import (
     FORMAT,
     Manifest,
@@ -114,8 +114,8 @@ def _check_manifest(connection: sqlite3.Connection, path: Path, key: bytes) -> S
         raise damaged(path, "its manifest")
     try:
         manifest = Manifest.of(text)
-    except (ValueError, TypeError, KeyError):
-        raise damaged(path, "its manifest") from None
+    except MalformedError as error:
+        raise damaged(path, f"its {error}") from None
     if manifest.key != fingerprint(key) and re.fullmatch("[0-9a-f]{12}", str(manifest.key)):
         raise StorageError(
             f"{path} is sealed with another fleet's key ({manifest.key}; the key here is "

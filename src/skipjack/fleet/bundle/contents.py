@@ -5,15 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from skipjack.core.device import Device
+from skipjack.errors import MalformedError, StorageError
 from skipjack.execute.wire import Message
-from skipjack.fleet.bundle.checking import damaged
 from skipjack.fleet.bundle.container import Bundle, Entry, Part
 from skipjack.fleet.engine import Host
 from skipjack.fleet.task import Outcome, Task
+from skipjack.reading import Field, read_json, shown, whole_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,56 +83,78 @@ class TaskSummary:
 def task_summaries(bundle: Bundle) -> Iterator[TaskSummary]:
     """All tasks of a bundle, in order."""
     for name in bundle.names(Part.TASK):
-        body = _loaded(bundle, Part.TASK, name)["task"]
-        yield TaskSummary(int(name), Device.from_record(body["device"]).name)
+        with _refusing(bundle, Part.TASK, name):
+            job = _job(name)
+            record = read_json(bundle.body(Part.TASK, name))
+            device = record["task"]["device"].of(Device)
+        yield TaskSummary(job, device.name)
 
 
 def read_task(bundle: Bundle, job: int) -> BundledTask:
     """A task with its machine code."""
-    record = _loaded(bundle, Part.TASK, str(job))
-    body = record["task"]
-    blobs = tuple(bundle.body(Part.ARTIFACT, digest) for digest in body["digests"])
-    return BundledTask(Task.of(Message(body, blobs)), int(record["build"]))
+    with _refusing(bundle, Part.TASK, str(job)):
+        record = read_json(bundle.body(Part.TASK, str(job)))
+        task = Task.of(_message(bundle, record["task"], "digests"))
+        if task.job != job:
+            raise record.malformed(f"it is job {task.job}")
+        return BundledTask(task, record["build"].integer())
 
 
 def read_outcome(bundle: Bundle, job: int) -> BundledOutcome:
     """What came of a job's round."""
-    raw = bundle.body(Part.OUTCOME, str(job))
-    record = _parsed(bundle, Part.OUTCOME, str(job), raw)
-    body = record["outcome"]
-    blobs = tuple(bundle.body(Part.ARTIFACT, digest) for digest in body["new"])
-    host = record["host"]
-    devices = tuple(Device.from_record(device) for device in host["devices"])
-    return BundledOutcome(
-        Outcome.of(Message(body, blobs)),
-        int(record["epoch"]),
-        int(record["round"]),
-        int(record["build"]),
-        Host(host["name"], host["cores"], host["memory_bytes"], devices),
-        record["gpu"],
-        record["at"],
-        float(record["seconds"]),
-        hashlib.sha256(raw).hexdigest()[:16],
-    )
+    with _refusing(bundle, Part.OUTCOME, str(job)):
+        raw = bundle.body(Part.OUTCOME, str(job))
+        record = read_json(raw)
+        outcome = Outcome.of(_message(bundle, record["outcome"], "new"))
+        if outcome.job != job:
+            raise record.malformed(f"it is of job {outcome.job}")
+        return BundledOutcome(
+            outcome,
+            record["epoch"].integer(least=0),
+            record["round"].integer(least=0),
+            record["build"].integer(),
+            record["host"].of(Host),
+            record["gpu"].text(),
+            record["at"].text(),
+            record["seconds"].number(least=0.0),
+            hashlib.sha256(raw).hexdigest()[:16],
+        )
 
 
 def jobs_with(bundle: Bundle, part: Part) -> list[int]:
     """Ids of the jobs that have such an entry, in order."""
-    return [int(name) for name in bundle.names(part)]
+    found = []
+    for name in bundle.names(part):
+        with _refusing(bundle, part, name):
+            found.append(_job(name))
+    return found
 
 
-def _loaded(bundle: Bundle, part: Part, name: str) -> dict[str, Any]:
-    return _parsed(bundle, part, name, bundle.body(part, name))
+def _job(name: str) -> int:
+    """The id of a job, as it is written in the name of an entry."""
+    job = Field(whole_number(name)).integer(least=0)
+    if str(job) != name:
+        raise MalformedError(f"expected the id of a job, found {shown(name)}")
+    return job
 
 
-def _parsed(bundle: Bundle, part: Part, name: str, raw: bytes) -> dict[str, Any]:
+def _message(bundle: Bundle, record: Field, names: str) -> Message:
+    """A record with the machine code that it names."""
+    digests = [digest.text() for digest in record[names].elements()]
+    blobs = tuple(bundle.body(Part.ARTIFACT, digest) for digest in digests)
+    return Message(record.mapping(), blobs)
+
+
+@contextmanager
+def _refusing(bundle: Bundle, part: Part, name: str) -> Iterator[None]:
+    """Who has the key can seal anything, also what is no record of ours."""
     try:
-        record = json.loads(raw)
-    except ValueError as error:
-        raise damaged(bundle.path, f"{part} {name}: {error}") from None
-    if not isinstance(record, dict):
-        raise damaged(bundle.path, f"{part} {name} is no record")
-    return record
+        yield
+    except MalformedError as error:
+        raise StorageError(
+            f"{bundle.path} cannot be used: {part} {shown(name)} is malformed: {error}; make the "
+            "bundle again with the same version of Skipjack on both machines"
+        ) from None
 
 
 def _json(body: dict[str, Any]) -> bytes:

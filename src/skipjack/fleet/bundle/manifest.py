@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 
 from skipjack.errors import UsageError
+from skipjack.reading import read_json
 from skipjack.storage import timestamp, utc_now
 
 FORMAT = 1
@@ -68,9 +69,8 @@ class Manifest:
 
     @classmethod
     def of(cls, text: str) -> Manifest:
-        """What `text` made. `ValueError`, `TypeError` or `KeyError` if it was not that."""
-        record = json.loads(text)
-        return cls(**{**record, "kind": Kind(record["kind"])})
+        """What `text` made; `MalformedError` if it was not that."""
+        return read_json(text, "manifest").of(cls)
 
 
 def entry_text(bundle: str, position: int, kind: str, name: str, body: bytes) -> str:
