@@ -1,5 +1,6 @@
 """Kernels that crash, hang or lie: each gets its own failure, the others are timed."""
 
+import hashlib
 import os
 import signal
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from skipjack.core.protocol import TimingProtocol
 from skipjack.core.trial import Status
 from skipjack.errors import WorkerError
 from skipjack.execute.session import Loadable, RunSession
+from skipjack.native import cpu, llvm
 from skipjack.operations import parse
 
 Make = Callable[[str], Loadable]
@@ -88,6 +90,20 @@ def test_blame_falls_on_the_guilty_among_many(
     assert [f.kernel for f in repeated] == [guilty], "what failed once is not run again"
     assert len(again) == 2
     assert session.restarts == 1
+
+
+def test_code_that_this_cpu_cannot_run_is_refused_before_it_runs(
+    session: RunSession, loadable: Make
+) -> None:
+    right = loadable("right")
+    note = f"{llvm.NOTE}{cpu.detect().level}".encode()
+    assert note in right.data
+    data = right.data.replace(note, f"{llvm.NOTE}x86-64-v9".encode().ljust(len(note), b"\0"))
+    bad = session.add(replace(right, data=data, digest=hashlib.sha256(data).hexdigest()))
+    failure, _ = session.verify(bad)
+    assert failure is not None
+    assert "machine code for x86-64-v9 does not run here: this CPU has" in failure.reason
+    assert session.restarts == 0
 
 
 def test_two_guilty_ones_cost_two_workers(session: RunSession, loadable: Make) -> None:

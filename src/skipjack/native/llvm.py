@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from skipjack.core.cpu_levels import AARCH64, features_of, level_of, levels_up_to
+from skipjack.core.cpu_levels import AARCH64, X86_LEVELS, features_of, level_of, levels_up_to
 from skipjack.errors import SkipjackError, UsageError
 
 # Loop strength reduction folds the row pointers of a register tile into one chain of additions; the
@@ -199,7 +199,8 @@ class Loader:
         here, features = self._here
         if needed is None:
             return
-        lacking = set(needed.needs) - set(features)
+        known = needed.level in (*X86_LEVELS, AARCH64)
+        lacking = set(needed.needs) - set(features) if known else {needed.level}
         if lacking:
             raise CannotRunError(
                 f"machine code for {' '.join((needed.level, *needed.flags))} does not run "
