@@ -1,6 +1,7 @@
 """What is stored or received is read in bounds, and a complaint says where it stands."""
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from dataclasses import field as default
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import skipjack
 from skipjack.errors import MalformedError, SkipjackError
 from skipjack.reading import (
     INT64,
@@ -241,3 +243,25 @@ def test_an_object_is_read_as_a_dataclass_by_its_annotations() -> None:
 def test_what_does_not_fit_a_dataclass_is_named(change: dict[str, Any], complaint: str) -> None:
     with pytest.raises(MalformedError, match=f"^devices.json: {complaint}$"):
         field({**WHOLE, **change}).of(Outer)
+
+
+OF_THEIR_OWN = {
+    "execute/command_keeper.py",  # reads what its own parent writes, and is to start quickly
+    "fleet/bundle/contents.py",
+    "fleet/bundle/manifest.py",
+    "sweep/choosing.py",  # its own encoding, never outside of the process
+    "testing/fake_gpu.py",
+}
+
+
+def test_nothing_else_parses_json_or_toml() -> None:
+    root = Path(skipjack.__file__).parent
+    parsing = re.compile(
+        r"\bjson\.(?:loads?|JSONDecoder)\(|\btomllib\.loads?\(|\byaml\.(?:safe_)?load"
+    )
+    found = {
+        str(path.relative_to(root))
+        for path in root.rglob("*.py")
+        if parsing.search(path.read_text(encoding="utf-8"))
+    }
+    assert found - OF_THEIR_OWN == {"reading/documents.py"}
