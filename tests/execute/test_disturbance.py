@@ -11,10 +11,17 @@ from skipjack.execute.disturbance import take_samples
 class Machine:
     """A kernel and the counters of its machine: each sample takes so long, some are interrupted."""
 
-    def __init__(self, times_ns: Sequence[float], interrupted: Sequence[int] = ()) -> None:
+    def __init__(
+        self,
+        times_ns: Sequence[float],
+        interrupted: Sequence[int] = (),
+        ran_ns: float | None = None,
+    ) -> None:
         self._times, self._interrupted = list(times_ns), set(interrupted)
         self.taken = self.warmed = self._switches = 0
         self.stolen_at = -1
+        self._busy_ns: float | None = None if ran_ns is None else 0.0
+        self._ran_ns = ran_ns
 
     def call(self) -> None:
         raise AssertionError("it is only timed")
@@ -26,6 +33,8 @@ class Machine:
             return np.zeros(1)
         self._switches += self.taken in self._interrupted
         self.taken += 1
+        if self._busy_ns is not None and self._ran_ns is not None:
+            self._busy_ns += calls * self._ran_ns
         return np.array([self._times[(self.taken - 1) % len(self._times)]])
 
     def switches(self) -> int:
@@ -33,6 +42,9 @@ class Machine:
 
     def steal(self) -> int:
         return int(0 <= self.stolen_at <= self.taken)
+
+    def busy_ns(self) -> float | None:
+        return self._busy_ns
 
 
 def test_a_disturbed_sample_is_left_out_and_taken_again() -> None:
@@ -50,6 +62,13 @@ def test_where_everything_is_disturbed_that_is_said() -> None:
     assert taken.disturbed
     assert set(taken.times_ns) == {50.0}
     assert machine.taken == 12, "it was tried three times as often as wanted"
+
+
+def test_of_a_disturbed_sample_the_time_on_the_core_counts() -> None:
+    machine = Machine([50.0], interrupted=range(1000), ran_ns=20.0)
+    taken = take_samples([machine], 2, 4, machine)
+    assert taken.disturbed
+    assert set(taken.times_ns) == {20.0}
 
 
 def test_a_long_call_is_not_repeated_for_ever() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from skipjack.core.study import Budget
 from skipjack.execute.confirm import Confirmation, confirm
+from skipjack.execute.statistics import Ratio
 from skipjack.interrupt import Interrupt
 from skipjack.operations import parse
 from skipjack.testing.sessions import NullSession
@@ -97,6 +98,25 @@ def test_times_and_gains_of_a_result_agree(tuner: Tuner) -> None:
     assert result.status is Outcome.BANKED
     assert result.baseline_ns / result.time_ns == pytest.approx(result.speedup.baseline.ratio)
     assert result.default_ns / result.time_ns == pytest.approx(result.speedup.default.ratio)
+
+
+@pytest.mark.parametrize(("library_ns", "status"), [(1500.0, "noisy"), (9000.0, "banked")])
+def test_a_noisy_library_hinders_no_verdict_if_it_is_far_behind(
+    tuner: Tuner, library_ns: float, status: str
+) -> None:
+    run = study_run(tuner, f"matmul:32x40x{library_ns:.0f}", "microkernel")
+    try:
+        run.prepare()
+        run.search()
+        standing = finish_tuning(run)
+        costs = {"winner": 1000.0, "default": 3000.0, "library": library_ns}
+        clear = _confirmed(standing, costs)
+        noise = Ratio(float("nan"), float("nan"), float("nan"), left_out=40)
+        libraries = {runner.kernel for runner in standing.vendors.values()}
+        gains = {k: noise if k in libraries else gain for k, gain in clear.gains.items()}
+        assert judge(run, standing, Confirmation(clear.blocks, gains)).status == status
+    finally:
+        run.close()
 
 
 def test_a_faster_library_is_what_the_bank_says(tuner: Tuner) -> None:

@@ -25,8 +25,8 @@ _ROUNDS_PER_PAIR = 4
 """A machine that disturbs more rounds than that is too noisy."""
 _CHEAP_S = 0.2
 _WORTH_S, _NEEDED_S = 1.0, 4.0
-"""Rounds that take less are added also after the time is over: a slow default is worse. More of
-them where without them nothing at all can be said."""
+"""Rounds that take less are added also after the time is over: a slow default is worse. Where
+nothing at all can be said yet, the whole confirmation may take the second of these."""
 
 
 class Session(Protocol):
@@ -81,7 +81,7 @@ def confirm(
     run = _Rounds(session, challenger, list(rivals))
     for look in [look for look in LOOKS if look <= most] or [most]:
         while missing := run.missing(look):
-            if run.done and stop() and run.costs_s(missing) > run.worth_s():
+            if run.done and stop() and not run.worth(missing):
                 return run.judged()
             if not run.add(missing):
                 return Confirmation({}, {}, tuple(run.failures))
@@ -109,13 +109,10 @@ class _Rounds:
     def elapsed_s(self) -> float:
         return time.monotonic() - self._started
 
-    def costs_s(self, rounds: int) -> float:
-        """About how long so many more take."""
-        return self.elapsed_s / self.done * rounds
-
-    def worth_s(self) -> float:
-        """How long further rounds may take once the time is over."""
-        return _NEEDED_S if self.unheard() else _WORTH_S
+    def worth(self, rounds: int) -> bool:
+        """Whether to add so many although the time is over."""
+        costs_s = self.elapsed_s / self.done * rounds
+        return costs_s <= _WORTH_S or (self.unheard() and self.elapsed_s + costs_s <= _NEEDED_S)
 
     def unheard(self) -> bool:
         """Whether there is a rival of which nothing can be said yet."""

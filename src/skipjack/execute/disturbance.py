@@ -7,6 +7,7 @@ system is hardly ever undisturbed, a short one nearly always; so what was distur
 from __future__ import annotations
 
 import resource
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,11 +35,16 @@ class Counters(Protocol):
         """Ticks in which the hypervisor ran somebody else; read for every block."""
         ...
 
+    def busy_ns(self) -> float | None:
+        """How long this thread has run so far; None where it does not do all of the work."""
+        ...
+
 
 class Watch:
     """The counters of this thread and of one core."""
 
     def __init__(self, core: int | None) -> None:
+        self._alone = core is not None
         self._label = f"cpu{core} " if core is not None else "cpu "
 
     def switches(self) -> int:
@@ -55,6 +61,10 @@ class Watch:
         except (OSError, ValueError, IndexError):
             pass
         return 0
+
+    def busy_ns(self) -> float | None:
+        """CPU time of this thread, if kernels run on one core and so in it alone."""
+        return float(time.thread_time_ns()) if self._alone else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,29 +83,33 @@ def take_samples(
 ) -> Samples:
     """Some samples of so many calls each, an equal share at each place; odd ones at the last.
 
+    Of a disturbed sample the time counts in which the kernel had the core. That is not its time,
+    for whoever had the core meanwhile left the caches cold, but near enough to search by.
     What was disturbed is taken again, a few times. With `warm`, a call before the first sample of a
     place, and after whoever disturbed, brings code and data back into the caches.
     """
     quiet: list[float] = []
     disturbed: list[float] = []
-    stolen = counters.steal()
+    stolen, lost_ns = counters.steal(), 0.0
     for number, kernel in enumerate(places):
         wanted = len(quiet) + (samples + number) // len(places)
         cold = warm
-        while len(quiet) < wanted and _may_try(disturbed, calls, samples):
+        while len(quiet) < wanted and len(disturbed) < _TRIES * samples and lost_ns < _PATIENCE_NS:
             if cold:
                 kernel.sample(1, 1)
-            before = counters.switches()
+            before, busy = counters.switches(), counters.busy_ns()
             time_ns = float(kernel.sample(calls, 1)[0])
-            moved = counters.switches() != before
-            (disturbed if moved else quiet).append(time_ns)
-            cold = warm and moved
+            cold = counters.switches() != before
+            if not cold:
+                quiet.append(time_ns)
+                continue
+            now = counters.busy_ns()
+            ran_ns = (now - busy) / calls if now is not None and busy is not None else time_ns
+            disturbed.append(min(time_ns, ran_ns))
+            lost_ns += time_ns * calls
+            cold = warm
     if counters.steal() != stolen:
         disturbed += quiet
         quiet = []
     kept = quiet or disturbed
     return Samples(tuple(kept), not quiet, len(disturbed) if quiet else 0)
-
-
-def _may_try(disturbed: Sequence[float], calls: int, samples: int) -> bool:
-    return len(disturbed) < _TRIES * samples and sum(disturbed) * calls < _PATIENCE_NS

@@ -25,6 +25,8 @@ from skipjack.tuning.runner import Runner
 from skipjack.tuning.study_run import Standing, StudyRun
 
 UNITY = Ratio(1.0, 1.0, 1.0)
+_FAR = 2.0
+"""A library that takes so many times as long is slower, however noisy its time is."""
 
 
 def conclude(run: StudyRun, standing: Standing) -> TuneResult:
@@ -163,7 +165,18 @@ class _Judged:
 
     def unclear(self) -> list[Runner]:
         """Those of whom noise hides whether the winner is faster."""
-        return [r for r in _rivals(self.winner, self.standing) if self.confirmation.noisy(r.kernel)]
+        rivals = _rivals(self.winner, self.standing)
+        return [r for r in rivals if self.confirmation.noisy(r.kernel) and not self._far(r)]
+
+    def _far(self, library: Runner) -> bool:
+        """Whether a library is so slow that a disturbed call says enough, by the time on the core.
+
+        The time on the core is known where all the work is done by one thread.
+        """
+        device = self.run.shop.device
+        if library not in self.vendors.values() or device.kind != "cpu" or device.units > 1:
+            return False
+        return self.timing(library).time_ns > _FAR * self.timing(self.winner).time_ns
 
     def chosen(self, outcome: Outcome) -> Runner:
         """What a user should run: the winner, or what was used before where nothing beat it."""
