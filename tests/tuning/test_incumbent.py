@@ -134,20 +134,39 @@ def test_a_config_that_its_solver_does_not_know_any_more_gives_way(tuner: Tuner)
 
 
 def test_an_entry_that_cannot_be_timed_gives_way_to_stronger_evidence_alone(tuner: Tuner) -> None:
-    strong = held(tuner, "add:43", "streaming", 7.0, {"x": 1})
-    newer = held(
-        tuner, "add:45", "nest", 7.0, {"x": 1}, solver_version=find_solver("nest").version + 1
-    )
-    weak = held(tuner, "add:44", "streaming", 2.0, {"x": 1})
+    """It is of a newer version of its solver than the one here."""
+    newer = find_solver("nest").version + 1
+    strong = held(tuner, "add:43", "nest", 7.0, {"x": 1}, solver_version=newer)
+    weak = held(tuner, "add:44", "nest", 2.0, {"x": 1}, solver_version=newer)
     with made_up_times(tuner, library_ns=5 * OURS_NS):
-        for before in (strong, newer):
-            result, now = tune(tuner, before.problem)
-            assert result.status is Outcome.KEPT
-            assert f"entry of {before.solver} has stronger evidence" in result.reason
-            assert now == before
+        result, now = tune(tuner, strong.problem)
+        assert result.status is Outcome.KEPT
+        assert "entry of nest has stronger evidence" in result.reason
+        assert now == strong
         result, now = tune(tuner, weak.problem)
     assert result.status is Outcome.BANKED
-    assert now.solver == result.solver != "streaming"
+    assert now.solver_version < newer
+
+
+def test_an_entry_of_a_solver_that_is_not_loaded_stays(tuner: Tuner) -> None:
+    weak = held(tuner, "add:45", "streaming", 2.0, {"x": 1})
+    with made_up_times(tuner, library_ns=5 * OURS_NS):
+        result, now = tune(tuner, weak.problem)
+    assert result.status is Outcome.KEPT
+    assert "solver streaming, which is not loaded" in result.reason
+    assert now == weak
+
+
+def test_an_entry_that_came_meanwhile_is_not_lost(
+    tuner: Tuner, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    strong = held(tuner, "add:47", "streaming", 7.0, {"x": 1})
+    monkeypatch.setattr(tuner.workshop.bank, "lookup", lambda *_: None)
+    with made_up_times(tuner, library_ns=5 * OURS_NS):
+        tuner.tune("add:47", TuneOptions(budget=Budget(trials=3)))
+    monkeypatch.undo()
+    assert tuner.workshop.bank.lookup(strong.problem, strong.device) == strong
+    assert "add:47:f32 with stronger evidence, which stays" in caplog.text
 
 
 def test_the_last_find_counts_whatever_the_clock_says(

@@ -102,9 +102,9 @@ class Bank:
         """Everything, sorted by problem, device and kind."""
         return list(self._load().entries.values())
 
-    def put(self, entry: BankEntry) -> None:
+    def put(self, entry: BankEntry) -> Changes:
         """Add an entry; one that is there gives way to stronger evidence, or stays."""
-        self.add([entry])
+        return self.add([entry])
 
     def add(self, offered: Iterable[BankEntry]) -> Changes:
         """Add many entries at once, by the rule of `put`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ from skipjack.tuning.beside import Beside
 from skipjack.tuning.result import KernelCode, Outcome, SolverScore, Speedup, TuneResult
 from skipjack.tuning.runner import Runner
 from skipjack.tuning.study_run import Standing, StudyRun
+
+log = logging.getLogger(__name__)
 
 UNITY = Ratio(1.0, 1.0, 1.0)
 _FAR = 2.0
@@ -396,8 +399,11 @@ def _write(run: StudyRun, result: TuneResult, judged: _Judged) -> None:
                 now,
             )
         )
-        if enters:
-            shop.bank.put(entry)
+        if enters and shop.bank.put(entry).kept:
+            log.warning(
+                "meanwhile the bank was given an entry of %s with stronger evidence, which stays",
+                run.problem.key,
+            )
 
 
 def _entry(run: StudyRun, result: TuneResult, judged: _Judged, now: str) -> BankEntry:

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
-from skipjack.bank import Bank, BankEntry
+from skipjack.bank import Bank, BankEntry, Changes
 from skipjack.core.device import Device
 from skipjack.core.study import Budget
 from skipjack.core.trial import Candidate
@@ -55,8 +55,9 @@ class _NoBank(Bank):
         """Nothing."""
         return None
 
-    def put(self, entry: BankEntry) -> None:
-        """Verdicts are among the facts."""
+    def put(self, entry: BankEntry) -> Changes:
+        """Nothing: verdicts are among the facts."""
+        return Changes()
 
 
 class NoBuilders:
