@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skipjack.bank import FIND, BankEntry, Met, merge_entries, replacing, stronger
-from skipjack.bank.evidence import REPLACED, lower_bound, strength, sure_gain
+from skipjack.bank.evidence import BASELINE, REPLACED, lower_bound, strength, sure_gain
 
 MakeEntry = Any
 
@@ -52,15 +52,21 @@ def test_a_library_outweighs_a_kernel_that_is_slower_than_it(entry: MakeEntry) -
     assert stronger(slow, won) is won
 
 
-def test_without_a_library_what_is_confirmed_counts_and_then_times(entry: MakeEntry) -> None:
-    def alone(time_ns: float, low: float, created: str = EARLY) -> BankEntry:
+def test_without_a_library_the_gain_over_the_default_counts_and_then_times(
+    entry: MakeEntry,
+) -> None:
+    def alone(time_ns: float, low: float, created: str = EARLY, **evidence: Any) -> BankEntry:
         changes = {"vendor": "", "vendor_ns": None, "speedup": {"default": gain(low)}}
-        return entry(time_ns=time_ns, created=created, **changes)  # type: ignore[no-any-return]
+        evidence = evidence or {BASELINE: {"name": "default"}}
+        return entry(time_ns=time_ns, created=created, evidence=evidence, **changes)  # type: ignore[no-any-return]
 
     confirmed = alone(10.0, 1.5)
     assert stronger(confirmed, alone(9.0, 0.9, LATE)) is confirmed
-    # Defaults differ from solver to solver, so that a larger gain over one says little.
-    assert stronger(confirmed, alone(11.0, 7.0, LATE)) is confirmed
+    assert stronger(confirmed, alone(9.0, 1.4, LATE)) is confirmed
+    unconfirmed = alone(8.0, 0.9)
+    assert stronger(unconfirmed, alone(9.0, 0.9, LATE)) is unconfirmed
+    # Defaults of older entries differ from solver to solver.
+    assert stronger(unconfirmed, alone(9.0, 7.0, LATE, samples=3)) is unconfirmed
 
 
 def test_among_equals_samples_count_before_dates(entry: MakeEntry) -> None:
@@ -136,7 +142,7 @@ entries = st.builds(
     vendor=st.sampled_from(["", "numpy", "mkl"]),
     speedup=st.dictionaries(st.sampled_from(["default", "vendor"]), gains),
     evidence=st.fixed_dictionaries(
-        {}, optional={"samples": odd, REPLACED: replaced | odd, "artifact": odd}
+        {}, optional={"samples": odd, REPLACED: replaced | odd, "artifact": odd, BASELINE: odd}
     ),
     created=st.sampled_from([EARLY, LATE]),
     kind=st.sampled_from(["perf", FIND]),

@@ -2,10 +2,10 @@
 
 Times of different sessions do not compare, and a date says nothing about how fast a kernel is. What
 compares is the confirmed gain over the library that was timed beside a kernel; where there is no
-library, a gain over the default that was confirmed counts before one that was not, and then times
-have to do. Who replaces an entry after being timed beside it is at least as strong as that entry
-was and one generation later, so that it stays ahead of it whatever the clocks say. Samples, the
-date and at last the text decide among equals.
+library, that over the default, which is the same for all solvers of a problem; where that is not
+confirmed, times have to do. Who replaces an entry after being timed beside it is at least as strong
+as that entry was and one generation later, so that it stays ahead of it whatever the clocks say.
+Samples, the date and at last the text decide among equals.
 
 All of it is in the entries' own records, and the order is total. So a union of banks does not
 depend on the order in which it is made, and a bank made anew from a ledger is the one that was
@@ -25,6 +25,8 @@ from skipjack.core.device import Device, name_apart
 
 REPLACED = "replaced"
 """The field of the evidence that says which entry of the bank was met and gave way."""
+BASELINE = "baseline"
+"""The field of the evidence of entries whose default depends on problem and device alone."""
 _ONE_CALL = 1.25
 """A gain that is known from one long call may be smaller by so much."""
 _MOST = 2**31
@@ -56,7 +58,7 @@ class Strength(NamedTuple):
 
     grade: int
     score: float
-    """The gain over the library that is sure; in the other grades the time, negative."""
+    """The gain that is sure; where none is confirmed the time, negative."""
     generation: int
     """How many entries gave way to it in a row, each after being met."""
     samples: int
@@ -146,8 +148,9 @@ def claim(over_library: float | None, over_default: object, time_ns: float) -> t
     if over_library is not None:
         return Grade.LIBRARY, over_library
     bound = lower_bound(over_default)
-    confirmed = bound is not None and bound > 1.0
-    return Grade.DEFAULT if confirmed else Grade.NOTHING, -float(time_ns)
+    if bound is not None and bound > 1.0:
+        return Grade.DEFAULT, bound
+    return Grade.NOTHING, -float(time_ns)
 
 
 def lower_bound(gain: object) -> float | None:
@@ -170,7 +173,9 @@ def _behind(entry: BankEntry, solver: str) -> object:
 
 
 def _own(entry: BankEntry) -> tuple[int, float]:
-    return claim(sure_gain(entry), entry.speedup.get("default"), entry.time_ns)
+    # Older entries are compared with a default of their own solver's.
+    over_default = entry.speedup.get("default") if BASELINE in entry.evidence else None
+    return claim(sure_gain(entry), over_default, entry.time_ns)
 
 
 def _inherited(entry: BankEntry) -> tuple[tuple[int, float] | None, int]:

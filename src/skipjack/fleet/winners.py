@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from skipjack.bank.evidence import claim, lower_bound
+from skipjack.bank.evidence import BASELINE, claim, lower_bound
 from skipjack.fleet.records import JobKind, Known
 
 _MOST = 2
@@ -82,4 +82,5 @@ def _strength(result: Mapping[str, Any]) -> tuple[int, float]:
     if vendor and result.get("vendor_ns"):
         one_call = {"ratio": float(result["vendor_ns"]) / time_ns}
         over_library = lower_bound(gains.get(vendor, one_call))
-    return claim(over_library, gains.get("default"), time_ns)
+    over_default = gains.get("default") if BASELINE in result else None
+    return claim(over_library, over_default, time_ns)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import isfinite
 
 from skipjack.bank import BankEntry, Met, replacing, stronger
-from skipjack.bank.evidence import REPLACED, device_evidence, is_library
+from skipjack.bank.evidence import BASELINE, REPLACED, device_evidence, is_library
 from skipjack.core.config import Config
 from skipjack.core.device import Peaks
 from skipjack.execute.confirm import ALPHA, LOOKS, MIN_EFFECT, Confirmation, confirm
@@ -450,7 +450,7 @@ def _entry(run: StudyRun, result: TuneResult, judged: _Judged, now: str) -> Bank
             "study": run.study_of(result.solver).id,
             "artifact": "" if vendor else best.artifact_digest,
             "ties": [dict(config) for config in result.ties] if own else [],
-            "baseline": {"name": gains.baseline_name, **gains.baseline.to_json()},
+            BASELINE: {"name": gains.baseline_name, **gains.baseline.to_json()},
             "as_called": gains.as_called.to_json() if gains.as_called else None,
             **replaced,
         },
