@@ -1,6 +1,8 @@
 """Every candidate, build and measurement, in one SQLite file that merges with others."""
 
+from skipjack.ledger.connection import fold_in
 from skipjack.ledger.ledger import Ledger
+from skipjack.ledger.merge import Merged
 from skipjack.ledger.records import (
     BuildRecord,
     CandidateKey,
@@ -18,8 +20,10 @@ __all__ = [
     "Ledger",
     "LogEntry",
     "MeasurementRecord",
+    "Merged",
     "StudyRecord",
     "Summary",
     "VerdictRecord",
     "Winner",
+    "fold_in",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sqlite3
 from contextlib import closing
@@ -11,7 +12,15 @@ from skipjack.errors import CorruptFileError, StorageError
 from skipjack.ledger.migrations import check_schema, migrate, read_version
 from skipjack.ledger.transaction import BUSY_TIMEOUT_S, storage_error
 from skipjack.storage import FileLock, ensure_directory, is_network_file_system, set_aside
-from skipjack.storage.sqlite_files import DamagedError, damage_in_words, is_damage, must_be_undone
+from skipjack.storage.sqlite_files import (
+    WRITE_AHEAD_LOG,
+    DamagedError,
+    beside,
+    damage_in_words,
+    is_damage,
+    must_be_undone,
+    unfinished,
+)
 
 FILE_NAME = "ledger.sqlite"
 
@@ -52,6 +61,19 @@ def connect(path: Path, *, uri: str = "") -> sqlite3.Connection:
     connection.row_factory = sqlite3.Row
     connection.execute("PRAGMA foreign_keys = ON")
     return connection
+
+
+def fold_in(directory: Path) -> None:
+    """Bring into the ledger's file what processes that were ended left in its write-ahead log.
+
+    SQLite reads both, but people copy one file. A courtesy: what is wrong with the file is said to
+    who opens it.
+    """
+    path = directory / FILE_NAME
+    if beside(path, WRITE_AHEAD_LOG) not in unfinished(path):
+        return
+    with contextlib.suppress(sqlite3.Error), closing(connect(path)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
 
 def retire_damaged(connection: sqlite3.Connection, path: Path, error: Exception) -> StorageError:

@@ -23,6 +23,7 @@ from skipjack.fleet.records import Plan
 from skipjack.fleet.states import Stage
 from skipjack.fleet.task import Task
 from skipjack.fleet.worker_log import log_path
+from skipjack.ledger import Ledger
 from skipjack.native import cpu
 from skipjack.settings import Settings, load_settings
 
@@ -284,3 +285,24 @@ class TestPlacement:
     def test_more_evaluators_than_cores_are_refused(self, tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="9 evaluators need 9 cores, this process may use 8"):
             evaluator_cores(Settings(tmp_path), 9)
+
+
+def test_what_ended_workers_left_beside_the_ledger_is_brought_in(
+    start: Start, user_dir: Path, tmp_path: Path
+) -> None:
+    engine = start()
+    writing = (
+        "import os, sys\n"
+        "from pathlib import Path\n"
+        "from skipjack.core.device import Device\n"
+        "from skipjack.ledger import Ledger\n"
+        "Ledger.open(Path(sys.argv[1])).add_device(Device('cpu', 'znver4', 1))\n"
+        "os._exit(0)\n"
+    )
+    subprocess.run([sys.executable, "-c", writing, user_dir], check=True)
+    assert (user_dir / "ledger.sqlite-wal").stat().st_size
+    engine.close()
+    copy = tmp_path / "copy.sqlite"
+    copy.write_bytes((user_dir / "ledger.sqlite").read_bytes())
+    with Ledger.open(tmp_path / "mine") as ledger:
+        assert ledger.merge(copy).rows == 1

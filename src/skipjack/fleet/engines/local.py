@@ -22,6 +22,7 @@ from skipjack.fleet.images.identity import Identity
 from skipjack.fleet.images.workers import ContainedWorkers
 from skipjack.fleet.task import Task
 from skipjack.fleet.worker import Factory, name_of
+from skipjack.ledger import fold_in
 from skipjack.settings import Settings
 
 _LOOK_EVERY_S = 0.25
@@ -169,6 +170,7 @@ class LocalEngine:
             seat.close()
         if self._contained:
             self._contained.close()
+        fold_in(self._settings.user_dir)  # builders had it open
 
     def __enter__(self) -> LocalEngine:
         for seat in self._seats.values():
