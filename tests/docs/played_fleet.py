@@ -59,8 +59,12 @@ class PlayedFleet:
         """All that were asked for: none of a stage that is not wanted."""
         asked = self.made[-1]
         builders = [Slot("build", Stage.BUILD, "played")] if asked["builders"] != 0 else []
-        names = [device.name for device in self._devices] if asked["evaluators"] != 0 else []
-        return [*builders, *(Slot(name, Stage.EVALUATE, "played", (name,), name) for name in names)]
+        measured = self._devices if asked["evaluators"] != 0 else ()
+        evaluators = [
+            Slot(device.name, Stage.EVALUATE, "played", (device,), device.name)
+            for device in measured
+        ]
+        return [*builders, *evaluators]
 
     def submit(self, slot: str, tasks: Sequence[Task]) -> None:
         self._waiting += [(slot, task) for task in tasks]

@@ -58,7 +58,7 @@ class PlayedEngine:
     def slots(self) -> Sequence[Slot]:
         return [
             Slot("b", Stage.BUILD, "here"),
-            Slot("e", Stage.EVALUATE, "here", ("znver4/1",), "cpu1"),
+            Slot("e", Stage.EVALUATE, "here", (DEVICE,), "cpu1"),
         ]
 
     def submit(self, slot: str, tasks: Sequence[Task]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -11,6 +11,7 @@ from skipjack.core.device import Device
 from skipjack.errors import UsageError
 from skipjack.fleet.loading import Planned, Selection, Terms, plan_jobs
 from skipjack.fleet.records import Plan
+from skipjack.fleet.store.devices import SeenClass
 from skipjack.fleet.store.problems import ProblemRow
 from skipjack.fleet.toolchain import toolchain
 from skipjack.operations import parse
@@ -48,17 +49,21 @@ class Known:
     def plans_of(self, label: str) -> list[Plan]:
         return self.plans
 
-    def stale(self, device: str, toolchain: str, problem_ids: Iterable[int]) -> set[int]:
+    def stale(self, device: Device, toolchain: str, problem_ids: Iterable[int]) -> set[int]:
         self.asked["toolchain"] = toolchain
         return set(problem_ids) - self.fresh
 
-    def known_device(self, name: str) -> Device | None:
-        return self.devices.get(name)
+    def known_device(self, name: str, label: str = "") -> Device | None:
+        return None
+
+    def device_classes(self, name: str) -> list[SeenClass]:
+        return [SeenClass(self.devices[name], ("m",))] if name in self.devices else []
 
 
 def test_by_default_a_job_is_a_problem_on_a_device() -> None:
     planned = plan_jobs(Known(), EVERYTHING, Terms((HERE, "gfx90a/104"), budget=8))
-    assert planned == Planned(
+    assert planned.chosen == {HERE: Known().devices[HERE]}
+    assert replace(planned, chosen={}) == Planned(
         [
             Plan(problem, device, budget=8, round=8)
             for device in (HERE, "gfx90a/104")

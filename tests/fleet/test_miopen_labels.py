@@ -63,7 +63,7 @@ class Fleet:
     def run(self, kind: JobKind) -> list[Job]:
         """Do all jobs of a kind, and give those that are evaluated."""
         for stage, worker in self._workers.items():
-            want = Want(self._machine, str(stage), (DEVICE.name,), 10)
+            want = Want(self._machine, str(stage), (DEVICE,), 10)
             for claim, task in self.store.claim(self._owner, stage, [want], label="L", kind=kind):
                 outcome = worker.perform(task)
                 assert not outcome.failed and not outcome.inapplicable, outcome

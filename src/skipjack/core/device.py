@@ -12,6 +12,8 @@ from skipjack.core.cpu_levels import level_of, levels_up_to
 from skipjack.errors import UsageError
 from skipjack.reading import Field
 
+BY_NAME = ", by name"
+"""The end of the model of a device that is described by its name alone."""
 _SPELLING = re.compile(r"([A-Za-z0-9_-]+)/([1-9][0-9]{0,5})")
 
 
@@ -39,6 +41,11 @@ class Device:
     def name(self) -> str:
         """As written on the command line: ``znver4/1``."""
         return f"{self.arch}/{self.units}"
+
+    @property
+    def by_name(self) -> bool:
+        """Whether nobody has seen it: all that is known is what its name says."""
+        return self.model.endswith(BY_NAME)
 
     @property
     def level(self) -> str:

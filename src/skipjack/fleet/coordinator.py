@@ -137,8 +137,9 @@ class Coordinator:
         hosts = {host.name: host for host in self._engine.hosts()}
         same = [name for name, host in hosts.items() if self._registered.get(name) == host]
         found = self._store.seen(same) if same else []  # a thousand cost as much as one
+        evaluates = Stage.EVALUATE in self._request.stages
         news = [
-            self._store.register(hosts[name], self._engine.name)
+            self._store.register(hosts[name], self._engine.name, evaluates=evaluates)
             for name in hosts.keys() - set(same)
         ]
         self._machines = {machine.name: machine for machine in [*found, *news]}
@@ -262,10 +263,12 @@ class Coordinator:
             # begun the last one must have another before it ends.
             room = ahead - has[slot.name]
             if slot.stage is stage and machine and 0 < ahead <= 2 * room:
-                devices = slot.devices if stage is Stage.EVALUATE else self._built_for()
-                if devices is not None:
+                builds_for = self._built_for() if stage is Stage.BUILD else ()
+                if builds_for is not None:
                     count = min(room, self._request.most_claimed)
-                    wants.append(Want(machine.id, slot.name, devices, count, slot.gpu))
+                    wants.append(
+                        Want(machine.id, slot.name, slot.devices, count, slot.gpu, builds_for)
+                    )
         return wants
 
     def _built_for(self) -> tuple[str, ...] | None:

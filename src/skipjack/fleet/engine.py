@@ -30,8 +30,8 @@ class Slot:
     stage: Stage
     host: str
     """The machine's name."""
-    devices: tuple[str, ...] = ()
-    """Names of what an evaluator measures on; builders build for all."""
+    devices: tuple[Device, ...] = ()
+    """What an evaluator measures on; builders build for all."""
     gpu: str = ""
     """Which one of its host, as people write it: ``0``, or ``cpu1`` for a core."""
 

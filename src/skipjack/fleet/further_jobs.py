@@ -15,7 +15,7 @@ from skipjack.errors import SkipjackError
 from skipjack.fleet.records import FIND, KERNELS, JobKind, Known, Label, Plan
 from skipjack.fleet.states import State
 from skipjack.fleet.store.aborting import ResetCount
-from skipjack.fleet.store.devices import by_name
+from skipjack.fleet.store.devices import SeenClass, by_name
 from skipjack.fleet.store.jobs import AddedJobs
 from skipjack.fleet.toolchain import toolchain
 from skipjack.fleet.winners import same_kernel
@@ -69,8 +69,12 @@ class Jobs(Protocol):
         """What is."""
         ...
 
-    def known_device(self, name: str) -> Device | None:
-        """A real device, if one was seen."""
+    def known_device(self, name: str, label: str = "") -> Device | None:
+        """The real device that a label is for, if one was seen."""
+        ...
+
+    def device_classes(self, name: str) -> list[SeenClass]:
+        """The different devices of this name that machines have."""
         ...
 
 
@@ -105,7 +109,7 @@ def make_finds(
     if hybrid is not None:
         taken = _take_over(store, label, missing)
         missing = _missing(wanted, store.plans_of(label), FIND) if taken else missing
-        unranked = [plan for plan in missing if not _banked(store, hybrid, plan)]
+        unranked = [plan for plan in missing if not _banked(store, label, hybrid, plan)]
         left, missing = len(missing) - len(unranked), unranked
     made = store.add_jobs(owner, missing).added if missing else 0
     return Further(len(wanted), made, again, taken, left)
@@ -197,7 +201,7 @@ def _same(packed: Known, winner: Known | None) -> bool:
 def _take_over(store: Jobs, label: str, missing: Sequence[Plan]) -> int:
     if not missing:
         return 0
-    devices = {plan.device: _device(store, plan.device) for plan in missing}
+    devices = {plan.device: _device(store, label, plan.device) for plan in missing}
     known = {name: toolchain(device) for name, device in devices.items() if device}
     ours = [plan for plan in missing if plan.device in known and not plan.by_miopen]
     pairs = [(plan.problem, plan.device) for plan in ours]
@@ -218,17 +222,21 @@ def _buildable(winner: Known | None) -> bool:
     return winner.solver_version in (None, find_solver(winner.solver).version)
 
 
-def _banked(store: Jobs, bank: Bank, plan: Plan) -> bool:
-    device = _device(store, plan.device)
+def _banked(store: Jobs, label: str, bank: Bank, plan: Plan) -> bool:
+    device = _device(store, label, plan.device)
     entry = bank.lookup(plan.problem, device.class_key, RANKING) if device else None
     if plan.by_miopen or entry is None or entry.solver not in names():
         return False
     return entry.solver_version == find_solver(entry.solver).version
 
 
-def _device(store: Jobs, name: str) -> Device | None:
+def _device(store: Jobs, label: str, name: str) -> Device | None:
     """A real one, or what its name says; None if that says nothing here."""
+    if known := store.known_device(name, label):
+        return known
+    if seen := store.device_classes(name):
+        return seen[0].device  # as the first claim will decide
     try:
-        return store.known_device(name) or by_name(name)
+        return by_name(name)
     except SkipjackError:
         return None

@@ -39,8 +39,8 @@ class JobStore(Protocol):
         """How many other owners are alive."""
         ...
 
-    def register(self, host: Host, engine: str) -> Machine:
-        """Know a machine."""
+    def register(self, host: Host, engine: str, *, evaluates: bool = True) -> Machine:
+        """Know a machine, and whether its devices are measured on."""
         ...
 
     def seen(self, names: Sequence[str]) -> list[Machine]:

@@ -16,7 +16,7 @@ from skipjack.core.dtypes import DTYPES, listed
 from skipjack.core.problem import Problem
 from skipjack.errors import UsageError
 from skipjack.fleet.records import MIOPEN, JobKind, Plan
-from skipjack.fleet.store.devices import by_name
+from skipjack.fleet.store.devices import SeenClass, by_name, several, told_apart
 from skipjack.fleet.store.problems import ProblemRow
 from skipjack.fleet.toolchain import toolchain
 from skipjack.gpu.architectures import KNOWN
@@ -60,6 +60,12 @@ class Terms:
     seed: int | None = None
     budget: int | None = None
     round: int | None = None
+    label: str = ""
+    """Which gets the jobs: those it has say which device of several with one name is meant."""
+    as_on: str = ""
+    """Likewise a machine that has it."""
+    here: tuple[Device, ...] = ()
+    """Likewise those of this machine, where `devices` are not what somebody named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +79,8 @@ class Planned:
     """Solvers that cannot do a problem on a device, where solvers were asked for."""
     fresh: int = 0
     """Problems on devices that are known well enough, where stale ones were asked for."""
+    chosen: Mapping[str, Device] = field(default_factory=dict)
+    """Real devices that are meant, by name."""
 
 
 class Problems(Protocol):
@@ -94,12 +102,16 @@ class Problems(Protocol):
         """The plans of a label."""
         ...
 
-    def stale(self, device: str, toolchain: str, problem_ids: Iterable[int]) -> set[int]:
+    def stale(self, device: Device, toolchain: str, problem_ids: Iterable[int]) -> set[int]:
         """Those of which nothing is known that still holds."""
         ...
 
-    def known_device(self, name: str) -> Device | None:
-        """A real device, if one was seen."""
+    def known_device(self, name: str, label: str = "") -> Device | None:
+        """The real device that a label is for, or without one what was seen last."""
+        ...
+
+    def device_classes(self, name: str) -> list[SeenClass]:
+        """The different devices of this name that machines have."""
         ...
 
 
@@ -122,7 +134,8 @@ def plan_jobs(store: Problems, selection: Selection, terms: Terms) -> Planned:
     devices = terms.devices or tuple(plan.device for plan in copied)
     wished = map(str.strip, (terms.solver or "").split(","))
     solvers_named = {*wished, *(plan.solver for plan in copied)}
-    targets = {name: _device(store, name, solvers_named) for name in dict.fromkeys(devices)}
+    meant = {name: _meant(store, name, selection, terms) for name in dict.fromkeys(devices)}
+    targets = {name: _device(real, name, solvers_named) for name, real in meant.items()}
     if selection.from_label:
         drafts = _copied(copied, rows, terms)
     elif targets:
@@ -137,7 +150,8 @@ def plan_jobs(store: Problems, selection: Selection, terms: Terms) -> Planned:
     if terms.solver is not None:
         chosen = dict.fromkeys(replace(draft, solver=AUTO) for draft in wanted)
         plans = [_for_solver(draft, name) for draft in chosen for name in solvers.of(draft)]
-    return Planned(plans, selected, solvers.refused, fresh)
+    real = {name: device for name, device in meant.items() if device}
+    return Planned(plans, selected, solvers.refused, fresh, real)
 
 
 def _for_solver(draft: Plan, name: str) -> Plan:
@@ -204,16 +218,47 @@ def _stale_only(
 ) -> list[Plan]:
     ids = {row.key: row.id for row in rows}
     stale = {
-        device: store.stale(device, toolchain(targets[device]), ids.values())
+        device: store.stale(targets[device], toolchain(targets[device]), ids.values())
         for device in dict.fromkeys(draft.device for draft in drafts)
     }
     return [draft for draft in drafts if ids[draft.problem] in stale[draft.device]]
 
 
-def _device(store: Problems, name: str, solvers_named: Collection[str]) -> Device:
+def _meant(store: Problems, name: str, selection: Selection, terms: Terms) -> Device | None:
+    """Which real device a name stands for: that of the label's other jobs, of the machine that was
+    named, of this machine if nobody named a device, or the only one there is. None: nobody has seen
+    any; `UsageError` if there are several.
+    """
+    parse_device_name(name)
+    bound = store.known_device(name, terms.label) if terms.label else None
+    found = store.device_classes(name)
+    if terms.as_on:
+        on = next((one.device for one in found if terms.as_on in one.machines), None)
+        if on is None:
+            raise UsageError(
+                f"no machine {terms.as_on} with {name} was seen; there is "
+                f"{told_apart(found) or 'none'}"
+            )
+        if bound and bound.class_key != on.class_key:
+            raise UsageError(
+                f"label {terms.label} is for another {name} than that of {terms.as_on}; "
+                "load the jobs into a label of their own"
+            )
+        return on
+    if bound or (len(found) <= 1 and not terms.here):
+        return bound or (found[0].device if found else None)
+    here = next((device for device in terms.here if device.name == name), None)
+    if here:
+        return here if found else None
+    copied = store.known_device(name, selection.from_label) if selection.from_label else None
+    if copied and any(one.device.class_key == copied.class_key for one in found):
+        return copied
+    raise several(name, found)
+
+
+def _device(known: Device | None, name: str, solvers_named: Collection[str]) -> Device:
     """A real one if one was seen, else what its name says; `UsageError` if nobody builds for it."""
     arch, units = parse_device_name(name)
-    known = store.known_device(name)
     if not names_gpu(arch) or arch in KNOWN:
         return known or by_name(name)
     device = known or Device(kind_of(arch), arch, units)

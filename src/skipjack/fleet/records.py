@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from skipjack.core.config import Value
+from skipjack.core.device import Device
 from skipjack.fleet.states import Event, Stage, Standing
 
 LONGEST_LOG = 64 << 10
@@ -91,6 +92,10 @@ class Job:
     """The slot of the evaluating machine."""
     created: str = ""
     updated: str = ""
+    device_class: str = ""
+    """That of the device it is for, once one was seen."""
+    device_text: str = ""
+    """How tables name it: other devices of its name may differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,11 +166,13 @@ class Want:
 
     machine: int
     slot: str
-    devices: tuple[str, ...] = ()
-    """Those it measures on; builders build for all."""
+    devices: tuple[Device, ...] = ()
+    """Those it measures on."""
     count: int = 1
     gpu: str = ""
     """Which one of its machine, for people."""
+    builds_for: tuple[str, ...] = ()
+    """Names of what a builder builds for; none of them: all."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,7 +107,7 @@ def artifact(store: Shelves, label: str, digest: str, what: str) -> bytes:
 
 
 def _record(job: JobVerdict) -> KernelRecord | None:
-    from skipjack.fleet.store.devices import by_name
+    from skipjack.fleet.store.devices import by_name, of_record
 
     verdict: Mapping[str, Any] = job.result
     if job.solver == FIND:  # a library may be first; what ships is the fastest that was built
@@ -115,7 +115,7 @@ def _record(job: JobVerdict) -> KernelRecord | None:
     code = verdict.get("code")
     if not code:
         return None
-    device = by_name(job.device)
+    device = of_record(job.built_for) if job.built_for else by_name(job.device)
     return KernelRecord(
         verdict["problem"],
         device.name,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from skipjack.core.device import Device, parse_device_name
+from skipjack.core.device import BY_NAME, Device, parse_device_name
 from skipjack.errors import UsageError
 from skipjack.gpu.architectures import KNOWN, Limits
 
@@ -34,7 +34,7 @@ def describe_gpu(text: str) -> Device:
         limits.kind,
         arch,
         units,
-        f"{arch}, by name",
+        f"{arch}{BY_NAME}",
         caches=(("shared", limits.shared_bytes), ("L2", limits.l2_bytes)),
     )
 

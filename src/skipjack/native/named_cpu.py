@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from skipjack.children import python_command
 from skipjack.core.cpu_levels import AARCH64, level_of, vector_bytes
-from skipjack.core.device import Device, parse_device_name
+from skipjack.core.device import BY_NAME, Device, parse_device_name
 from skipjack.errors import SkipjackError, UsageError
 from skipjack.native import cpu, llvm
 from skipjack.reading import read_json
@@ -37,7 +37,7 @@ def describe(text: str) -> Device:
     if arch == llvm.host()[1]:
         return replace(cpu.detect(), units=units)
     features = _features(arch)
-    device = Device("cpu", arch, units, f"{arch}, by name", features, cores=units)
+    device = Device("cpu", arch, units, f"{arch}{BY_NAME}", features, cores=units)
     width = vector_bytes(device.level)
     kind = "arm" if device.level == AARCH64 else "x86 with AVX-512" if width == 64 else "x86"
     return replace(device, vector_bytes=width, caches=_CACHES[kind])

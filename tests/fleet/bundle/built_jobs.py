@@ -33,7 +33,7 @@ def claimed(store: Store, stage: Stage, count: int) -> tuple[str, list[Claim]]:
     """Jobs in the hands of a coordinator."""
     owner = store.sign_in(ProcessIdentity("head", 1), 60.0)
     machine = store.register(BUILDER, "local")
-    devices = (DEVICE.name,) if stage is Stage.EVALUATE else ()
+    devices = (DEVICE,) if stage is Stage.EVALUATE else ()
     taken = store.claim(owner, stage, [Want(machine.id, "0", devices, count)])
     return owner, [claim for claim, _ in taken]
 

@@ -249,7 +249,7 @@ def test_a_slot_says_what_it_is_and_its_worker_is_told(start: Start, user_dir: P
     builder, evaluator = engine.slots()
     (host,) = engine.hosts()
     assert (builder.name, builder.stage, builder.devices) == (BUILDER, Stage.BUILD, ())
-    assert evaluator.devices == tuple(device.name for device in host.devices)
+    assert evaluator.devices == host.devices
     cores, nice = cpu.usable_cores(), os.nice(0)
     assert evaluator.gpu == f"cpu{cores[0]}"
     assert perform(engine, "where").split()[2:] == [str(min(19, nice + 10)), "build", "[]"]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pytest
 from sqlalchemy import Connection, func, select
 
+from skipjack.core.cpu_levels import features_of
 from skipjack.core.device import Device
 from skipjack.fleet.engine import Host
 from skipjack.fleet.processes import ProcessIdentity
@@ -20,6 +21,7 @@ from skipjack.fleet.store.store import Store
 from skipjack.fleet.task import Task
 
 ZEN = Device("cpu", "znver4", 1, "a real one", ("avx2",), 8, 32, (("L1", 1 << 15),), 1 << 30, "s1")
+SKYLAKE = Device("cpu", "skylake", 1, "a real one", features_of("x86-64-v3"), 8, 32)
 LABEL = "resnet"
 on_sqlite = pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
 """For what does not depend on the kind of database: servers take their time."""
@@ -34,13 +36,13 @@ class Crew:
     owner: str
     machine: int
 
-    def want(self, count: int = 1, devices: tuple[str, ...] = (), slot: str = "0") -> Want:
+    def want(self, count: int = 1, devices: tuple[Device, ...] = (), slot: str = "0") -> Want:
         return Want(self.machine, slot, devices, count)
 
     def claims(
         self, stage: Stage, count: int = 1, *, label: str | None = None
     ) -> list[tuple[Claim, Task]]:
-        devices = (ZEN.name, "skylake/1") if stage is Stage.EVALUATE else ()
+        devices = (ZEN, SKYLAKE) if stage is Stage.EVALUATE else ()
         return self.store.claim(self.owner, stage, [self.want(count, devices)], label=label)
 
     def claim(self, stage: Stage) -> tuple[Claim, Task]:

@@ -13,7 +13,9 @@ _DEFINITIONS = {
     "UNION ALL SELECT indexname, indexdef FROM pg_indexes WHERE schemaname = 'public' "
     "UNION ALL SELECT viewname, definition FROM pg_views WHERE schemaname = 'public' "
     "UNION ALL SELECT table_name || '.' || column_name, concat_ws('|', data_type, "
-    "character_maximum_length, is_nullable, column_default, is_identity, ordinal_position) "
+    "character_maximum_length, is_nullable, column_default, is_identity, "
+    # A number that a column had which was dropped is not given again.
+    "rank() OVER (PARTITION BY table_name ORDER BY ordinal_position)) "
     "FROM information_schema.columns WHERE table_schema = 'public'",
 }
 

@@ -4,7 +4,7 @@ import threading
 from collections import Counter
 
 import pytest
-from crew import ZEN, Crew, crew, load, on_sqlite, only, states
+from crew import SKYLAKE, ZEN, Crew, crew, load, on_sqlite, only, states
 
 from skipjack.errors import UsageError
 from skipjack.fleet.records import Label, Plan, Want
@@ -57,7 +57,7 @@ def test_an_evaluator_gets_jobs_of_its_devices_only(store: Store) -> None:
     us = crew(store)
     for claim, _ in us.claims(Stage.BUILD, 2):
         us.settle(claim, Built())
-    wants = [us.want(2, ("skylake/1",), "a"), us.want(2, (ZEN.name, "skylake/1"), "b")]
+    wants = [us.want(2, (SKYLAKE,), "a"), us.want(2, (ZEN, SKYLAKE), "b")]
     claimed = store.claim(us.owner, Stage.EVALUATE, wants)
     assert [(claim.job, claim.slot) for claim, _ in claimed] == [(*skylake, "a"), (*zen, "b")]
 

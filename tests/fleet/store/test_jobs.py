@@ -13,7 +13,7 @@ from skipjack.errors import UsageError
 from skipjack.fleet.engine import Host
 from skipjack.fleet.records import Label, Plan
 from skipjack.fleet.states import Stage, Standing, State
-from skipjack.fleet.store import tables
+from skipjack.fleet.store import devices, tables
 from skipjack.fleet.store.jobs import AddedJobs
 from skipjack.fleet.store.problems import NewProblem
 from skipjack.fleet.store.store import Store
@@ -108,12 +108,16 @@ def test_a_result_is_stale_on_other_devices_and_for_other_toolchains(loaded: Sto
     with loaded._engine.connect() as connection:
         ids = list(connection.execute(select(tables.problems.c.id)).scalars())
     job = next(job for job in loaded.jobs() if job.plan == PLANS[0])
-    assert loaded.stale("znver4/1", "one", ids) == set(ids)
+    zen, wider = (Device("cpu", "znver4", 1, "a real one", vector_bytes=n) for n in (32, 64))
+    with loaded._engine.begin() as connection:
+        devices.bind_unbound(connection, [zen], None)
+    assert loaded.stale(zen, "one", ids) == set(ids)
     evaluated(loaded, job.id)
-    (known,) = set(ids) - loaded.stale("znver4/1", "one", ids)
-    assert loaded.stale("znver4/1", "two", ids) == set(ids)
-    assert loaded.stale("gfx900/56", "one", ids) == set(ids)
-    assert loaded.stale("znver4/1", "one", [known]) == set()
+    (known,) = set(ids) - loaded.stale(zen, "one", ids)
+    assert loaded.stale(zen, "two", ids) == set(ids)
+    assert loaded.stale(wider, "one", ids) == set(ids)
+    assert loaded.stale(Device("hip", "gfx900", 56), "one", ids) == set(ids)
+    assert loaded.stale(zen, "one", [known]) == set()
 
 
 def test_stories_and_logs_are_in_order_with_the_machines_names(loaded: Store) -> None:

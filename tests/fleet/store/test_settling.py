@@ -1,7 +1,7 @@
 """Settlements: each counts once, while its claim holds, with all that belongs to it."""
 
 import pytest
-from crew import RESULT, artifacts_of, crew, load, on_sqlite, only, rows, states
+from crew import RESULT, ZEN, artifacts_of, crew, load, on_sqlite, only, rows, states
 
 from skipjack.fleet.records import LONGEST_LOG, Settlement
 from skipjack.fleet.states import (
@@ -48,7 +48,7 @@ def test_a_job_goes_through_its_rounds_to_a_result(store: Store) -> None:
         ("claimed", 1, "evaluating"),
         ("told", 1, "evaluated"),
     ]
-    assert store.stale("znver4/1", "llvm 20", [1]) == set()
+    assert store.stale(ZEN, "llvm 20", [1]) == set()
 
 
 def test_many_are_settled_at_once(store: Store) -> None:

@@ -58,7 +58,7 @@ def take(workers: Crew, kind: JobKind, label: str = LABEL) -> Task:
 
 def finish(workers: Crew, kind: JobKind, result: dict[str, Any], label: str = LABEL) -> int:
     """Do a job of a kind from its start to its end."""
-    store, want = workers.store, workers.want(devices=(ZEN.name,))
+    store, want = workers.store, workers.want(devices=(ZEN,))
     for stage in Stage:
         ((claim, _),) = store.claim(workers.owner, stage, [want], label=label, kind=kind)
         facts = json.dumps(FACTS if stage is Stage.EVALUATE else {"format": 1, "tables": {}})

@@ -14,9 +14,11 @@ from sqlalchemy import Connection, Engine, PoolProxiedConnection, make_url, text
 from sqlalchemy.exc import DBAPIError
 
 from processes import PATIENCE_S
+from skipjack.core.device import Device
 from skipjack.errors import NewerFormatError, StorageError
 from skipjack.fleet.store import migrations, opening, schema
 from skipjack.fleet.store.connecting import engine_for
+from skipjack.fleet.store.devices import record_of
 from skipjack.fleet.store.opening import open_store
 from skipjack.fleet.store.store import Store
 from skipjack.fleet.store.tables import metadata
@@ -53,6 +55,41 @@ def test_a_fresh_schema_equals_the_migrated_one(engine: Engine) -> None:
     for name, words in fresh.items():
         assert migrated[name] == words, name
     assert set(metadata.tables) <= set(fresh["tables"])  # type: ignore[call-overload]
+
+
+_OF_A_LABEL = (
+    "INSERT INTO problems (id, digest, {key}, operation, created) VALUES (1, 'd', 'k', 'o', 0)",
+    "INSERT INTO labels (id, name, owner, created) VALUES (1, 'built', 'me', 0)",
+    "INSERT INTO labels (id, name, owner, created) VALUES (2, 'new', 'me', 0)",
+    "INSERT INTO labels (id, name, owner, created) VALUES (3, 'unseen', 'me', 0)",
+    "INSERT INTO devices (name, record, created) VALUES ('znver4/1', :seen, 0)",
+    "INSERT INTO devices (name, created) VALUES ('gfx900/56', 0)",
+    "INSERT INTO jobs (label, problem, device, solver, searcher, budget, round_size, reason, "
+    "created, updated, device_record) VALUES (1, 1, 'znver4/1', 's', 's', 1, 1, '', 0, 0, :built)",
+    "INSERT INTO jobs (label, problem, device, solver, searcher, budget, round_size, reason, "
+    "created, updated) VALUES (2, 1, 'znver4/1', 's', 's', 1, 1, '', 0, 0)",
+    "INSERT INTO jobs (label, problem, device, solver, searcher, budget, round_size, reason, "
+    "created, updated) VALUES (3, 1, 'gfx900/56', 's', 's', 1, 1, '', 0, 0)",
+)
+
+
+def test_labels_of_older_stores_are_for_what_their_jobs_were_built_for(
+    store_url: str, engine: Engine
+) -> None:
+    older, newer = (Device("cpu", "znver4", 1, "real", vector_bytes=n) for n in (32, 64))
+    records = {"seen": record_of(newer), "built": record_of(older)}
+    key = '"key"' if engine.dialect.name != "mysql" else "`key`"
+    with engine.begin() as connection:
+        schema._run_alembic(connection, "0006")
+        for words in _OF_A_LABEL:
+            needed = {name: text for name, text in records.items() if f":{name}" in words}
+            connection.execute(text(words.format(key=key)), needed)
+    opening.upgrade(store_url)
+    with open_store(store_url) as store:
+        found = {job.label: job.device_class for job in store.jobs()}
+        assert found == {"built": older.class_key, "new": newer.class_key, "unseen": ""}
+        assert store.known_device("znver4/1", "built") == older
+        assert store.known_device("znver4/1", "new") == newer
 
 
 def test_the_revisions_are_those_that_alembic_finds() -> None:

@@ -20,6 +20,7 @@ from skipjack.cli.options import JsonOption, examples
 from skipjack.errors import SkipjackError, UsageError
 
 if TYPE_CHECKING:
+    from skipjack.core.device import Device
     from skipjack.fleet.loading import Planned, Selection
     from skipjack.fleet.store.store import Store
 
@@ -60,6 +61,12 @@ def load(
     ] = None,
     arch: ArchOption = None,
     units: UnitsOption = None,
+    as_on: Annotated[
+        str,
+        typer.Option(
+            "--as-on", help="A machine that has the device, if several of one name differ."
+        ),
+    ] = "",
     solver: Annotated[
         str | None,
         typer.Option(help="auto: the promising ones race; all: a job for each; or names."),
@@ -101,15 +108,21 @@ def load(
     with the_store() as store:
         _import_list(store, tag, json)
         targets = tuple(name.strip() for name in named if name)
+        here: tuple[Device, ...] = ()
         if not targets and not from_label:
-            targets = (_this_cpu(),)
-        terms = Terms(targets, solver, searcher, seed, budget, round_size)
+            targets, here = (_this_cpu().name,), (_this_cpu(),)
+        terms = Terms(
+            *(targets, solver, searcher, seed, budget, round_size),
+            label=label,
+            as_on=as_on,
+            here=here,
+        )
         planned = plan_jobs(store, selection, terms)
         _check_found(selection, planned, targets or ("the devices of the label",))
         if not named[0] and not devices and not from_label:
             _check_for_cpus(planned)
         wanted = Label(label, owner or getpass.getuser(), toolchain, versions, image, ticket)
-        added = store.add_jobs(wanted, planned.plans, priority=priority)
+        added = store.add_jobs(wanted, planned.plans, priority=priority, chosen=planned.chosen)
         unseen = _unseen(store, {plan.device for plan in planned.plans})
     if json:
         record = {"jobs": added.added, "known": added.known, "problems": planned.problems}
@@ -188,10 +201,10 @@ def _directions(text: str | None) -> tuple[str, ...]:
     return wanted
 
 
-def _this_cpu() -> str:
+def _this_cpu() -> Device:
     from skipjack.native import cpu
 
-    return cpu.detect().name
+    return cpu.detect()
 
 
 def _unseen(store: Store, wanted: set[str]) -> list[str]:

@@ -77,7 +77,13 @@ class TaskSummary:
     """What one must know of a task to decide whether to do it."""
 
     job: int
-    device: str
+    device: Device
+    """What it was built for."""
+
+    def fits(self, here: Device) -> bool:
+        """Whether it is for this device, and not for another one of the same name."""
+        same = self.device.by_name or self.device.class_key == here.class_key
+        return self.device.name == here.name and same and self.device.compat_key in here.loadable
 
 
 def task_summaries(bundle: Bundle) -> Iterator[TaskSummary]:
@@ -87,7 +93,7 @@ def task_summaries(bundle: Bundle) -> Iterator[TaskSummary]:
             job = _job(name)
             record = read_json(bundle.body(Part.TASK, name))
             device = record["task"]["device"].of(Device)
-        yield TaskSummary(job, device.name)
+        yield TaskSummary(job, device)
 
 
 def read_task(bundle: Bundle, job: int) -> BundledTask:

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from skipjack.core.device import Device
+from skipjack.core.device import Device, display_names
 from skipjack.errors import UsageError
 from skipjack.fleet.bundle.container import Bundle, Part
 from skipjack.fleet.bundle.contents import (
@@ -226,12 +226,14 @@ def _divided(
     tasks: Sequence[TaskSummary], host: Host
 ) -> tuple[list[TaskSummary], Mapping[str, int]]:
     """Tasks for this machine, and the number of others by device."""
-    names = {device.name for device in host.devices}
-    here = [task for task in tasks if task.device in names]
-    elsewhere = Counter(task.device for task in tasks if task.device not in names)
+    names = display_names([*host.devices, *(task.device for task in tasks)])
+    here = [task for task in tasks if any(task.fits(device) for device in host.devices)]
+    ours = {task.job for task in here}
+    others = (task.device for task in tasks if task.job not in ours)
+    elsewhere = Counter(names[device.class_key] for device in others)
     if not here:
         wanted = ", ".join(sorted(elsewhere))
-        found = ", ".join(sorted(names)) or "no device"
+        found = ", ".join(sorted({names[one.class_key] for one in host.devices})) or "no device"
         raise UsageError(
             f"none of the {len(tasks)} jobs is for this machine: they are for {wanted}, here is "
             f"{found}; evaluate the bundle where its device is"

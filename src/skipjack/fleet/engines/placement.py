@@ -41,7 +41,7 @@ def evaluator_slots(host: Host, cores: Sequence[tuple[int, ...]]) -> list[Slot]:
             Stage.EVALUATE,
             host.name,
             tuple(
-                device.name
+                device
                 for device in host.devices
                 if device.kind == "cpu" and device.units <= len(mine)
             ),
@@ -58,7 +58,7 @@ def gpu_slots(host: Host) -> list[Slot]:
             f"evaluate-{driver.name}-{index}",
             Stage.EVALUATE,
             host.name,
-            (device.name,),
+            (device,),
             f"{driver.name}:{index}",
         )
         for driver, index, device in find_gpus()

@@ -204,7 +204,8 @@ def _evaluators(node: Node, report: NodeReport, count: int | None) -> list[Place
 def _on_gpu(host: Host, gpus: Sequence[Device], declared: Mapping[str, int]) -> Place:
     names = tuple(dict.fromkeys(one.name for one in gpus))
     held = names if len(names) == 1 and names[0] in declared else ()
-    return Place(Slot("", Stage.EVALUATE, host.name, names), gpus=1, resources=held)
+    kinds = tuple({one.class_key: one for one in gpus}.values())
+    return Place(Slot("", Stage.EVALUATE, host.name, kinds), gpus=1, resources=held)
 
 
 def _on_cores(
@@ -216,9 +217,9 @@ def _on_cores(
     made = []
     for number in range(count):
         mine = report.usable[number * size : (number + 1) * size]
-        names = tuple(one.name for one in devices if one.units <= size)
-        held = tuple(name for name in names if declared.get(name, 0) > number)
-        slot = Slot("", Stage.EVALUATE, report.host.name, names, f"cpu{mine[0]}")
+        fitting = tuple(one for one in devices if one.units <= size)
+        held = tuple(one.name for one in fitting if declared.get(one.name, 0) > number)
+        slot = Slot("", Stage.EVALUATE, report.host.name, fitting, f"cpu{mine[0]}")
         made.append(Place(slot, mine, cpus=int(number < cpus), resources=held))
     return made
 

@@ -372,6 +372,6 @@ def _slot(record: dict[str, Any]) -> Slot:
         record["name"],
         Stage(record["stage"]),
         record["host"],
-        tuple(record["devices"]),
+        tuple(map(Device.from_record, record["devices"])),
         record["gpu"],
     )

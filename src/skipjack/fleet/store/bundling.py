@@ -18,7 +18,7 @@ from skipjack.fleet.processes import ProcessIdentity
 from skipjack.fleet.records import Claim
 from skipjack.fleet.settlements import settlement_of
 from skipjack.fleet.states import ArtifactLost, Claimed, Failed, Released, Stage, State
-from skipjack.fleet.store import jobs, labels, leases, settling, tables, transitions
+from skipjack.fleet.store import devices, jobs, labels, leases, settling, tables, transitions
 from skipjack.fleet.store.batches import among
 from skipjack.fleet.store.supplies import supply
 from skipjack.fleet.store.transitions import JobRow, Step
@@ -83,12 +83,13 @@ def origin(connection: Connection, label: str) -> str:
 def built(connection: Connection, wanted: Wanted, after: int, *, key: bytes) -> Page:
     """The next jobs that are built, as tasks. They stay as they are, but for lost machine code."""
     job = tables.jobs.c
-    record = func.coalesce(job.device_record, tables.devices.c.record)
+    real = devices.real_record()
+    record = func.coalesce(job.device_record, real)
+    columns = (tables.problems.c.key.label("key"), record.label("record"), real.label("real"))
     query = (
         transitions.reading()
-        .add_columns(tables.problems.c.key.label("key"), record.label("record"))
+        .add_columns(*columns)
         .join(tables.problems, tables.problems.c.id == job.problem)
-        .join(tables.devices, tables.devices.c.name == job.device)
         .where(job.label == labels.id_of(connection, wanted.label), job.id > after)
         .where(job.state == str(State.BUILT), job.id % wanted.part.of == wanted.part.number - 1)
         .order_by(job.id)

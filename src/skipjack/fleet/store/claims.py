@@ -7,14 +7,15 @@ the machines are locked against being swept or aborted in between; jobs are neve
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Select, bindparam, func, select
+from sqlalchemy import Connection, Select, bindparam, exists, func, select
 
 from skipjack.fleet.records import Claim, JobKind, Want
 from skipjack.fleet.states import ArtifactLost, Claimed, Failed, Inapplicable, Stage
-from skipjack.fleet.store import labels, machines, tables, transitions
+from skipjack.fleet.store import devices, labels, machines, tables, transitions
 from skipjack.fleet.store.batches import among
 from skipjack.fleet.store.devices import record_of
 from skipjack.fleet.store.kinds import of_kind
@@ -46,9 +47,10 @@ def claim(
     if stage is Stage.EVALUATE:  # who measures on nothing gets nothing; builders build for all
         wants = [want for want in wants if want.devices]
     label_id, able = _admitted(connection, owner, wants, label)
+    groups = _groups(connection, stage, able, label_id)
     seen: list[int] = []
     for _ in range(_TIMES_AT_ONCE):
-        taken = _taken(connection, stage, able, label_id, seen, kind)
+        taken = _taken(connection, stage, groups, label_id, seen, kind)
         if not taken:
             return []
         seen += [row.id for row, _ in taken]
@@ -62,17 +64,19 @@ def claim(
 def _taken(
     connection: Connection,
     stage: Stage,
-    able: Sequence[Want],
+    groups: Mapping[_Able, Sequence[Want]],
     label: int | None,
     seen: Sequence[int],
     kind: JobKind | None,
 ) -> list[tuple[JobRow, Want]]:
     """Jobs for the wants, locked, but none that was seen before."""
     taken: list[tuple[JobRow, Want]] = []
-    for devices, group in _groups(able).items():
+    for able, group in groups.items():
         most = sum(want.count for want in group)
         passed = [*seen, *(row.id for row, _ in taken)]
-        values = {"most": most, "label": label, "devices": list(devices), "taken": passed}
+        values = {"most": most, "label": label, "devices": list(able.names), "taken": passed}
+        # Of a label it was looked up which names are meant.
+        values["classes"] = list(able.classes) if label is None else []
         rows = _waiting(connection, stage, kind, values)
         taken += zip(rows, _dealt(group), strict=False)
     return taken
@@ -119,12 +123,44 @@ def _gate(dialect: str, labelled: bool) -> Select[Any]:
     return gate.with_for_update(read=True)
 
 
-def _groups(wants: Sequence[Want]) -> dict[tuple[str, ...], list[Want]]:
-    """Wants by what they can work on: each group is one query."""
-    groups: dict[tuple[str, ...], list[Want]] = {}
+@dataclass(frozen=True, slots=True)
+class _Able:
+    """What workers can work on: devices of these names, if they are of one of these classes."""
+
+    names: tuple[str, ...]
+    classes: tuple[str, ...] = ()
+
+
+def _groups(
+    connection: Connection, stage: Stage, wants: Sequence[Want], label: int | None
+) -> dict[_Able, list[Want]]:
+    """Wants by what they can work on: each group is one query.
+
+    Who evaluates gets jobs of labels that are for its very device, and not for another one of the
+    same name.
+    """
+    groups: dict[_Able, list[Want]] = {}
+    devices.bind_unbound(connection, (one for want in wants for one in want.devices), label)
+    if stage is Stage.BUILD:
+        for want in wants:
+            groups.setdefault(_Able(tuple(sorted(set(want.builds_for)))), []).append(want)
+        return groups
+    meant = _meant(connection, label) if label is not None else None
     for want in wants:
-        groups.setdefault(tuple(sorted(set(want.devices))), []).append(want)
+        here = {device.class_key: device.name for device in want.devices}
+        if meant is not None:
+            here = {key: name for key, name in here.items() if meant.get(name) == key}
+        if here:
+            able = _Able(tuple(sorted(set(here.values()))), tuple(sorted(here)))
+            groups.setdefault(able, []).append(want)
     return groups
+
+
+def _meant(connection: Connection, label: int) -> Mapping[str, str]:
+    """The class of each device that a label is for."""
+    of = tables.label_devices.c
+    mine = select(of.device, of.class_key).where(of.label == label)
+    return {str(row.device): str(row.class_key) for row in connection.execute(mine)}
 
 
 def _waiting(
@@ -142,12 +178,13 @@ def _next(dialect: str, stage: Stage, kind: JobKind | None, given: tuple[str, ..
     job, device = tables.jobs.c, tables.devices.c
     stopped = select(device.name).where(device.aborted.is_(True))
     problem = select(tables.problems.c.key).where(tables.problems.c.id == job.problem)
-    seen = select(device.record).where(device.name == job.device)
+    real = devices.real_record()
     query = (
         transitions.reading()
         .add_columns(
             problem.scalar_subquery().label("key"),
-            func.coalesce(job.device_record, seen.scalar_subquery()).label("record"),
+            func.coalesce(job.device_record, real).label("record"),
+            real.label("real"),
             job.device_record.is_(None).label("undescribed"),
         )
         .where(job.state == str(stage.waiting), job.device.not_in(stopped))
@@ -165,6 +202,10 @@ def _next(dialect: str, stage: Stage, kind: JobKind | None, given: tuple[str, ..
         query = query.where(job.label.not_in(halted))
     if "devices" in given:
         query = query.where(listed(dialect, job.device, "devices"))
+    if "classes" in given:
+        of = tables.label_devices.c
+        mine = (of.label == job.label, of.device == job.device)
+        query = query.where(exists().where(*mine, listed(dialect, of.class_key, "classes")))
     if "taken" in given:
         query = query.where(~listed(dialect, job.id, "taken"))
     return query.limit(bindparam("most")).with_for_update(skip_locked=True)

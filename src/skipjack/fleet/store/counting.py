@@ -6,22 +6,26 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Column, Connection, Select, func, select
+from sqlalchemy import Column, ColumnElement, Connection, Select, func, select
 
 from skipjack.errors import UsageError
 from skipjack.fleet.records import JobKind
 from skipjack.fleet.states import State
 from skipjack.fleet.store import tables
+from skipjack.fleet.store.devices import shown
 from skipjack.fleet.store.jobs import check_device
 from skipjack.fleet.store.kinds import of_kind
 from skipjack.fleet.store.labels import id_of
 
 _builder, _evaluator = tables.machines.alias("builder"), tables.machines.alias("evaluator")
 
+_class = func.coalesce(tables.label_devices.c.class_key, tables.jobs.c.device)
+"""That of the device if it is known, else its name."""
+
 # The names that people may use; nothing else ever reaches a statement.
-_COLUMNS: dict[str, Column[Any]] = {
+_COLUMNS: dict[str, ColumnElement[Any]] = {
     "label": tables.labels.c.name,
-    "device": tables.jobs.c.device,
+    "device": _class,
     "arch": tables.jobs.c.device,
     "units": tables.jobs.c.device,
     "state": tables.jobs.c.state,
@@ -61,9 +65,11 @@ def counts(
     if device is not None:
         check_device(connection, device)
         query = query.where(tables.jobs.c.device == device)
+    names = shown(connection) if "device" in by else {}
     counted: Counter[tuple[str, ...]] = Counter()
     for *values, count in connection.execute(query):
-        counted[tuple(map(_value, by, values))] += count
+        told = (names.get(value, value) for value in values)
+        counted[tuple(map(_value, by, told))] += count
     return sorted(counted.items(), key=lambda item: _place(by, item[0]))
 
 
@@ -79,9 +85,13 @@ def check_by(by: Sequence[str]) -> None:
 def _joined(by: Sequence[str]) -> Select[Any]:
     """Jobs with only those tables joined that are asked for."""
     columns = [_COLUMNS[name] for name in by]
-    needed = {column.table for column in columns}
+    needed = {column.table for column in columns if isinstance(column, Column)}
     job = tables.jobs.c
     source: Any = tables.jobs
+    if "device" in by:
+        of = tables.label_devices.c
+        same = (of.label == job.label) & (of.device == job.device)
+        source = source.outerjoin(tables.label_devices, same)
     for table, key in ((tables.labels, job.label), (tables.problems, job.problem)):
         if table in needed:
             source = source.join(table, table.c.id == key)

@@ -10,6 +10,7 @@ from skipjack.fleet.states import State
 from skipjack.fleet.store import (
     aborting,
     counting,
+    devices,
     jobs,
     labels,
     precedents,
@@ -18,6 +19,7 @@ from skipjack.fleet.store import (
     verdicts,
 )
 from skipjack.fleet.store.aborting import ResetCount
+from skipjack.fleet.store.devices import SeenClass
 from skipjack.fleet.store.jobs import AddedJobs, JobResult
 from skipjack.fleet.store.labels import LabelSummary
 from skipjack.fleet.store.stories import LogText
@@ -29,10 +31,21 @@ class JobVerbs(Transacting):
     """What people and those who make jobs do; workers are for the `Store` itself."""
 
     def add_jobs(
-        self, label: Label, plans: Iterable[Plan], *, priority: int = 0, epoch: int = 0
+        self,
+        label: Label,
+        plans: Iterable[Plan],
+        *,
+        priority: int = 0,
+        epoch: int = 0,
+        chosen: Mapping[str, Device] | None = None,
     ) -> AddedJobs:
-        """Add the jobs that the label does not have yet; the label is made if need be."""
-        return self._transaction(jobs.add_jobs, label, list(plans), priority=priority, epoch=epoch)
+        """Add the jobs that the label does not have yet; the label is made if need be.
+
+        `chosen` has the devices that are meant, by name, where several have one name.
+        """
+        return self._transaction(
+            jobs.add_jobs, label, list(plans), priority=priority, epoch=epoch, chosen=chosen
+        )
 
     def take_over(
         self, label: str, pairs: Iterable[tuple[str, str]], toolchains: Mapping[str, str]
@@ -60,13 +73,17 @@ class JobVerbs(Transacting):
         """What the label's jobs are to find out, for another label to do likewise."""
         return self._reading(jobs.plans_of, label)
 
-    def stale(self, device: str, toolchain: str, problem_ids: Iterable[int]) -> set[int]:
-        """Those that were never evaluated on the device, or only by another toolchain."""
+    def stale(self, device: Device, toolchain: str, problem_ids: Iterable[int]) -> set[int]:
+        """Those that were never evaluated on such a device, or only by another toolchain."""
         return self._reading(jobs.stale, device, toolchain, list(problem_ids))
 
-    def known_device(self, name: str) -> Device | None:
-        """What is known of a real device of this name; None if none was seen yet."""
-        return self._reading(jobs.known_device, name)
+    def known_device(self, name: str, label: str = "") -> Device | None:
+        """The real device that a label is for, or without one the device that was seen last."""
+        return self._reading(devices.known_device, name, label)
+
+    def device_classes(self, name: str) -> list[SeenClass]:
+        """The different devices of this name that machines have."""
+        return self._reading(devices.classes_of, name)
 
     def counts(
         self,

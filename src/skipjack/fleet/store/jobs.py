@@ -12,9 +12,8 @@ from skipjack.core.device import Device
 from skipjack.errors import UsageError
 from skipjack.fleet.records import Job, JobKind, Label, Plan
 from skipjack.fleet.states import State
-from skipjack.fleet.store import bulk, clock, tables
+from skipjack.fleet.store import bulk, clock, devices, tables
 from skipjack.fleet.store.architectures import stopped_from_the_start
-from skipjack.fleet.store.devices import of_record
 from skipjack.fleet.store.kinds import of_kind
 from skipjack.fleet.store.labels import add_label, id_of
 from skipjack.fleet.store.moments import spelled
@@ -52,20 +51,23 @@ def add_jobs(
     *,
     priority: int = 0,
     epoch: int = 0,
+    chosen: Mapping[str, Device] | None = None,
 ) -> AddedJobs:
     """Add the jobs that the label does not have yet; the label is made if need be.
 
-    A job that begins with a later epoch counts as one that was started over.
+    `chosen` says which device is meant where several have one name. A job that begins with a later
+    epoch counts as one that was started over.
     """
     label_id = add_label(connection, label)
     now = clock.read(connection)
     added = known = 0
     for chunk in bulk.chunks(plans):
         ids = _problem_ids(connection, chunk)
-        devices = sorted({plan.device for plan in chunk})
-        stopped = stopped_from_the_start(connection, devices)
-        fresh = [{"name": name, "created": now, "aborted": stopped[name]} for name in devices]
+        names = sorted({plan.device for plan in chunk})
+        stopped = stopped_from_the_start(connection, names)
+        fresh = [{"name": name, "created": now, "aborted": stopped[name]} for name in names]
         bulk.insert_new(connection, tables.devices, fresh)
+        devices.bind(connection, label_id, names, chosen or {})
         fixed = {"label": label_id, "priority": priority, "created": now, "updated": now}
         fixed["epoch"] = epoch
         rows = [{**_plan_row(plan, ids[plan.problem]), **fixed} for plan in chunk]
@@ -115,20 +117,15 @@ def plans_of(connection: Connection, label: str) -> list[Plan]:
 
 
 def stale(
-    connection: Connection, device: str, toolchain: str, problem_ids: Iterable[int]
+    connection: Connection, device: Device, toolchain: str, problem_ids: Iterable[int]
 ) -> set[int]:
-    """Those that were never evaluated on the device, or only by another toolchain."""
-    job = tables.jobs.c
-    today = and_(job.state == State.EVALUATED, job.toolchain == toolchain, job.device == device)
+    """Those that were never evaluated on such a device, or only by another toolchain."""
+    job, of = tables.jobs.c, tables.label_devices.c
+    alike = select(of.label).where(of.device == device.name, of.class_key == device.class_key)
+    here = and_(job.device == device.name, job.label.in_(alike))
+    today = and_(job.state == State.EVALUATED, job.toolchain == toolchain, here)
     found = select(job.problem).distinct().where(today, of_kind(JobKind.TUNE))
     return set(problem_ids).difference(connection.execute(found).scalars())
-
-
-def known_device(connection: Connection, name: str) -> Device | None:
-    """What is known of a real device of this name; None if none was seen yet."""
-    known = tables.devices.c
-    text = connection.execute(select(known.record).where(known.name == name)).scalar()
-    return of_record(text) if text else None
 
 
 def job(connection: Connection, id: int) -> Job:
@@ -136,7 +133,7 @@ def job(connection: Connection, id: int) -> Job:
     row = connection.execute(_jobs().where(tables.jobs.c.id == id)).first()
     if row is None:
         raise UsageError(f"there is no job {id}; skipjack status shows what there is")
-    return _job(row)
+    return _job(row, devices.shown(connection))
 
 
 def jobs(
@@ -156,7 +153,8 @@ def jobs(
     if device is not None:
         check_device(connection, device)
         query = query.where(tables.jobs.c.device == device)
-    return [_job(row) for row in connection.execute(query)]
+    names = devices.shown(connection)
+    return [_job(row, names) for row in connection.execute(query)]
 
 
 def check_device(connection: Connection, device: str) -> None:
@@ -171,10 +169,10 @@ def results(connection: Connection, label: str) -> Iterator[JobResult]:
     """The label's evaluated jobs with the facts of their last epoch, by number."""
     known = tables.jobs.c
     mine = and_(known.label == id_of(connection, label), known.state == State.EVALUATED)
-    last = 0
+    last, names = 0, devices.shown(connection)
     while True:
         page = _jobs().where(mine, known.id > last).order_by(known.id).limit(_PAGE)
-        found = [_job(row) for row in connection.execute(page)]
+        found = [_job(row, names) for row in connection.execute(page)]
         if not found:
             return
         facts = _facts(connection, found)
@@ -200,9 +198,11 @@ def _facts(connection: Connection, found: Sequence[Job]) -> Mapping[int, list[st
 
 def _jobs() -> Select[Any]:
     builder, evaluator = tables.machines.alias("builder"), tables.machines.alias("evaluator")
+    job, of = tables.jobs.c, tables.label_devices.c
     return (
         select(
             tables.jobs,
+            of.class_key,
             tables.problems.c.key.label("problem_key"),
             tables.labels.c.name.label("label_name"),
             builder.c.name.label("builder_name"),
@@ -210,12 +210,13 @@ def _jobs() -> Select[Any]:
         )
         .join(tables.problems, tables.problems.c.id == tables.jobs.c.problem)
         .join(tables.labels, tables.labels.c.id == tables.jobs.c.label)
+        .outerjoin(tables.label_devices, (of.label == job.label) & (of.device == job.device))
         .outerjoin(builder, builder.c.id == tables.jobs.c.build_machine)
         .outerjoin(evaluator, evaluator.c.id == tables.jobs.c.eval_machine)
     )
 
 
-def _job(row: JobRow) -> Job:
+def _job(row: JobRow, names: Mapping[str, str]) -> Job:
     return Job(
         id=row.id,
         label=row.label_name,
@@ -232,6 +233,8 @@ def _job(row: JobRow) -> Job:
         gpu=row.gpu,
         created=spelled(row.created),
         updated=spelled(row.updated),
+        device_class=row.class_key or "",
+        device_text=names.get(row.class_key, row.device),
     )
 
 

@@ -16,7 +16,6 @@ from sqlalchemy import (
     Connection,
     RowMapping,
     Select,
-    func,
     or_,
     select,
     update,
@@ -25,11 +24,10 @@ from sqlalchemy import (
 from skipjack.fleet.engine import Host
 from skipjack.fleet.records import Machine
 from skipjack.fleet.states import Built, Event, Failed, Lost, Told
-from skipjack.fleet.store import clock, registrations, tables
+from skipjack.fleet.store import clock, devices, registrations, tables
 from skipjack.fleet.store.architectures import stopped_from_the_start
 from skipjack.fleet.store.batches import among
 from skipjack.fleet.store.bulk import insert_new
-from skipjack.fleet.store.devices import record_of
 from skipjack.fleet.store.moments import spelled
 from skipjack.fleet.store.stored_json import stored
 
@@ -41,27 +39,35 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 5.0, 300.0
 _LONGEST_WHY = 255
 
 
-def register(connection: Connection, host: Host, engine: str) -> Machine:
-    """The machine of this name, as it was just found; its devices are from now on known as real."""
+def register(connection: Connection, host: Host, engine: str, *, evaluates: bool = True) -> Machine:
+    """The machine of this name, as it was just found; its devices are from now on known as real.
+
+    Where nothing is measured (`evaluates`), they are not among those that jobs can be for.
+    """
     why = registrations.why_disabled(connection, host.name)
     aborted = registrations.is_aborted(connection, host.name)
     now = clock.read(connection)
     _see_devices(connection, host, now)
-    names = json.dumps([device.name for device in host.devices])
-    found = {
+    names = json.dumps(list(dict.fromkeys(device.name for device in host.devices)))
+    found: dict[str, object] = {
         "engine": engine,
         "cores": host.cores,
         "memory_bytes": host.memory_bytes,
         "devices": names,
         "seen": now,
     }
+    if evaluates:
+        found["classes"] = json.dumps(sorted({device.class_key for device in host.devices}))
     table = tables.machines
     fresh = {"name": host.name, "set_aside": "", "aborted": aborted}
     insert_new(connection, table, [{**fresh, **found}])
     here = table.c.name == host.name
+    before = connection.execute(select(table.c.classes).where(here).with_for_update()).scalar()
     if why:
         connection.execute(update(table).where(here, table.c.set_aside == "").values(set_aside=why))
     connection.execute(update(table).where(here).values(found))
+    if evaluates:
+        _replace_classes(connection, host, stored(before or "[]"))
     return _machine(connection.execute(_reading().where(here)).mappings().one())
 
 
@@ -130,18 +136,20 @@ def _reading() -> Select[Any]:
 
 
 def _see_devices(connection: Connection, host: Host, now: float) -> None:
-    table = tables.devices
-    records = {device.name: record_of(device) for device in host.devices}
-    stopped = stopped_from_the_start(connection, records)
-    rows = [
-        {"name": name, "record": record, "created": now, "aborted": stopped[name]}
-        for name, record in sorted(records.items())
-    ]
-    insert_new(connection, table, rows)
-    for name, record in sorted(records.items()):
-        # The newest counts: what is detected changes with drivers and with ourselves.
-        older = (table.c.name == name) & (func.coalesce(table.c.record, "") != record)
-        connection.execute(update(table).where(older).values(record=record))
+    names = sorted({device.name for device in host.devices})
+    stopped = stopped_from_the_start(connection, names)
+    rows = [{"name": name, "created": now, "aborted": stopped[name]} for name in names]
+    insert_new(connection, tables.devices, rows)
+    devices.see(connection, host.devices, now)
+
+
+def _replace_classes(connection: Connection, host: Host, before: Sequence[str]) -> None:
+    """Labels that have not begun go over from devices that are no more to those in their place."""
+    gone = set(before) - {device.class_key for device in host.devices}
+    for key in sorted(gone):
+        successor = next((one for one in host.devices if devices.is_of(key, one.name)), None)
+        if successor and not devices.somewhere(connection, key):
+            devices.rebind(connection, key, successor)
 
 
 def _pause_s(left_s: float) -> float:

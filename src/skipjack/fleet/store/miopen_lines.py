@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Select, select
+from sqlalchemy import Connection, Select, or_, select
 
 from skipjack.fleet.records import KERNELS, MIOPEN, JobKind, Known
 from skipjack.fleet.states import State
 from skipjack.fleet.store import labels, tables
 from skipjack.fleet.store.bulk import chunks
+from skipjack.fleet.store.devices import same_class
 from skipjack.fleet.store.stored_json import stored
 from skipjack.fleet.store.transitions import JobRow
 from skipjack.fleet.winners import Result
@@ -28,7 +29,7 @@ def known_for(connection: Connection, row: JobRow) -> tuple[Known, ...]:
     """
     job = tables.jobs.c
     query = _evaluated().where(
-        job.problem == row.problem, job.device == row.device, job.id != row.id
+        job.problem == row.problem, same_class(row.label, row.device), job.id != row.id
     )
     found = connection.execute(query.limit(_NEWEST))
     known = _newest([(one.solver, stored(one.result)) for one in found])
@@ -41,17 +42,20 @@ def rankings(connection: Connection, label: str) -> dict[tuple[str, str], Known]
     Not of problems that nobody has ranked: their kernel jobs rank for themselves.
     """
     job = tables.jobs.c
+    label_id = labels.id_of(connection, label)
     mine = (
         select(job.problem, job.device, tables.problems.c.key)
         .join(tables.problems, tables.problems.c.id == job.problem)
-        .where(job.label == labels.id_of(connection, label), job.solver == KERNELS)
+        .where(job.label == label_id, job.solver == KERNELS)
         .where(job.searcher == MIOPEN, job.state == str(State.EVALUATED))
     )
     found: dict[tuple[str, str], Known] = {}
     for chunk in chunks(connection.execute(mine).all(), _AT_ONCE):
         keys = {(row.problem, row.device): row.key for row in chunk}
         left: dict[tuple[int, str], list[Result]] = {}
-        for one in connection.execute(_evaluated().where(job.problem.in_({id for id, _ in keys}))):
+        alike = or_(*(same_class(label_id, device) for device in {name for _, name in keys}))
+        these = _evaluated().where(job.problem.in_({id for id, _ in keys}), alike)
+        for one in connection.execute(these):
             result = one.solver, stored(one.result)
             left.setdefault((one.problem, one.device), []).append(result)
         for pair, key in keys.items():

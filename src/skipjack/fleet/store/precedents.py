@@ -13,6 +13,7 @@ from sqlalchemy import Connection, Select, and_, select
 from skipjack.fleet.records import KERNELS, MIOPEN, JobKind, Known
 from skipjack.fleet.states import State
 from skipjack.fleet.store import miopen_lines, tables, verdicts
+from skipjack.fleet.store.devices import same_class
 from skipjack.fleet.store.stored_json import stored
 from skipjack.fleet.store.transitions import JobRow
 from skipjack.fleet.winners import Result, known_of, winner_of, worth_trying
@@ -77,7 +78,7 @@ def _evaluated(row: JobRow) -> Select[Any]:
     job = tables.jobs.c
     return (
         select(job.id, job.solver, job.result)
-        .where(job.problem == row.problem, job.device == row.device, job.id != row.id)
+        .where(job.problem == row.problem, same_class(row.label, row.device), job.id != row.id)
         .where(job.state == str(State.EVALUATED), job.searcher != MIOPEN)
         .order_by(job.updated.desc(), job.id.desc())
     )

@@ -178,9 +178,9 @@ class Store(JobVerbs, RegistryVerbs):
         """Take the jobs of owners away whose lease has expired, or who died on this machine."""
         return self._transaction(leases.sweep)
 
-    def register(self, host: Host, engine: str) -> Machine:
-        """Note a machine as an engine found it, and its devices."""
-        return self._transaction(machines.register, host, engine)
+    def register(self, host: Host, engine: str, *, evaluates: bool = True) -> Machine:
+        """Note a machine as an engine found it, and its devices; whether they are measured on."""
+        return self._transaction(machines.register, host, engine, evaluates=evaluates)
 
     def seen(self, names: Sequence[str]) -> list[Machine]:
         """Note that machines are still as they were registered; gives them as they stand."""
@@ -227,9 +227,11 @@ class Store(JobVerbs, RegistryVerbs):
 
         def both(connection: Connection) -> Exchanged:
             refused = settling.settle(connection, owner, settlements, key=key)
+            # Evaluators first: the first one decides which device of a name a label is for.
+            ordered = sorted(asks, key=lambda ask: ask.stage is Stage.BUILD)
             claimed = [
                 pair
-                for ask in asks
+                for ask in ordered
                 for pair in claims.claim(
                     connection, owner, ask.stage, ask.wants, label=label, key=key, kind=kind
                 )

@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Select, select
+from sqlalchemy import Connection, Select, select, update
 
 from skipjack.core.device import Device
 from skipjack.errors import SkipjackError, UsageError
 from skipjack.fleet.records import JobKind, Plan
 from skipjack.fleet.states import ArtifactLost, Failed, Inapplicable, Stage
 from skipjack.fleet.store import artifacts, devices, precedents, tables
+from skipjack.fleet.store.batches import among
 from skipjack.fleet.store.statements import found, listed
 from skipjack.fleet.store.stored_json import stored
 from skipjack.fleet.store.transitions import JobRow
@@ -36,7 +37,13 @@ class _Past:
 def supply(
     connection: Connection, stage: Stage, rows: Sequence[JobRow], key: bytes
 ) -> list[Task | Fault]:
-    """A task for each job, or why there is none. Rows also have ``key`` and ``record``."""
+    """A task for each job, or why there is none.
+
+    Rows also have ``key``, ``record`` (what the job is or will be built for) and ``real`` (the
+    device that it is measured on, if one was seen).
+    """
+    if stage is Stage.EVALUATE:
+        _forget_what_cannot_run(connection, rows)
     pasts = _pasts(connection, [row.id for row in rows if row.attempt > 0])
     needed = {
         row.id: _needed(row.round, pasts.get(row.id, ())) if stage is Stage.EVALUATE else ()
@@ -48,6 +55,24 @@ def supply(
     if stage is not Stage.BUILD or all(JobKind.of(row.solver) is JobKind.TUNE for row in rows):
         return tasks
     return [_informed(connection, row, task) for row, task in zip(rows, tasks, strict=True)]
+
+
+def _runs(row: JobRow) -> bool:
+    """Whether code for what the job was built for runs on the device that it is measured on."""
+    if row.record is None or row.real is None:
+        return True
+    real = devices.of_record(row.real)
+    return devices.of_record(row.record).compat_key in real.loadable
+
+
+def _forget_what_cannot_run(connection: Connection, rows: Sequence[JobRow]) -> None:
+    """Jobs that were built by a name before a device of it was seen, and the real one has less: the
+    next build is for that one.
+    """
+    ids = [row.id for row in rows if not _runs(row)]
+    if ids:
+        mine = among(connection, tables.jobs.c.id, ids)
+        connection.execute(update(tables.jobs).where(mine).values(device_record=None))
 
 
 def _informed(connection: Connection, row: JobRow, task: Task | Fault) -> Task | Fault:
@@ -99,6 +124,11 @@ def _task(
 ) -> Task | Fault:
     if digests is None:
         return ArtifactLost(f"what round {row.round} built is not in the store")
+    if stage is Stage.EVALUATE and not _runs(row):
+        built, real = devices.of_record(row.record), devices.of_record(row.real)
+        return ArtifactLost(
+            f"it was built for {built.compat_key}, which this {real.name} ({real.compat_key}) lacks"
+        )
     for digest in digests:
         if digest in fetched.lost:
             return ArtifactLost(f"artifact {digest} {fetched.lost[digest]}")

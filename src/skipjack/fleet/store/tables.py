@@ -102,10 +102,29 @@ devices = Table(
     "devices",
     metadata,
     Column("name", _name(), primary_key=True),  # as znver4/1
-    Column("record", _TEXT),  # JSON of a real one, once one was seen
     Column("aborted", Boolean, nullable=False, server_default=false()),
     Column("created", Double, nullable=False),
 )
+
+device_classes = Table(
+    "device_classes",
+    metadata,
+    Column("class_key", _name(160), primary_key=True),
+    Column("device", _name(), ForeignKey("devices.name"), nullable=False),
+    Column("record", _TEXT, nullable=False),  # JSON of the one that was seen last
+    Column("seen", Double, nullable=False),
+    Index(None, "device"),
+)
+"""Real devices. Several of one name differ: in their vectors, if a hypervisor hides some."""
+
+label_devices = Table(
+    "label_devices",
+    metadata,
+    Column("label", _ID, ForeignKey("labels.id"), primary_key=True),
+    Column("device", _name(), ForeignKey("devices.name"), primary_key=True),
+    Column("class_key", _name(160), ForeignKey("device_classes.class_key")),
+)
+"""Which of the devices of a name the jobs of a label are for; NULL while none was seen."""
 
 stopped_architectures = Table(
     "stopped_architectures",
@@ -132,6 +151,7 @@ machines = Table(
     Column("losses", Integer, nullable=False, server_default=text("0")),  # workers, in a row
     Column("paused_until", Double, nullable=False, server_default=text("0")),
     Column("paused_why", _name(), nullable=False, server_default=""),
+    Column("classes", _TEXT),  # JSON list of the classes of its devices
     CheckConstraint("failures >= 0", name="failures_count_up"),
 )
 
@@ -200,7 +220,7 @@ jobs = Table(
     Column("resume", _name(16)),  # where an aborted job goes on
     Column("owner", _name(32), ForeignKey("owners.id")),
     Column("attempt", Integer, nullable=False, server_default=text("0")),  # counts claims: a fence
-    Column("device_record", _TEXT),  # JSON, fixed when its first round is built
+    Column("device_record", _TEXT),  # JSON, what it is built for: fixed with its first round
     Column("build_machine", _ID, ForeignKey("machines.id")),
     Column("eval_machine", _ID, ForeignKey("machines.id")),
     Column("gpu", _name(64), nullable=False, server_default=""),

@@ -10,8 +10,9 @@ from sqlalchemy import Connection, and_, exists, select
 
 from skipjack.fleet.records import FIND
 from skipjack.fleet.states import State
-from skipjack.fleet.store import bulk, clock, labels, tables
+from skipjack.fleet.store import bulk, clock, devices, labels, tables
 from skipjack.fleet.store.batches import insert_long_rows, insert_rows
+from skipjack.fleet.store.devices import same_class
 from skipjack.fleet.store.problems import digest_of, ids_of
 from skipjack.fleet.store.stored_json import stored
 
@@ -34,6 +35,7 @@ def take_over(
     Of several the newest. A pair for which the label has a find job is left as it is.
     """
     label_id = labels.id_of(connection, label)
+    devices.bind_unbound(connection, (), label_id)
     by_device: dict[str, list[str]] = {}
     for key, device in pairs:
         by_device.setdefault(device, []).append(key)
@@ -53,7 +55,7 @@ def _take(
     query = (
         select(tables.jobs, tables.labels.c.name.label("label_name"))
         .join(tables.labels, tables.labels.c.id == job.label)
-        .where(job.problem.in_(problems), job.device == device, job.solver == FIND)
+        .where(job.problem.in_(problems), same_class(label, device), job.solver == FIND)
         .where(job.state == str(State.EVALUATED), job.toolchain == toolchain)
         .where(job.problem.not_in(there))
         .order_by(job.updated.desc(), job.id.desc())

@@ -30,6 +30,8 @@ class JobVerdict:
     result: Mapping[str, Any]
     toolchain: str
     updated: str
+    built_for: str = ""
+    """JSON of the device, as its code was built for it."""
 
 
 def verdicts(connection: Connection, label: str, device: str | None = None) -> Iterator[JobVerdict]:
@@ -41,7 +43,7 @@ def verdicts(connection: Connection, label: str, device: str | None = None) -> I
         wanted.append(job.device == device)
     columns = (job.id, job.problem, problem.key, job.device, job.solver, job.result)
     query = (
-        select(*columns, job.toolchain, job.updated)
+        select(*columns, job.toolchain, job.updated, job.device_record)
         .join(tables.problems, problem.id == job.problem)
         .where(*wanted)
         .order_by(job.problem, job.id)
@@ -51,9 +53,11 @@ def verdicts(connection: Connection, label: str, device: str | None = None) -> I
     while True:
         beyond = or_(job.problem > at[0], and_(job.problem == at[0], job.id > at[1]))
         page = connection.execute(query.where(beyond)).all()
-        for id, _, key, name, solver, result, toolchain, updated in page:
+        for id, _, key, name, solver, result, toolchain, updated, record in page:
             found = stored(result)
-            yield JobVerdict(id, key, name, solver, found, toolchain, spelled(updated))
+            yield JobVerdict(
+                id, key, name, solver, found, toolchain, spelled(updated), record or ""
+            )
         if len(page) < _PAGE:
             return
         at = (page[-1][1], page[-1][0])

@@ -118,13 +118,15 @@ def _job_list(sql: Spelling) -> str:
         j.budget, j.priority, j.epoch, j.round, j.attempt, j.failures + j.losses AS retries,
         j.reason, b.name AS build_machine, e.name AS eval_machine, j.gpu, j.trials,
         j.failed_trials, j.best_ns, j.toolchain, o.host AS coordinator,
-        {sql.time("j.created")} AS created, {sql.time("j.updated")} AS updated
+        {sql.time("j.created")} AS created, {sql.time("j.updated")} AS updated,
+        d.class_key AS device_class
     FROM jobs j
     JOIN labels l ON l.id = j.label
     JOIN problems p ON p.id = j.problem
     LEFT JOIN machines b ON b.id = j.build_machine
     LEFT JOIN machines e ON e.id = j.eval_machine
-    LEFT JOIN owners o ON o.id = j.owner"""
+    LEFT JOIN owners o ON o.id = j.owner
+    LEFT JOIN label_devices d ON d.label = j.label AND d.device = j.device"""
 
 
 _STATE_COUNTS = """

@@ -29,10 +29,10 @@ def seat_on_cores(device: Device, cores: tuple[int, ...]) -> Seating:
     here = {one.name: one for one in detect_host().devices}.get(device.name)
     if here is None:
         raise WorkerError(f"this machine has no {device.name}")
-    lacking = set(device.features) - set(here.features)
-    if lacking:
+    if device.compat_key not in here.loadable:
         raise WorkerError(
-            f"this {device.name} lacks what the code was built for: {', '.join(sorted(lacking))}"
+            f"this {device.name} ({here.compat_key}) lacks what the code was built for: "
+            f"{device.compat_key}"
         )
     return Seating(here, cores, cores)
 

@@ -48,7 +48,7 @@ def _facts(job: Job) -> list[tuple[str, str]]:
     facts = [
         ("job", f"{job.id} of {job.label}"),
         ("problem", plan.problem),
-        ("device", plan.device),
+        ("device", job.device_text or plan.device),
         ("solver", plan.solver),
         ("searcher", f"{plan.searcher}, seed {plan.seed}"),
         ("state", str(standing.state) + (f" in {standing.stage}" if standing.stage else "")),

@@ -96,7 +96,8 @@ def job_list(found: Sequence[Job], json: bool) -> None:
     for job in found:
         plan, standing = job.plan, job.standing
         table.add_row(
-            *(str(job.id), job.label, plan.problem, plan.device, plan.solver, str(standing.state)),
+            *(str(job.id), job.label, plan.problem, job.device_text or plan.device, plan.solver),
+            str(standing.state),
             f"{job.trials}/{plan.budget}",
             time_text(job.best_ns) if job.best_ns is not None else "-",
             Text(screen.harmless(standing.reason)),  # brackets in it are no markup
@@ -113,6 +114,7 @@ def job_json(job: Job) -> dict[str, object]:
         "label": job.label,
         "problem": plan.problem,
         "device": plan.device,
+        "device_class": job.device_class,
         "solver": plan.solver,
         "searcher": plan.searcher,
         "seed": plan.seed,
