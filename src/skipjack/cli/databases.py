@@ -97,14 +97,13 @@ def check_db(
     from skipjack.fleet.release.export.manifest import FILE_NAME
     from skipjack.fleet.release.export.manifest_checks import manifest_reports
     from skipjack.interop.miopen.checking import check_paths, files_to_check
-    from skipjack.report.screen import harmless
 
     reports = check_paths(paths, limit=limit, device=device)
     reports += manifest_reports(paths, limit=limit)
     _, others = files_to_check(paths)
     if skipped := [str(path) for path in others if path.name != FILE_NAME]:
         text = f"not looked at, as their names are no databases': {', '.join(skipped)}"
-        typer.echo(harmless(text), err=True)
+        typer.echo(text, err=True)
     for report in reports:
         if json:
             typer.echo(dumps(report.to_json()))
@@ -120,7 +119,6 @@ def check_db(
 
 def _print(report: FileReport) -> None:
     from skipjack.interop.miopen.findings import KINDS
-    from skipjack.report.screen import harmless
 
     what = f" ({report.database}, {report.records} records)" if report.database else ""
     if not report.counts:
@@ -132,7 +130,7 @@ def _print(report: FileReport) -> None:
         listed = [finding for finding in report.findings if finding.kind == kind]
         for finding in listed:
             at = f":{finding.line}" if finding.line else ""
-            text = harmless(f"{report.file}{at}: {finding.severity}: {kind}: {finding.message}")
+            text = f"{report.file}{at}: {finding.severity}: {kind}: {finding.message}"
             typer.echo(f"  {text}")
         more = report.counts[kind] - len(listed)
         if more > 0 and len(listed) == report.limit:

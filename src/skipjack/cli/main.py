@@ -43,6 +43,7 @@ from skipjack.cli.fleet import (
 )
 from skipjack.cli.options import examples
 from skipjack.errors import SkipjackError
+from skipjack.report.escaping import escaping
 from skipjack.settings import LOG_LEVELS, load_settings
 
 INTERRUPTED = 130
@@ -131,6 +132,11 @@ def run() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and stream.encoding.lower() != "utf-8":
             stream.reconfigure(errors="replace")  # a micro sign is no reason to fail
+    with escaping():
+        _command()
+
+
+def _command() -> NoReturn:
     try:
         code = app(standalone_mode=False)
         sys.stdout.flush()

@@ -4,29 +4,48 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Iterable
+from typing import Any
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import Progress, ProgressColumn, TimeElapsedColumn
+from rich.segment import Segment
+from rich.text import Text
+
+from skipjack.report.escaping import escaped, plain
 
 _WIDE = 240
+
+
+class _Screen(Console):
+    """A console whose own colours and movements are all that a terminal obeys."""
+
+    def render_str(self, text: str, **how: Any) -> Text:
+        """Escaped before it is measured: a cell is as wide as what is shown."""
+        return super().render_str(escaped(text), **how)
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """As texts and styles, the texts escaped."""
+        for segment in super().render(renderable, options):
+            if segment.control or segment.text.isprintable():
+                yield segment
+            else:
+                yield Segment(escaped(segment.text), segment.style)
 
 
 def out() -> Console:
     """Standard output; wide where it is no terminal, so that tables in files are not folded."""
     width = None if sys.stdout.isatty() else max(_WIDE, shutil.get_terminal_size().columns)
-    return Console(width=width, highlight=False, emoji=False)
+    return _Screen(width=width, highlight=False, emoji=False, file=plain(sys.stdout))
 
 
 def err() -> Console:
     """Standard error."""
-    return Console(stderr=True, highlight=False, emoji=False)
+    return _Screen(stderr=True, highlight=False, emoji=False, file=plain(sys.stderr))
 
 
 def live_bars(console: Console, *columns: ProgressColumn) -> Progress:
     """Bars with the time beside them, which vanish when all is done."""
     return Progress(*columns, TimeElapsedColumn(), console=console, transient=True)
-
-
-def harmless(text: str) -> str:
-    """Text of kernels and other machines without what a terminal would obey."""
-    return "".join(each if each.isprintable() or each in "\n\t" else "\ufffd" for each in text)

@@ -259,9 +259,8 @@ def _password(user: str) -> str:
 
 
 def _echo(line: Line) -> None:
-    from skipjack.report import screen
 
-    typer.echo(screen.harmless(f"{line.machine}: {line.text}"), err=True)
+    typer.echo(f"{line.machine}: {line.text}", err=True)
 
 
 def _one(result: Result) -> None:

@@ -19,7 +19,7 @@ def evaluation_bar(*, enabled: bool) -> Iterator[Callable[[BundleProgress], None
     def complain(standing: BundleProgress) -> None:
         if standing.failed and enabled:
             console.print(
-                screen.harmless(f"skipjack: job {standing.job} failed: {standing.failed}"),
+                f"skipjack: job {standing.job} failed: {standing.failed}",
                 markup=False,
                 soft_wrap=True,
             )

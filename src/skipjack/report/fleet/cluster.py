@@ -6,7 +6,6 @@ from json import dumps
 from pathlib import Path
 
 from skipjack.fleet.machines.cluster import ClusterState
-from skipjack.report import screen
 
 FORMAT = 1
 
@@ -32,4 +31,4 @@ def cluster_state(state: ClusterState, token: Path, json: bool) -> None:
     width = max((len(node.machine) for node in state.nodes), default=0)
     for node in state.nodes:
         head = "  head" if node.head else ""
-        print(f"{node.machine:<{width}}  {screen.harmless(node.text)}{head}")
+        print(f"{node.machine:<{width}}  {node.text}{head}")

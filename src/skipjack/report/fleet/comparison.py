@@ -245,4 +245,4 @@ def _plain(*columns: str) -> Table:
 
 
 def _say(console: Console, line: str, style: str = "") -> None:
-    console.print(Text(screen.harmless(line), style), soft_wrap=True)
+    console.print(Text(line, style), soft_wrap=True)

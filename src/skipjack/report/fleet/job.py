@@ -11,6 +11,7 @@ from rich.text import Text
 from skipjack.fleet.records import Job, JobKind, StoryLine
 from skipjack.fleet.store.stories import LogText
 from skipjack.report import screen
+from skipjack.report.escaping import uncoloured
 from skipjack.report.fleet.status import job_json
 from skipjack.report.numbers import time_text
 
@@ -40,7 +41,7 @@ def print_log(texts: Sequence[LogText], json: bool) -> None:
             continue
         where = f" on {text.machine}" if text.machine else ""
         _say(f"--- {text.at[:19]}  {text.stage} of round {text.round}{where}")
-        _say(text.text.rstrip())
+        _say(uncoloured(text.text).rstrip())
 
 
 def _facts(job: Job) -> list[tuple[str, str]]:
@@ -77,4 +78,4 @@ def _ranking(job: Job) -> str:
 
 def _say(line: str) -> None:
     # Logs may hold anything; nothing in them is markup.
-    screen.out().print(Text(screen.harmless(line)), soft_wrap=True)
+    screen.out().print(Text(line), soft_wrap=True)

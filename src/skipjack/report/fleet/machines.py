@@ -33,7 +33,7 @@ def machine_list(
         gpus = str(one.gpus) if one.gpus else "-"
         place = (one.name, user + one.host, str(one.port or "-"), one.device or "-", gpus)
         state = worker_state(one, workers.get(one.name))
-        cells = map(screen.harmless, (*place, _enabled(one), state, one.remarks))
+        cells = (*place, _enabled(one), state, one.remarks)
         table.add_row(*map(Text, cells))
     screen.out().print(table if machines else "no machine is registered")
 
@@ -73,7 +73,7 @@ def machine_details(one: Registration, worker: Machine | None) -> None:
         "remarks": one.remarks or "-",
     }
     for name, value in facts.items():
-        print(f"{name:>11}  {screen.harmless(value)}")
+        print(f"{name:>11}  {value}")
 
 
 def _enabled(one: Registration) -> str:
@@ -100,7 +100,7 @@ def worker_state(one: Registration, worker: Machine | None) -> str:
 def say_line(line: Line) -> None:
     """What a machine says, as it says it."""
     stream = sys.stderr if line.stream == "stderr" else sys.stdout
-    print(f"{line.machine}: {screen.harmless(line.text)}", file=stream, flush=True)
+    print(f"{line.machine}: {line.text}", file=stream, flush=True)
 
 
 def answer_json(answer: Answer) -> dict[str, object]:
@@ -145,11 +145,11 @@ def conditions(found: Sequence[Condition], json: bool) -> None:
     console.print(table)
     for one in found:
         for check in one.wrong:
-            print(f"{one.machine.name}: {check.name}: {screen.harmless(check.text)}")
+            print(f"{one.machine.name}: {check.name}: {check.text}")
 
 
 def _cell(ok: bool, text: str) -> Text:
-    return Text(screen.harmless(text)) if ok else Text("BAD", style="red")
+    return Text(text) if ok else Text("BAD", style="red")
 
 
 def _table(*columns: str) -> Table:

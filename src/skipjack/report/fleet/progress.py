@@ -24,7 +24,7 @@ def run_bars(*, enabled: bool) -> Iterator[Callable[[RunProgress], None]]:
     def say(note: str) -> None:
         if note and note not in said:
             said.add(note)
-            console.print(screen.harmless(f"skipjack: {note}"), markup=False, soft_wrap=True)
+            console.print(f"skipjack: {note}", markup=False, soft_wrap=True)
 
     if not enabled or not console.is_terminal:
         told = 0.0

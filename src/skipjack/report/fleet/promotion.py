@@ -78,7 +78,7 @@ def listed(directory: Path, promotions: Sequence[Promotion], json: bool) -> None
         sums = [sum(getattr(file.counts, name) for file in one.files) for name in _COUNTS]
         who = f"{one.user}@{one.host}"
         facts = (str(one.number), one.label, str(one.phase), one.at[:19], who, str(len(one.files)))
-        table.add_row(*map(Text, map(screen.harmless, facts)), *map(str, sums))
+        table.add_row(*map(Text, facts), *map(str, sums))
     screen.out().print(table)
 
 
@@ -102,4 +102,4 @@ def _verdicts(comparison: Comparison) -> dict[str, int]:
 
 
 def _say(line: str) -> None:
-    screen.out().print(Text(screen.harmless(line)), soft_wrap=True)
+    screen.out().print(Text(line), soft_wrap=True)

@@ -100,7 +100,7 @@ def job_list(found: Sequence[Job], json: bool) -> None:
             str(standing.state),
             f"{job.trials}/{plan.budget}",
             time_text(job.best_ns) if job.best_ns is not None else "-",
-            Text(screen.harmless(standing.reason)),  # brackets in it are no markup
+            Text(standing.reason),  # brackets in it are no markup
         )
     screen.out().print(table if found else "no jobs match")
 

@@ -1,0 +1,127 @@
+"""Escape sequences in names that others chose are shown by every command, and obeyed by none."""
+
+from __future__ import annotations
+
+import json
+import logging
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import update
+
+from processes import command
+from skipjack.bank import Bank, BankEntry
+from skipjack.cli import main
+from skipjack.core.device import Device
+from skipjack.execute import device_lock
+from skipjack.fleet.engine import Host
+from skipjack.fleet.processes import ProcessIdentity
+from skipjack.fleet.records import Label, Plan, Settlement, Want
+from skipjack.fleet.states import Failed, Stage
+from skipjack.fleet.store import tables
+from skipjack.fleet.store.opening import open_store
+from skipjack.fleet.store.problems import NewProblem
+from skipjack.native import cpu
+from skipjack.report.escaping import escaped, uncoloured
+from skipjack.storage import FileLock
+
+EVIL = "evil\x1b]0;gone\x9b2J"
+SHOWN = "evil\\x1b]0;gone\\x9b2J"
+OBEYED = set("\x1b\x9b\r")
+
+Command = Callable[..., str]
+
+
+@pytest.fixture
+def said(
+    user_dir: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Command]:
+    """Runs a command as the installed one does, and gives what it wrote to both streams."""
+
+    def run(*words: str) -> str:
+        monkeypatch.setattr(sys, "argv", ["skipjack", *words])
+        with pytest.raises(SystemExit):
+            main.run()
+        return "".join(capsys.readouterr())
+
+    # Commands send the log to a standard error that ends with them.
+    handlers, level = list(logging.root.handlers), logging.root.level
+    yield run
+    logging.root.handlers[:] = handlers
+    logging.root.setLevel(level)
+
+
+def check(text: str) -> str:
+    assert not set(text) & OBEYED, text
+    assert SHOWN in text, text
+    return text
+
+
+def test_control_characters_are_spelled_out_and_all_else_is_left_alone() -> None:
+    assert escaped(EVIL) == SHOWN
+    for text in ("a µs\tb\n", "1\u202f000", "ü 🐟"):
+        assert escaped(text) == text
+    assert escaped("a\rb\u202e\udcff") == "a\\x0db\\u202e\\udcff"
+    assert uncoloured("\x1b[1;31mred\x1b[0m") == "red"
+
+
+def test_names_and_reasons_of_the_store(said: Command) -> None:
+    with open_store() as store:
+        store.add_problems([NewProblem("matmul:8x8x8:f32", "matmul", "", "f32")], "tag")
+        store.add_jobs(Label("label", "me"), [Plan("matmul:8x8x8:f32", "znver4/1")])
+        with store._engine.begin() as connection:  # as somebody with another program may
+            connection.execute(update(tables.labels).values(name=EVIL))
+            connection.execute(update(tables.problem_tags).values(tag=EVIL))
+        machine = store.register(Host(EVIL, 1, 1, (Device("cpu", "znver4", 1),)), "local")
+        owner = store.sign_in(ProcessIdentity("head", 1), 60.0)
+        ((claim, _),) = store.claim(owner, Stage.BUILD, [Want(machine.id, "b")])
+        coloured = f"\x1b[31m{EVIL}\x1b[0m"
+        store.settle(owner, [Settlement(claim, Failed(EVIL), log=coloured)])
+        store.abort(machine=EVIL)
+    check(said("status"))
+    check(said("status", "-l", EVIL, "--jobs"))
+    check(said("store", "machines"))
+    check(said("store", "tags"))
+    check(said("job", "show", "1"))
+    assert "[31m" not in check(said("job", "log", "1"))
+    assert json.loads(said("store", "machines", "--json"))["name"] == EVIL
+
+
+def test_entries_of_a_bank(said: Command, user_dir: Path) -> None:
+    here = cpu.detect()
+    problem, times = "matmul:8x8x8:f32", (1.0, 2.0, None)
+    entry = BankEntry(problem, here.class_key, here.name, EVIL, 1, {"a": EVIL}, *times, "", {})
+    Bank.open(user_dir).put(entry)
+    check(said("bank", "list"))
+    check(said("bank", "show", problem))
+
+
+def test_names_of_files_and_of_what_was_asked_for(said: Command, tmp_path: Path) -> None:
+    (tmp_path / f"{EVIL}.db").write_bytes(b"no database")
+    check(said("check-db", str(tmp_path)))
+    check(said("bank", "show", EVIL))
+    check(said(f"--{EVIL}"))
+
+
+def test_lines_of_the_log(said: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def warn() -> list[str]:
+        logging.getLogger("skipjack").warning("found %s", EVIL)
+        return []
+
+    monkeypatch.setattr("skipjack.fleet.store.store.Store.tags", lambda store: warn())
+    assert "WARNING: found" in check(said("store", "tags"))
+
+
+def test_who_holds_a_lock(user_dir: Path) -> None:
+    with FileLock(device_lock._path("cpu")):
+        holder = {"pid": 1, "command": EVIL, "shared": False}
+        device_lock._path("cpu").write_text(json.dumps(holder))
+        words = command(["tune", "add:64", "--budget", "1"])
+        with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as waiting:
+            assert waiting.stderr
+            line = next(line for line in waiting.stderr if "waiting for" in line)
+            waiting.kill()
+    check(line)
