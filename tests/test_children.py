@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import skipjack
-from skipjack.children import python_command
+from skipjack.children import SECRETS, python_command
+from skipjack.execute.process import WorkerProcess
 
 ROOT = Path(skipjack.__file__).parent
 TRAPS = ("json", "numpy", "skipjack", "socket", "random", "llvmlite", "argparse")
@@ -104,3 +105,18 @@ def test_neither_do_fleets_finds_and_sweeps(trapped: Run, tmp_path: Path) -> Non
             ],
         ],
     )
+
+
+def test_workers_are_told_nothing_about_the_database_and_the_key(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in SECRETS:
+        monkeypatch.setenv(name, "hunter2")
+    monkeypatch.setenv("SKIPJACK_LOG_LEVEL", "warning")
+    worker = WorkerProcess("build")
+    try:
+        words = Path(f"/proc/{worker.pid}/environ").read_bytes().split(b"\0")
+    finally:
+        worker.kill()
+    assert b"SKIPJACK_LOG_LEVEL=warning" in words
+    assert not [word for word in words if b"hunter2" in word]

@@ -12,6 +12,14 @@ _PATHS = (
     *("SKIPJACK_DB_PASSWORD_FILE", "SKIPJACK_MIOPEN_DRIVER"),
     *("RAY_AUTH_TOKEN_PATH", "TMPDIR"),
 )
+SECRETS = frozenset(
+    (
+        *("SKIPJACK_DB", "SKIPJACK_DB_PASSWORD_FILE", "SKIPJACK_FLEET_KEY", "SKIPJACK_SSH_CONFIG"),
+        *("PGPASSWORD", "PGPASSFILE", "MYSQL_PWD"),
+    )
+)
+"""Variables that hold secrets or say where they are. Workers run kernels of others: they are told
+what to do, open no database and seal nothing."""
 _ENGINE, _SSH = "SKIPJACK_CONTAINER_ENGINE", "SKIPJACK_SSH_CONFIG"
 _RELATIVE_SQLITE = "sqlite:///"
 
@@ -23,6 +31,11 @@ def python_command(module: str, *words: str, python: str = sys.executable) -> li
     whoever wrote it, which may be another user, and has no part in what we do.
     """
     return [python, "-P", "-m", module, *words]
+
+
+def worker_environment() -> dict[str, str]:
+    """What a worker gets of this process's environment."""
+    return {name: value for name, value in os.environ.items() if name not in SECRETS}
 
 
 def environment_for(directory: Path, environment: Mapping[str, str]) -> dict[str, str]:

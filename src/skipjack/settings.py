@@ -121,10 +121,7 @@ def _user_dir(argument: Path | str | None) -> Path:
     given = argument or os.environ.get("SKIPJACK_USER_DB_PATH")
     if not given:
         return _platforms_directory()
-    try:
-        return Path(given).expanduser().absolute()
-    except RuntimeError as error:
-        raise UsageError(f"SKIPJACK_USER_DB_PATH is {str(given)!r}; {error}") from None
+    return expanded(given).absolute()
 
 
 def _platforms_directory() -> Path:
@@ -215,3 +212,14 @@ def _plugins(value: object) -> tuple[str, ...]:
     if isinstance(value, Sequence) and all(isinstance(part, str) and part for part in value):
         return tuple(value)
     raise ValueError("write a list of module names or .py files")
+
+
+def expanded(path: str | Path) -> Path:
+    """The path with the home directory that ``~`` or ``~name`` stands for."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise UsageError(
+            f"{path} begins with the home directory of a user whom this machine does not know; "
+            "write the whole path"
+        ) from None

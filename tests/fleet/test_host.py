@@ -48,3 +48,9 @@ def test_a_disk_that_is_nearly_full_is_named(tmp_path: Path) -> None:
     reason = disk_shortage(not_yet_made, least_bytes=1 << 60)
     assert "disk nearly full" in reason
     assert str(not_yet_made) in reason
+
+
+def test_a_machine_is_not_called_like_an_option(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SKIPJACK_MACHINE", "-oProxyCommand")
+    with pytest.raises(UsageError, match="does not begin with a dash"):
+        machine_name()

@@ -14,6 +14,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from skipjack.children import worker_environment
 from skipjack.errors import WorkerError
 from skipjack.execute import wire
 from skipjack.execute.enclosure import MODULE, Enclosure, command_of, variables_for
@@ -82,7 +83,7 @@ class WorkerProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr,
-            env={**os.environ, **given},
+            env={**worker_environment(), **given},
             pass_fds=tuple(share),
             bufsize=0,
             # Ctrl-C is for the parent, which decides what its workers still do.

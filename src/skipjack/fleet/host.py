@@ -22,10 +22,11 @@ _LONGEST_NAME = 64
 def machine_name(name: str | None = None) -> str:
     """What this machine is called: as given, as `SKIPJACK_MACHINE` says, or its host name."""
     chosen = name or os.environ.get(VARIABLE) or socket.gethostname()
-    if len(chosen) > _LONGEST_NAME or not chosen.isprintable() or not chosen.strip():
+    legible = chosen.isprintable() and chosen.strip() and not chosen.startswith("-")
+    if len(chosen) > _LONGEST_NAME or not legible:
         raise UsageError(
             f"a machine cannot be called {chosen!r}; set {VARIABLE} to a name of at most "
-            f"{_LONGEST_NAME} printable characters"
+            f"{_LONGEST_NAME} printable characters that does not begin with a dash"
         )
     return chosen
 

@@ -15,7 +15,7 @@ import stat
 from pathlib import Path
 
 from skipjack.errors import StorageError
-from skipjack.settings import Settings
+from skipjack.settings import Settings, expanded
 from skipjack.storage import ensure_directory
 from skipjack.storage.failure import write_failure
 from skipjack.storage.litter import temporary_name
@@ -34,7 +34,7 @@ def fleet_key(settings: Settings) -> bytes:
     """
     given = os.environ.get(VARIABLE)
     if given:
-        return read_key(Path(given).expanduser())
+        return read_key(expanded(given))
     path = ensure_directory(settings.user_dir) / FILE_NAME
     if not path.exists():
         make_key(path)

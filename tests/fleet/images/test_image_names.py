@@ -60,6 +60,8 @@ def test_a_repository_has_no_tag() -> None:
         (names.check_user, "me@example.org", "-u"),
         (names.check_git_repository, "https://example.org/m.git", "--upload-pack=evil"),
         (names.check_git_repository, "git@example.org:m.git", "ext::sh -c evil"),
+        (names.check_git_repository, "a-b@example.org:m.git", "-oProxyCommand@example.org:m.git"),
+        (names.check_image, "a-b:c-d", "-v"),
         (names.check_build_argument, "A=b c", "-A=b"),
     ],
 )

@@ -13,6 +13,15 @@ def test_hosts_are_names_addresses_and_aliases(host: str) -> None:
     assert Registration("gpu7", host).host == host
 
 
+@pytest.mark.parametrize(
+    "host",
+    ["[-oProxyCommand", "[-oProxyCommand]", "[gpu7]", "[gpu7", "gpu7]", "[::1", "[[::1]]"],
+)
+def test_brackets_are_for_addresses_alone(host: str) -> None:
+    with pytest.raises(UsageError, match="is no host"):
+        Registration("gpu7", host)
+
+
 @pytest.mark.parametrize("host", ["-oProxyCommand=sh", "", "a b", "a;b", "$(x)", "a\nb", "h" * 300])
 def test_a_host_that_ssh_or_a_shell_could_take_for_something_else_is_refused(host: str) -> None:
     with pytest.raises(UsageError, match="is no host"):

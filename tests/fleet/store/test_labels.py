@@ -59,3 +59,12 @@ def test_names_that_no_column_holds_are_refused(store: Store, name: str) -> None
     with pytest.raises(UsageError, match="label"):
         loaded(store, Label(name, "ann"))
     assert store.labels() == []
+
+
+@ON_SQLITE
+def test_names_that_another_program_could_take_for_options_are_refused(store: Store) -> None:
+    for label in (Label("-x", "me"), Label("L", "-x"), Label("L", "me", image="-v/:/mnt")):
+        with pytest.raises(UsageError, match="begins with a dash"):
+            loaded(store, label)
+    with pytest.raises(UsageError, match="tag '--all' begins with a dash"):
+        store.add_problems([NewProblem(PLAN.problem, "matmul", "", "f32")], "--all")

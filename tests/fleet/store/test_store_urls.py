@@ -57,6 +57,16 @@ def test_short_forms_get_their_driver(given: str, driver: str, tmp_path: Path) -
         ("oracle://me:hunter2@host/fleet", "asks for a database 'oracle'"),
         ("postgresql+psycopg://me:hunter2@host", r"names no database: .*add /name"),
         ("sqlite://", "names no file"),
+        ("postgresql:///me:hunter2@host/fleet", "has a password where"),
+        ("mysql:///me:hunter2@host/fleet", "has a password where"),
+        ("sqlite:///me:hunter2@host/fleet", "has a password where"),
+        ("postgresql://me:hunter@hunter2@host/fleet", "has a password where"),
+        ("postgresql://me%3Ahunter2@host/fleet", "has a password where"),
+        ("postgresql://m/e:hunter2@host/fleet", "has a password where"),
+        ("postgresql:/me:hunter2@host/fleet", "is not the URL of a database"),
+        ("mysql://me:hunter2@host/fleet?sslmode=require", "has an option 'sslmode'.*ssl_ca"),
+        ("mysql://me:hunter2@host/fleet?read_timeout=soon", "an option .* has a value"),
+        ("sqlite:///~nobody1/fleet.sqlite", "~nobody1.* whom this machine does not know"),
     ],
 )
 def test_what_is_no_url_is_refused_without_being_shown(
@@ -65,6 +75,19 @@ def test_what_is_no_url_is_refused_without_being_shown(
     with pytest.raises(UsageError, match=complaint) as caught:
         database_url(given, Settings(tmp_path))
     assert "hunter2" not in _whole(caught.value)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "postgresql://me%40azure:hunter2@[::1]:5432/fleet?sslmode=require",
+        "postgresql:///fleet?host=/run/postgresql",
+        "mysql://me:hunter2@host/fleet?ssl_ca=/etc/ca.pem&charset=utf8mb4",
+        "sqlite:////srv/a:b/team@work.sqlite",
+    ],
+)
+def test_unusual_urls_that_are_right_are_taken(given: str, tmp_path: Path) -> None:
+    assert "hunter2" not in for_people(database_url(given, Settings(tmp_path)))
 
 
 def test_options_are_not_shown_as_they_may_be_secret(tmp_path: Path) -> None:

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from skipjack.errors import UsageError
 from skipjack.fleet.seal import FILE_NAME, VARIABLE, fleet_key, read_key
-from skipjack.settings import Settings
+from skipjack.settings import Settings, expanded
 
 
 def existing_key(settings: Settings, file: Path | None = None) -> bytes:
     """The key in `file`, or else the fleet's key on this machine, which is never made here."""
     if file is not None:
-        return read_key(file.expanduser())
+        return read_key(expanded(file))
     place = settings.user_dir / FILE_NAME
     if not os.environ.get(VARIABLE) and not place.exists():
         raise UsageError(

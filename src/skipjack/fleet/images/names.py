@@ -19,7 +19,7 @@ _USER = re.compile(r"[A-Za-z0-9_.$@+][A-Za-z0-9_.$@+-]*")
 _BRANCH = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_./+#@-]*")
 _VERSION = re.compile(r"[0-9]+(?:\.[0-9]+){0,2}(?:[-_][A-Za-z0-9_.-]+)?")
 _BUILD_ARGUMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=.*")
-_REPOSITORY = re.compile(r"(?:(?:https?|ssh|git|file)://|[A-Za-z0-9_.-]+@)\S+|/\S+")
+_REPOSITORY = re.compile(r"(?:(?:https?|ssh|git|file)://|[A-Za-z0-9_.][A-Za-z0-9_.-]*@)\S+|/\S+")
 _SECRET = re.compile(r"\b[a-z+]+://[^/\s@]*:[^/\s@]*@|\bhttps?://[^/\s?#@]*@", re.IGNORECASE)
 """A password; before the host of a web's address stands a token as often as a user."""
 _LONGEST = 255

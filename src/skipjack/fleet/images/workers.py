@@ -14,7 +14,7 @@ from pathlib import Path
 
 import skipjack
 from skipjack import plugins
-from skipjack.children import python_command
+from skipjack.children import SECRETS, python_command
 from skipjack.execute import device_lock
 from skipjack.fleet.engine import Slot
 from skipjack.fleet.host import VARIABLE as MACHINE
@@ -39,17 +39,11 @@ PLACE = "containers"
 the store, the fleet's key and the cluster's token, they see nothing."""
 HOME = "home"
 """Of workers, in their user directory: compilers and libraries keep their caches there."""
-_KEPT_BACK = frozenset(
-    {
-        "SKIPJACK_DB",
-        "SKIPJACK_DB_PASSWORD_FILE",
-        "SKIPJACK_FLEET_KEY",
-        "SKIPJACK_SSH_CONFIG",
-        ENGINE,
-        plugins.FOLDERS,  # of this machine; in there a module is where the image has it
-    }
-)
-"""Nothing for workers in containers; where secrets are, least of all."""
+_KEPT_BACK = SECRETS | {
+    ENGINE,
+    plugins.FOLDERS,  # of this machine; in there a module is where the image has it
+}
+"""Nothing for workers in containers."""
 _PASSED_ON = ("SKIPJACK_", "MIOPEN_", "TRITON_")
 _OWN_MEMORY = 0.9
 """Of the machine's: a worker that takes more is ended, before the system ends somebody else."""

@@ -105,9 +105,7 @@ def _check_host(host: str) -> None:
             )
         raise UsageError(f"the user is said apart from the host: --host {address} --user {user}")
     if len(host) > _LONGEST or not _HOST.fullmatch(host):
-        raise UsageError(
-            f"{host!r} is no host; write a name or an address, as 10.0.0.7 or gpu7.example.org"
-        )
+        raise _no_host(host)
     if ":" in host and not _is_ipv6(host):
         parts = _WITH_PORT.fullmatch(host)
         if parts is not None:
@@ -115,6 +113,15 @@ def _check_host(host: str) -> None:
                 f"the port is said apart from the host: --host {parts[1]} --port {parts[2]}"
             )
         raise UsageError(f"{host!r} is no host: of colons only IPv6 addresses are made, as fe80::7")
+    bare = host.removeprefix("[").removesuffix("]")
+    if bare != host and not (host == f"[{bare}]" and _is_ipv6(host)):
+        raise _no_host(host)
+
+
+def _no_host(host: str) -> UsageError:
+    return UsageError(
+        f"{host!r} is no host; write a name or an address, as 10.0.0.7 or gpu7.example.org"
+    )
 
 
 def _is_ipv6(host: str) -> bool:

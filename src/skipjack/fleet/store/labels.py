@@ -39,6 +39,11 @@ def add_label(connection: Connection, label: Label) -> int:
             f"label {label.name!r} is empty, begins or ends with a blank, "
             "or has invisible characters"
         )
+    for what, text in (("label", label.name), ("owner", label.owner), ("image", label.image)):
+        if text.startswith("-"):
+            raise UsageError(
+                f"{what} {text!r} begins with a dash, as an option does; choose another name"
+            )
     now = clock.read(connection)
     row = {"name": label.name, "owner": label.owner, **texts, "created": now}
     bulk.insert_new(connection, tables.labels, [row])

@@ -19,6 +19,7 @@ from sqlalchemy import (
     update,
 )
 
+from skipjack.errors import UsageError
 from skipjack.fleet.store import bulk, clock, tables
 from skipjack.fleet.store.near import unknown
 
@@ -92,6 +93,8 @@ def add_problems(
     Others may do the same at the same time. Many problems are best added in several transactions,
     each of a `bulk.CHUNK`, so that nobody waits long; adding all again changes nothing.
     """
+    if tag.startswith("-"):
+        raise UsageError(f"tag {tag!r} begins with a dash, as an option does; choose another name")
     provenance = Provenance(tag, recurrent, source, model)
     now = clock.read(connection)
     # In the order of their digests, so that two who import never wait for each other in a circle,

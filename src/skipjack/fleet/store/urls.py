@@ -14,8 +14,10 @@ for it: ``~/.pgpass`` or ``PGPASSFILE``, and for MariaDB ``?read_default_file=~/
 
 from __future__ import annotations
 
+import inspect
 import logging
 import os
+import re
 import sqlite3
 import stat
 from functools import cache
@@ -27,8 +29,8 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from skipjack.errors import CorruptFileError, StorageError, UsageError
 from skipjack.ledger.transaction import storage_error
-from skipjack.reading import decoded, shown
-from skipjack.settings import Settings
+from skipjack.reading import decoded
+from skipjack.settings import Settings, expanded
 from skipjack.storage.sqlite_files import damage_in_words, is_damage
 
 log = logging.getLogger(__name__)
@@ -50,6 +52,10 @@ _DRIVERS = {
 _KNOWN = "sqlite:///file, postgresql+psycopg://user@host/name or mysql+pymysql://user@host/name"
 
 
+_MISPLACED = re.compile(r"[^/]*:[^@]*@")
+"""A user and a password before a host."""
+
+
 def database_url(given: str | None, settings: Settings) -> URL:
     """The URL to use, checked, with its password; its driver is installed."""
     text = given or os.environ.get(VARIABLE)
@@ -68,9 +74,47 @@ def database_url(given: str | None, settings: Settings) -> URL:
     url = url.set(drivername=driver)
     if driver == "sqlite":
         return _file(url)
+    if (
+        ":" in (url.username or "")
+        or "@" in (url.host or "")
+        or _MISPLACED.search(url.database or "")
+    ):
+        raise _misplaced()
     if not url.database:
         raise UsageError(f"{VARIABLE} names no database: {for_people(url)}; add /name to it")
+    _check_options(url)
     return _with_password(url)
+
+
+def _misplaced() -> UsageError:
+    """A slash too many, or a sign that is not encoded, makes the password a part of what messages
+    show: so the URL is refused, and not quoted.
+    """
+    return UsageError(
+        f"{VARIABLE} has a password where a user, host, database or file is named, or what looks "
+        f"like one; write {_KNOWN}, and in a password %40 for @, %3A for : and %2F for /"
+    )
+
+
+def _check_options(url: URL) -> None:
+    """What stands behind the question mark must be options that the driver takes."""
+    dialect = url.get_dialect()()
+    try:
+        _, options = dialect.create_connect_args(url)
+    except (ArgumentError, ValueError, TypeError):
+        raise UsageError(
+            f"an option behind the ? of {VARIABLE} has a value that its driver does not take; "
+            "mend it or leave it out"
+        ) from None
+    if url.get_backend_name() != "mysql":
+        return  # PostgreSQL's own library knows its options, and names an unknown one
+    known = inspect.signature(import_module("pymysql").connections.Connection.__init__).parameters
+    if odd := sorted(set(options) - set(known)):
+        raise UsageError(
+            f"{VARIABLE} has an option {odd[0]!r} that PyMySQL does not know; it takes those of "
+            "pymysql.connect, as ssl_ca=FILE or ssl_verify_identity=true for an encrypted "
+            "connection"
+        )
 
 
 def for_people(url: URL) -> str:
@@ -117,20 +161,15 @@ def _file(url: URL) -> URL:
         raise UsageError(
             f"{VARIABLE} names no file: a store outlives its processes; write sqlite:///file"
         )
-    try:
-        path = Path(url.database).expanduser().absolute()
-    except RuntimeError:
-        raise UsageError(
-            f"{VARIABLE} names a home directory that is not known: {shown(url.database)}; write "
-            "the whole path"
-        ) from None
-    return url.set(database=str(path), query={})
+    if _MISPLACED.match(url.database):
+        raise _misplaced()
+    return url.set(database=str(expanded(url.database).absolute()), query={})
 
 
 @cache
 def _warn_of_other_readers(file: str) -> None:
     """Once, not for every store that is opened."""
-    if Path(file).expanduser().stat().st_mode & (stat.S_IRGRP | stat.S_IROTH):
+    if expanded(file).stat().st_mode & (stat.S_IRGRP | stat.S_IROTH):
         log.warning(
             "others can read the password of the database in %s (%s); chmod 600 %s keeps it yours",
             *(file, PASSWORD_VARIABLE, file),
@@ -143,7 +182,7 @@ def _with_password(url: URL) -> URL:
         return url
     try:
         _warn_of_other_readers(file)
-        password = Path(file).expanduser().read_text(encoding="utf-8").rstrip("\r\n")
+        password = expanded(file).read_text(encoding="utf-8").rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
         raise UsageError(
