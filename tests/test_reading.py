@@ -247,8 +247,6 @@ def test_what_does_not_fit_a_dataclass_is_named(change: dict[str, Any], complain
 
 OF_THEIR_OWN = {
     "execute/command_keeper.py",  # reads what its own parent writes, and is to start quickly
-    "fleet/bundle/contents.py",
-    "fleet/bundle/manifest.py",
     "sweep/choosing.py",  # its own encoding, never outside of the process
     "testing/fake_gpu.py",
 }

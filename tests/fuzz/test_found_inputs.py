@@ -26,7 +26,7 @@ FOUND: dict[str, tuple[bytes, ...]] = {
     ),
     "expression": (b"a<" * 500 + b"a", b"a and " * 300 + b"a", b"max(" + b"a," * 900 + b"a)"),
     "config key": (b"1", b"", b"[]", b'{"a": ' + MANY + b"}", DEEP, b'{"a": NaN}'),
-    "config text": (b"a~!" + DEEP, b"a~" + MANY, b"a~!1e309"),
+    "config text": (b"a~!" + DEEP, b"a~" + MANY, b"a~!1e309", b"%ee~1"),
     "config.toml": (b"build_workers = " + MANY, b"plugins = " + DEEP, b"core = 1e309"),
     "plan": (
         b"steps: [{import: {file: " + b"x" * 300 + b", tag: small}}]",

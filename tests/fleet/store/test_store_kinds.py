@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 from crew import LABEL, ZEN, Crew, crew, load, on_sqlite, rows
 from sqlalchemy import event
 
+from skipjack.core.config import Config
+from skipjack.core.problem import Problem
+from skipjack.core.study import Study
+from skipjack.core.trial import Status, Trial
 from skipjack.fleet.further_jobs import make_kernels, make_searches
 from skipjack.fleet.records import FIND, KERNELS, JobKind, Known, Label, Plan
 from skipjack.fleet.states import Built, Stage, State, Told
@@ -16,6 +19,7 @@ from skipjack.fleet.store import bulk
 from skipjack.fleet.store.opening import open_store
 from skipjack.fleet.store.store import Store
 from skipjack.fleet.task import Task
+from skipjack.ledger import Ledger
 from skipjack.solvers import find_solver
 
 TUNED = {"solver": "nest", "config": {"tile": 4}, "time_ns": 5.0, "code": {"digest": "d"}}
@@ -27,21 +31,22 @@ RANKED: dict[str, Any] = {
     "verdict": {"solver": "nest", "config": {"tile": 8}, "time_ns": 4.0, "solver_version": 3},
     "toolchain": "today",
 }
-FACTS = {
-    "format": 1,
-    "tables": {
-        "studies": {"columns": ["id", "solver"], "rows": [["s", "rows"]]},
-        "study_log": {
-            "columns": ["study", "kind", "status", "value", "config"],
-            "rows": [
-                ["s", "ask", None, None, '{"tile":1}'],
-                ["s", "tell", "ok", 9.0, '{"tile":1}'],
-                ["s", "tell", "ok", 7.0, '{"tile":6}'],
-                ["s", "tell", "crash", None, '{"tile":7}'],
-            ],
-        },
-    },
-}
+NO_FACTS = '{"format": 1, "tables": {}}'
+
+
+def searched_facts() -> str:
+    """What a search of solver ``rows`` leaves in a ledger."""
+    ledger, empty = Ledger.in_memory(), Ledger.in_memory()
+    try:
+        study = Study(Problem("matmul", (1, 8, 8)), "rows", ZEN.class_key, "genetic", seed=0)
+        ledger.start_study(study, 1)
+        ledger.log_ask(study.id, Config(tile=1))
+        trials = [Trial(Config(tile=1), value=9.0), Trial(Config(tile=6), value=7.0)]
+        ledger.log_tells(study.id, [*trials, Trial(Config(tile=7), Status.CRASH, reason="SIGSEGV")])
+        return ledger.facts_beyond(empty.snapshot())
+    finally:
+        ledger.close()
+        empty.close()
 
 
 def add(store: Store, solver: str, label: str = LABEL, size: int = 1) -> None:
@@ -61,7 +66,7 @@ def finish(workers: Crew, kind: JobKind, result: dict[str, Any], label: str = LA
     store, want = workers.store, workers.want(devices=(ZEN,))
     for stage in Stage:
         ((claim, _),) = store.claim(workers.owner, stage, [want], label=label, kind=kind)
-        facts = json.dumps(FACTS if stage is Stage.EVALUATE else {"format": 1, "tables": {}})
+        facts = searched_facts() if stage is Stage.EVALUATE else NO_FACTS
         if stage is Stage.BUILD:
             assert not workers.settle(claim, Built(), facts=facts)
         else:

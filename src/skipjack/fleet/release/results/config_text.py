@@ -50,8 +50,13 @@ def config_of(params: str) -> Config:
     """The config that `params_of` wrote; `UsageError` if the text is not such a one."""
     settings: dict[str, Any] = {}
     for pair in params.split(",") if params else ():
-        name, tilde, text = pair.partition("~")
-        name = _plain(name)
+        written, tilde, text = pair.partition("~")
+        try:
+            name = _plain(written)
+        except ValueError:
+            raise UsageError(
+                f"{params!r} is no config of Skipjack: {written!r} is no name of a setting"
+            ) from None
         if not tilde or name in settings:
             wrong = "has no value" if not tilde else "is there twice"
             raise UsageError(f"{params!r} is no config of Skipjack: setting {name!r} {wrong}")
