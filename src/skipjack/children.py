@@ -23,6 +23,9 @@ what to do, open no database and seal nothing."""
 _ENGINE, _SSH = "SKIPJACK_CONTAINER_ENGINE", "SKIPJACK_SSH_CONFIG"
 _RELATIVE_SQLITE = "sqlite:///"
 
+SAFE_DIRECTORY = Path("/")
+"""Where nobody but root can put modules: for programs that look for some where they are started."""
+
 
 def python_command(module: str, *words: str, python: str = sys.executable) -> list[str]:
     """The command line that runs a module; the only one that is built for a process of ours.

@@ -18,10 +18,9 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any, BinaryIO
 
-from skipjack.children import environment_for
+from skipjack.children import SAFE_DIRECTORY, environment_for
 from skipjack.errors import SkipjackError
 from skipjack.execute import wire
 from skipjack.execute.worker import settle_in
@@ -48,8 +47,6 @@ DESCRIBE_AGAIN_S = 30.0
 _LONG_PAUSE_S = 3.0
 """Between two turns: this process was stopped, or its parent did not read; others are excused."""
 _LONGEST_PAUSE_S = 30.0
-_SAFE = Path("/")
-"""A directory in which nobody but root can put modules."""
 _POLITE = (
     "{} times at niceness {}, behind all others; set RAY_worker_niceness=0 for ray start there"
 )
@@ -325,8 +322,8 @@ def _pinned(node: Node) -> Any:
 
 def _leave_the_current_directory() -> None:
     """Ray's workers look for modules in the driver's current directory, before all other places."""
-    os.environ.update(environment_for(_SAFE, os.environ))
-    os.chdir(_SAFE)
+    os.environ.update(environment_for(SAFE_DIRECTORY, os.environ))
+    os.chdir(SAFE_DIRECTORY)
 
 
 def main() -> None:

@@ -24,6 +24,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from skipjack.children import SAFE_DIRECTORY, environment_for
 from skipjack.errors import SkipjackError
 from skipjack.fleet.images.container_engine import ready_engine
 from skipjack.fleet.machines.marked import end_marked, marked
@@ -146,10 +147,13 @@ def _begin(request: NodeRequest, record: NodeRecord, folder: Path) -> NodeRecord
         return contained_node.begin(request, record, token, folder.parent.parent)
     log = folder / LOG
     command = ray_command(sys.executable, request, record.ip, record.temporary, request.gpus)
+    variables = ray_variables(request.machine, token, record.id)
     with log.open("wb") as output:
         process = subprocess.Popen(
             command,
-            env={**os.environ, **ray_variables(request.machine, token, record.id)},
+            # Ray starts modules of its own by name, which would be looked for here first.
+            cwd=SAFE_DIRECTORY,
+            env={**environment_for(SAFE_DIRECTORY, os.environ), **variables},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
