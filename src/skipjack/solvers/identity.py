@@ -72,8 +72,21 @@ def source_key(solver: BuildingSolver, source: Source) -> str:
 
 
 def _content(problem: Problem, solver: Solver) -> str:
-    texts = [sorted(_texts_of(one, 0)) for one in (get(problem.operation), solver)]
+    texts = [_texts(one) for one in (get(problem.operation), solver)]
     return _digest([_of_skipjack(), _meaning(problem), *texts])
+
+
+_texts_of_ours: dict[int, tuple[object, list[str]]] = {}
+"""By the id of objects whose classes come with Skipjack, which are kept here and do not change."""
+
+
+def _texts(one: object) -> list[str]:
+    """`_texts_of` an operation or a solver, sorted; it is asked for at every build."""
+    if not _is_known(type(one).__module__, 0):
+        return sorted(_texts_of(one, 0))
+    if id(one) not in _texts_of_ours:
+        _texts_of_ours[id(one)] = one, sorted(_texts_of(one, 0))
+    return _texts_of_ours[id(one)][1]
 
 
 def _meaning(problem: Problem) -> list[str]:
