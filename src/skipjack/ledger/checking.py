@@ -32,7 +32,7 @@ def _device(row: rows.Row) -> None:
 
 
 def _study(row: rows.Row) -> None:
-    int(row["seed"])
+    rows.seed_of(row["seed"])
 
 
 def _measurement(row: rows.Row) -> None:

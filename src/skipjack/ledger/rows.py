@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from skipjack.core.config import Config
 from skipjack.core.objective import Metric
 from skipjack.core.trial import Status, Trial
+from skipjack.errors import MalformedError
 from skipjack.ledger.records import (
     BuildRecord,
     CandidateKey,
@@ -20,7 +21,7 @@ from skipjack.ledger.records import (
     StudyRecord,
     VerdictRecord,
 )
-from skipjack.reading import parse_json, read_json
+from skipjack.reading import described, parse_json, read_json
 
 if TYPE_CHECKING:
     from skipjack.core.study import Study
@@ -142,7 +143,6 @@ def study_columns(study: Study) -> Row:
         "solver": study.solver,
         "device": study.device,
         "searcher": study.searcher,
-        # As text, because a seed may have more than 64 bits.
         "seed": str(study.seed),
         "space": study.space,
         "objective": study.objective.text,
@@ -190,7 +190,15 @@ def log_entry(row: Row) -> LogEntry:
 
 def study_record(row: Row) -> StudyRecord:
     """A row of the query over studies and their current epochs."""
-    return StudyRecord(**{**row, "seed": int(row["seed"])})
+    return StudyRecord(**{**row, "seed": seed_of(row["seed"])})
+
+
+def seed_of(text: str) -> int:
+    """A seed, which is kept as a text because it may have more than 64 bits."""
+    try:
+        return int(text)
+    except ValueError:
+        raise MalformedError(f"seed: expected a whole number, found {described(text)}") from None
 
 
 def build_row(build: BuildRecord, created: str) -> Row:
