@@ -60,13 +60,22 @@ def _image_answer(text: str) -> object:
 
 
 def _machines_answer(text: str) -> object:
+    from skipjack.fleet.machines.checking import Wanted, judge
     from skipjack.fleet.machines.registration import Registration
     from skipjack.fleet.machines.remote import understood
     from skipjack.fleet.machines.ssh import Answer
 
-    return understood(Registration("gpu7", "gpu7"), Answer("gpu7", 0, text, "", 1.0))
+    machine = Registration("gpu7", "gpu7", device="gfx908/120", gpus=2)
+    reply = understood(machine, Answer("gpu7", 0, text, "", 1.0))
+    wish = Wanted({"ray": "2.1"}, label="L", notes={"rocm": "6.2"}, devices=("gfx908/120",))
+    return judge(machine, reply, wish)
 
 
+_PROBED = {
+    **{"format": 1, "cores": 4, "memory_bytes": 1 << 30, "cpus": ["znver4/1", "znver4/4"]},
+    **{"gpus": {"gfx908/120": 2}, "versions": {"skipjack": "1", "ray": "2.1", "rocm": "6.2.1"}},
+    **{"toolchain": "t", "free_bytes": 1 << 40, "user_dir": "/x", "failure": ""},
+}
 _BEGIN, _END = "10-12-2021 02:13:11.000", "10-12-2021 02:13:13.000"
 
 
@@ -133,6 +142,6 @@ READERS = (
     Reader(
         "answer of a machine",
         of_text(_machines_answer),
-        these(b'motd\n{"format": 1, "cores": 4, "failure": ""}\n'),
+        these(b"motd\n" + json.dumps(_PROBED).encode()),
     ),
 )

@@ -7,11 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from skipjack.errors import MalformedError
 from skipjack.fleet.host import LEAST_FREE_BYTES
 from skipjack.fleet.machines.probe import NOTED, versions
 from skipjack.fleet.machines.registration import Registration
 from skipjack.fleet.machines.remote import Reply, ask_everywhere
 from skipjack.fleet.records import Label
+from skipjack.reading import Field
 
 PROBE = "skipjack.fleet.machines.probe"
 CHECKS = ("reachable", "skipjack", "device", "gpus", "disk", "versions", "label")
@@ -120,12 +122,31 @@ def judge(machine: Registration, reply: Reply, wish: Wanted) -> Condition:
     if reply.failure:
         return Condition(machine, (reached, Check("skipjack", False, reply.failure)))
     found = reply.content
+    try:
+        _check_report(Field(found))
+    except MalformedError as error:
+        why = f"its report cannot be used ({error}); install the same Skipjack there"
+        return Condition(machine, (reached, Check("skipjack", False, why)))
     there = Check("skipjack", True, str(found["versions"]["skipjack"]))
     judges: Sequence[Callable[[Registration, Mapping[str, Any], Wanted], Check | None]] = (
         *(_device, _gpus, _disk, _versions, _label),
     )
     more = (one for judge in judges if (one := judge(machine, found, wish)) is not None)
     return Condition(machine, (reached, there, *more))
+
+
+def _check_report(found: Field) -> None:
+    """Whether a probe that ran on another machine said what it says here."""
+    found["versions"]["skipjack"].text()
+    for version in found["versions"].fields().values():
+        version.text()
+    for cpu in found["cpus"].elements():
+        cpu.text()
+    for count in found["gpus"].fields().values():
+        count.integer(0)
+    found["free_bytes"].integer(0)
+    for name in ("user_dir", "toolchain"):
+        found[name].text()
 
 
 def _device(machine: Registration, found: Mapping[str, Any], wish: Wanted) -> Check | None:
