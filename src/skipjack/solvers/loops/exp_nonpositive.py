@@ -10,8 +10,11 @@ from __future__ import annotations
 from skipjack.native.ir import IRWriter, VectorType
 from skipjack.solvers.loops.lanes import Lanes
 
-ERROR_EPS = 1.5
-"""Largest relative error, in eps, for arguments near 0; it grows by 1 with the argument's size."""
+ERROR_EPS = 1.6
+"""Largest relative error, in eps, for arguments near 0; it grows by 1 with the argument's size.
+
+Without fused multiply-add 1.501 was seen; with it, less than 1.5.
+"""
 
 _LN2 = 0.6931471805599453
 _LEAST = {"f32": -88.0, "f64": -709.0}
