@@ -1,6 +1,7 @@
 """Processes of ours run our modules and the installed ones, wherever they are started."""
 
 import ast
+import os
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -120,3 +121,20 @@ def test_workers_are_told_nothing_about_the_database_and_the_key(
         worker.kill()
     assert b"SKIPJACK_LOG_LEVEL=warning" in words
     assert not [word for word in words if b"hunter2" in word]
+
+
+def test_ray_is_started_elsewhere_than_where_a_job_was_submitted(tmp_path: Path) -> None:
+    ray = tmp_path / "stand_in" / "ray" / "scripts"
+    ray.mkdir(parents=True)
+    for folder in (ray, ray.parent):
+        (folder / "__init__.py").touch()
+    (ray / "scripts.py").write_text("import os, sys\nprint(os.getcwd(), *sys.argv[1:])\n")
+    done = subprocess.run(
+        python_command("skipjack.fleet.slurm.ray_node", "start", "--block"),
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": "stand_in"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == ["/", "start", "--block"]

@@ -58,6 +58,9 @@ def environment_for(directory: Path, environment: Mapping[str, str]) -> dict[str
     url = found.get("SKIPJACK_DB", "")
     if url.startswith(_RELATIVE_SQLITE) and not url.startswith(f"{_RELATIVE_SQLITE}/"):
         found["SKIPJACK_DB"] = f"{_RELATIVE_SQLITE}{here / url.removeprefix(_RELATIVE_SQLITE)}"
+    if found.get("PYTHONPATH"):
+        entries = found["PYTHONPATH"].split(os.pathsep)
+        found["PYTHONPATH"] = os.pathsep.join(str(here / one) for one in entries)
     plugins = found.get("SKIPJACK_PLUGINS", "").split(os.pathsep)
     if plugins != [""]:
         absolute = (str(here / one) if one.endswith(".py") else one for one in plugins)

@@ -20,9 +20,9 @@ start_node() {
     cat > "$place/token" || exit 1
     export RAY_AUTH_TOKEN_PATH=$place/token
     # Ray's own directory in /tmp is shared by all users of a node, and by all jobs of one.
-    "$python" -P -m ray.scripts.scripts start --temp-dir="$place" --num-cpus="$SLURM_CPUS_ON_NODE" \
-        --dashboard-agent-listen-port=0 --disable-usage-stats --log-color=false --block "$@" \
-        < /dev/null &
+    "$python" -P -m skipjack.fleet.slurm.ray_node start --temp-dir="$place" \
+        --num-cpus="$SLURM_CPUS_ON_NODE" --dashboard-agent-listen-port=0 --disable-usage-stats \
+        --log-color=false --block "$@" < /dev/null &
     ray=$!
     trap 'kill -TERM "$ray" 2> /dev/null' TERM INT HUP
     while kill -0 "$ray" 2> /dev/null; do wait "$ray"; done
