@@ -10,6 +10,8 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects.mysql import LONGTEXT
 
+from skipjack.fleet.store.stored_json import stored
+
 revision = "0007"
 down_revision = "0006"
 
@@ -70,7 +72,7 @@ def _fill(connection: sa.Connection) -> None:
     known = sa.select(_devices).where(_devices.c.record.is_not(None))
     seen = {name: (record, at) for name, record, at in connection.execute(known).all()}
     for name, (record, at) in seen.items():
-        _keep(connection, name, json.loads(record), at)
+        _keep(connection, name, stored(record), at)
     job = _jobs.c
     newest = sa.select(sa.func.max(job.id)).where(job.device_record.is_not(None))
     newest = newest.group_by(job.label, job.device)
@@ -81,10 +83,10 @@ def _fill(connection: sa.Connection) -> None:
     found = connection.execute(sa.select(job.label, job.device).distinct())
     for label, device in sorted({(row.label, row.device) for row in found} - done):
         text, at = built.get((label, device)) or seen.get(device) or ("", 0.0)
-        record = json.loads(text) if text else {}
+        record = stored(text) if text else {}
         if record and record["model"].endswith(_BY_NAME):
             text, at = seen.get(device, ("", 0.0))
-            record = json.loads(text) if text else {}
+            record = stored(text) if text else {}
         class_key = _keep(connection, device, record, at) if record else None
         connection.execute(
             _of_labels.insert().values(label=label, device=device, class_key=class_key)
