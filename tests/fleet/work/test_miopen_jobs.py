@@ -130,13 +130,18 @@ def test_a_program_that_hangs_is_ended_with_all_that_it_started(
     evaluate: Evaluate, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv(miopen_driver.VARIABLE, "hang")
-    monkeypatch.setenv(TIMEOUT_VARIABLE, "1.2")
     pids = tmp_path / "pids"
     monkeypatch.setenv(miopen_driver.PIDS_VARIABLE, str(pids))
-    outcome = evaluate()
-    assert "did not end within 1.2 s and was killed" in outcome.failed
-    started = {int(line) for line in pids.read_text().split()}
-    assert len(started) == 2 and gone(started)
+    for limit in ("1.2", "10", "60", "300"):  # on a busy machine programs take long to start
+        pids.write_text("")
+        monkeypatch.setenv(TIMEOUT_VARIABLE, limit)
+        outcome = evaluate()
+        assert f"did not end within {limit} s and was killed" in outcome.failed
+        started = {int(line) for line in pids.read_text().split()}
+        assert gone(started)
+        if len(started) == 2:
+            return
+    pytest.fail("the program never started its own")
 
 
 def test_a_machine_without_the_program_says_where_it_was_looked_for(
