@@ -32,6 +32,7 @@ from skipjack.interop.miopen import (
 from skipjack.interop.miopen.checking import check_paths
 from skipjack.interop.miopen.converting import convert
 from skipjack.ledger import Ledger
+from skipjack.storage.sqlite_files import connect_immutable
 
 KEY = bytes(range(32))
 PERF_KEY = "2x128x28x28x1x3x3x1x256x64x1x1x0x1x1x0x1x1x0x0x1xNCHWxFP32xF"
@@ -246,6 +247,12 @@ def test_a_ledger_without_one_of_its_tables_is_set_aside(tmp_path: Path) -> None
     with pytest.raises(StorageError, match="it was set aside as"):
         Ledger.open(tmp_path)
     Ledger.open(tmp_path).close()
+
+
+def test_a_file_that_is_gone_is_not_made_anew(tmp_path: Path) -> None:
+    with pytest.raises(sqlite3.OperationalError):
+        connect_immutable(tmp_path / "gone.db")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_view_that_never_ends_is_no_table(tmp_path: Path) -> None:

@@ -16,9 +16,9 @@ from skipjack.storage.sqlite_files import (
     WRITE_AHEAD_LOG,
     DamagedError,
     beside,
+    check_journal,
     damage_in_words,
     is_damage,
-    must_be_undone,
     unfinished,
 )
 
@@ -39,7 +39,7 @@ def open_connection(directory: Path) -> sqlite3.Connection:
     """
     path = ensure_directory(directory) / FILE_NAME
     with _lock(path):
-        must_be_undone(path)  # refuses a journal that was put there
+        check_journal(path)
         connection = connect(path)
         try:
             _prepare(connection, path)

@@ -78,16 +78,16 @@ def _has_content(path: Path) -> bool:
         return False
 
 
-def must_be_undone(path: Path) -> bool:
-    """Whether a journal is beside `path`, which SQLite will obey when it opens it for writing.
+def check_journal(path: Path) -> bool:
+    """Whether `path` has a journal, which SQLite rolls back when it opens the file for writing.
 
-    `CorruptFileError` if it names another file than SQLite's own: that one would be deleted.
+    `CorruptFileError` if the journal names another file than SQLite's own: SQLite would delete it.
     """
     journal = beside(path, JOURNAL)
     named = _named_by(journal)
     own = os.fsencode(os.path.realpath(path)) + _OWN_MARK.encode()
     if named is not None and not named.startswith(own):
-        raise _obedient(path, journal, named)
+        raise _dangerous(path, journal, named)
     return _has_content(journal)
 
 
@@ -113,7 +113,7 @@ def _named_by(journal: Path) -> bytes | None:
         return b""
 
 
-def _obedient(path: Path, journal: Path, named: bytes) -> CorruptFileError:
+def _dangerous(path: Path, journal: Path, named: bytes) -> CorruptFileError:
     other = f" ({os.fsdecode(named)!r})" if named else ""
     return CorruptFileError(
         f"{path} was not opened: its journal, {journal.name}, names another file{other}, which "
@@ -123,7 +123,7 @@ def _obedient(path: Path, journal: Path, named: bytes) -> CorruptFileError:
 
 def connect_immutable(path: Path, *, any_thread: bool = False) -> sqlite3.Connection:
     """A connection to one file alone: nothing beside it is read, made or changed."""
-    return suspicious(_connect(path, "immutable=1", any_thread), path)
+    return suspicious(_connect(path, "mode=ro&immutable=1", any_thread), path)
 
 
 def connect_copy(path: Path, scratch: Path) -> sqlite3.Connection:
@@ -146,7 +146,7 @@ def copied(path: Path, scratch: Path) -> Path:
     journal = copy.with_name(copy.name + JOURNAL)
     # Of a copy no name is right: the true file's own would be deleted as well.
     if (named := _named_by(journal)) is not None:
-        raise _obedient(path, beside(path, JOURNAL), named)
+        raise _dangerous(path, beside(path, JOURNAL), named)
     return copy
 
 

@@ -16,6 +16,7 @@ from skipjack.fleet.bundle.manifest import (
     manifest_text,
 )
 from skipjack.fleet.seal import fingerprint, sealed
+from skipjack.storage.sqlite_files import MAGIC
 
 APPLICATION = 0x534B4A42
 """What SQLite's header says whose file it is: ``SKJB``."""
@@ -38,7 +39,6 @@ ENVIRONMENT = (
 )
 """What SQLite says if the fault is not in the file."""
 
-_MAGIC = b"SQLite format 3\0"
 _ROLLBACK_JOURNAL = b"\1\1"
 _HEX = re.compile(r"[0-9a-f]{64}")
 
@@ -69,7 +69,7 @@ def check_header(path: Path) -> None:
         raise StorageError(f"cannot read the bundle {path}: {error.strerror}") from error
     if not head:
         raise StorageError(f"{path} is empty, so it is no bundle; copy it again")
-    foreign = not head.startswith(_MAGIC[: len(head)])
+    foreign = not head.startswith(MAGIC[: len(head)])
     if len(head) == 100 and int.from_bytes(head[68:72], "big") != APPLICATION:
         foreign = True
     if foreign:

@@ -24,7 +24,7 @@ from skipjack.fleet.bundle import checking
 from skipjack.fleet.bundle.manifest import FORMAT, Manifest, chained, entry_text, manifest_text
 from skipjack.fleet.seal import seal, sealed
 from skipjack.ledger.transaction import is_full, transaction
-from skipjack.storage.sqlite_files import must_be_undone, primary_code, suspicious
+from skipjack.storage.sqlite_files import check_journal, primary_code, suspicious
 
 _BUSY_S = 1.0
 
@@ -92,7 +92,7 @@ class Bundle:
     def open(cls, path: Path, key: bytes, *, writable: bool = False) -> Bundle:
         """An existing bundle, every byte of whose content has been checked."""
         checking.check_header(path)
-        interrupted = must_be_undone(path)  # a process died in the middle of writing
+        interrupted = check_journal(path)  # a process died in the middle of writing
         with _sentences(path):
             connection = _connect(path, "rw" if writable or interrupted else "ro")
             with _closed_on_failure(connection):

@@ -20,7 +20,7 @@ from skipjack.fleet.store.store import Store
 from skipjack.fleet.store.urls import database_url, for_people
 from skipjack.settings import Settings, load_settings
 from skipjack.storage import ensure_directory, is_network_file_system
-from skipjack.storage.sqlite_files import must_be_undone
+from skipjack.storage.sqlite_files import check_journal
 
 _PATIENCE_AT_START_S = 30.0
 """For others who create the same schema; a database that is down is not waited for at all."""
@@ -78,7 +78,7 @@ def _engine(url: str | None, settings: Settings) -> Engine:
             raise StorageError(
                 f"there is no folder {folder} for the store; make it, or mend the URL"
             )
-        must_be_undone(Path(str(parsed.database)))  # refuses a journal that was put there
+        check_journal(Path(str(parsed.database)))
     return engine_for(parsed)
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from skipjack.errors import CorruptFileError, StorageError
 
 BZIP2 = b"BZh"
-SQLITE = b"SQLite format 3\0"
 LARGEST = 1 << 28
 """Bytes of a database that is unpacked into memory; shipped ones have up to 60 MB."""
 ALWAYS = 1 << 24

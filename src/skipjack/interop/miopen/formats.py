@@ -9,13 +9,14 @@ from typing import Literal
 
 from skipjack.core.problem import shown
 from skipjack.errors import CorruptFileError, MalformedError, StorageError, UsageError
-from skipjack.interop.miopen.file_bytes import BZIP2, SQLITE, file_bytes
+from skipjack.interop.miopen.file_bytes import BZIP2, file_bytes
 from skipjack.interop.miopen.file_names import SUFFIXES
 from skipjack.interop.miopen.find_values import fields_of
 from skipjack.interop.miopen.keys import is_perf_key, parse_find_key
 from skipjack.interop.miopen.records import Record
 from skipjack.interop.miopen.sqlite_file import columns, reading
 from skipjack.reading import read_json
+from skipjack.storage.sqlite_files import MAGIC
 
 Kind = Literal["find", "perf", "kernel"]
 Storage = Literal["text", "sqlite", "jsonl"]
@@ -47,7 +48,7 @@ class Format:
 def format_of(path: Path) -> Format:
     """Of a file that is there; `StorageError` or `UsageError` if it is no database."""
     head = _head(path)
-    if head.startswith(SQLITE):
+    if head.startswith(MAGIC):
         return Format(_kind_of_tables(path), "sqlite")
     if head.lstrip().startswith(b"{"):
         return Format(_kind_of_json(_first_line(head, path), path), "jsonl")

@@ -10,10 +10,11 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from skipjack.errors import CorruptFileError, StorageError
-from skipjack.interop.miopen.file_bytes import BZIP2, SQLITE, file_bytes
+from skipjack.interop.miopen.file_bytes import BZIP2, file_bytes
 from skipjack.storage.atomic import atomic_replacement
 from skipjack.storage.failure import disk_full
 from skipjack.storage.sqlite_files import (
+    MAGIC,
     connect_copy,
     connect_immutable,
     unfinished,
@@ -39,7 +40,7 @@ def reading(path: Path, what: str) -> Iterator[sqlite3.Connection]:
 
 def _connected(path: Path, scratch: Path, what: str) -> sqlite3.Connection:
     head = _head(path)
-    if head.startswith(BZIP2) or not head.startswith(SQLITE):
+    if head.startswith(BZIP2) or not head.startswith(MAGIC):
         data = file_bytes(path)
         _check_head(data, path, what)
         copy = scratch / "database"
@@ -59,7 +60,7 @@ def _head(path: Path) -> bytes:
 def _check_head(data: bytes, path: Path, what: str) -> None:
     if not data:
         raise CorruptFileError(f"{path} is empty, so it is no {what}")
-    if not data.startswith(SQLITE):
+    if not data.startswith(MAGIC):
         raise CorruptFileError(f"{path} is no {what}: it is not an SQLite file")
 
 

@@ -18,8 +18,9 @@ from skipjack.fleet.release.results.found_files import (
     found_of_record,
 )
 from skipjack.interop.miopen import parse_db_name
-from skipjack.interop.miopen.file_bytes import SQLITE, file_bytes
+from skipjack.interop.miopen.file_bytes import file_bytes
 from skipjack.interop.miopen.text_db import Line, scan
+from skipjack.storage.sqlite_files import MAGIC
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ def found_in_text(path: Path, skipped: list[Skipped]) -> Iterator[FoundProblem]:
     if parsed and parsed.kind != "find":
         raise UsageError(f"{path} is no find-db, so it has no times to compare; give a find-db")
     data = file_bytes(path)
-    if data.startswith(SQLITE):
+    if data.startswith(MAGIC):
         raise UsageError(f"{path} is a database of SQLite, which has no times; give a find-db")
     if data.lstrip().startswith(b"{"):
         yield from found_in_lines(path)

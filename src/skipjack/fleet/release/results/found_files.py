@@ -10,9 +10,9 @@ from skipjack.errors import CorruptFileError, ProblemError, StorageError, UsageE
 from skipjack.fleet.release.results.found import FoundProblem, RankedEntry, ranked
 from skipjack.interop import parse_find_db
 from skipjack.interop.miopen import Record, find_results, parse_db_name, read_text_db
-from skipjack.interop.miopen.file_bytes import SQLITE
 from skipjack.interop.miopen.json_format import numbered_objects
 from skipjack.interop.miopen.json_lines import NS_PER_MS
+from skipjack.storage.sqlite_files import MAGIC
 
 
 def found_in_file(path: Path) -> Iterator[FoundProblem]:
@@ -22,7 +22,7 @@ def found_in_file(path: Path) -> Iterator[FoundProblem]:
     also those that cannot be: see `RankedEntry.possible`.
     """
     first = _beginning(path)
-    if first.startswith(SQLITE):
+    if first.startswith(MAGIC):
         raise UsageError(f"{path} is a database of SQLite, which holds no rankings; give a find-db")
     return found_in_lines(path) if first.lstrip().startswith(b"{") else _records(path)
 
