@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
+import os
 import random
 import sys
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from skipjack.bank.kernel_db import write_kernel_db
 from skipjack.core.config import Config
 from skipjack.errors import SkipjackError
 from skipjack.native import cpu
+from skipjack.native.llvm import CompileError
 from skipjack.operations import parse
 from skipjack.settings import Settings
 from skipjack.solvers import find_solver
@@ -119,7 +121,7 @@ def test_a_config_that_is_not_in_the_space_is_refused(
     with caplog.at_level(logging.WARNING):
         assert skipjack.lookup(key) is None
         assert skipjack.lookup(key) is None
-    assert caplog.text.count("is not one of solver nest") == 1
+    assert caplog.text.count("is not in the space of solver nest") == 1
 
 
 def test_a_kernel_that_is_wrong_is_refused(
@@ -295,3 +297,28 @@ def test_very_many_odd_entries_are_passed_over(
     user_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert served(20_000, 1, monkeypatch) > 0
+
+
+def test_a_reason_is_told_in_full(
+    user_dir: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sentence = "this compiler has no scheduler for the CPU that the kernel was tuned for"
+
+    def fail(*_: object) -> None:
+        raise CompileError(sentence)
+
+    Bank.open(user_dir).put(entry())
+    monkeypatch.setattr(type(solver()), "compile", fail)
+    assert skipjack.lookup(KEY) is None
+    assert f"the bank's entry cannot be used: {sentence}" in caplog.text
+
+
+def test_what_a_killed_writer_left_is_swept(user_dir: Path) -> None:
+    folder = user_dir / ARTIFACTS / "verified"
+    folder.mkdir(parents=True)
+    left = folder / f".{'0' * 64}.4000000-00000000.tmp"
+    left.write_text("half")
+    os.utime(left, (0, 0))
+    Bank.open(user_dir).put(entry())
+    assert right(skipjack.lookup(KEY))
+    assert not left.exists()

@@ -1,7 +1,7 @@
-"""From an entry of the bank to machine code that was found right on this machine.
+"""From an entry of the bank to machine code that was verified on this machine.
 
-An entry proposes a solver and a config. Everything else that it says, also which machine code it is
-of, may come from anybody and is not believed.
+An entry proposes a solver and a config. Everything else that it says, including which machine code
+it refers to, may come from anybody and is not trusted.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from skipjack.tuning.verified import VerifiedKernel, VerifiedKernels, fault_of, 
 
 log = logging.getLogger(__name__)
 
+_LONGEST_REASON = 300
+
 
 class UselessEntryError(SkipjackError):
     """Why an entry of the bank is passed over."""
@@ -35,7 +37,7 @@ def code_of(
 ) -> KernelCode | None:
     """The machine code of an entry for this problem on this device; None for that of a library.
 
-    What was not found right here before is built and checked now if it is for a CPU.
+    What was not verified here before is built and checked now if it is for a CPU.
     `UselessEntryError` says what is wrong with the entry.
     """
     try:
@@ -43,8 +45,14 @@ def code_of(
     except UselessEntryError:
         raise
     except Exception as error:  # an entry may be odd in any way
-        reason = shown(f"{type(error).__name__}: {error}")
-        raise UselessEntryError(f"the bank's entry cannot be used: {reason}") from error
+        raise UselessEntryError(f"the bank's entry cannot be used: {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    """What an error says, which may quote the entry: cut, and without control characters."""
+    said = str(error) if isinstance(error, SkipjackError) else f"{type(error).__name__}: {error}"
+    said = said[:_LONGEST_REASON]
+    return said if said.isprintable() else ascii(said)
 
 
 def solver_of(entry: BankEntry) -> BuildingSolver | None:
@@ -76,9 +84,7 @@ def _code_of(
     store = VerifiedKernels(user_dir)
     known = _known(store, key, candidate, solver, device)
     if known is None and device.kind != "cpu":
-        raise UselessEntryError(
-            "the bank's kernel was not found right on this machine; tune it here"
-        )
+        raise UselessEntryError("the bank's kernel was not verified on this machine; tune it here")
     return known or _checked_now(store, key, candidate, solver, device)
 
 
@@ -89,7 +95,7 @@ def _known(
     solver: BuildingSolver,
     device: Device,
 ) -> KernelCode | None:
-    """The code, if it was found right on this machine before."""
+    """The code, if it was verified on this machine before."""
     found = store.find(key)
     if found is None:
         return None
@@ -110,13 +116,13 @@ def _checked_now(
     solver: BuildingSolver,
     device: Device,
 ) -> KernelCode:
-    """The code of a config that is in the solver's space, built and found right."""
+    """The code of a config in the solver's space, built and verified."""
     problem, config = candidate.problem, candidate.config
     if reason := refusal(solver, problem, device):
         raise UselessEntryError(f"solver {solver.name} of the bank's kernel cannot do it: {reason}")
     what = f"the bank's config {shown(str(config))}"
     if not solver.space(problem, device).contains(config):
-        raise UselessEntryError(f"{what} is not one of solver {solver.name}")
+        raise UselessEntryError(f"{what} is not in the space of solver {solver.name}")
     source = solver.lower(problem, device, config)
     blob = solver.compile(source)
     slots = tuple(solver.slots(problem, device, config))
@@ -129,5 +135,5 @@ def _checked_now(
     try:
         store.put(key, verified, blob.data)
     except StorageError as error:
-        log.info("it will be checked again: %s", error)
+        log.info("%s will be verified again by the next lookup: %s", problem.key, error)
     return code

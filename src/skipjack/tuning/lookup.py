@@ -1,7 +1,7 @@
 """`lookup`: the banked kernel of a problem, without tuning, workers or locks.
 
 A bank is text that people merge, so that its entries are proposals: a solver and a config. What
-runs was found right on this machine, or is built and checked now (`skipjack.tuning.entry_code`).
+runs was verified on this machine, or is built and verified now (`skipjack.tuning.entry_code`).
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ def lookup(
     loaded as for `tune`, too.
 
     Also None where a library is what the bank recommends, or where the bank's entry is of no use
-    here; a warning says why. A CPU's kernel that was not found right on this machine before, say of
-    a bank that was merged, is compiled and checked now, once. A GPU's is not: None, until it is
-    tuned here.
+    here; a warning says why. A CPU's kernel that was not verified on this machine before,
+    for example from a merged bank, is compiled and verified now, once. A GPU's is not: None, until
+    it is tuned here.
     """
     chosen = settings or _settings(plugins)
     plugin_modules.load(chosen.plugins)

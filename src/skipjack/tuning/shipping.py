@@ -29,7 +29,7 @@ class Banked:
 
 
 def banked(settings: Settings) -> Banked:
-    """Those that were found right on this machine, or are now; `UsageError` if there are none."""
+    """Those that are verified on this machine, before or now; `UsageError` if there are none."""
     devices = {device.class_key: device for device in here()}
     kernels, left_out = [], []
     for entry in Bank.open(settings.user_dir).entries():

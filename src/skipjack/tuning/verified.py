@@ -1,8 +1,8 @@
-"""Kernels that were found right on this machine, known by what they are.
+"""Kernels that were verified on this machine, named by what they were built from.
 
-A bank is text that people merge: what it says of a kernel's machine code is not believed. Code is
-run only if it was built and found right here for the very problem, config, operation, solver and
-target, which is what its name in this store is made of.
+A bank is text that people merge: what it says about a kernel's machine code is not trusted. Code is
+run only if it was verified here for this very problem, config, operation, solver and target, from
+which its name in this store is computed.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from skipjack.operations import arrays_bytes, get, outputs
 from skipjack.reading import read_json
 from skipjack.storage import ARTIFACTS, ArtifactStore, atomic_write
 from skipjack.storage.failure import write_failure
+from skipjack.storage.litter import sweep
 from skipjack.tuning.kernel import TunedKernel
 
 FORMAT = 1
@@ -28,7 +29,7 @@ _MOST_BYTES = 1 << 14
 
 @dataclass(frozen=True, slots=True)
 class VerifiedKernel:
-    """Machine code that was found right, and how it is entered."""
+    """Machine code that was verified, and how it is called."""
 
     artifact: str
     """The digest of its bytes, which are in the artifact store."""
@@ -66,13 +67,14 @@ class VerifiedKernels:
             return None
 
     def put(self, key: str, kernel: VerifiedKernel, data: bytes) -> None:
-        """Remember that this machine code, whose digest the kernel has, was found right."""
+        """Remember that this machine code, whose digest the kernel has, was verified."""
         self._artifacts.put(data)
         path = self._directory / key
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise write_failure(path, error) from error
+        sweep(self._directory)
         record = {"format": FORMAT, **asdict(kernel)}
         atomic_write(path, json.dumps(record, sort_keys=True).encode(), durable=False)
 

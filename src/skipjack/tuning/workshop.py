@@ -107,7 +107,7 @@ class Workshop:
         return Loadable(data, digest, build.symbol, build.abi, build.slots, slack=slack)
 
     def remember(self, runner: Runner) -> None:
-        """Note on this machine that a kernel was found right, for programs that look it up."""
+        """Note on this machine that a kernel was verified, for programs that look it up."""
         candidate, digest = runner.candidate, runner.artifact_digest
         identity = build_identity(candidate.problem, find_solver(runner.solver), self.target)
         kernel = VerifiedKernel(
