@@ -16,6 +16,7 @@ BELOW: dict[str, set[str]] = {
     "errors": set(),
     "reading": {"errors"},
     "children": set(),
+    "processes": set(),
     "core": {"errors"},
     "operations": {"core", "errors"},
     "native": {"core", "errors", "children"},
@@ -25,7 +26,7 @@ BELOW: dict[str, set[str]] = {
     "devices": {"core", "errors", "native", "gpu"},
     "settings": {"errors"},
     "lists": {"errors"},
-    "storage": {"errors", "settings"},
+    "storage": {"errors", "settings", "processes"},
     "solvers": {"core", "errors", "native", "operations", "gpu", "interop"},
     "ledger": {"core", "errors", "storage"},
     "bank": {"core", "errors", "ledger", "storage"},
@@ -53,7 +54,7 @@ BELOW: dict[str, set[str]] = {
     "fleet": {
         *("", "core", "errors", "native", "operations", "solvers", "search", "execute", "ledger"),
         *("bank", "storage", "settings", "plugins", "trace", "interrupt", "tuning", "interop"),
-        *("gpu", "devices", "children"),
+        *("gpu", "devices", "children", "processes"),
     },
     "report": {
         *("core", "errors", "native", "operations", "solvers", "search", "gpu"),

@@ -4,7 +4,7 @@ import os
 import subprocess
 from dataclasses import replace
 
-from skipjack.fleet.processes import ProcessIdentity, began, this_process
+from skipjack.processes import ProcessIdentity, began, this_process
 
 
 def test_this_process_is_not_gone() -> None:

@@ -1,4 +1,4 @@
-"""Which process of which machine it was, and whether it is gone.
+"""Whether a process still runs, and which process of which machine it was.
 
 A process id says nothing on another machine, after a restart, in another container, or once it was
 given to another process: so the boot and the time at which the process began are compared too.
@@ -33,14 +33,21 @@ class ProcessIdentity:
         here = this_process()
         if not self.boot or (self.host, self.boot) != (here.host, here.boot):
             return False
-        try:
-            os.kill(self.pid, 0)
-        except ProcessLookupError:
+        if not exists(self.pid):
             return True
-        except PermissionError:
-            pass  # there is one, of another user
         state, began = _stat(self.pid)
         return state in _ENDED or bool(began and self.began and began != self.began)
+
+
+def exists(pid: int) -> bool:
+    """Whether a process of any user has this id, even one that ended and was not reaped."""
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        pass  # there is one, of another user
+    return True
 
 
 def this_process() -> ProcessIdentity:
@@ -64,9 +71,8 @@ def _stat(pid: int) -> tuple[str, str]:
 
 def _this_boot() -> str:
     try:
-        namespace = Path(
-            "/proc/self/ns/pid"
-        ).readlink()  # containers share a boot, and not their ids
+        # Containers share a boot, and not their ids.
+        namespace = Path("/proc/self/ns/pid").readlink()
         boot = _BOOT.read_text().strip()
     except OSError:
         return ""

@@ -13,7 +13,6 @@ from processes import PATIENCE_S
 from skipjack.core.device import Device
 from skipjack.fleet.coordinator import Coordinator
 from skipjack.fleet.engine import Done, Host, Slot
-from skipjack.fleet.processes import ProcessIdentity
 from skipjack.fleet.records import Label, Plan
 from skipjack.fleet.runs import RunRequest, RunSummary
 from skipjack.fleet.states import MOST_FAILURES, Stage, State
@@ -23,6 +22,7 @@ from skipjack.fleet.store.problems import NewProblem
 from skipjack.fleet.store.store import Store
 from skipjack.fleet.task import Outcome, Task
 from skipjack.interrupt import Interrupt
+from skipjack.processes import ProcessIdentity
 
 DEVICE = Device("cpu", "znver4", 1)
 HOST = Host("here", 2, 1 << 30, (DEVICE,))

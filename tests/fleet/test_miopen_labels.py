@@ -14,7 +14,6 @@ from skipjack.fleet.engine import Done, Host
 from skipjack.fleet.further_jobs import make_finds, make_kernels
 from skipjack.fleet.importing import ImportOptions, import_file
 from skipjack.fleet.loading import Selection, Terms, plan_jobs
-from skipjack.fleet.processes import ProcessIdentity
 from skipjack.fleet.projecting import project
 from skipjack.fleet.records import Job, JobKind, Label, Want
 from skipjack.fleet.settlements import settlement_of
@@ -25,6 +24,7 @@ from skipjack.fleet.store.store import Store
 from skipjack.fleet.work import Worker, make_worker
 from skipjack.gpu.opening import only_drivers
 from skipjack.ledger import Ledger
+from skipjack.processes import ProcessIdentity
 from skipjack.solvers.miopen.finding import VARIABLE
 from skipjack.testing import miopen_driver
 from skipjack.testing.fake_gpu import FakeDriver

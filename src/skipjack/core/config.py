@@ -32,8 +32,8 @@ class Config(Mapping[str, Value]):
 
     @classmethod
     def from_key(cls, key: str) -> Config:
-        """The config whose key this is; `MalformedError` if it is the key of none."""
-        return cls(read_json(key, "config").mapping())
+        """The config whose key this is; `MalformedError` if it is no key."""
+        return cls(read_json(key).mapping())
 
     def replace(self, **settings: Value) -> Config:
         """A copy with some settings changed."""

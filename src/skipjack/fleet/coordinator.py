@@ -18,7 +18,6 @@ from skipjack.fleet.engine import Done, Engine, Host, Slot
 from skipjack.fleet.exchange import Ask, Exchanged
 from skipjack.fleet.job_store import JobStore
 from skipjack.fleet.pacing import Every, Pace
-from skipjack.fleet.processes import this_process
 from skipjack.fleet.records import Claim, Machine, Settlement, Want
 from skipjack.fleet.runs import RunProgress, RunRequest, RunSummary
 from skipjack.fleet.settlements import settlement_of
@@ -26,6 +25,7 @@ from skipjack.fleet.states import Failed, Lost, Stage, State
 from skipjack.fleet.store.devices import describable
 from skipjack.fleet.task import Task
 from skipjack.interrupt import Interrupt
+from skipjack.processes import this_process
 
 log = logging.getLogger(__name__)
 

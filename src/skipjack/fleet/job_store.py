@@ -7,9 +7,9 @@ from typing import Protocol
 
 from skipjack.fleet.engine import Host
 from skipjack.fleet.exchange import Ask, Exchanged
-from skipjack.fleet.processes import ProcessIdentity
 from skipjack.fleet.records import Claim, JobKind, Machine, Settlement
 from skipjack.fleet.states import State
+from skipjack.processes import ProcessIdentity
 
 
 class JobStore(Protocol):

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from math import isfinite
 from typing import Any
 
+from skipjack.core.config import Config
 from skipjack.core.device import Device
 from skipjack.ledger import rows
 from skipjack.ledger.migrations import columns_of
@@ -41,7 +42,7 @@ def _measurement(row: rows.Row) -> None:
 
 
 def _candidate(row: rows.Row) -> None:
-    rows.config_of(row["config"])
+    Config.from_key(row["config"])
 
 
 _READERS: Mapping[str, Callable[[rows.Row], object]] = {

@@ -258,7 +258,7 @@ class Ledger:
         return self._readable(
             "verdicts",
             found,
-            lambda row: Winner(row["problem"], row["solver"], rows.config_of(row["config"])),
+            lambda row: Winner(row["problem"], row["solver"], Config.from_key(row["config"])),
         )
 
     # The whole

@@ -91,11 +91,6 @@ def _decode(metric: Metric) -> Metric:
     return float(metric)
 
 
-def config_of(key: str) -> Config:
-    """The config whose key this is, perhaps one that others wrote."""
-    return Config.of(read_json(key).mapping())
-
-
 def candidate_id(candidate: CandidateKey) -> str:
     """The id of a candidate in every ledger."""
     return content_id(
@@ -174,7 +169,7 @@ def ask_columns(config: Config) -> Row:
 
 def log_entry(row: Row) -> LogEntry:
     """A row of `study_log`."""
-    config = config_of(row["config"])
+    config = Config.from_key(row["config"])
     trial = None
     if row["kind"] == "tell":
         trial = Trial(
@@ -288,6 +283,6 @@ def verdict_row(verdict: VerdictRecord, created: str) -> Row:
 def verdict_record(row: Row) -> VerdictRecord:
     """A row of `verdicts`, without its id."""
     columns = {name: value for name, value in dict(row).items() if name != "id"}
-    columns["config"] = config_of(columns["config"])
+    columns["config"] = Config.from_key(columns["config"])
     columns["record"] = read_json(columns["record"]).mapping()
     return VerdictRecord(**columns)

@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from skipjack import processes
 from skipjack.storage.failure import write_failure
 
 _STALE_S = 3600.0
@@ -49,7 +50,7 @@ def sweep(directory: Path) -> None:
         return  # whoever needs the directory says what is wrong with it
     for entry in entries:
         match = _NAME.fullmatch(entry.name)
-        if match is None or not _is_stale(entry) or (match[1] and _is_alive(int(match[1]))):
+        if match is None or not _is_stale(entry) or (match[1] and processes.exists(int(match[1]))):
             continue
         with contextlib.suppress(OSError):  # another process sweeps as well, or may and we may not
             if entry.is_dir(follow_symlinks=False):
@@ -63,13 +64,3 @@ def _is_stale(entry: os.DirEntry[str]) -> bool:
         return time.time() - entry.stat(follow_symlinks=False).st_mtime > _STALE_S
     except OSError:
         return False
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:
-        pass  # there is one, of another user
-    return True

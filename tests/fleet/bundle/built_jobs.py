@@ -11,12 +11,12 @@ from skipjack.fleet.bundle.evaluating import Evaluated, Evaluation, evaluate_bun
 from skipjack.fleet.bundle.exporting import Exported, export_bundle
 from skipjack.fleet.bundle.manifest import Slice
 from skipjack.fleet.engine import Host
-from skipjack.fleet.processes import ProcessIdentity
 from skipjack.fleet.records import Claim, Label, Plan, Settlement, Want
 from skipjack.fleet.states import Built, Stage
 from skipjack.fleet.store.bundling import Wanted
 from skipjack.fleet.store.problems import NewProblem
 from skipjack.fleet.store.store import Store
+from skipjack.processes import ProcessIdentity
 
 LABEL = "nightly"
 BUILDER = Host("builder1", 4, 1 << 30, (DEVICE,))

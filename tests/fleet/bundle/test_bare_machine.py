@@ -15,7 +15,6 @@ from processes import PATIENCE_S
 from skipjack.fleet.bundle.importing import import_bundle
 from skipjack.fleet.engine import Done
 from skipjack.fleet.host import detect_host
-from skipjack.fleet.processes import ProcessIdentity
 from skipjack.fleet.records import Label, Plan, Want
 from skipjack.fleet.seal import FILE_NAME
 from skipjack.fleet.settlements import settlement_of
@@ -23,6 +22,7 @@ from skipjack.fleet.states import Stage, State
 from skipjack.fleet.store.problems import NewProblem
 from skipjack.fleet.store.store import Store
 from skipjack.fleet.work import make_worker
+from skipjack.processes import ProcessIdentity
 
 MISSING = ("sqlalchemy", "alembic", "psycopg", "pymysql", "ray", "platformdirs", "torch")
 BARE = f"""

@@ -13,11 +13,11 @@ from skipjack.fleet.bundle.container import Bundle, Part
 from skipjack.fleet.bundle.contents import jobs_with, read_task
 from skipjack.fleet.bundle.exporting import export_bundle
 from skipjack.fleet.bundle.manifest import Slice
-from skipjack.fleet.processes import ProcessIdentity
 from skipjack.fleet.states import Stage, State
 from skipjack.fleet.store import tables
 from skipjack.fleet.store.bundling import Wanted
 from skipjack.fleet.store.store import Store
+from skipjack.processes import ProcessIdentity
 
 
 def tasks_in(store: Store, path: Path) -> list[int]:

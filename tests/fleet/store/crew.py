@@ -12,13 +12,13 @@ from sqlalchemy import Connection, func, select
 from skipjack.core.cpu_levels import features_of
 from skipjack.core.device import Device
 from skipjack.fleet.engine import Host
-from skipjack.fleet.processes import ProcessIdentity
 from skipjack.fleet.records import Claim, Job, Label, Plan, Settlement, Want
 from skipjack.fleet.states import Built, Event, Stage, State, Told
 from skipjack.fleet.store import tables
 from skipjack.fleet.store.problems import NewProblem
 from skipjack.fleet.store.store import Store
 from skipjack.fleet.task import Task
+from skipjack.processes import ProcessIdentity
 
 ZEN = Device("cpu", "znver4", 1, "a real one", ("avx2",), 8, 32, (("L1", 1 << 15),), 1 << 30, "s1")
 SKYLAKE = Device("cpu", "skylake", 1, "a real one", features_of("x86-64-v3"), 8, 32)

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from skipjack.errors import StorageError
-from skipjack.fleet.processes import ProcessIdentity
 from skipjack.fleet.seal import VARIABLE
 from skipjack.fleet.store.opening import open_store
+from skipjack.processes import ProcessIdentity
 
 
 def test_a_machine_with_another_key_is_refused_before_it_takes_jobs(

@@ -10,11 +10,11 @@ from skipjack.core.device import Device
 from skipjack.errors import UsageError
 from skipjack.fleet.engine import Host
 from skipjack.fleet.loading import Selection, Terms, plan_jobs
-from skipjack.fleet.processes import ProcessIdentity
 from skipjack.fleet.records import Label, Plan
 from skipjack.fleet.states import Built, Stage, State, Told
 from skipjack.fleet.store.problems import NewProblem
 from skipjack.fleet.store.store import Store
+from skipjack.processes import ProcessIdentity
 
 NARROW = replace(ZEN, features=features_of("x86-64-v3"), vector_bytes=32)
 WIDE = replace(ZEN, features=features_of("x86-64-v4"), vector_bytes=64)

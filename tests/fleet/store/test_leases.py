@@ -8,10 +8,10 @@ from crew import ZEN, Crew, crew, load, on_sqlite, only, states
 from sqlalchemy import update
 
 from skipjack.fleet.engine import Host
-from skipjack.fleet.processes import began, this_process
 from skipjack.fleet.states import MOST_LOSSES, Built, Stage, State
 from skipjack.fleet.store import tables
 from skipjack.fleet.store.store import Store
+from skipjack.processes import began, this_process
 
 
 def test_what_an_expired_owner_held_is_lost_and_claimed_again(store: Store) -> None:

@@ -16,7 +16,6 @@ from processes import PATIENCE_S
 from skipjack.core.device import Device
 from skipjack.errors import StorageError
 from skipjack.fleet.engine import Host
-from skipjack.fleet.processes import ProcessIdentity
 from skipjack.fleet.records import Label, Plan, Settlement, Want
 from skipjack.fleet.states import Failed, Stage, State
 from skipjack.fleet.store import connecting, tables
@@ -24,6 +23,7 @@ from skipjack.fleet.store.opening import open_store
 from skipjack.fleet.store.problems import NewProblem
 from skipjack.fleet.store.retrying import Patience
 from skipjack.fleet.store.store import Store
+from skipjack.processes import ProcessIdentity
 
 
 @pytest.fixture

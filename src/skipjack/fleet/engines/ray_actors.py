@@ -18,8 +18,8 @@ from dataclasses import asdict
 from typing import Any
 
 import skipjack
+from skipjack import processes
 from skipjack.execute import wire
-from skipjack.fleet import processes
 from skipjack.fleet.engines.ray_cluster import ray_module
 from skipjack.fleet.host import detect_host
 from skipjack.fleet.parcel import pack, unpack

@@ -14,7 +14,6 @@ from skipjack.errors import StorageError
 from skipjack.fleet.bundle.contents import BundledOutcome, BundledTask
 from skipjack.fleet.bundle.manifest import Slice
 from skipjack.fleet.engine import Done
-from skipjack.fleet.processes import ProcessIdentity
 from skipjack.fleet.records import Claim
 from skipjack.fleet.settlements import settlement_of
 from skipjack.fleet.states import ArtifactLost, Claimed, Failed, Released, Stage, State
@@ -23,6 +22,7 @@ from skipjack.fleet.store.batches import among
 from skipjack.fleet.store.supplies import supply
 from skipjack.fleet.store.transitions import JobRow, Step
 from skipjack.fleet.task import Task
+from skipjack.processes import ProcessIdentity
 
 _PAGE = 50
 """Jobs whose facts and machine code are in memory at once."""

@@ -13,11 +13,11 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, delete, insert, or_, select, update
 
-from skipjack.fleet.processes import ProcessIdentity, this_process
 from skipjack.fleet.states import Event, Lost, Released
 from skipjack.fleet.store import clock, tables, transitions
 from skipjack.fleet.store.batches import among
 from skipjack.fleet.store.transitions import Step, worked_on
+from skipjack.processes import ProcessIdentity, this_process
 
 
 def sign_in(connection: Connection, process: ProcessIdentity, lease_s: float) -> str:

@@ -15,7 +15,6 @@ from sqlalchemy import Connection, Engine
 from skipjack.fleet.bundle.contents import BundledOutcome
 from skipjack.fleet.engine import Host
 from skipjack.fleet.exchange import Ask, Exchanged
-from skipjack.fleet.processes import ProcessIdentity
 from skipjack.fleet.records import Claim, JobKind, Machine, Settlement, Want
 from skipjack.fleet.states import Stage
 from skipjack.fleet.store import (
@@ -37,6 +36,7 @@ from skipjack.fleet.store.problems import Added, NewProblem, ProblemRow, add_pro
 from skipjack.fleet.store.registry_verbs import RegistryVerbs
 from skipjack.fleet.store.retrying import Patience
 from skipjack.fleet.task import Task
+from skipjack.processes import ProcessIdentity
 
 if TYPE_CHECKING:
     from skipjack.fleet.store.bundling import Page, Received, Wanted

@@ -184,7 +184,7 @@ owners = Table(
     Column("lease_s", Double, nullable=False),
     Column("expires", Double, nullable=False),
     Column("created", Double, nullable=False),
-    Column("boot", _name(32), nullable=False, server_default=""),  # see `fleet.processes`
+    Column("boot", _name(32), nullable=False, server_default=""),  # see `skipjack.processes`
     Column("began", _name(32), nullable=False, server_default=""),
 )
 """Coordinators that are alive. One lease covers all that an owner holds."""
