@@ -82,7 +82,7 @@ def test_an_operation_that_lacks_a_member_is_refused(missing: str) -> None:
     ("members", "sentence"),
     [
         ({"flops": lambda self: 1}, r"flops takes \(\); write def flops\(self, problem\)"),
-        ({"flops": 8}, "flops is no method"),
+        ({"flops": 8}, "flops is not a method"),
         ({"operation_class": "round"}, "operation_class is 'round'; write cube or vector"),
         ({"dtypes": ("f31",)}, "dtypes are .*f31.*; choose from f32"),
         ({"dtypes": ()}, "dtypes are .*; choose from f32"),
@@ -105,7 +105,7 @@ def test_members_that_cannot_be_read_are_blamed() -> None:
 
 def test_a_class_is_not_taken_for_an_operation() -> None:
     with pytest.raises(
-        UsageError, match=r"Bare is a class; register one of it: register\(Bare\(\)\)"
+        UsageError, match=r"Bare is a class; register an instance: register\(Bare\(\)\)"
     ):
         operations.register(Bare)  # type: ignore[arg-type]
 

@@ -51,5 +51,7 @@ def test_what_is_missing_is_named() -> None:
 
 
 def test_an_unknown_level_is_refused() -> None:
-    with pytest.raises(UsageError, match="'x86-64-v5' is no level: they are x86-64, x86-64-v2"):
+    with pytest.raises(
+        UsageError, match="'x86-64-v5' is not a level; choose from x86-64, x86-64-v2"
+    ):
         features_of("x86-64-v5")

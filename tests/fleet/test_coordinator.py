@@ -197,7 +197,7 @@ def test_a_machine_whose_workers_are_lost_pauses_says_so_and_goes_on(
     request = replace(REQUEST, observer=lambda progress: notes.add(progress.note))
     summary = run(store, OneByOne(dies_twice), request)
     assert dict(summary.counts) == {State.EVALUATED: 5}
-    assert any("here pauses for 1 s, 5 workers in a row were lost" in note for note in notes)
+    assert any("here pauses for 1 s: 5 workers in a row were lost" in note for note in notes)
     (machine,) = store.machines()
     assert (machine.set_aside, machine.losses) == ("", 0)
 

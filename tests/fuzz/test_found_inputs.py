@@ -111,7 +111,7 @@ def test_a_line_of_a_database_says_which_field_is_wrong(
     ("field", "value", "complaint"),
     [
         ("time_ns", "[]", "time_ns: expected a number, found a list"),
-        ("time_ns", "1e309", "1e309 is no finite number"),
+        ("time_ns", "1e309", "1e309 is not a finite number"),
         ("slots", "[{}]", r"slots\[0\]: expected a whole number, found an object"),
         ("config", "[]", "config: expected an object, found a list"),
     ],

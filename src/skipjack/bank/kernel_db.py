@@ -203,5 +203,6 @@ def _sentences(path: Path) -> Iterator[None]:
         raise CorruptFileError(f"{path} cannot be used as a kernel database: {error}") from None
     except UnicodeDecodeError:
         raise CorruptFileError(
-            f"{path} cannot be used as a kernel database: a name in it is no UTF-8; export it again"
+            f"{path} cannot be used as a kernel database: a name in it is not UTF-8; export it "
+            "again"
         ) from None

@@ -149,7 +149,10 @@ def _command() -> NoReturn:
     except MemoryError as error:
         logging.getLogger(__name__).debug("details", exc_info=True)
         what = f" ({error})" if str(error) else ""
-        _end(f"there is too little memory for this{what}; ulimit -v says what is allowed", 1)
+        _end(
+            f"there is too little memory for this{what}; free some, or raise the limit (ulimit -v)",
+            1,
+        )
     except OSError as error:
         logging.getLogger(__name__).debug("details", exc_info=True)
         where = f": {error.filename}" if error.filename else ""

@@ -33,7 +33,7 @@ class Config(Mapping[str, Value]):
     @classmethod
     def from_key(cls, key: str) -> Config:
         """The config whose key this is; `MalformedError` if it is no key."""
-        return cls(read_json(key).mapping())
+        return cls(read_json(key, "config").mapping())
 
     def replace(self, **settings: Value) -> Config:
         """A copy with some settings changed."""

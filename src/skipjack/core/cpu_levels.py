@@ -48,7 +48,9 @@ def features_of(level: str) -> tuple[str, ...]:
     if level == AARCH64:
         return ("fp-armv8", "neon")
     if level not in X86_LEVELS:
-        raise UsageError(f"{level!r} is no level: they are {', '.join((*X86_LEVELS, AARCH64))}")
+        raise UsageError(
+            f"{level!r} is not a level; choose from {', '.join((*X86_LEVELS, AARCH64))}"
+        )
     below = X86_LEVELS[: X86_LEVELS.index(level) + 1]
     return tuple(sorted(feature for each in below for feature in _ADDED[each]))
 

@@ -13,7 +13,8 @@ def check_members(kind: str, thing: object, protocol: type) -> None:
     """Refuse what lacks a member of the protocol, or has a method that takes something else."""
     if isinstance(thing, type):
         raise UsageError(
-            f"{kind} {thing.__name__} is a class; register one of it: register({thing.__name__}())"
+            f"{kind} {thing.__name__} is a class; register an instance: "
+            f"register({thing.__name__}())"
         )
     for name, wanted in _members(protocol).items():
         with blaming(f"{name} of {called(kind, thing)}"):
@@ -56,13 +57,13 @@ def _members(protocol: type) -> dict[str, object]:
 def _how(name: str, wanted: object) -> str:
     if isinstance(wanted, FunctionType):
         return f"write def {name}({', '.join(inspect.signature(wanted).parameters)})"
-    return "every one has it, as an attribute or a property"
+    return "add it as an attribute or a property"
 
 
 def _check_method(kind: str, thing: object, name: str, wanted: FunctionType) -> None:
     method = getattr(thing, name)
     if not callable(method):
-        raise UsageError(f"{called(kind, thing)}: {name} is no method; {_how(name, wanted)}")
+        raise UsageError(f"{called(kind, thing)}: {name} is not a method; {_how(name, wanted)}")
     parameters = list(inspect.signature(wanted).parameters)[1:]
     try:
         signature = inspect.signature(method)

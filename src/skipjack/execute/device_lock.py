@@ -71,7 +71,7 @@ def _for_everybody(place: Path) -> Path:
     except FileExistsError:
         if not place.is_dir():
             raise StorageError(
-                f"{place} is no directory, so no locks can lie there; {_ELSE}"
+                f"{place} is not a directory, so it cannot hold locks; {_ELSE}"
             ) from None
     except OSError as error:
         raise StorageError(

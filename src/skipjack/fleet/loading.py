@@ -236,8 +236,8 @@ def _meant(store: Problems, name: str, selection: Selection, terms: Terms) -> De
         on = next((one.device for one in found if terms.as_on in one.machines), None)
         if on is None:
             raise UsageError(
-                f"no machine {terms.as_on} with {name} was seen; there is "
-                f"{told_apart(found) or 'none'}"
+                f"no machine {terms.as_on} with {name} was seen; known: "
+                f"{told_apart(found) or 'no machine with it yet'}"
             )
         if bound and bound.class_key != on.class_key:
             raise UsageError(

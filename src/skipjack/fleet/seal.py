@@ -104,11 +104,11 @@ def _check_privacy(path: Path, mode: int) -> None:
     command = f"chmod 600 {shlex.quote(str(path))}"
     if mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise StorageError(
-            f"others may write to {path}, so that it proves nothing: run {command}, and see "
+            f"others may write to {path}, so it proves nothing: run {command}, and see "
             "whether it is still yours"
         )
     if mode & (stat.S_IRGRP | stat.S_IROTH):
         raise StorageError(
-            f"others may read {path}, so that it proves nothing: run {command}; if strangers may "
+            f"others may read {path}, so it proves nothing: run {command}; if strangers may "
             "have read it, make a new key (remove the file) and copy it to all machines"
         )

@@ -121,8 +121,8 @@ class Progress:
                 history.take(record)
             except MalformedError as error:
                 raise CorruptFileError(
-                    f"{self.path}:{number} is no line of a plan's progress ({error}); name another "
-                    "file with --progress, or move this one away to begin anew"
+                    f"{self.path}:{number} is not a line of a plan's progress ({error}); name "
+                    "another file with --progress, or move this one away to begin anew"
                 ) from None
         return history
 

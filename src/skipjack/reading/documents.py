@@ -16,7 +16,7 @@ from skipjack.reading.field import Field, described
 MAX_BYTES = 64 << 20
 """Of a document; the largest that we write are the rows of a ledger."""
 MAX_DEPTH = 64
-"""Lists and objects inside of each other; ours have six or so."""
+"""Levels of lists and objects; ours have about six."""
 MAX_DIGITS = 40
 """Of a whole number in a document: 128 bits. As a float it is finite."""
 
@@ -149,7 +149,7 @@ class _OddNumberError(ValueError):
 def _float(text: str) -> float:
     value = float(text)
     if not isfinite(value):
-        raise _OddNumberError(text, f"{text[:_SHOWN]} is no finite number")
+        raise _OddNumberError(text, f"{text[:_SHOWN]} is not a finite number")
     return value
 
 
@@ -162,7 +162,7 @@ def _int(text: str) -> int:
 
 
 def _constant(name: str) -> float:
-    raise _OddNumberError(name, f"{name} is no finite number")
+    raise _OddNumberError(name, f"{name} is not a finite number")
 
 
 # Made once for a way to read: json.loads makes a new one for each text.

@@ -299,7 +299,8 @@ class _Judged:
         if held is not None and held.solver not in names():
             return (
                 f"the bank's entry is of solver {shown(held.solver)}, which is not loaded, and was "
-                "left as it is; to meet it, name its plug-in with --plugin or SKIPJACK_PLUGINS"
+                "left as it is; to compare with it, name its plug-in with --plugin or "
+                "SKIPJACK_PLUGINS"
             )
         if outcome is Outcome.RESERVED:
             whose = f", {self.default.candidate}," if self.default and self._outside() else ""

@@ -74,7 +74,7 @@ def test_the_jobs_of_a_dead_process_of_this_machine_are_free_at_once(store: Stor
     killed.wait()
     assert store.sweep() == 1
     assert states(store) == {State.NEW: 1, State.BUILDING: 1}
-    assert "ended without a word" in store.story(job)[-1].reason
+    assert "ended without signing out" in store.story(job)[-1].reason
     assert us.settle(claim, Built()) == [claim]  # too late, if it should live after all
 
 

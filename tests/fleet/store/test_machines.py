@@ -74,13 +74,13 @@ def test_a_machine_that_loses_its_workers_pauses_and_is_tried_again(store: Store
     assert (machine.set_aside, machine.losses) == ("", MOST_LOSSES)
     assert 0 < machine.pause_s <= FIRST_PAUSE_S
     assert machine.pause == (
-        "pauses for 5 s, 5 workers in a row were lost, the last: killed by the kernel"
+        "pauses for 5 s: 5 workers in a row were lost, the last: killed by the kernel"
     )
     assert us.claims(Stage.BUILD) == []
     end_pause(store)
     assert store.machines()[0].pause == ""
     failing(us, 1, Lost("killed by the kernel"))
-    assert "pauses for 10 s, 6 workers" in store.machines()[0].pause
+    assert "pauses for 10 s: 6 workers" in store.machines()[0].pause
     end_pause(store)
     failing(us, 1, Built())
     assert (store.machines()[0].losses, store.machines()[0].pause) == (0, "")

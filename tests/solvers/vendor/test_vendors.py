@@ -90,5 +90,5 @@ def test_whether_a_library_is_there_is_asked_without_loading_it(
     with monkeypatch.context() as patch:
         patch.setattr(ctypes, "CDLL", lambda path: pytest.fail(f"{path} was loaded"))
         assert MklSolver().refuses(problem, device) == ""
-    with pytest.raises(SkipjackError, match="mkl is installed and cannot be loaded"):
+    with pytest.raises(SkipjackError, match="mkl is installed but cannot be loaded"):
         MklSolver().thunk(problem)

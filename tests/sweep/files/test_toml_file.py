@@ -57,7 +57,7 @@ def test_values_are_listed_or_given_by_rule(
         ("3", "a is 3; write a list"),
         ("[[1]]", "a has a list among its values"),
         ("[{x = 1}]", "a has a dict among its values"),
-        ("[inf]", "inf is no finite number"),
+        ("[inf]", "inf is not a finite number"),
         ("{rnge = [1, 2]}", "a has the key 'rnge'; did you mean range?"),
         ("{range = [1, 8], of = 2}", "a has the key 'of'"),
         ("{}", "says neither range nor powers"),

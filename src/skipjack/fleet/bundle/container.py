@@ -188,7 +188,7 @@ def _sentences(path: Path) -> Iterator[None]:
     try:
         yield
     except UnicodeDecodeError:
-        raise checking.damaged(path, "a name in its tables is no UTF-8") from None
+        raise checking.damaged(path, "a name in its tables is not UTF-8") from None
     except sqlite3.Error as error:
         code = primary_code(error)
         if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):

@@ -93,7 +93,7 @@ def _dead(connection: Connection) -> list[str]:
 
 
 def _swept(connection: Connection, owner: Row[Any], *, dead: bool) -> int:
-    how = "ended without a word" if dead else f"was not heard of for {owner.lease_s:g} s"
+    how = "ended without signing out" if dead else f"was not heard of for {owner.lease_s:g} s"
     reason = f"coordinator {owner.pid} on {owner.host} {how}"
     lost = _leave(connection, Lost(reason), tables.jobs.c.owner == owner.id)
     connection.execute(delete(tables.owners).where(tables.owners.c.id == owner.id))

@@ -111,7 +111,7 @@ def note(connection: Connection, events: Mapping[int, Sequence[tuple[int, Event]
             changes["set_aside"] = f"{failures} jobs in a row failed, the last: {failed}"
         if losses > row.losses and (pause_s := pause_after(losses)):
             changes["paused_until"] = clock.now() + pause_s
-            why = f"pauses for {pause_s:g} s, {losses} workers in a row were lost, the last: {lost}"
+            why = f"pauses for {pause_s:g} s: {losses} workers in a row were lost, the last: {lost}"
             changes["paused_why"] = why[:_LONGEST_WHY]
         connection.execute(update(table).where(table.c.id == row.id).values(changes))
 

@@ -107,7 +107,7 @@ def _sentences(path: Path, what: str) -> Iterator[None]:
         ) from None
     except UnicodeDecodeError:
         raise CorruptFileError(
-            f"{path} cannot be used as a {what}: a name in it is no UTF-8; fetch it again"
+            f"{path} cannot be used as a {what}: a name in it is not UTF-8; fetch it again"
         ) from None
 
 

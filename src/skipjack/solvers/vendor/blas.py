@@ -72,7 +72,7 @@ class _Blas:
         """The call and its slots."""
         address = self.address(problem.dtype)
         if not address:
-            raise SkipjackError(f"{self.name} is installed and cannot be loaded")
+            raise SkipjackError(f"{self.name} is installed but cannot be loaded")
         return gemm_thunk(problem, self.integer), [address, "a", "b", "out"]
 
 
