@@ -13,7 +13,7 @@ import numpy as np
 
 from skipjack.core.device import Device
 from skipjack.core.operation import Arrays
-from skipjack.execute.disturbance import Watch
+from skipjack.execute.disturbance import Samples, Watch, take_samples
 from skipjack.execute.kernels import Kernel, NativeKernel
 from skipjack.execute.pinning import pinned
 from skipjack.execute.statistics import Block, Ratio, best_sentinel, paired_ratio, undisturbed
@@ -175,22 +175,19 @@ class Stand:
                 turn[name] = self._samples(kernels[name], paces[name])
             after = self._beat()
             for at, name in enumerate(names):
-                samples, disturbed = turn[name]
-                calls = paces[name].calls
-                blocks[name].append(Block(at, done, calls, samples, (before, after), disturbed))
+                taken, calls = turn[name], paces[name].calls
+                around = (before, after)
+                blocks[name].append(
+                    Block(at, done, calls, taken.times_ns, around, taken.disturbed, taken.dropped)
+                )
             before = after
             done += 1
             quiet = _quiet_rounds(blocks) if done >= wanted else 0
         return Rounds(blocks, done, quiet, self._peak_flops)
 
-    def _samples(self, kernel: Kernel, pace: _Pace) -> tuple[tuple[float, ...], bool]:
+    def _samples(self, kernel: Kernel, pace: _Pace) -> Samples:
         self._settle()
-        before = self._watch.read()
-        if not pace.slow:
-            kernel.sample(1, 1)  # bring its code and data back into the caches
-        times = kernel.sample(pace.calls, pace.samples)
-        disturbed = self._watch.read().disturbed_since(before)
-        return tuple(float(time) for time in times), disturbed
+        return take_samples([kernel], pace.calls, pace.samples, self._watch, warm=not pace.slow)
 
     def _beat(self) -> float:
         """The best of three, so that one interruption does not count."""

@@ -51,7 +51,7 @@ def test_every_problem_is_one_line_in_order(found: tuple[dict[str, str], str]) -
     records = [json.loads(line) for line in found[1].splitlines()]
     assert [record["problem"] for record in records][:2] == ["add:64:f32", "matmul:16x24x8:f32"]
     for record in records:
-        assert record["format"] == 1
+        assert record["format"] == 2
         assert record["device"].endswith("/1")
     last = records[-1]
     assert (last["status"], last["solvers"]) == ("not_applicable", [])

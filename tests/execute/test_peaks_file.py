@@ -18,7 +18,7 @@ class _Session:
 
     measured = 0
 
-    def measure_peaks(self) -> dict[str, Any]:
+    def measure_peaks(self, device: Device) -> dict[str, Any]:
         self.measured += 1
         return peaks_to_json(PEAKS)
 

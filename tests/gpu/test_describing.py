@@ -53,7 +53,7 @@ def test_a_gpu_that_is_here_is_described_as_it_is() -> None:
     [
         ("sm_90/132", "sm_90/132 is not here: there is no GPU here; .*--build-only"),
         ("gfx906/60", "Triton cannot build for gfx906"),
-        ("nehalem/1", "not here: this machine's CPU is .*--build-only"),
+        ("neoverse-n1/1", "not here: this machine's CPU is .*--build-only"),
         ("sm_90", "arch/units"),
     ],
 )

@@ -94,7 +94,7 @@ def test_a_node_is_detected_and_gets_workers(engine: RayEngine) -> None:
     assert (host.name, host.cores) == ("one", len(cpu.usable_cores()))
     assert cpu.detect().name in {device.name for device in host.devices}
     evaluator = next(slot for slot in engine.slots() if slot.stage is Stage.EVALUATE)
-    assert evaluator.devices == tuple(device.name for device in host.devices)
+    assert evaluator.devices == host.devices
     assert evaluator.gpu == f"cpu{cpu.usable_cores()[0]}"
 
 

@@ -91,8 +91,8 @@ def test_each_gpu_has_an_evaluator_of_its_own(fake_everywhere: None, user_dir: P
     slots = LocalEngine(load_settings(), 1, 1).slots()
     build, on_cores, on_gpu = slots
     assert build.stage is Stage.BUILD
-    assert DEVICE.name not in on_cores.devices
-    assert (on_gpu.devices, on_gpu.gpu) == ((DEVICE.name,), "fake:0")
+    assert DEVICE.name not in [one.name for one in on_cores.devices]
+    assert ([one.name for one in on_gpu.devices], on_gpu.gpu) == ([DEVICE.name], "fake:0")
     assert [slot.stage for slot in LocalEngine(load_settings(), 1, 0).slots()] == [Stage.BUILD]
 
 

@@ -137,7 +137,10 @@ def accept(
     away from them: the first result wins.
     """
     by_job = {result.outcome.job: result for result in results}
-    rows = _locked(connection, labels.id_of(connection, label), by_job)
+    label_id = labels.id_of(connection, label)
+    found = {device.name: device for result in results for device in result.host.devices}
+    devices.bind_unbound(connection, found.values(), label_id)
+    rows = _locked(connection, label_id, by_job)
     attempts = _attempts(connection, rows)
     marks = _marks(connection, rows)
     received = {

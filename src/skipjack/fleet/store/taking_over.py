@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, and_, exists, select
+from sqlalchemy import Connection, and_, exists, select, update
 
 from skipjack.fleet.records import FIND
 from skipjack.fleet.states import State
@@ -39,11 +39,28 @@ def take_over(
     by_device: dict[str, list[str]] = {}
     for key, device in pairs:
         by_device.setdefault(device, []).append(key)
+    for device in by_device:
+        _follow(connection, label_id, device)
     return sum(
         _take(connection, label_id, device, chunk, toolchains[device])
         for device, keys in by_device.items()
         for chunk in bulk.chunks(keys, _AT_ONCE)
     )
+
+
+def _follow(connection: Connection, label: int, device: str) -> None:
+    """A label that is for any device of this name is for the one that all rankings are of."""
+    of, job = tables.label_devices.c, tables.jobs.c
+    ranked = exists().where(
+        *(job.label == of.label, job.device == of.device, job.solver == FIND),
+        job.state == str(State.EVALUATED),
+    )
+    classes = select(of.class_key).where(of.device == device, of.class_key.is_not(None), ranked)
+    found = connection.execute(classes.distinct()).scalars().all()
+    if len(found) == 1:
+        mine = (of.label == label, of.device == device, of.class_key.is_(None))
+        values = update(tables.label_devices).where(*mine).values(class_key=found[0])
+        connection.execute(values)
 
 
 def _take(
