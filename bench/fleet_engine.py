@@ -59,7 +59,7 @@ class VirtualDevices:
             for number in numbers
         ]
         self._slots = [
-            Slot(f"{host.name}-{gpu}", Stage.EVALUATE, host.name, (self.device.name,), str(gpu))
+            Slot(f"{host.name}-{gpu}", Stage.EVALUATE, host.name, (self.device,), str(gpu))
             for host in self._hosts
             for gpu in range(PER_HOST)
         ][: self.devices]

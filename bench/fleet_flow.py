@@ -24,6 +24,7 @@ from skipjack.fleet.store.urls import database_url
 from skipjack.fleet.task import Outcome
 from skipjack.interrupt import Interrupt
 from skipjack.native import cpu
+from skipjack.processes import ProcessIdentity
 from skipjack.settings import Settings
 
 _labels = count()
@@ -94,7 +95,7 @@ def built_jobs(
     store.add_problems([NewProblem(key, "matmul", "", "f32") for key in keys], "bench")
     store.add_jobs(Label(label, "bench"), [Plan(key, device.name) for key in keys])
     machine = store.register(Host("builder", 1, 1 << 30, (device,)), "none")
-    owner = store.sign_in("builder", 1, 600.0)
+    owner = store.sign_in(ProcessIdentity("builder", 1), 600.0)
     want = Want(machine.id, "build", count=at_once)
     while claimed := store.claim(owner, Stage.BUILD, [want], label=label):
         outcomes = [

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from skipjack.core.problem import Problem
 
-FORMAT = 1
+FORMAT = 2
+"""That of the lines of `tune` and `find`, among which it stands."""
 
 
 @dataclass(frozen=True, slots=True)
