@@ -60,6 +60,9 @@ def test_a_config_may_be_given_as_it_is(entry: MakeEntry) -> None:
         ({"evidence": {"ties": 3}}, "field evidence.ties"),
         ({"evidence": {"ranking": [{"solver": 3}]}}, "field evidence.ranking"),
         ({"evidence": {"ranking": [{"solver": "a", "behind": 2.0}]}}, "field evidence.ranking"),
+        ({"evidence": {"baseline": 5}}, "field evidence.baseline"),
+        ({"evidence": {"baseline": {"ratio": 1, "low": 1, "high": 1}}}, "field evidence.baseline"),
+        ({"evidence": {"as_called": {"ratio": "x"}}}, "field evidence.as_called"),
         ({"solver": "\ud800"}, "surrogate"),
     ],
 )

@@ -125,6 +125,7 @@ def test_rankings_compare_by_how_far_the_library_is_behind_their_first(entry: Ma
 numbers = st.none() | st.floats(0.1, 9.0).map(lambda x: round(x, 1))
 gains = st.fixed_dictionaries({"ratio": numbers, "low": numbers, "high": numbers})
 odd = st.none() | st.booleans() | st.text(max_size=2) | st.integers() | st.lists(st.integers())
+over = st.none() | gains.map(lambda one: {"name": "default", **one})
 replaced = st.fixed_dictionaries(
     {"grade": st.integers(0, 2), "score": st.floats(-9, 9), "generation": st.integers(0, 3)}
 )
@@ -142,7 +143,8 @@ entries = st.builds(
     vendor=st.sampled_from(["", "numpy", "mkl"]),
     speedup=st.dictionaries(st.sampled_from(["default", "vendor"]), gains),
     evidence=st.fixed_dictionaries(
-        {}, optional={"samples": odd, REPLACED: replaced | odd, "artifact": odd, BASELINE: odd}
+        {},
+        optional={"samples": odd, REPLACED: replaced | odd, "artifact": odd, BASELINE: over},
     ),
     created=st.sampled_from([EARLY, LATE]),
     kind=st.sampled_from(["perf", FIND]),

@@ -110,6 +110,9 @@ class BankEntry:
             rows = evidence.get(name, [])
             if not isinstance(rows, list) or not all(map(is_right, rows)):
                 raise ValueError(f"field evidence.{name} is not a list as it should be")
+        for name, is_right in (("baseline", _is_baseline), ("as_called", _is_gain)):
+            if evidence.get(name) is not None and not is_right(evidence[name]):
+                raise ValueError(f"field evidence.{name} is not a ratio with its interval")
         return cls(**record)
 
 
@@ -142,6 +145,11 @@ def _is_gain(value: object) -> bool:
     return isinstance(value, dict) and all(
         name in value and _is_number(value[name]) for name in ("ratio", "low", "high")
     )
+
+
+def _is_baseline(value: object) -> bool:
+    """A gain, and the name of what it is over."""
+    return isinstance(value, dict) and isinstance(value.get("name"), str) and _is_gain(value)
 
 
 def _is_tie(value: object) -> bool:
