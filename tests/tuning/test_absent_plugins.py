@@ -87,3 +87,8 @@ def test_lookup_loads_plug_ins(
     monkeypatch.setenv("SKIPJACK_PLUGINS", "")
     assert skipjack.lookup(KEY, plugins=str(tmp_path / "marking.py")) is None
     assert mark.exists()
+    mark.unlink()
+    monkeypatch.setattr(plugins, "_loaded", {})
+    chosen = Settings(user_dir)
+    assert skipjack.lookup(KEY, plugins=str(tmp_path / "marking.py"), settings=chosen) is None
+    assert mark.exists()

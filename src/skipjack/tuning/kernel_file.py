@@ -87,7 +87,8 @@ class Kernels:
         if others := self._database.needs(key):
             runs = ", ".join(dict.fromkeys(device.compat_key for device in self._devices))
             log.warning(
-                "no kernel of %s in %s runs here: it has code for %s, and here is %s",
+                "no kernel of %s in %s runs here: it has code for %s, and this machine runs %s; "
+                "tune it here and export it again",
                 *(key, self._database.path, ", ".join(others), runs),
             )
         return None

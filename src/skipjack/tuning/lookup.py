@@ -59,8 +59,9 @@ def lookup(
     for example from a merged bank, is compiled and verified now, once. A GPU's is not: None, until
     it is tuned here.
     """
-    chosen = settings or _settings(plugins)
-    plugin_modules.load(chosen.plugins)
+    named = (plugins,) if isinstance(plugins, str) else tuple(plugins)
+    chosen = settings or load_settings(plugins=named or None)
+    plugin_modules.load((*chosen.plugins, *named))
     cores = len(cpu.usable_cores())
     question = (problem, dtype, layout, direction, threads, device, cores, len(names()))
     memo = (question, settings is None, chosen, _file_identity(chosen.user_dir / FILE_NAME))
@@ -110,11 +111,6 @@ def _found(
     name = found.name if found.kind == "cpu" else gpu_name(found)
     again = banked_again(asked, found.name, directory)
     return callable_of(asked, code, name, again) if code else None
-
-
-def _settings(named: str | Sequence[str]) -> Settings:
-    given = (named,) if isinstance(named, str) else tuple(named)
-    return load_settings(plugins=given or None)
 
 
 @functools.lru_cache(maxsize=16)
