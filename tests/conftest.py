@@ -33,8 +33,14 @@ SLOWEST = (
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Slow files go first, so that no worker is left alone with one of them at the end."""
+    """Slow files go first, so that no worker is left alone with one of them at the end.
+
+    The tests of a file run in one worker, but each page of the docs may have another.
+    """
     items.sort(key=_turn)
+    for item in items:
+        name = item.nodeid if "test_marked_blocks_run" in item.name else item.nodeid.split("::")[0]
+        item.add_marker(pytest.mark.xdist_group(name.replace("@", "-")))
 
 
 def _turn(item: pytest.Item) -> int:

@@ -94,9 +94,12 @@ def work_dir(tmp_path: Path) -> Path:
 def run_in(directory: Path, user_dir: Path, command: list[str]) -> subprocess.CompletedProcess[str]:
     """Run a command as a user would who has activated this interpreter's environment."""
     environment = {
-        name: value for name, value in os.environ.items() if not name.startswith("SKIPJACK_")
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("SKIPJACK_") or name == "SKIPJACK_CPU_LEVEL"
     }
     environment["SKIPJACK_USER_DB_PATH"] = str(user_dir)
+    environment["SKIPJACK_LOCK_DIR"] = str(user_dir.with_name("locks"))
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
     return subprocess.run(
         command,
@@ -118,7 +121,10 @@ def command_of(block: Block) -> list[str]:
     raise AssertionError(f"line {block.line}: a block of {block.language!r} cannot be run")
 
 
-LONG = ("convolutions.md", "fleet.md", "fleet-bundles.md")
+LONG = (
+    *("convolutions.md", "fleet.md", "fleet-bundles.md", "coming-from-tuna.md"),
+    "compare-and-promote.md",
+)
 """Those that take half a minute and more, and whose commands quick tests run too."""
 RUN = [
     pytest.param(path, id=path.name, marks=[pytest.mark.long] * (path.name in LONG))

@@ -176,7 +176,7 @@ def test_a_machine_that_keeps_failing_is_set_aside_and_named(store: Store) -> No
 def test_a_machine_whose_workers_are_lost_pauses_says_so_and_goes_on(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(machines, "FIRST_PAUSE_S", 1.0)
+    monkeypatch.setattr(machines, "FIRST_PAUSE_S", 0.2)
     died: Counter[int] = Counter()
     notes: set[str] = set()
 
@@ -197,7 +197,7 @@ def test_a_machine_whose_workers_are_lost_pauses_says_so_and_goes_on(
     request = replace(REQUEST, observer=lambda progress: notes.add(progress.note))
     summary = run(store, OneByOne(dies_twice), request)
     assert dict(summary.counts) == {State.EVALUATED: 5}
-    assert any("here pauses for 1 s: 5 workers in a row were lost" in note for note in notes)
+    assert any("here pauses for 0.2 s: 5 workers in a row were lost" in note for note in notes)
     (machine,) = store.machines()
     assert (machine.set_aside, machine.losses) == ("", 0)
 
