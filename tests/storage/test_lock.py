@@ -124,3 +124,12 @@ def test_a_forked_child_does_not_keep_it(tmp_path: Path) -> None:
 def test_a_place_that_cannot_be_written_is_a_storage_error(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="nowhere"), FileLock(tmp_path / "nowhere" / "lock"):
         pass
+
+
+def test_what_others_wrote_into_it_reaches_no_terminal(
+    tmp_path: Path, holder: subprocess.Popen[str]
+) -> None:
+    (tmp_path / "lock").write_text('{"pid": 7, "command": "\\u001b]0;owned\\u0007"}')
+    with pytest.raises(StorageError, match="process 7") as caught:
+        FileLock(tmp_path / "lock", timeout_s=0.01).__enter__()
+    assert str(caught.value).isprintable()

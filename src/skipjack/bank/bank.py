@@ -33,7 +33,7 @@ class Changes:
 
     new: int = 0
     replaced: int = 0
-    """The bank's entry gave way: the one offered had met it, or has stronger evidence."""
+    """The entry that was offered was timed beside the bank's, or has stronger evidence."""
     kept: int = 0
     """The bank's entry stayed, having the stronger evidence."""
     same: int = 0
@@ -52,7 +52,7 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class _BadLine:
-    """A line that is no entry; it costs itself and no other."""
+    """A line that is not an entry. The other lines are read all the same."""
 
     number: int
     data: bytes
@@ -167,7 +167,7 @@ class Bank:
         return changes
 
     def _writable(self) -> _Content:
-        """The content, for who is going to write a new file; under the lock."""
+        """The content, for a caller that writes a new file; under the lock."""
         content = self._load()
         _refuse_newer(content.bad, self.path)
         return content
@@ -194,7 +194,7 @@ class Bank:
 
 
 def _verdicts(ledger: Ledger) -> Iterator[BankEntry]:
-    """The entries that a ledger's verdicts are; one that is none costs itself and no other."""
+    """The entries of a ledger's verdicts, without those that cannot be read."""
     for verdict in ledger.verdicts():
         if verdict.status in PROJECTED:
             try:

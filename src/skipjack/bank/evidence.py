@@ -1,11 +1,11 @@
 """Which of two entries for one key a bank keeps: the one with the stronger evidence. Pure.
 
 Times of different sessions do not compare, and a date says nothing about how fast a kernel is. What
-compares is the confirmed gain over the library that was timed beside a kernel; where there is no
-library, that over the default, which is the same for all solvers of a problem; where that is not
-confirmed, times have to do. Who replaces an entry after being timed beside it is at least as strong
-as that entry was and one generation later, so that it stays ahead of it whatever the clocks say.
-Samples, the date and at last the text decide among equals.
+compares is the guaranteed gain over the library that was timed beside a kernel. Where there is no
+library it is the gain over the default, which is the same for all solvers of a problem; where that
+is not confirmed, the time. An entry that replaces another after being timed beside it is at least
+as strong and one generation later, so that it stays ahead whatever the clocks say. Among equals the
+number of samples decides, then the date, then the text.
 
 All of it is in the entries' own records, and the order is total. So a union of banks does not
 depend on the order in which it is made, and a bank made anew from a ledger is the one that was
@@ -24,13 +24,13 @@ from skipjack.bank.entry import FIND, BankEntry, Key
 from skipjack.core.device import Device, name_apart
 
 REPLACED = "replaced"
-"""The field of the evidence that says which entry of the bank was met and gave way."""
+"""The field of the evidence that names the entry of the bank that this one replaced."""
 BASELINE = "baseline"
 """The field of the evidence of entries whose default depends on problem and device alone."""
 _ONE_CALL = 1.25
 """A gain that is known from one long call may be smaller by so much."""
 _MOST = 2**31
-"""More generations than there can be."""
+"""More generations than any entry has."""
 
 
 class Grade(IntEnum):
@@ -45,7 +45,7 @@ _GRADES = tuple(Grade)
 
 
 class Met(StrEnum):
-    """How the entry that a bank held fared when a new verdict was made."""
+    """What happened to the entry that a bank held when a new verdict was made."""
 
     SLOWER = "slower"  # timed side by side, and what replaces it is confirmed to be faster
     FAILED = "failed"  # it does not build, run or give right results any more

@@ -89,7 +89,7 @@ def confirm(
             continue  # more pairs cost next to nothing and make the interval narrow
         result = run.judged()
         run.undecided = [rival for rival in run.undecided if not result.decided(rival)]
-        if not run.undecided or (run.unheard() and run.elapsed_s > _NEEDED_S):
+        if not run.undecided or (run.lacks_pairs() and run.elapsed_s > _NEEDED_S):
             break
     return run.judged()
 
@@ -112,10 +112,10 @@ class _Rounds:
     def worth(self, rounds: int) -> bool:
         """Whether to add so many although the time is over."""
         costs_s = self.elapsed_s / self.done * rounds
-        return costs_s <= _WORTH_S or (self.unheard() and self.elapsed_s + costs_s <= _NEEDED_S)
+        return costs_s <= _WORTH_S or (self.lacks_pairs() and self.elapsed_s + costs_s <= _NEEDED_S)
 
-    def unheard(self) -> bool:
-        """Whether there is a rival of which nothing can be said yet."""
+    def lacks_pairs(self) -> bool:
+        """Whether there is a rival with too few pairs for any interval."""
         gains = self.judged().gains
         return any(not gains[rival].supported for rival in self.undecided)
 

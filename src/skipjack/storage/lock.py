@@ -199,7 +199,10 @@ def _holder(descriptor: int) -> str:
         content = read_json(os.pread(descriptor, 4096, 0)).mapping()
         # Of several holders the last to come has signed, and may have left.
         others = " or another beside it" if content.get("shared") else ""
-        return f"process {int(content['pid'])} ({content['command']}){others}"
+        command = str(content["command"])[:_LONGEST_COMMAND]
+        # Anybody may have written it, and whoever waits may be shown it on a terminal.
+        command = command if command.isprintable() else ascii(command)
+        return f"process {int(content['pid'])} ({command}){others}"
     except (OSError, ValueError, KeyError, TypeError):
         # The holder has the lock and has not yet signed.
         return "another process"
