@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from skipjack.core.config import Value
-from skipjack.reading import parse_json, shown
+from skipjack.reading import parse_json, quoted
 
 FORMAT = 1
 """The newest format of a line that this version reads and writes."""
@@ -95,7 +95,7 @@ class BankEntry:
         if found > FORMAT:
             raise NewerEntryError(f"it has format {found}, this Skipjack knows {FORMAT}")
         if record.keys() != _TYPES.keys():
-            odd = ", ".join(map(shown, sorted(record.keys() ^ _TYPES.keys())))
+            odd = ", ".join(map(quoted, sorted(record.keys() ^ _TYPES.keys())))
             raise ValueError(f"these fields are missing or unknown: {odd}")
         for name, kinds in _TYPES.items():
             if not isinstance(record[name], kinds) or isinstance(record[name], bool):

@@ -18,7 +18,7 @@ from skipjack.core.config import Config
 from skipjack.core.device import Device
 from skipjack.ledger import rows
 from skipjack.ledger.migrations import columns_of
-from skipjack.reading import described, parse_json, shown
+from skipjack.reading import described, parse_json, quoted
 
 LARGEST = 1 << 53
 """Of versions, epochs and places in a log: counting on from there stays within 64 bits."""
@@ -60,7 +60,7 @@ def complaint(table: str, row: rows.Row) -> str:
     """What is wrong with a row of a table; empty if it can be used."""
     columns = columns_of(table)
     if strange := row.keys() - columns.keys():
-        return f"there is no column {shown(min(strange))}"
+        return f"there is no column {quoted(min(strange))}"
     for name, column in columns.items():
         value = row.get(name)
         if value is None and column.required:

@@ -15,7 +15,7 @@ from skipjack.errors import MalformedError, NewerFormatError, StorageError
 from skipjack.ledger.checking import complaint
 from skipjack.ledger.merge import KEYS, UNIONS
 from skipjack.ledger.transaction import transaction
-from skipjack.reading import Field, read_json, shown
+from skipjack.reading import Field, quoted, read_json
 
 FORMAT = 2
 """Since 2 a candidate's map to its build has an identity; rows of 1 are taken in without."""
@@ -73,7 +73,7 @@ def read_facts(text: str) -> dict[str, list[dict[str, Any]]]:
             )
         parts = content["tables"].fields()
         if strange := parts.keys() - KEYS.keys():
-            names = ", ".join(map(shown, sorted(strange)))
+            names = ", ".join(map(quoted, sorted(strange)))
             raise StorageError(f"results have rows of unknown tables: {names}")
         return {table: list(_rows(table, part)) for table, part in parts.items()}
     except MalformedError as error:

@@ -30,7 +30,7 @@ from skipjack.ledger.records import (
     Winner,
 )
 from skipjack.ledger.transaction import storage_error, transaction
-from skipjack.reading import parse_json, shown
+from skipjack.reading import parse_json, quoted
 from skipjack.storage import Clock, timestamp, utc_now
 from skipjack.storage.sqlite_files import is_damage, primary_code
 
@@ -333,7 +333,7 @@ class Ledger:
             self._passed_over.add((table, id))
             log.warning(
                 "%s has a row of %s that cannot be read and is passed over: %s (%s)",
-                *(self.path, table, shown(id), checking.reason_of(error)),
+                *(self.path, table, quoted(id), checking.reason_of(error)),
             )
 
     @contextmanager

@@ -25,7 +25,7 @@ from skipjack.reading.documents import (
     read_toml,
     whole_number,
 )
-from skipjack.reading.field import INT64, Field, described, shown
+from skipjack.reading.field import INT64, Field, described, quoted
 
 __all__ = [
     "INT64",
@@ -39,8 +39,8 @@ __all__ = [
     "number",
     "parse_json",
     "parse_toml",
+    "quoted",
     "read_json",
     "read_toml",
-    "shown",
     "whole_number",
 ]

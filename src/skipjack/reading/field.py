@@ -101,7 +101,7 @@ class Field:
     def known_fields(self, names: Collection[str]) -> dict[str, Field]:
         """As `fields`; one with another name than these is refused."""
         found: dict[str, Field] = self.fields()
-        odd = [shown(name) for name in found if name not in names]
+        odd = [quoted(name) for name in found if name not in names]
         if odd:
             raise self.malformed(f"unknown fields: {', '.join(odd[:5])}")
         return found
@@ -137,7 +137,7 @@ class Field:
         if isinstance(key, int):
             path = f"{self.path}[{key}]"
         else:
-            path = f"{self.path}.{shown(key)}" if self.path else shown(key)
+            path = f"{self.path}.{quoted(key)}" if self.path else quoted(key)
         return Field(value, self.where, path, self.finite)
 
     def _is(self, kind: type | tuple[type, ...], expected: str) -> Any:
@@ -168,8 +168,8 @@ def described(value: object) -> str:
     return f"a {type(value).__name__}"
 
 
-def shown(text: str) -> str:
-    """A text of others as part of a sentence: plain if it is a word, else quoted and cut."""
+def quoted(text: str) -> str:
+    """A text of others as part of a sentence: as it is if short and printable, else quoted."""
     return (
         text if text.isascii() and text.isprintable() and len(text) <= _SHOWN else described(text)
     )

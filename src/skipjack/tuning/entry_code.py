@@ -15,7 +15,7 @@ from skipjack.core.device import Device
 from skipjack.core.problem import Problem
 from skipjack.core.trial import Candidate
 from skipjack.errors import SkipjackError, StorageError
-from skipjack.reading import shown
+from skipjack.reading import quoted
 from skipjack.solvers import find_solver, names, refusal
 from skipjack.solvers.identity import build_identity, source_key
 from skipjack.solvers.solver import BuildingSolver, SourceAware, slack_of
@@ -59,7 +59,7 @@ def solver_of(entry: BankEntry) -> BuildingSolver | None:
     """The solver that an entry proposes, if it is here and means the same; None for a library."""
     if entry.solver not in names():
         raise UselessEntryError(
-            f"the bank's kernel is of solver {shown(entry.solver)}, which is not known here; "
+            f"the bank's kernel is of solver {quoted(entry.solver)}, which is not known here; "
             "if it is of a plug-in, name that in SKIPJACK_PLUGINS or --plugin"
         )
     solver = find_solver(entry.solver)
@@ -120,7 +120,7 @@ def _checked_now(
     problem, config = candidate.problem, candidate.config
     if reason := refusal(solver, problem, device):
         raise UselessEntryError(f"solver {solver.name} of the bank's kernel cannot do it: {reason}")
-    what = f"the bank's config {shown(str(config))}"
+    what = f"the bank's config {quoted(str(config))}"
     if not solver.space(problem, device).contains(config):
         raise UselessEntryError(f"{what} is not in the space of solver {solver.name}")
     source = solver.lower(problem, device, config)

@@ -11,7 +11,7 @@ from skipjack.core.device import Device
 from skipjack.devices import here
 from skipjack.errors import ProblemError, UsageError
 from skipjack.operations import parse
-from skipjack.reading import shown
+from skipjack.reading import quoted
 from skipjack.settings import Settings
 from skipjack.solvers.identity import definition_digest
 from skipjack.tuning.entry_code import UselessEntryError, code_of
@@ -39,7 +39,7 @@ def banked(settings: Settings) -> Banked:
         try:
             code = code_of(entry, parse(entry.problem), device, settings.user_dir)
         except (UselessEntryError, ProblemError, UsageError) as error:
-            left_out.append(f"{shown(entry.problem)} left out: {error}")
+            left_out.append(f"{quoted(entry.problem)} left out: {error}")
             continue
         if code is not None:
             kernels.append((_record(entry, device, code), code.data))

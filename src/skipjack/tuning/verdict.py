@@ -16,7 +16,7 @@ from skipjack.execute.confirm import ALPHA, LOOKS, MIN_EFFECT, Confirmation, con
 from skipjack.execute.statistics import Ratio, Timing, paired_ratio, summarize
 from skipjack.ledger import VerdictRecord
 from skipjack.operations import bytes_moved, get, outputs
-from skipjack.reading import shown
+from skipjack.reading import quoted
 from skipjack.solvers import names
 from skipjack.storage import timestamp, utc_now
 from skipjack.tuning.arm import Arm
@@ -298,8 +298,8 @@ class _Judged:
         held = self.run.entry
         if held is not None and held.solver not in names():
             return (
-                f"the bank's entry is of solver {shown(held.solver)}, which is not loaded, and was "
-                "left as it is; to compare with it, name its plug-in with --plugin or "
+                f"the bank's entry is of solver {quoted(held.solver)}, which is not loaded, and "
+                "was left as it is; to compare with it, name its plug-in with --plugin or "
                 "SKIPJACK_PLUGINS"
             )
         if outcome is Outcome.RESERVED:

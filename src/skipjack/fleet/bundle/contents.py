@@ -15,7 +15,7 @@ from skipjack.execute.wire import Message
 from skipjack.fleet.bundle.container import Bundle, Entry, Part
 from skipjack.fleet.engine import Host
 from skipjack.fleet.task import Outcome, Task
-from skipjack.reading import Field, read_json, shown, whole_number
+from skipjack.reading import Field, quoted, read_json, whole_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ def _job(name: str) -> int:
     """The id of a job, as it is written in the name of an entry."""
     job = Field(whole_number(name)).integer(least=0)
     if str(job) != name:
-        raise MalformedError(f"expected the id of a job, found {shown(name)}")
+        raise MalformedError(f"expected the id of a job, found {quoted(name)}")
     return job
 
 
@@ -158,7 +158,7 @@ def _refusing(bundle: Bundle, part: Part, name: str) -> Iterator[None]:
         yield
     except MalformedError as error:
         raise StorageError(
-            f"{bundle.path} cannot be used: {part} {shown(name)} is malformed: {error}; make the "
+            f"{bundle.path} cannot be used: {part} {quoted(name)} is malformed: {error}; make the "
             "bundle again with the same version of Skipjack on both machines"
         ) from None
 

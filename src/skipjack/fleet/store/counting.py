@@ -12,7 +12,7 @@ from skipjack.errors import UsageError
 from skipjack.fleet.records import JobKind
 from skipjack.fleet.states import State
 from skipjack.fleet.store import tables
-from skipjack.fleet.store.devices import shown
+from skipjack.fleet.store.devices import names_by_class
 from skipjack.fleet.store.jobs import check_device
 from skipjack.fleet.store.kinds import of_kind
 from skipjack.fleet.store.labels import id_of
@@ -65,7 +65,7 @@ def counts(
     if device is not None:
         check_device(connection, device)
         query = query.where(tables.jobs.c.device == device)
-    names = shown(connection) if "device" in by else {}
+    names = names_by_class(connection) if "device" in by else {}
     counted: Counter[tuple[str, ...]] = Counter()
     for *values, count in connection.execute(query):
         told = (names.get(value, value) for value in values)

@@ -198,7 +198,7 @@ def known_device(connection: Connection, name: str, label: str = "") -> Device |
     return of_record(text) if text else None
 
 
-def shown(connection: Connection) -> dict[str, str]:
+def names_by_class(connection: Connection) -> dict[str, str]:
     """How tables name the device of each class: its name, and what tells it from others of it."""
     records = connection.execute(select(tables.device_classes.c.record)).scalars()
     return display_names(map(of_record, records))

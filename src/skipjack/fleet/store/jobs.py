@@ -133,7 +133,7 @@ def job(connection: Connection, id: int) -> Job:
     row = connection.execute(_jobs().where(tables.jobs.c.id == id)).first()
     if row is None:
         raise UsageError(f"there is no job {id}; skipjack status shows what there is")
-    return _job(row, devices.shown(connection))
+    return _job(row, devices.names_by_class(connection))
 
 
 def jobs(
@@ -153,7 +153,7 @@ def jobs(
     if device is not None:
         check_device(connection, device)
         query = query.where(tables.jobs.c.device == device)
-    names = devices.shown(connection)
+    names = devices.names_by_class(connection)
     return [_job(row, names) for row in connection.execute(query)]
 
 
@@ -169,7 +169,7 @@ def results(connection: Connection, label: str) -> Iterator[JobResult]:
     """The label's evaluated jobs with the facts of their last epoch, by number."""
     known = tables.jobs.c
     mine = and_(known.label == id_of(connection, label), known.state == State.EVALUATED)
-    last, names = 0, devices.shown(connection)
+    last, names = 0, devices.names_by_class(connection)
     while True:
         page = _jobs().where(mine, known.id > last).order_by(known.id).limit(_PAGE)
         found = [_job(row, names) for row in connection.execute(page)]
