@@ -52,6 +52,18 @@ def test_a_library_outweighs_a_kernel_that_is_slower_than_it(entry: MakeEntry) -
     assert stronger(slow, won) is won
 
 
+def test_who_beat_the_default_does_not_give_way_to_it_for_a_library_was_slow_another_day(
+    entry: MakeEntry,
+) -> None:
+    def told(default: float, library: float, samples: int) -> BankEntry:
+        speedup = {"default": gain(default), "vendor": gain(library)}
+        evidence = {BASELINE: {"name": "numpy"}, "artifact": "a", "samples": samples}
+        return entry(speedup=speedup, created=LATE, evidence=evidence)
+
+    tuned, untuned = told(1.03, 3.82, 40), told(1.0, 4.32, 400)
+    assert stronger(tuned, untuned) is stronger(untuned, tuned) is tuned
+
+
 def test_without_a_library_the_gain_over_the_default_counts_and_then_times(
     entry: MakeEntry,
 ) -> None:
@@ -63,10 +75,10 @@ def test_without_a_library_the_gain_over_the_default_counts_and_then_times(
     confirmed = alone(10.0, 1.5)
     assert stronger(confirmed, alone(9.0, 0.9, LATE)) is confirmed
     assert stronger(confirmed, alone(9.0, 1.4, LATE)) is confirmed
-    unconfirmed = alone(8.0, 0.9)
-    assert stronger(unconfirmed, alone(9.0, 0.9, LATE)) is unconfirmed
     # Defaults of older entries differ from solver to solver.
-    assert stronger(unconfirmed, alone(9.0, 7.0, LATE, samples=3)) is unconfirmed
+    older = alone(8.0, 7.0, samples=3)
+    assert stronger(older, alone(9.0, 0.9, LATE)) is not older
+    assert stronger(older, alone(9.0, 9.0, LATE, samples=3)) is older
 
 
 def test_among_equals_samples_count_before_dates(entry: MakeEntry) -> None:

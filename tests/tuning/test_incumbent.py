@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from skipjack.bank import FIND, BankEntry, Met
-from skipjack.bank.evidence import REPLACED, digest
+from skipjack.bank.evidence import BASELINE, REPLACED, digest
 from skipjack.core.study import Budget
 from skipjack.execute.build_pool import Build
 from skipjack.execute.session import Failure, Loadable
@@ -67,7 +67,8 @@ def held(
     device = tuner.workshop.device
     gain = {"ratio": low, "low": low, "high": low}
     version = find_solver(solver).version if solver in ("numpy", "nest") else 1
-    evidence = {"artifact": "" if solver == "numpy" else "a" * 64, "samples": 10**6}
+    artifact = "" if solver == "numpy" else "a" * 64
+    evidence = {"artifact": artifact, "samples": 10**6, BASELINE: {"name": "numpy", **gain}}
     fields: dict[str, Any] = {
         "problem": parse(problem).key,
         "device": device.class_key,
@@ -137,7 +138,7 @@ def test_an_entry_that_cannot_be_timed_gives_way_to_stronger_evidence_alone(tune
     """It is of a newer version of its solver than the one here."""
     newer = find_solver("nest").version + 1
     strong = held(tuner, "add:43", "nest", 7.0, {"x": 1}, solver_version=newer)
-    weak = held(tuner, "add:44", "nest", 2.0, {"x": 1}, solver_version=newer)
+    weak = held(tuner, "add:44", "nest", 1.5, {"x": 1}, solver_version=newer)
     with made_up_times(tuner, library_ns=5 * OURS_NS):
         result, now = tune(tuner, strong.problem)
         assert result.status is Outcome.KEPT

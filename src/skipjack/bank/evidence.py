@@ -1,9 +1,10 @@
 """Which of two entries for one key a bank keeps: the one with the stronger evidence. Pure.
 
 Times of different sessions do not compare, and a date says nothing about how fast a kernel is. What
-compares is the guaranteed gain over the library that was timed beside a kernel. Where there is no
-library it is the gain over the default, which is the same for all solvers of a problem; where that
-is not confirmed, the time. An entry that replaces another after being timed beside it is at least
+compares is the guaranteed gain over the default, which is the same for all solvers of a problem: who
+was confirmed to beat it does not give way to it, however slow a library was in another session. In
+rankings and older entries it is the gain over the library that was timed beside a kernel; where
+that is not known, the time. An entry that replaces another after being timed beside it is at least
 as strong and one generation later, so that it stays ahead whatever the clocks say. Among equals the
 number of samples decides, then the date, then the text.
 
@@ -37,8 +38,8 @@ class Grade(IntEnum):
     """What the evidence of an entry is a comparison with."""
 
     NOTHING = 0
-    DEFAULT = 1
-    LIBRARY = 2
+    LIBRARY = 1
+    DEFAULT = 2
 
 
 _GRADES = tuple(Grade)
@@ -143,13 +144,14 @@ def sure_gain(entry: BankEntry) -> float | None:
     return lower_bound(entry.speedup.get("vendor"))
 
 
-def claim(over_library: float | None, over_default: object, time_ns: float) -> tuple[int, float]:
-    """The grade and the score of a verdict by what it says of itself."""
+def claim(
+    over_library: float | None, over_default: float | None, time_ns: float
+) -> tuple[int, float]:
+    """The grade and the score of a verdict by the gains that are sure."""
+    if over_default is not None:
+        return Grade.DEFAULT, over_default
     if over_library is not None:
         return Grade.LIBRARY, over_library
-    bound = lower_bound(over_default)
-    if bound is not None and bound > 1.0:
-        return Grade.DEFAULT, bound
     return Grade.NOTHING, -float(time_ns)
 
 
@@ -173,9 +175,20 @@ def _behind(entry: BankEntry, solver: str) -> object:
 
 
 def _own(entry: BankEntry) -> tuple[int, float]:
-    # Older entries are compared with a default of their own solver's.
-    over_default = entry.speedup.get("default") if BASELINE in entry.evidence else None
-    return claim(sure_gain(entry), over_default, entry.time_ns)
+    return claim(sure_gain(entry), _over_default(entry), entry.time_ns)
+
+
+def _over_default(entry: BankEntry) -> float | None:
+    """How much faster than the default it is at least; None if that is not known.
+
+    A ranking says nothing of it, and older entries are compared with a default of their own
+    solver's.
+    """
+    if entry.kind == FIND or BASELINE not in entry.evidence:
+        return None
+    if is_library(entry):  # the ratios of the entry are those of the best that was built
+        return entry.default_ns / entry.time_ns if entry.time_ns and entry.default_ns else None
+    return lower_bound(entry.speedup.get("default"))
 
 
 def _inherited(entry: BankEntry) -> tuple[tuple[int, float] | None, int]:

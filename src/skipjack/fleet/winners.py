@@ -82,5 +82,5 @@ def _strength(result: Mapping[str, Any]) -> tuple[int, float]:
     if vendor and result.get("vendor_ns"):
         one_call = {"ratio": float(result["vendor_ns"]) / time_ns}
         over_library = lower_bound(gains.get(vendor, one_call))
-    over_default = gains.get("default") if BASELINE in result else None
+    over_default = lower_bound(gains.get("default")) if BASELINE in result else None
     return claim(over_library, over_default, time_ns)
