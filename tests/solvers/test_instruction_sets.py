@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import arm_emulator
-from cpus import skip_unless_it_runs_here
+from cpus import NEHALEM, skip_unless_it_runs_here
 from skipjack.core.config import Config
 from skipjack.core.device import Device
 from skipjack.core.problem import Problem
@@ -21,6 +21,7 @@ from skipjack.core.space import Promising
 from skipjack.execute.verification import Checker
 from skipjack.native import llvm
 from skipjack.native.named_cpu import describe
+from skipjack.native.object_code import undefined_symbols
 from skipjack.native.slots import Slots
 from skipjack.operations import parse
 from skipjack.solvers import building_solvers, find_solver
@@ -200,3 +201,12 @@ def best_listing(name: str, problem: Problem, device: Device) -> str:
     assert isinstance(space, Promising)
     source = solver.lower(problem, device, space.promising(1)[0])
     return llvm.assembly(source.text, source.target)
+
+
+@pytest.mark.parametrize("key", sorted(set(TYPICAL.values()) - {TYPICAL["rows"]}))
+def test_products_call_no_function_where_there_is_no_fused_multiply_add(key: str) -> None:
+    problem = parse(key)
+    for solver in building_solvers(problem, NEHALEM):
+        config = solver.space(problem, NEHALEM).default()
+        needs = undefined_symbols(solver.compile(solver.lower(problem, NEHALEM, config)).data)
+        assert not [name for name in needs or () if "fma" in name], solver.name

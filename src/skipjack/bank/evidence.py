@@ -1,12 +1,14 @@
 """Which of two entries for one key a bank keeps: the one with the stronger evidence. Pure.
 
 Times of different sessions do not compare, and a date says nothing about how fast a kernel is. What
-compares is the guaranteed gain over the default, which is the same for all solvers of a problem: who
-was confirmed to beat it does not give way to it, however slow a library was in another session. In
-rankings and older entries it is the gain over the library that was timed beside a kernel; where
-that is not known, the time. An entry that replaces another after being timed beside it is at least
-as strong and one generation later, so that it stays ahead whatever the clocks say. Among equals the
-number of samples decides, then the date, then the text.
+compares is the guaranteed gain over the default, which is the same for all solvers of a problem:
+what was confirmed to beat it does not give way to it, however slow a library was in another
+session. In rankings and older entries it is the gain over the library that was timed beside a
+kernel; where that is not known, the time.
+
+An entry that replaces another after being timed beside it is at least as strong and one generation
+later, so that it stays ahead whatever the clocks say. Among equals the number of samples decides,
+then the date, then the text.
 
 All of it is in the entries' own records, and the order is total. So a union of banks does not
 depend on the order in which it is made, and a bank made anew from a ledger is the one that was

@@ -64,7 +64,7 @@ def arithmetic_kernel(vector: VectorType, rounds: int) -> str:
     factor, term = vector.constant(0.5), vector.constant(0.25)
 
     def body(_: str, values: list[str]) -> list[str]:
-        return [w.call(vector, "fma", [value, factor, term]) for value in values]
+        return [w.call(vector, "fmuladd", [value, factor, term]) for value in values]
 
     results = w.loop(rounds, start, body)
     out = w.value("load ptr, ptr %slots, align 8")

@@ -303,7 +303,10 @@ class _Judged:
                 "SKIPJACK_PLUGINS"
             )
         if outcome is Outcome.RESERVED:
-            whose = f", {self.default.candidate}," if self.default and self._outside() else ""
+            whose = ""
+            if self.default and self._outside():
+                default = self.default.candidate
+                whose = f", {default.solver} with {default.config},"
             return f"no gain over the default{whose} is confirmed to exceed {MIN_EFFECT:.0%}"
         if outcome is not Outcome.KEPT or held is None:
             return ""

@@ -105,7 +105,7 @@ class Gathering:
                     sums[at] = (
                         w.value(f"fmul {vector.text} {value}, {tap}")
                         if sums[at] == zero
-                        else w.call(vector, "fma", [value, tap, sums[at]])
+                        else w.call(vector, "fmuladd", [value, tap, sums[at]])
                     )
 
     def _fresh(self, w: WholeNumberWriter, place: Place, partner: Partner, more: bool) -> list[str]:

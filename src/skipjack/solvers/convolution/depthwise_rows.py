@@ -90,7 +90,7 @@ class Rows:
                 for position, tap in met:
                     if tap not in known:
                         known[tap] = self.plan.load_tap(w, at[1], 0, tap)
-                    sums[position] = w.call(vector, "fma", [value, known[tap], sums[position]])
+                    sums[position] = w.call(vector, "fmuladd", [value, known[tap], sums[position]])
             moved = w.advance(at[0], apart * self.source.row)
             return [moved, w.advance(at[1], between * self.plan.tap_row), *sums]
 

@@ -97,4 +97,4 @@ class PlaneSums:
                 for at, column in met:
                     tap = (filter_row, column)
                     factors = [value, under[partner][at], sums[tap]]
-                    sums[tap] = w.call(self.plan.vector, "fma", factors)
+                    sums[tap] = w.call(self.plan.vector, "fmuladd", factors)

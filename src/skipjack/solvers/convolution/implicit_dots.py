@@ -42,7 +42,7 @@ class DotWriter(TileWriter):
             channels = w.load(tile.vector, w.advance(a, tile.a_rows[row]), self.mask)
             for at, column in enumerate(columns):
                 before = sums[number * tile.columns + at]
-                after.append(w.call(tile.vector, "fma", [channels, column, before]))
+                after.append(w.call(tile.vector, "fmuladd", [channels, column, before]))
         return after
 
     def write(self, sums: list[str], c: str, add: str | bool) -> None:

@@ -108,7 +108,7 @@ class TileWriter:
             element = w.broadcast(tile.vector, w.advance(a, tile.a_rows[row]))
             for part, column in enumerate(columns):
                 before = sums[number * tile.vectors + part]
-                after.append(w.call(tile.vector, "fma", [element, column, before]))
+                after.append(w.call(tile.vector, "fmuladd", [element, column, before]))
         return after
 
     def write(self, sums: list[str], c: str, add: str | bool) -> None:

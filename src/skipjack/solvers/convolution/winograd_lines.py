@@ -60,7 +60,7 @@ def _sum(w: IRWriter, vector: VectorType, terms: Sequence[Term]) -> str:
             verb = "fadd" if factor == 1 else "fsub"
             total = w.value(f"{verb} {vector.text} {total}, {value}")
         else:
-            total = w.call(vector, "fma", [value, vector.constant(float(factor)), total])
+            total = w.call(vector, "fmuladd", [value, vector.constant(float(factor)), total])
     return total
 
 

@@ -186,7 +186,7 @@ class _TileFunction:
             place = w.advance(self._row(bases, row), step * self.vector.item_bytes)
             element = w.broadcast(self.vector, place)
             for column in columns:
-                after.append(w.call(self.vector, "fma", [element, column, sums[len(after)]]))
+                after.append(w.call(self.vector, "fmuladd", [element, column, sums[len(after)]]))
         return after
 
     def _vectors_from(self, start: str) -> list[tuple[str, str | None]]:

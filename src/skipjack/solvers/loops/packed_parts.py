@@ -263,7 +263,7 @@ class TileFunction:
                     element = w.broadcast(self.vector, self._element(bases, row, number))
                     for part, column in enumerate(columns):
                         before = sums[row * recipe.vectors + part]
-                        after.append(w.call(self.vector, "fma", [element, column, before]))
+                        after.append(w.call(self.vector, "fmuladd", [element, column, before]))
                 sums = after
             if self.direct:
                 moved = [w.advance(base, steps * item) for base in bases]

@@ -171,7 +171,7 @@ class TileCode:
             if fused and whole and isinstance(body, Call):
                 leaves = self._leaves(point, pointers, cache)
                 factors = [evaluated(self.w, self.vector, part, leaves) for part in body.arguments]
-                state[key] = self.w.call(self.vector, "fma", [*factors, state[key]])
+                state[key] = self.w.call(self.vector, "fmuladd", [*factors, state[key]])
                 continue
             value = self.sums.neutral(self._value(point, pointers, cache), point)
             self.sums.take(state, key, value)
