@@ -45,6 +45,7 @@ def test_the_book_knows_every_command_and_its_options() -> None:
     assert complaint and complaint.parameter == "budget"
 
 
+@pytest.mark.long
 def test_a_plan_is_run_from_its_own_directory_and_resumed(skipjack: Skipjack, plan: Path) -> None:
     first = skipjack("plan", "run", str(plan))
     assert first.returncode == 2

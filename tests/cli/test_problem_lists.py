@@ -123,7 +123,7 @@ def test_machines_get_an_object_for_what_is_not_applicable(skipjack: Skipjack) -
     done = skipjack("tune", f"{command} -D 3", command, "--json", "--budget", "2")
     skipped, tuned = map(json.loads, done.stdout.splitlines())
     assert skipped == {
-        "format": 1,
+        "format": 2,
         "problem": "batchnorm:n2c2d3h4w4/eps=1e-05/mode=train:f32:NCDHW",
         "status": "not_applicable",
         "reason": "its image has a depth; kernels are for NCHW",

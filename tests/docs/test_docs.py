@@ -122,10 +122,11 @@ def command_of(block: Block) -> list[str]:
 
 
 LONG = (
-    *("convolutions.md", "fleet.md", "fleet-bundles.md", "coming-from-tuna.md"),
-    "compare-and-promote.md",
+    *("coming-from-tuna.md", "compare-and-promote.md", "convolutions.md", "export.md", "fleet.md"),
+    *("fleet-bundles.md", "fleet-slurm.md", "loadgen.md", "machines.md", "miopen.md"),
+    *("miopen-databases.md", "tutorial.md"),
 )
-"""Those that take half a minute and more, and whose commands quick tests run too."""
+"""Those that take long, and whose commands quick tests run too."""
 RUN = [
     pytest.param(path, id=path.name, marks=[pytest.mark.long] * (path.name in LONG))
     for path in DOCUMENTS

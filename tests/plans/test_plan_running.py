@@ -199,7 +199,7 @@ def test_half_a_line_at_the_end_is_overlooked_and_cut(tmp_path: Path) -> None:
 @pytest.mark.parametrize("line", ["nonsense", "[]", "{}", '{"format": 1, "event": "danced"}'])
 def test_a_file_that_is_no_progress_is_refused_and_kept(tmp_path: Path, line: str) -> None:
     (tmp_path / "p.jsonl").write_text(f"{line}\n")
-    with pytest.raises(CorruptFileError, match=r"p.jsonl:1 is no line"):
+    with pytest.raises(CorruptFileError, match=r"p.jsonl:1 is not a line"):
         run(tmp_path, "a")
     assert (tmp_path / "p.jsonl").read_text() == f"{line}\n"
 

@@ -12,7 +12,7 @@ from skipjack.testing.solver_sweep import DEVICES, faults, main, random_problem
 def test_random_problems_have_spaces_and_sources(name: str) -> None:
     rng = np.random.default_rng(20)
     device = describe(name)
-    problems = (random_problem(rng) for _ in range(40))
+    problems = (random_problem(rng) for _ in range(25))
     assert [str(fault) for problem in problems for fault in faults(problem, device, rng)] == []
 
 

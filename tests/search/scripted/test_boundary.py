@@ -74,6 +74,7 @@ def test_one_lucky_run_does_not_fix_the_answer() -> None:
     assert boundary.answer.value == pytest.approx(150, rel=0.05)
 
 
+@pytest.mark.long
 def test_the_stated_confidence_is_kept() -> None:
     right = 0
     for seed in range(40):

@@ -24,7 +24,9 @@ SHAPES = (
 
 @pytest.mark.parametrize("direction", ["fwd", "bwd", "wrw"])
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(
+    "shape", [*SHAPES[::2], *(pytest.param(one, marks=pytest.mark.long) for one in SHAPES[1::2])]
+)
 def test_configs_that_share_a_build_share_its_source(
     shape: str, layout: str, direction: str
 ) -> None:
