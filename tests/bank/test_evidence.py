@@ -2,13 +2,15 @@
 
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from skipjack.bank import FIND, BankEntry, Met, merge_entries, replacing, stronger
+from skipjack.bank import FIND, Bank, BankEntry, Met, merge_entries, replacing, stronger
+from skipjack.bank.entry import LARGEST_SCORE, LONGEST_CHAIN
 from skipjack.bank.evidence import BASELINE, REPLACED, lower_bound, strength, sure_gain
 
 MakeEntry = Any
@@ -134,12 +136,18 @@ def test_rankings_compare_by_how_far_the_library_is_behind_their_first(entry: Ma
     assert stronger(weak, ranking(0.0, LATE, "openblas")) is weak
 
 
+anywhere = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+"""However busy the machine is."""
 numbers = st.none() | st.floats(0.1, 9.0).map(lambda x: round(x, 1))
 gains = st.fixed_dictionaries({"ratio": numbers, "low": numbers, "high": numbers})
 odd = st.none() | st.booleans() | st.text(max_size=2) | st.integers() | st.lists(st.integers())
 over = st.none() | gains.map(lambda one: {"name": "default", **one})
 replaced = st.fixed_dictionaries(
-    {"grade": st.integers(0, 2), "score": st.floats(-9, 9), "generation": st.integers(0, 3)}
+    {
+        "grade": st.integers(0, 2),
+        "score": st.floats(-9, 9),
+        "generation": st.integers(0, 3) | st.just(LONGEST_CHAIN - 1),
+    }
 )
 entries = st.builds(
     BankEntry,
@@ -163,6 +171,7 @@ entries = st.builds(
 )
 
 
+@anywhere
 @given(entries, entries, entries)
 def test_the_order_of_evidence_is_total(a: BankEntry, b: BankEntry, c: BankEntry) -> None:
     assert stronger(a, a) == a
@@ -170,6 +179,7 @@ def test_the_order_of_evidence_is_total(a: BankEntry, b: BankEntry, c: BankEntry
     assert stronger(stronger(a, b), c) == stronger(a, stronger(b, c))
 
 
+@anywhere
 @given(st.lists(entries, max_size=6))
 def test_a_union_holds_the_strongest_of_each_key(several: list[BankEntry]) -> None:
     union = merge_entries(several)
@@ -179,6 +189,7 @@ def test_a_union_holds_the_strongest_of_each_key(several: list[BankEntry]) -> No
     assert merge_entries([*reversed(several), *union.values()]) == union
 
 
+@anywhere
 @given(entries, entries, st.sampled_from(list(Met)))
 def test_an_entry_that_was_met_gives_way(held: BankEntry, new: BankEntry, met: Met) -> None:
     new = after(held, replace(new, problem=held.problem, kind=held.kind), met)
@@ -191,3 +202,34 @@ def test_a_generation_that_cannot_be_is_not_believed(entry: MakeEntry, generatio
     claimed = {"grade": 2, "score": 99.0, "generation": generation}
     assert strength(entry(evidence={REPLACED: claimed})).generation == 0
     assert strength(entry(evidence={REPLACED: claimed})).score < 99.0
+
+
+@pytest.mark.parametrize("generation", [LONGEST_CHAIN - 1, LONGEST_CHAIN - 2])
+@pytest.mark.parametrize("score", [99.0, -5.0, LARGEST_SCORE / 2])
+def test_a_made_up_history_gives_way_to_who_met_its_entry(
+    entry: MakeEntry, generation: int, score: float
+) -> None:
+    claimed = {"grade": 2, "score": score, "generation": generation}
+    forged = entry(evidence={REPLACED: claimed, "samples": 10**9}, created=LATE)
+    assert BankEntry.from_line(forged.line) == forged
+    honest = after(forged, entry(speedup=over_library(1.1), created=EARLY))
+    later = after(honest, entry(created=EARLY, time_ns=3.0))
+    for one in (honest, later):
+        assert BankEntry.from_line(one.line) == one
+    assert strength(forged) < strength(honest) < strength(later)
+
+
+@pytest.mark.parametrize(
+    "claimed", [{"generation": 2**31 - 1}, {"generation": LONGEST_CHAIN}, {"score": 1e300}]
+)
+def test_a_history_that_cannot_be_believed_is_refused_and_said(
+    entry: MakeEntry, claimed: dict[str, Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    history = {"grade": 2, "score": 99.0, "generation": 3, **claimed}
+    forged, good = entry(evidence={REPLACED: history}), entry(problem="add:9:f32")
+    (tmp_path / "theirs.jsonl").write_text(f"{forged.line}\n{good.line}\n")
+    bank = Bank.open(tmp_path)
+    assert bank.merge(tmp_path / "theirs.jsonl").new == 1
+    assert bank.entries() == [good]
+    (name,) = claimed
+    assert f"field evidence.replaced.{name} is" in caplog.text

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from skipjack.bank.kernel_db import KernelDb, KernelRecord, write_kernel_db
+from skipjack.bank.kernel_db import KernelDb, KernelRecord, gain_of, write_kernel_db
 from skipjack.errors import CorruptFileError, NewerFormatError, StorageError
 
 CODE = b"machine code"
@@ -80,11 +80,34 @@ def test_other_threads_find_kernels_too(path: Path) -> None:
 
 
 def test_a_slower_kernel_than_the_library_is_not_recommended() -> None:
-    from dataclasses import replace
-
     assert record().recommended
     assert not replace(record(), vendor_ns=9.0).recommended
     assert replace(record(), vendor_ns=None).recommended
+
+
+def test_what_a_caller_from_python_gets_decides_where_it_is_known(tmp_path: Path) -> None:
+    slow, fast = ({"ratio": r, "low": r - 0.1, "high": None} for r in (0.4, 1.4))
+    assert not replace(record(), as_called=slow).recommended
+    quick = replace(record(), vendor_ns=9.0, as_called=fast)
+    assert quick.recommended
+    write_kernel_db(tmp_path / "x.skk", [(quick, CODE)])
+    with KernelDb.open(tmp_path / "x.skk") as db:
+        assert list(db.records()) == [quick]
+
+
+def test_the_previous_format_is_read(path: Path) -> None:
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA user_version = 2")
+        connection.execute("UPDATE kernels SET record = json_remove(record, '$.as_called')")
+    with KernelDb.open(path) as db:
+        assert db.find("gelu:8x8:f16", "sm_90/132", ["cuda:sm_90:x"]) == record("gelu:8x8:f16")
+
+
+@pytest.mark.parametrize("odd", [None, 3, {}, {"ratio": None}, {"ratio": "2", "low": 1.0}])
+def test_what_is_no_gain_is_not_kept_as_one(odd: object) -> None:
+    assert gain_of(odd) is None
+    told = {"ratio": 1.5, "low": None, "high": 2, "pairs": 10}
+    assert gain_of(told) == {"ratio": 1.5, "low": None, "high": 2}
 
 
 def test_damaged_code_is_not_given_out(path: Path) -> None:

@@ -91,6 +91,8 @@ def test_the_ranking_and_the_verdict_are_banked(first: FindResult, tuner: Tuner)
     assert perf is not None
     assert first.perf is not None
     assert perf.solver in (first.perf.solver, "numpy", "mkl")
+    gain = first.perf.speedup.as_called
+    assert first.to_json()["verdict"]["as_called"] == (gain.to_json() if gain else None)
 
 
 def test_the_bank_made_anew_has_the_same_bytes(first: FindResult, tuner: Tuner) -> None:

@@ -51,6 +51,20 @@ def test_code_for_a_level_that_this_cpu_lacks_is_refused_in_a_sentence(
     assert f"it has code for cpu:x86-64-v9, and this machine runs {runs}" in sentence
 
 
+def test_why_none_will_do_is_said_once_for_a_file(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    digest = hashlib.sha256(CODE).hexdigest()
+    how = ("later/1", "cpu:x86-64-v9", "nest", 1, {}, digest, "k", "a", ())
+    records = [KernelRecord(f"add:{size}:f32", *how) for size in (8, 9)]
+    for name in ("x.skk", "y.skk"):
+        write_kernel_db(tmp_path / name, [(record, CODE) for record in records])
+        for _ in range(2):
+            with only_drivers(), skipjack.kernels(tmp_path / name) as kernels:
+                assert [kernels.find(key) for key in ("add:8", "add:9", "add:8")] == [None] * 3
+    assert len(caplog.messages) == 2
+
+
 def test_a_record_that_cannot_be_read_is_no_missing_one(tmp_path: Path) -> None:
     this = cpu.detect()
     file = write(tmp_path / "x.skk", this.name, this.compat_key)

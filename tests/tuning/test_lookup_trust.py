@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import logging
 import os
 import random
@@ -28,7 +29,7 @@ from skipjack.settings import Settings
 from skipjack.solvers import find_solver
 from skipjack.solvers.solver import BuildingSolver
 from skipjack.storage import ARTIFACTS, ArtifactStore
-from skipjack.tuning import entry_code
+from skipjack.tuning import entry_code, verified, warning_once
 from skipjack.tuning import kernel as kernels
 from skipjack.tuning.kernel import TunedKernel
 from skipjack.tuning.shipping import banked
@@ -40,7 +41,7 @@ looking: Any = sys.modules["skipjack.tuning.lookup"]
 @pytest.fixture(autouse=True)
 def nothing_kept(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(looking, "_kept", {})
-    monkeypatch.setattr(looking, "_said", set())
+    monkeypatch.setattr(warning_once, "_said", set())
     yield
 
 
@@ -322,3 +323,36 @@ def test_what_a_killed_writer_left_is_swept(user_dir: Path) -> None:
     Bank.open(user_dir).put(entry())
     assert right(skipjack.lookup(KEY))
     assert not left.exists()
+
+
+def test_no_more_kernels_are_remembered_than_the_newest_whose_code_is_there(
+    user_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verified, "_MOST_KEPT", 10)
+    store, folder = verified.VerifiedKernels(user_dir), user_dir / ARTIFACTS / "verified"
+
+    def put(number: int) -> str:
+        code = f"code {number}".encode()
+        kernel = verified.VerifiedKernel(hashlib.sha256(code).hexdigest(), "k", "a", "s", "c")
+        key = f"{number:064}"
+        store.put(key, kernel, code)
+        os.utime(folder / key, (number, number))
+        return key
+
+    keys = [put(number) for number in range(10)]
+    assert {path.name for path in folder.iterdir()} == set(keys)
+    found = store.find(keys[5])
+    assert found is not None
+    ArtifactStore(user_dir / ARTIFACTS).path(found[0].artifact).unlink()
+    keys.append(put(10))
+    assert {path.name for path in folder.iterdir()} == {*keys} - {keys[5]}
+    keys.append(put(11))
+    assert {path.name for path in folder.iterdir()} == {*keys[1:]} - {keys[5]}
+    assert store.find(keys[-1]) is not None
+
+
+def test_the_gain_as_called_is_exported(user_dir: Path) -> None:
+    gain = {"ratio": 0.4, "low": 0.3, "high": 0.5}
+    Bank.open(user_dir).put(entry(evidence={"as_called": {**gain, "pairs": 10}}))
+    ((record, _),) = banked(Settings(user_dir)).kernels
+    assert record.as_called == gain and not record.recommended

@@ -8,13 +8,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from skipjack.core.config import Value
-from skipjack.reading import parse_json, quoted
+from skipjack.reading import described, parse_json, quoted
 
 FORMAT = 1
 """The newest format of a line that this version reads and writes."""
 
 PERF, FIND = "perf", "find"
 """Kinds of entries: the best config; the solvers, ranked."""
+
+LONGEST_CHAIN = 10**6
+"""Entries that replaced each other in a row are fewer, each having been timed."""
+LARGEST_SCORE = 1e12
+"""Scores of evidence that was inherited are smaller: no kernel is so many times faster."""
 
 Key = tuple[str, str, str]
 
@@ -113,6 +118,7 @@ class BankEntry:
         for name, is_right in (("baseline", _is_baseline), ("as_called", _is_gain)):
             if evidence.get(name) is not None and not is_right(evidence[name]):
                 raise ValueError(f"field evidence.{name} is not a ratio with its interval")
+        _check_history(evidence.get("replaced"))
         return cls(**record)
 
 
@@ -150,6 +156,17 @@ def _is_gain(value: object) -> bool:
 def _is_baseline(value: object) -> bool:
     """A gain, and the name of what it is over."""
     return isinstance(value, dict) and isinstance(value.get("name"), str) and _is_gain(value)
+
+
+def _check_history(replaced: object) -> None:
+    """Refuse what no row of tunings leads to: such an entry would stay whatever was measured."""
+    for name, most in (("generation", LONGEST_CHAIN - 1), ("score", LARGEST_SCORE)):
+        value = replaced.get(name) if isinstance(replaced, dict) else None
+        if isinstance(value, int | float) and value > most:
+            raise ValueError(
+                f"field evidence.replaced.{name} is {described(value)}, more than the {most:,.0f} "
+                "that can be believed"
+            )
 
 
 def _is_tie(value: object) -> bool:

@@ -7,7 +7,9 @@ session. In rankings and older entries it is the gain over the library that was 
 kernel; where that is not known, the time.
 
 An entry that replaces another after being timed beside it is at least as strong and one generation
-later, so that it stays ahead whatever the clocks say. Among equals the number of samples decides,
+later, so that it stays ahead whatever the clocks say. An entry that claims more generations than
+can be believed is refused when it is read, and at the last one a chain starts anew from a larger
+score, so that evidence can always be met by better. Among equals the number of samples decides,
 then the date, then the text.
 
 All of it is in the entries' own records, and the order is total. So a union of banks does not
@@ -20,10 +22,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 from enum import IntEnum, StrEnum
-from math import isfinite
+from math import inf, isfinite, nextafter
 from typing import Any, NamedTuple
 
-from skipjack.bank.entry import FIND, BankEntry, Key
+from skipjack.bank.entry import FIND, LARGEST_SCORE, LONGEST_CHAIN, BankEntry, Key
 from skipjack.core.device import Device, name_apart
 
 REPLACED = "replaced"
@@ -32,8 +34,8 @@ BASELINE = "baseline"
 """The field of the evidence of entries whose default depends on problem and device alone."""
 _ONE_CALL = 1.25
 """A gain that is known from one long call may be smaller by so much."""
-_MOST = 2**31
-"""More generations than any entry has."""
+_LARGEST_GAIN = LARGEST_SCORE / 2
+"""A larger one counts as this, which leaves room above it for who takes its place."""
 
 
 class Grade(IntEnum):
@@ -98,14 +100,17 @@ def merge_entries(entries: Iterable[BankEntry]) -> dict[Key, BankEntry]:
 def replacing(incumbent: BankEntry, met: Met) -> dict[str, Any]:
     """What goes into the evidence, as `REPLACED`, of an entry that takes the incumbent's place."""
     held = strength(incumbent)
+    score, generation = held.score, held.generation
+    if generation >= LONGEST_CHAIN:
+        score, generation = min(nextafter(score, inf), LARGEST_SCORE), 0
     return {
         "entry": digest(incumbent),
         "solver": incumbent.solver,
         "config": dict(incumbent.config),
         "met": str(met),
         "grade": held.grade,
-        "score": held.score,
-        "generation": held.generation,
+        "score": score,
+        "generation": generation,
     }
 
 
@@ -151,9 +156,9 @@ def claim(
 ) -> tuple[int, float]:
     """The grade and the score of a verdict by the gains that are sure."""
     if over_default is not None:
-        return Grade.DEFAULT, over_default
+        return Grade.DEFAULT, min(over_default, _LARGEST_GAIN)
     if over_library is not None:
-        return Grade.LIBRARY, over_library
+        return Grade.LIBRARY, min(over_library, _LARGEST_GAIN)
     return Grade.NOTHING, -float(time_ns)
 
 
@@ -201,7 +206,9 @@ def _inherited(entry: BankEntry) -> tuple[tuple[int, float] | None, int]:
     grade, score, generation = (
         _number(replaced.get(name)) for name in ("grade", "score", "generation")
     )
-    if grade not in _GRADES or score is None or generation is None or not 0 <= generation < _MOST:
+    if grade not in _GRADES or score is None or generation is None:
+        return None, 0
+    if score > LARGEST_SCORE or not 0 <= generation < LONGEST_CHAIN:
         return None, 0
     return (int(grade), score), int(generation) + 1
 

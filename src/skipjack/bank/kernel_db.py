@@ -1,6 +1,6 @@
 """Kernel databases (``.skk``): precompiled winners in one file that ships with a program.
 
-An SQLite file of format 2: ``kernels`` has a row for each problem and device, ``artifacts`` the
+An SQLite file of format 3: ``kernels`` has a row for each problem and device, ``artifacts`` the
 machine code by its SHA-256, once for all kernels that share it. A program that opens one runs code
 from it, as from a shared library: open only what you trust. Digests are checked before code is
 given out.
@@ -16,7 +16,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
-from types import TracebackType
+from types import NoneType, TracebackType
 from typing import Any
 
 from skipjack.errors import CorruptFileError, MalformedError, NewerFormatError, StorageError
@@ -24,8 +24,9 @@ from skipjack.reading import Field, read_json
 from skipjack.storage import atomic_replacement
 from skipjack.storage.sqlite_files import connect_immutable
 
-FORMAT = 2
-"""Since 2 a kernel of a plug-in's operation says which definition of it it computes."""
+FORMAT = 3
+"""Since 2 a kernel of a plug-in's operation says which definition of it it computes, since 3 a
+kernel says its gain as called from Python."""
 _APPLICATION = 0x534B4B31
 """What SQLite's header says whose file it is: ``SKK1``."""
 _SCHEMA = (
@@ -58,11 +59,29 @@ class KernelRecord:
     vendor_ns: float | None = None
     definition: str = ""
     """Digest of the operation's definition, if the operation is of a plug-in."""
+    as_called: Mapping[str, float | None] | None = None
+    """The gain over a library, both called from Python, as ``{ratio, low, high}``; None where it
+    was not measured, as of long calls and on GPUs."""
 
     @property
     def recommended(self) -> bool:
-        """Whether it was at least as fast as the library that it was compared with."""
+        """Whether a caller gets at least the speed of the library that it was compared with.
+
+        By the gain as called from Python where that is known, else by the times of native calls.
+        """
+        called = (self.as_called or {}).get("ratio")
+        if called is not None:
+            return called >= 1.0
         return self.vendor_ns is None or self.time_ns is None or self.time_ns <= self.vendor_ns
+
+
+def gain_of(told: object) -> dict[str, float | None] | None:
+    """What a bank or a job says of a gain, as records keep it; None if that is no gain."""
+    if not isinstance(told, Mapping):
+        return None
+    numbers = {name: told.get(name) for name in ("ratio", "low", "high")}
+    known = (type(number) in (int, float, NoneType) for number in numbers.values())
+    return numbers if numbers["ratio"] is not None and all(known) else None
 
 
 def write_kernel_db(path: Path, kernels: Iterable[tuple[KernelRecord, bytes]]) -> int:

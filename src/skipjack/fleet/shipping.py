@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Protocol
 
-from skipjack.bank.kernel_db import KernelRecord
+from skipjack.bank.kernel_db import KernelRecord, gain_of
 from skipjack.errors import ProblemError, StorageError, UsageError
 from skipjack.fleet.records import FIND, KERNELS, Known
 from skipjack.fleet.winners import same_kernel, winner_of
@@ -92,7 +92,26 @@ def _chosen(verdicts: Sequence[JobVerdict]) -> Winner | None:
     fitting = [one for one in built if known is None or same_kernel(one.known, known)]
     # If the winner left no code behind, another that did is better than none.
     best = min(fitting or built, key=lambda one: one.rank, default=None)
-    return best and replace(best, outdated=any(one.packed for one in built if one not in fitting))
+    if best is None:
+        return None
+    outdated = any(one.packed for one in built if one not in fitting)
+    return replace(best, record=_with_gain(best, fitting), outdated=outdated)
+
+
+def _with_gain(best: Winner, same: Iterable[Winner]) -> KernelRecord:
+    """Its record; a job that only packed a kernel has met no library, the one that found it has."""
+    record = best.record
+    met = [one.record for one in same if one.record.vendor and not one.packed]
+    if record.vendor or not met:
+        return record
+    told = min(met, key=lambda one: one.time_ns or float("inf"))
+    return replace(
+        record,
+        time_ns=told.time_ns,
+        vendor=told.vendor,
+        vendor_ns=told.vendor_ns,
+        as_called=told.as_called,
+    )
 
 
 def artifact(store: Shelves, label: str, digest: str, what: str) -> bytes:
@@ -131,6 +150,7 @@ def _record(job: JobVerdict) -> KernelRecord | None:
         verdict["vendor"],
         verdict["vendor_ns"],
         _definition(verdict["problem"]),
+        gain_of(verdict.get("as_called")),
     )
 
 

@@ -139,5 +139,6 @@ def _verdict(perf: TuneResult) -> Mapping[str, Any]:
         "speedup": rounded(perf.speedup.baseline.ratio, 4),
         "vendor": perf.vendor,
         "vendor_ns": rounded(perf.vendor_ns),
+        "as_called": perf.speedup.as_called.to_json() if perf.speedup.as_called else None,
         "reason": perf.reason,
     }

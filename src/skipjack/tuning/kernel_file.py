@@ -16,6 +16,7 @@ from skipjack.solvers.identity import definition_digest
 from skipjack.tuning.gpu_kernel import GpuKernel
 from skipjack.tuning.kernel import TunedKernel
 from skipjack.tuning.result import KernelCode, callable_of
+from skipjack.tuning.warning_once import warn_once
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +55,8 @@ class Kernels:
     ) -> TunedKernel | GpuKernel | None:
         """The kernel of a problem on a device of this machine; None if the file has none for any.
 
-        `devices` says for which the file has one; a warning says why none of them will do.
+        `devices` says for which the file has one; a warning, once for each file and reason, says
+        why none of them will do.
         """
         asked = parse(problem, dtype, layout=layout, direction=direction)
         found = self._found(asked.key)
@@ -62,11 +64,11 @@ class Kernels:
             return None
         record, device = found
         if record.definition and record.definition != definition_digest(asked):
-            log.warning(
-                "the kernel of %s in %s computes another definition of %s than the one that is "
-                "loaded here; export it again",
-                *(asked.key, self._database.path, asked.operation),
+            sentence = (
+                f"the kernel of {asked.key} in {self._database.path} computes another definition "
+                f"of {asked.operation} than the one that is loaded here; export it again"
             )
+            self._warn(sentence, "definition", asked.operation)
             return None
         data = self._database.code(record)
         code = KernelCode(data, record.artifact, record.symbol, record.abi, record.slots)
@@ -86,12 +88,17 @@ class Kernels:
                 return record, device
         if others := self._database.needs(key):
             runs = ", ".join(dict.fromkeys(device.compat_key for device in self._devices))
-            log.warning(
-                "no kernel of %s in %s runs here: it has code for %s, and this machine runs %s; "
-                "tune it here and export it again",
-                *(key, self._database.path, ", ".join(others), runs),
+            sentence = (
+                f"no kernel of {key} in {self._database.path} runs here: it has code for "
+                f"{', '.join(others)}, and this machine runs {runs}; tune it here and export it "
+                "again"
             )
+            self._warn(sentence, "code", *others)
         return None
+
+    def _warn(self, sentence: str, *reason: str) -> None:
+        """Once for this file and reason, whichever problem was asked for first."""
+        warn_once(log, sentence, about=(str(self._database.path.absolute()), *reason))
 
     def devices(self, key: str) -> list[str]:
         """All devices, here or not, for which the file has a problem's kernel."""

@@ -26,6 +26,7 @@ from skipjack.tuning.gpu_kernel import GpuKernel
 from skipjack.tuning.kernel import TunedKernel
 from skipjack.tuning.placing import NoGpuError, place
 from skipjack.tuning.result import banked_again, callable_of
+from skipjack.tuning.warning_once import warn_once
 
 log = logging.getLogger(__name__)
 
@@ -33,9 +34,6 @@ _MOST_KEPT = 256
 """Kernels that stay loaded though their callers have let them go."""
 _kept: dict[tuple[object, ...], TunedKernel] = {}
 """What was looked up, by what was asked for and the bank's file as it was."""
-_MOST_SAID = 1000
-_said: set[str] = set()
-"""Warnings that were given: each is given once."""
 
 
 def lookup(
@@ -106,7 +104,7 @@ def _found(
     try:
         code = code_of(entry, asked, found, settings.user_dir)
     except UselessEntryError as error:
-        _warn(f"{asked.key}: {error}")
+        warn_once(log, f"{asked.key}: {error}")
         return None
     name = found.name if found.kind == "cpu" else gpu_name(found)
     again = banked_again(asked, found.name, directory)
@@ -131,9 +129,3 @@ def _keep(memo: tuple[object, ...], kernel: TunedKernel) -> None:
     _kept[memo] = kernel
     for oldest in list(_kept)[:-_MOST_KEPT]:
         _kept.pop(oldest, None)
-
-
-def _warn(sentence: str) -> None:
-    if sentence not in _said and len(_said) < _MOST_SAID:
-        _said.add(sentence)
-        log.warning("%s", sentence)

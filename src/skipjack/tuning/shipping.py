@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from skipjack.bank import Bank, BankEntry
 from skipjack.bank.entry import PERF
-from skipjack.bank.kernel_db import KernelRecord
+from skipjack.bank.kernel_db import KernelRecord, gain_of
 from skipjack.core.device import Device
 from skipjack.devices import here
 from skipjack.errors import ProblemError, UsageError
@@ -65,4 +65,5 @@ def _record(entry: BankEntry, device: Device, code: KernelCode) -> KernelRecord:
         entry.vendor,
         entry.vendor_ns,
         definition_digest(parse(entry.problem)),
+        gain_of(entry.evidence.get("as_called")),
     )

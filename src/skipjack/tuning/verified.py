@@ -7,8 +7,10 @@ which its name in this store is computed.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import os
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
@@ -25,6 +27,9 @@ from skipjack.tuning.kernel import TunedKernel
 FORMAT = 1
 _FOLDER = "verified"
 _MOST_BYTES = 1 << 14
+_MOST_KEPT = 10_000
+"""Records, of less than a kilobyte each. Past that, those go whose machine code is gone, then the
+oldest tenth; what is looked up after all is verified again, on a GPU by tuning it again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +60,30 @@ class VerifiedKernels:
 
     def find(self, key: str) -> tuple[VerifiedKernel, bytes] | None:
         """The kernel of this key with its machine code, if both are there and whole."""
+        found = self._record(key)
+        try:
+            return (found, self._artifacts.get(found.artifact)) if found else None
+        except StorageError:
+            return None
+
+    def _record(self, key: str) -> VerifiedKernel | None:
+        """What is remembered, if it can be read."""
         try:
             data = (self._directory / key).read_bytes()
             field = read_json(data, key, most=_MOST_BYTES)
             if field["format"].plain != FORMAT:
                 return None
             names = [one.name for one in fields(VerifiedKernel)]
-            found = VerifiedKernel(**{name: field[name].text() for name in names})
-            return found, self._artifacts.get(found.artifact)
-        except (OSError, MalformedError, StorageError):
+            return VerifiedKernel(**{name: field[name].text() for name in names})
+        except (OSError, MalformedError):
             return None
+
+    def _has_code(self, key: str) -> bool:
+        record = self._record(key)
+        try:
+            return record is not None and record.artifact in self._artifacts
+        except StorageError:  # it names no artifact
+            return False
 
     def put(self, key: str, kernel: VerifiedKernel, data: bytes) -> None:
         """Remember that this machine code, whose digest the kernel has, was verified."""
@@ -77,6 +96,27 @@ class VerifiedKernels:
         sweep(self._directory)
         record = {"format": FORMAT, **asdict(kernel)}
         atomic_write(path, json.dumps(record, sort_keys=True).encode(), durable=False)
+        self._bound(key)
+
+    def _bound(self, newest: str) -> None:
+        """Remove records if there are too many; the one that was just written stays."""
+        found = {key: written for key, written in self._written().items() if key != newest}
+        if len(found) < _MOST_KEPT:
+            return
+        gone = {key for key in found if not self._has_code(key)}
+        kept = sorted(found.keys() - gone, key=lambda key: found[key], reverse=True)
+        for key in (*gone, *kept[_MOST_KEPT - _MOST_KEPT // 10 :]):
+            with contextlib.suppress(OSError):  # another process removes them as well
+                (self._directory / key).unlink()
+
+    def _written(self) -> dict[str, int]:
+        """All keys, with the time of each file."""
+        times: dict[str, int] = {}
+        with contextlib.suppress(OSError), os.scandir(self._directory) as entries:
+            for entry in entries:
+                if not entry.name.startswith("."):
+                    times[entry.name] = entry.stat().st_mtime_ns
+        return times
 
 
 def fault_of(kernel: TunedKernel, slack: float, memory_bytes: int) -> str:

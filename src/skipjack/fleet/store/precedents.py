@@ -65,7 +65,10 @@ def _packed(result: Mapping[str, Any]) -> Known | None:
     return known_of(result) if result.get("code") else None
 
 
-_DECIDING = ("solver", "config", "solver_version", "time_ns", "vendor", "vendor_ns", "code")
+_DECIDING = (
+    *("solver", "config", "solver_version", "time_ns", "vendor", "vendor_ns", "code"),
+    *("baseline", "speedups"),
+)
 
 
 def _short(result: Mapping[str, Any]) -> dict[str, Any]:
