@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
+import numpy as np
 import pytest
 
 from skipjack import operations, search, solvers
+from skipjack.core.config import Config
 from skipjack.core.nest import Tensor
-from skipjack.core.operation import Array, Arrays, OperationClass, Tolerance
+from skipjack.core.operation import Array, Arrays, NestOperation, OperationClass, Tolerance
 from skipjack.core.problem import Problem
 from skipjack.core.trial import Trial
 from skipjack.errors import ForeignError, ProblemError, UsageError
@@ -113,21 +117,62 @@ def test_a_class_is_not_taken_for_an_operation() -> None:
 def test_what_check_raises_or_gives_is_said_to_be_its_own() -> None:
     operations.register(Bare())
     this = r"check of operation 'bare' in test_registering\.py"
-    with pytest.raises(ForeignError, match=rf"{this} raised ValueError: invalid literal .* 'foo'"):
+    with pytest.raises(ForeignError, match=rf"{this} for bare:4/r=foo raised ValueError: .* 'foo'"):
         operations.parse("bare:4/r=foo")
-    with pytest.raises(ForeignError, match=rf"{this} gave None for 'bare:4/none=1'; give .*\(\)"):
+    with pytest.raises(ForeignError, match=rf"{this} gave None for bare:4/none=1; .* be tuple\["):
         operations.parse("bare:4/none=1")
     with pytest.raises(ProblemError, match=r"^bare:4/refused=1 is refused$"):
         operations.parse("bare:4/refused=1")
 
 
-def test_tensors_that_cannot_be_made_are_blamed() -> None:
-    def inputs(self: object, problem: Problem) -> tuple[Tensor, ...]:
-        raise IndexError("no such size")
+def broken(base: type, method: str, given: object) -> object:
+    """An instance whose method gives that, or raises it."""
 
-    operations.register(type("Odd", (Bare,), {"inputs": inputs})())
-    with pytest.raises(ForeignError, match=r"inputs or output of operation 'bare' .*no such size"):
-        operations.parse("bare:4")
+    def instead(self: object, *arguments: object) -> object:
+        if isinstance(given, Exception):
+            raise given
+        return given
+
+    return type("Odd", (base,), {"name": "odd", "__module__": __name__, method: instead})()
+
+
+NONSENSE = [
+    *("inputs", "output", "flops", "tolerance", "nest", "programs", "numpy_call"),
+    *("can_project", "check_elements"),
+]
+
+
+@pytest.mark.parametrize("method", NONSENSE)
+@pytest.mark.parametrize("given", [KeyError("boo"), None], ids=["raises", "gives None"])
+def test_a_method_of_an_operation_names_itself_and_the_problem(method: str, given: object) -> None:
+    operations.register(broken(Bare, method, given))  # type: ignore[arg-type]
+    problem = Problem("odd", (4,), "f32")
+    this = rf"^{method} of operation 'odd' in test_registering\.py "
+    said = r"for odd:4:f32 raised KeyError: 'boo'$" if given else r"gave None for odd:4:f32; its .*"
+    arguments = (problem, {}) if method == "numpy_call" else (problem,)
+    with pytest.raises(ForeignError, match=this + said):
+        getattr(operations.get("odd"), method)(*arguments)
+
+
+@pytest.mark.parametrize("method", ["reference", "magnitude"])
+@pytest.mark.parametrize("given", [KeyError("boo"), None, np.zeros(3)], ids=repr)
+def test_references_of_another_shape_name_their_method(method: str, given: object) -> None:
+    operations.register(broken(Bare, method, given))  # type: ignore[arg-type]
+    arrays = {"x": np.zeros(4)}
+    asked = operations.references if method == "reference" else operations.magnitudes
+    with pytest.raises(ForeignError, match=rf"^{method} of operation 'odd' in .* odd:4:f32"):
+        asked(operations.parse("odd:4"), arrays)
+
+
+def test_a_tolerance_that_is_no_number_names_its_operation() -> None:
+    def tolerance(self: object, problem: Problem) -> Tolerance:
+        return Tolerance(float("nan"))
+
+    operations.register(type("Odd", (Bare,), {"tolerance": tolerance})())
+    with pytest.raises(
+        ForeignError, match=r"^tolerance of operation 'bare' .* for bare:4:f32 .*nan"
+    ):
+        operations.get("bare").tolerance(operations.parse("bare:4"))
 
 
 def test_an_operation_without_code_is_told_what_to_write() -> None:
@@ -148,6 +193,42 @@ def test_a_solver_that_lacks_a_method_is_refused(missing: str) -> None:
         UsageError, match=rf"solver 'partly'.* has no {missing}: write def {missing}"
     ):
         solvers.register(partly)
+
+
+@pytest.mark.parametrize("method", ["compiler", "space", "lower", "compile", "slots"])
+@pytest.mark.parametrize("given", [KeyError("boo"), None], ids=["raises", "gives None"])
+def test_a_method_of_a_solver_names_itself(method: str, given: object) -> None:
+    solvers.register(broken(NestSolver, method, given))  # type: ignore[arg-type]
+    solver, problem = solvers.find_solver("odd"), operations.parse("add:4")
+    arguments = {"compiler": (), "compile": (None,), "space": (problem, cpu.detect())}
+    said = "raised KeyError: 'boo'" if given else "gave None"
+    about = "" if method.startswith("comp") else ".* for add:4:f32"
+    with pytest.raises(ForeignError, match=rf"^{method} of solver 'odd' in .*{said}") as raised:
+        getattr(solver, method)(*arguments.get(method, (problem, cpu.detect(), Config())))
+    assert re.search(about, str(raised.value))
+
+
+@pytest.mark.parametrize("given", [KeyError("boo"), None], ids=["raises", "gives None"])
+def test_a_solver_whose_refusal_fails_is_left_out_and_named(given: object) -> None:
+    solvers.register(broken(NestSolver, "refuses", given))  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"cannot do add:4:f32: refuses of solver 'odd' in"):
+        solvers.solver_for(operations.parse("add:4"), cpu.detect(), "odd")
+
+
+@dataclass(frozen=True, slots=True)
+class Sized(Bare):
+    """An operation that cannot be written to."""
+
+    size: int = 3
+
+
+def test_registering_keeps_an_object_what_it_is() -> None:
+    sized = Sized()
+    operations.register(sized)
+    assert operations.get("bare") is sized
+    assert isinstance(sized, Sized)
+    assert not isinstance(sized, NestOperation)
+    assert (type(sized).__module__, repr(sized), sized.size) == (__name__, "Sized(size=3)", 3)
 
 
 def test_a_solver_that_does_nothing_is_refused() -> None:

@@ -68,6 +68,8 @@ def device_for(
     GPUs are looked for where one may be meant alone: that starts their driver, which processes
     forked from this one cannot use any more.
     """
+    if threads is not None and threads < 1:
+        raise UsageError(f"threads is {threads}; give a whole number above 0")
     beyond = text is None and threads is None and not set(dtypes) <= set(CPU_DTYPES)
     gpus = find_gpus() if beyond or text == "gpu" else []
     if gpus:

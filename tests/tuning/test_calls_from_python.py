@@ -109,7 +109,11 @@ def test_options_of_another_kind_are_refused(wrong: dict[str, object], sentence:
         {"solver": ["nest"]},
         {"solver": ("nest", "rows")},
         {"budget": "4"},
+        {"budget": True},
         {"seconds": "2"},
+        {"seconds": True},
+        {"retune": 1},
+        {"seed": True},
         {"searcher": 3},
         {"seed": -1},
         {"seed": 1.5},
@@ -135,6 +139,32 @@ def test_a_wrong_argument_is_a_sentence(
         wrong = {"solvers": [["nest"]]}
     with pytest.raises(SkipjackError):
         door("add:8", **wrong)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"threads": "2"}, "threads is '2'; give a whole number"),
+        ({"threads": 0}, "threads is 0; give a whole number above 0"),
+        ({"threads": True}, "threads is True; give a whole number"),
+        ({"device": 1}, "device is 1; give a text"),
+        ({"dtype": 32}, "dtype is 32; give a text"),
+        ({"plugins": [None]}, r"plugins is \[None\]; give a text or a list of texts"),
+        ({"settings": "home"}, "settings is 'home'; give Settings"),
+    ],
+)
+def test_a_wrong_argument_of_lookup_is_a_sentence(
+    home: object, wrong: dict[str, object], sentence: str
+) -> None:
+    with pytest.raises(UsageError, match=f"^{sentence}$"):
+        skipjack.lookup("add:8", **wrong)  # type: ignore[arg-type]
+
+
+def test_other_wrong_arguments_are_sentences(tuner: Tuner) -> None:
+    with pytest.raises(UsageError, match=r"^path is 3; give a text or Path$"):
+        skipjack.kernels(3)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"^options is 4; give TuneOptions$"):
+        tuner.tune("add:8", 4)  # type: ignore[arg-type]
 
 
 @pytest.fixture

@@ -40,6 +40,12 @@ def has_any(thing: object, protocol: type, beyond: type) -> bool:
     return any(callable(getattr(thing, name, None)) for name in own)
 
 
+def methods(protocol: type) -> dict[str, FunctionType]:
+    """The methods that a protocol of ours and those that it extends describe."""
+    members = _members(protocol).items()
+    return {name: member for name, member in members if isinstance(member, FunctionType)}
+
+
 def _members(protocol: type) -> dict[str, object]:
     """What the protocol and those that it extends define, in the order in which they do."""
     found: dict[str, object] = {}

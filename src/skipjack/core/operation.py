@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -27,6 +28,10 @@ class Tolerance:
     """
 
     factor: float
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.factor < math.inf:
+            raise ValueError(f"the factor of a tolerance is {self.factor!r}; give a finite number")
 
 
 class Operation(Protocol):

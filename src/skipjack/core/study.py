@@ -7,6 +7,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from skipjack.core.annotations import fits
 from skipjack.core.objective import Objective
 from skipjack.core.protocol import TimingProtocol
 from skipjack.errors import UsageError
@@ -20,9 +21,9 @@ class Budget:
     seconds: float | None = None
 
     def __post_init__(self) -> None:
-        if self.trials is not None and not isinstance(self.trials, int):
+        if not fits(self.trials, int | None):
             raise UsageError(f"a budget is a whole number of trials, not {self.trials!r}")
-        if self.seconds is not None and not isinstance(self.seconds, int | float):
+        if not fits(self.seconds, float | None):
             raise UsageError(f"a budget of seconds is a number, not {self.seconds!r}")
         if self.trials is not None and self.trials <= 0:
             raise UsageError(f"a budget of {self.trials} trials tunes nothing; give at least 1")

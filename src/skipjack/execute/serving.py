@@ -6,6 +6,7 @@ import importlib
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, Protocol
 
+from skipjack.errors import SkipjackError
 from skipjack.execute import wire
 from skipjack.execute.announcement import NOTHING, Announcement
 
@@ -46,7 +47,8 @@ class RunWorker(Protocol):
 
 def plain_refusal(error: Exception, kernel: int) -> Answer:
     """What went wrong, and which kernel it was about."""
-    return {"error": f"{type(error).__name__}: {error}"[:500], "kernel": kernel}
+    said = str(error) if isinstance(error, SkipjackError) else f"{type(error).__name__}: {error}"
+    return {"error": said[:500], "kernel": kernel}
 
 
 def _import(message: wire.Message) -> Answer:

@@ -7,17 +7,24 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TypeGuard, get_args
 
+import numpy as np
+
 from skipjack.core.dtypes import DTYPES, listed
+from skipjack.core.guarding import guard
 from skipjack.core.membership import called, check_members
 from skipjack.core.naming import check_new_name
 from skipjack.core.nest import Tensor
 from skipjack.core.operation import (
     Arrays,
+    DirectCall,
     Directed,
     LetteredShape,
+    NestOperation,
     Operation,
     OperationClass,
     PaddedCheck,
+    ProgramOperation,
+    Projectable,
     SeveralOutputs,
 )
 from skipjack.core.problem import Problem, parse_shape, shown, split_key
@@ -43,12 +50,19 @@ _operations: tuple[Operation, ...] = (
 )
 _known: dict[str, Operation] = {operation.name: operation for operation in _operations}
 
+_PROTOCOLS = (
+    *(NestOperation, ProgramOperation, SeveralOutputs, LetteredShape),
+    *(DirectCall, PaddedCheck, Projectable),
+)
+"""Whose methods an operation has, or may have; the first two extend `Operation`."""
+
 
 def register(operation: Operation) -> None:
     """Add an operation, so that its name can start a problem's key."""
     check_members("operation", operation, Operation)
     check_new_name("operation", operation.name, _known)
     _check_values(operation)
+    guard("operation", operation, _PROTOCOLS)
     _known[operation.name] = operation
 
 
@@ -102,30 +116,14 @@ def parse(
         asked |= {"layout": layout.upper() if layout else None, "direction": direction}
     chosen = _suffixes(parts.suffixes, operation, asked, where)
     if _is_lettered(operation):
-        with blaming(lambda: f"parse_shape of {called('operation', operation)}"):
-            shape, shape_text = operation.parse_shape(parts.shape, where)
+        shape, shape_text = operation.parse_shape(parts.shape, where)
     else:
         shape, shape_text = parse_shape(parts.shape, where), ""
-    with blaming(lambda: f"check of {called('operation', operation)}"):
-        attributes = operation.check(shape, parts.attributes, where)
-    if not _are_attributes(attributes):
-        raise ForeignError(
-            f"check of {called('operation', operation)} gave {attributes!r} for {where!r}; give "
-            "the attributes as a tuple of sorted pairs of texts, () if there are none"
-        )
+    attributes = operation.check(shape, parts.attributes, where)
     problem = Problem(operation.name, shape, attributes=attributes, shape_text=shape_text, **chosen)
-    with blaming(lambda: f"inputs or output of {called('operation', operation)}"):
-        largest = max(tensor.size for tensor in tensors(problem))
-    if largest > _MAX_ELEMENTS:
+    if max(tensor.size for tensor in tensors(problem)) > _MAX_ELEMENTS:
         raise ProblemError(f"problem {where!r} is larger than any memory")
     return problem
-
-
-def _are_attributes(given: object) -> bool:
-    return isinstance(given, tuple) and all(
-        isinstance(pair, tuple) and len(pair) == 2 and all(isinstance(one, str) for one in pair)
-        for pair in given
-    )
 
 
 def _suffixes(
@@ -218,16 +216,31 @@ def references(problem: Problem, arrays: Arrays) -> Arrays:
     """Each output by name, by NumPy and in the precision of the inputs given."""
     operation = get(problem.operation)
     if isinstance(operation, SeveralOutputs):
-        return operation.references(problem, arrays)
-    return {operation.output(problem).name: operation.reference(problem, arrays)}
+        return _shaped(problem, "references", operation.references(problem, arrays))
+    found = {operation.output(problem).name: operation.reference(problem, arrays)}
+    return _shaped(problem, "reference", found)
 
 
 def magnitudes(problem: Problem, arrays: Arrays) -> Arrays:
     """The scale of rounding errors of each output, from inputs in float64."""
     operation = get(problem.operation)
     if isinstance(operation, SeveralOutputs):
-        return operation.magnitudes(problem, arrays)
-    return {operation.output(problem).name: operation.magnitude(problem, arrays)}
+        return _shaped(problem, "magnitudes", operation.magnitudes(problem, arrays))
+    found = {operation.output(problem).name: operation.magnitude(problem, arrays)}
+    return _shaped(problem, "magnitude", found)
+
+
+def _shaped(problem: Problem, method: str, found: Arrays) -> Arrays:
+    """What an operation's method gave, if that has the shapes of the outputs."""
+    for tensor in outputs(problem):
+        shape = np.shape(found[tensor.name]) if tensor.name in found else None
+        if shape != tensor.shape:
+            given = "nothing" if shape is None else f"an array of shape {shape}"
+            raise ForeignError(
+                f"{method} of {called('operation', get(problem.operation))} gave {given} for "
+                f"{tensor.name} of {problem.key}, whose shape is {tensor.shape}"
+            )
+    return found
 
 
 def tensors(problem: Problem) -> tuple[Tensor, ...]:

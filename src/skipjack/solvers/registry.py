@@ -10,11 +10,12 @@ from dataclasses import replace
 
 from skipjack.core.device import Device
 from skipjack.core.dtypes import CPU_DTYPES, listed
+from skipjack.core.guarding import guard
 from skipjack.core.membership import called, check_members, has_any
 from skipjack.core.naming import check_new_name
 from skipjack.core.operation import NestOperation, ProgramOperation
 from skipjack.core.problem import Problem
-from skipjack.errors import SkipjackError, UsageError
+from skipjack.errors import ForeignError, SkipjackError, UsageError
 from skipjack.gpu.describing import describe_gpu
 from skipjack.operations import get, parse
 from skipjack.solvers.convolution.depthwise import DepthwiseSolver
@@ -33,9 +34,11 @@ from skipjack.solvers.solver import (
     BuildingSolver,
     DrivingSolver,
     GpuVendorSolver,
+    LooseSolver,
     NativeVendorSolver,
     RacingSolver,
     Solver,
+    SourceAware,
     VendorSolver,
 )
 from skipjack.solvers.vendor.blas import MklSolver, OpenBlasSolver
@@ -85,6 +88,7 @@ def register(solver: Solver) -> None:
         )
     for way in ways:
         check_members("solver", solver, way)
+    guard("solver", solver, (*_WAYS, RacingSolver, LooseSolver, SourceAware))
     _known[solver.name] = solver
 
 
@@ -131,6 +135,8 @@ def _promise(solver: RacingSolver, problem: Problem, device: Device) -> float:
 def _raised(solver: object, method: str, problem: Problem, error: Exception) -> str:
     """Says once for a problem that a solver raised, so that it costs itself and nobody else."""
     what = f"its {method} raised {type(error).__name__}: {error}"
+    if isinstance(error, ForeignError):
+        what = str(error)
     name = getattr(solver, "name", type(solver).__name__)
     if (name, method, problem.key) not in _warned:
         _warned.add((name, method, problem.key))

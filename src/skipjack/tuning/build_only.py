@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 
 from skipjack import plugins
+from skipjack.core.annotations import checked
 from skipjack.core.config import Config
 from skipjack.core.device import Device
 from skipjack.core.problem import Problem
@@ -224,6 +225,7 @@ def promising_configs(space: Space, count: int, seed: int = 0) -> list[Config]:
     return list(create("random", context).ask(count))
 
 
+@checked
 def build(
     problem: str,
     device: str,

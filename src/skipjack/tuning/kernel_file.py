@@ -7,6 +7,7 @@ from pathlib import Path
 from types import TracebackType
 
 from skipjack.bank.kernel_db import KernelDb, KernelRecord
+from skipjack.core.annotations import checked
 from skipjack.core.device import Device
 from skipjack.devices import here
 from skipjack.errors import SkipjackError
@@ -21,6 +22,7 @@ from skipjack.tuning.warning_once import warn_once
 log = logging.getLogger(__name__)
 
 
+@checked
 def kernels(path: str | Path) -> Kernels:
     """The kernels of a ``.skk`` file for the devices of this machine.
 
@@ -45,6 +47,7 @@ class Kernels:
         self._database = database
         self._devices: list[Device] = sorted(here(), key=lambda device: device.kind == "cpu")
 
+    @checked
     def find(
         self,
         problem: str,

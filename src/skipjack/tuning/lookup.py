@@ -14,6 +14,7 @@ from pathlib import Path
 from skipjack import plugins as plugin_modules
 from skipjack.bank import Bank
 from skipjack.bank.bank import FILE_NAME
+from skipjack.core.annotations import checked
 from skipjack.core.problem import Problem
 from skipjack.errors import SkipjackError
 from skipjack.gpu.opening import gpu_name
@@ -36,6 +37,7 @@ _kept: dict[tuple[object, ...], TunedKernel] = {}
 """What was looked up, by what was asked for and the bank's file as it was."""
 
 
+@checked
 def lookup(
     problem: str,
     *,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from skipjack.core.annotations import fits
 from skipjack.core.objective import Objective
 from skipjack.core.study import Budget
 from skipjack.errors import UsageError
@@ -61,7 +62,7 @@ class TuneOptions:
             )
         if not isinstance(self.searcher, str):
             raise UsageError(f"searcher is {self.searcher!r}, not the name of one")
-        if not isinstance(self.seed, int):
+        if not fits(self.seed, int):
             raise UsageError(f"seed is {self.seed!r}; give a whole number")
         if self.seed < 0:
             raise UsageError(f"seed {self.seed} is negative; give 0 or more")

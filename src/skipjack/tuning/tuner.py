@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import TracebackType
 
 from skipjack import plugins
+from skipjack.core.annotations import checked
 from skipjack.core.device import Device
 from skipjack.core.problem import Problem
 from skipjack.core.study import Budget
@@ -36,6 +37,7 @@ class Tuner:
     `say` is told what a person may have to wait for.
     """
 
+    @checked
     def __init__(
         self,
         settings: Settings | None = None,
@@ -46,6 +48,7 @@ class Tuner:
         plugins.load(self.settings.plugins)
         self.workshop = Workshop(self.settings, device, say=say)
 
+    @checked
     def tune(self, problem: str | Problem, options: TuneOptions | None = None) -> TuneResult:
         """Search for a while, and keep the best; goes on with the study of before.
 
@@ -69,6 +72,7 @@ class Tuner:
             raise Interrupted(replace(result, interrupted=True))
         return result
 
+    @checked
     def find(
         self,
         problem: str | Problem,
@@ -121,6 +125,7 @@ def make_budget(
     return Budget(trials, seconds)
 
 
+@checked
 def tune(
     problem: str,
     *,
@@ -146,8 +151,6 @@ def tune(
 
     After Ctrl-C what is known is written, and `KeyboardInterrupt` is raised.
     """
-    texts = {"dtype": dtype, "layout": layout, "direction": direction, "device": device}
-    _check_kinds(texts, {"plugins": plugins}, threads)
     options = TuneOptions(
         budget=make_budget(budget, seconds),
         searcher=searcher,
@@ -162,6 +165,7 @@ def tune(
         return tuner.tune(asked, options)
 
 
+@checked
 def find(
     problem: str,
     *,
@@ -184,8 +188,6 @@ def find(
     continued; `budget` and `seconds` are for all solvers together, and each gets one trial at
     least.
     """
-    texts = {"dtype": dtype, "layout": layout, "direction": direction, "device": device}
-    _check_kinds(texts, {"plugins": plugins, "solvers": solvers}, threads)
     options = TuneOptions(
         budget=make_budget(budget, seconds, FIND_SECONDS),
         searcher=searcher,
@@ -199,19 +201,6 @@ def find(
     line_up(asked, tuner.workshop.device, only)  # before workers start: a wrong name fails at once
     with tuner:
         return tuner.find(asked, options, only)
-
-
-def _check_kinds(texts: Mapping[str, object], lists: Mapping[str, object], threads: object) -> None:
-    """Arguments are of the kinds that the signature says: Python itself does not look."""
-    for name, value in texts.items():
-        if value is not None and not isinstance(value, str):
-            raise UsageError(f"{name} is {value!r}; give a text")
-    for name, value in lists.items():
-        each = value if isinstance(value, Sequence) else [value]
-        if not all(isinstance(one, str) for one in each):
-            raise UsageError(f"{name} is {value!r}; give a text, or a list of texts")
-    if threads is not None and not (isinstance(threads, int) and threads > 0):
-        raise UsageError(f"threads is {threads!r}; give a whole number above 0")
 
 
 def _settings(named: str | Sequence[str]) -> Settings:

@@ -1,0 +1,64 @@
+"""Plug-ins answer for themselves: what a method of theirs raises or gives wrongly names it.
+
+An object that is registered keeps its identity and its state. Its class becomes one that is derived
+from its own and looks at calls of the methods that our protocols describe.
+"""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
+from typing import Any
+
+from skipjack.core.annotations import fits
+from skipjack.core.membership import called, methods
+from skipjack.core.problem import Problem, shown
+from skipjack.errors import ForeignError, blaming
+
+_KEPT = ("__module__", "__qualname__", "__doc__")
+"""What a class is known by, in messages and in the identities of builds."""
+
+
+def guard(kind: str, thing: object, protocols: Iterable[type]) -> None:
+    """From now on, errors of these protocols' methods name the method and the problem."""
+    wanted = {name: method for one in protocols for name, method in methods(one).items()}
+    own = type(thing)
+
+    def look_up(self: object, name: str) -> object:
+        value = own.__getattribute__(self, name)
+        if name in wanted and callable(value):
+            return _guarded(f"{name} of {called(kind, self)}", value, wanted[name])
+        return value
+
+    members = {name: getattr(own, name) for name in _KEPT}
+    members |= {"__slots__": (), "__getattribute__": look_up}
+    derived = types.new_class(own.__name__, (own,), {}, lambda body: body.update(members))
+    object.__setattr__(thing, "__class__", derived)
+
+
+def _guarded(
+    name: str, method: Callable[..., object], wanted: types.FunctionType
+) -> Callable[..., object]:
+    @wraps(method)
+    def call(*arguments: Any, **named: Any) -> object:
+        about = _about((*arguments, *named.values()))
+        with blaming(f"{name}{about}"):
+            value = method(*arguments, **named)
+            right = fits(value, typing.get_type_hints(wanted)["return"])
+        if not right:
+            raise ForeignError(
+                f"{name} gave {shown(repr(value))}{about}; "
+                f"its result must be {wanted.__annotations__['return']}"
+            )
+        return value
+
+    return call
+
+
+def _about(arguments: Sequence[object]) -> str:
+    """``for add:4:f32``; where there is no problem yet, the text that is being parsed."""
+    found = [one.key for one in arguments if isinstance(one, Problem)]
+    found += [shown(one) for one in reversed(arguments) if isinstance(one, str)]
+    return f" for {found[0]}" if found else ""
