@@ -1,11 +1,13 @@
 """A device by its name; drivers of GPUs are started where a GPU may be meant alone."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from cpus import HASWELL
 from skipjack import devices
+from skipjack.core.cpu_levels import features_of
 from skipjack.core.device import Device
 from skipjack.errors import UsageError
 from skipjack.gpu.opening import only_drivers
@@ -63,8 +65,19 @@ def test_a_cpu_with_a_part_of_this_ones_features_is_here() -> None:
     assert (found.memory_bytes, found.cores) == (this.memory_bytes, this.cores)
     assert found.compat_key in this.loadable
     assert found.class_key not in (this.class_key, devices.describe(f"{name}/1").class_key)
-    with pytest.raises(UsageError, match="threads asked for"):
+    with pytest.raises(UsageError, match="threads need as many cores"):
         devices.find_device(f"{name}/{this.cores + 1}")
+
+
+@pytest.mark.parametrize("level", ["x86-64", "x86-64-v2", "x86-64-v3"])
+def test_a_cpu_of_a_level_runs_code_for_that_level(
+    monkeypatch: pytest.MonkeyPatch, level: str
+) -> None:
+    limited = replace(HASWELL, features=features_of(level))  # as SKIPJACK_CPU_LEVEL gives it
+    monkeypatch.setattr(cpu, "detect", lambda threads=1: limited)
+    assert devices.find_device(f"{level}/1").features == limited.features
+    older = {"x86-64": "k8", "x86-64-v2": "ivybridge", "x86-64-v3": "knl"}[level]  # parts of more
+    assert devices.find_device(f"{older}/1").level == level
 
 
 def test_a_cpu_that_has_more_is_not_here(monkeypatch: pytest.MonkeyPatch) -> None:

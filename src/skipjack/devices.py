@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from skipjack.core.cpu_levels import used_features
 from skipjack.core.device import Device, parse_device_name
 from skipjack.core.dtypes import CPU_DTYPES
 from skipjack.errors import UsageError
@@ -47,7 +48,7 @@ def find_device(text: str | None = None, threads: int | None = None) -> Device:
     if names_gpu(arch):
         raise UsageError(_not_here(text))
     named = named_cpu.describe(text)  # a name that nobody knows is the greater mistake
-    lacking = sorted(set(named.features) - set(this.features))
+    lacking = sorted(set(used_features(arch, named.features)) - set(this.features))
     if lacking:
         raise UsageError(
             f"device {text} is not here: this machine's CPU is {this.name}, which lacks "

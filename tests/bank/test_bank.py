@@ -315,6 +315,8 @@ def test_the_good_lines_of_another_bank_are_merged(
     (tmp_path / "other.jsonl").write_text(f"nonsense\n{entry().line}\n")
     assert bank.merge(tmp_path / "other.jsonl") == Changes(new=1)
     assert "other.jsonl: line 1: this is not JSON" in caplog.text
+    assert "its other lines are merged; for these, ask whoever made the file" in caplog.text
+    assert "rebuild" not in caplog.text, "that mends our own bank"
     assert bank.path.read_text() == f"{entry().line}\n"
 
 

@@ -106,6 +106,11 @@ def test_names_of_files_and_of_what_was_asked_for(said: Command, tmp_path: Path)
     check(said(f"--{EVIL}"))
 
 
+def test_colours_are_shown_in_a_pipe_too(said: Command, tmp_path: Path) -> None:
+    (tmp_path / "a\x1b[31mred.db").write_bytes(b"no database")
+    assert r"a\x1b[31mred.db" in said("check-db", str(tmp_path))
+
+
 def test_lines_of_the_log(said: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     def warn() -> list[str]:
         logging.getLogger("skipjack").warning("found %s", EVIL)

@@ -261,6 +261,15 @@ def test_a_verdict_belongs_to_a_study(ledger: Ledger, study: Study) -> None:
         ledger.add_verdict(verdict(study, "add:4:f32", 1))
 
 
+def test_a_verdict_has_the_outcome_of_its_run_or_in_earlier_ledgers_its_status(
+    study: Study,
+) -> None:
+    old = verdict(study, "add:4:f32", 1, "banked")
+    assert old.outcome == "banked"
+    assert replace(old, record={"evidence": {"outcome": "vendor"}}).outcome == "vendor"
+    assert replace(old, record={"evidence": []}).outcome == "banked"
+
+
 def test_winners_are_the_latest_banked_of_an_operation(ledger: Ledger, study: Study) -> None:
     ledger.start_study(study, 1)
     for problem, tile, status in [

@@ -24,7 +24,7 @@ def test_this_cpu_describes_itself() -> None:
 
 
 def test_more_threads_than_cores_are_refused() -> None:
-    with pytest.raises(UsageError, match="threads asked for"):
+    with pytest.raises(UsageError, match="threads need as many cores"):
         detect(len(usable_cores()) + 1)
 
 

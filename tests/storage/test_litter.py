@@ -45,8 +45,8 @@ def litter(directory: Path) -> list[Path]:
     return [path for path in directory.rglob(".*") if path.name.endswith(".tmp")]
 
 
-def make_old(*paths: Path) -> None:
-    before = time.time() - 7200
+def make_old(*paths: Path, ago_s: float = 7200) -> None:
+    before = time.time() - ago_s
     for path in paths:
         os.utime(path, (before, before))
 
@@ -83,6 +83,17 @@ def test_a_folder_of_an_earlier_version_is_swept(tmp_path: Path) -> None:
     make_old(folder)
     sweep(tmp_path)
     assert not folder.exists()
+
+
+@pytest.mark.parametrize(("ahead_s", "stays"), [(60, True), (86400, False)])
+def test_what_is_dated_in_the_future_is_swept(tmp_path: Path, ahead_s: float, stays: bool) -> None:
+    left, own = tmp_path / ".bank.jsonl.4000000-00000000.tmp", temporary_name(tmp_path / "slow")
+    for path in (left, own):
+        path.write_text("")
+        make_old(path, ago_s=-ahead_s)
+    sweep(tmp_path)
+    assert own.exists(), "its writer lives"
+    assert left.exists() is stays
 
 
 def test_what_lives_or_is_somebody_elses_stays(tmp_path: Path) -> None:

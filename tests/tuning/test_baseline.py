@@ -1,15 +1,18 @@
 """What a gain is over: a library or the first proposal, whichever solver was asked for."""
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from skipjack.bank import Bank
 from skipjack.core.study import Budget
 from skipjack.execute.confirm import Confirmation, confirm
 from skipjack.execute.statistics import Ratio
 from skipjack.interrupt import Interrupt
 from skipjack.operations import parse
+from skipjack.report.ledger import problem_records
 from skipjack.testing.sessions import NullSession
 from skipjack.tuning import Outcome, TuneOptions, Tuner, TuneResult
 from skipjack.tuning.final import finish_tuning
@@ -79,7 +82,7 @@ def _confirmed(standing: Standing, costs: Costs) -> Confirmation:
 
 
 def test_nothing_slower_than_the_default_is_banked_where_another_solver_was_asked_for(
-    tuner: Tuner,
+    tuner: Tuner, tmp_path: Path
 ) -> None:
     slow = {"winner": 2000.0, "default": 1000.0, "library": 4000.0}
     result = judged(tuner, "matmul:32x32x40", "microkernel", slow)
@@ -90,6 +93,12 @@ def test_nothing_slower_than_the_default_is_banked_where_another_solver_was_aske
     assert entry is not None
     assert entry.solver == "nest"
     assert entry.time_ns < result.time_ns
+    said = problem_records(tuner.workshop.ledger, result.problem.key)[-1]
+    assert (said["kind"], said["status"]) == ("verdict", "reserved"), "the word of the table"
+    bank = Bank.open(tmp_path)
+    bank.rebuild(tuner.workshop.ledger)
+    again = bank.lookup(result.problem.key, tuner.workshop.device.class_key)
+    assert again == entry, "what entered the bank is found in the ledger"
 
 
 def test_times_and_gains_of_a_result_agree(tuner: Tuner) -> None:

@@ -1,5 +1,6 @@
 """What was timed while other programs ran is shown as noisy, and nothing is banked on it."""
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -35,6 +36,7 @@ def test_a_noisy_verdict_says_so_and_banks_nothing(tuner: Tuner) -> None:
     with never_quiet(tuner):
         result = tune(tuner, "matmul:16x24x32")
     assert result.status is Outcome.NOISY
+    assert re.search(r" rounds beside (numpy|openblas|mkl|the default), so", result.reason)
     assert "close them, or give more --seconds" in result.reason
     assert result.to_json()["status"] == "noisy"
     bank = tuner.workshop.bank

@@ -23,6 +23,8 @@ BAD_LINES = "bank.jsonl.bad-lines"
 """Where a rebuilt bank leaves the lines that nobody can read."""
 PROJECTED = ("banked", "found")
 """Verdicts whose records are entries: a tuning's, and a find's."""
+_RESTORE = "`skipjack bank rebuild` restores it from the ledger"
+_MEND = "its other lines are merged; for these, ask whoever made the file for a new one"
 
 log = logging.getLogger(__name__)
 
@@ -127,7 +129,7 @@ class Bank:
                 "was merged"
             )
         if content.bad:
-            log.warning("%s", _complaint(path, content.bad))
+            log.warning("%s", _complaint(path, content.bad, _MEND))
         return self.add(content.entries.values())
 
     def rebuild(self, ledger: Ledger) -> Changes:
@@ -181,7 +183,7 @@ class Bank:
                 if identity != self._content.identity:
                     self._content = _parse(file.read(), identity)
                     if self._content.bad:
-                        log.warning("%s", _complaint(self.path, self._content.bad))
+                        log.warning("%s", _complaint(self.path, self._content.bad, _RESTORE))
         except FileNotFoundError:
             self._content = _Content()
         except OSError as error:
@@ -222,13 +224,11 @@ def _refuse_newer(bad: Iterable[_BadLine], path: Path) -> None:
             raise NewerFormatError(f"{path} {line}; it was left as it is, use a newer Skipjack")
 
 
-def _complaint(path: Path, bad: tuple[_BadLine, ...]) -> str:
+def _complaint(path: Path, bad: tuple[_BadLine, ...], remedy: str) -> str:
     """What to say of lines that are left out."""
     more = f", and {len(bad) - 1} more lines" if len(bad) > 1 else ""
     if any(line.newer for line in bad):
         remedy = "use a newer Skipjack"
-    else:
-        remedy = "`skipjack bank rebuild` restores it from the ledger"
     return f"left out of the bank {path}: {bad[0]}{more}; {remedy}"
 
 

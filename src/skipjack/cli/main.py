@@ -64,7 +64,8 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     add_completion=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    # Colour is on so that click drops no escape sequence: `escaping` shows each, in a pipe as well.
+    context_settings={"help_option_names": ["-h", "--help"], "color": True},
 )
 app.command("tune", epilog=tune.EXAMPLES)(tune.tune)
 app.command("find", epilog=find.EXAMPLES)(find.find)

@@ -55,6 +55,16 @@ def features_of(level: str) -> tuple[str, ...]:
     return tuple(sorted(feature for each in below for feature in _ADDED[each]))
 
 
+def used_features(arch: str, features: Collection[str]) -> tuple[str, ...]:
+    """What code for a CPU may use: all of its level, and what no level has, as ``avxvnni``.
+
+    A CPU may have a part of the next level; code never uses a part.
+    """
+    graded = {feature for added in _ADDED.values() for feature in added}
+    level = features_of(level_of(arch, features))
+    return tuple(sorted({*level, *(set(features) - graded)}))
+
+
 def levels_up_to(level: str) -> tuple[str, ...]:
     """The levels whose code a CPU of this level runs, its own first."""
     if level not in X86_LEVELS:

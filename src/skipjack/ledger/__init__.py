@@ -4,6 +4,7 @@ from skipjack.ledger.connection import fold_in
 from skipjack.ledger.ledger import Ledger
 from skipjack.ledger.merge import Merged
 from skipjack.ledger.records import (
+    OUTCOME,
     BuildRecord,
     CandidateKey,
     LogEntry,
@@ -15,6 +16,7 @@ from skipjack.ledger.records import (
 )
 
 __all__ = [
+    "OUTCOME",
     "BuildRecord",
     "CandidateKey",
     "Ledger",

@@ -103,6 +103,10 @@ class MeasurementRecord:
     created: str = ""
 
 
+OUTCOME = "outcome"
+"""The field of a verdict's evidence that says how the run ended."""
+
+
 @dataclass(frozen=True, slots=True)
 class VerdictRecord:
     """What a study concluded. The record of a banked verdict is a bank entry."""
@@ -116,6 +120,17 @@ class VerdictRecord:
     """``banked`` and ``found`` are what the bank is projected from; others are for the reader."""
     record: Mapping[str, Any] = field(default_factory=dict)
     created: str = ""
+
+    @property
+    def outcome(self) -> str:
+        """How the run ended, by the word that its table has.
+
+        The default or a library may enter the bank, too: the status is ``banked`` then, the outcome
+        ``reserved`` or ``vendor``. Records of earlier versions have the status alone.
+        """
+        evidence = self.record.get("evidence")
+        found = evidence.get(OUTCOME) if isinstance(evidence, Mapping) else None
+        return found if isinstance(found, str) else self.status
 
 
 class Winner(NamedTuple):

@@ -36,7 +36,7 @@ def detect(threads: int = 1) -> Device:
     """The CPU of this machine as a device of so many threads."""
     cores = len(usable_cores())
     if threads > cores:
-        raise UsageError(f"{threads} threads asked for, but this process may use {cores} cores")
+        raise UsageError(f"{threads} threads need as many cores, and this process may use {cores}")
     if not detectable():
         raise UsageError("what this CPU is, LLVM knows, and it is not here: pip install llvmlite")
     _, arch, features = llvm.host()

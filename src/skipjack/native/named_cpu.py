@@ -9,7 +9,7 @@ import subprocess
 from dataclasses import dataclass, replace
 
 from skipjack.children import python_command
-from skipjack.core.cpu_levels import AARCH64, level_of, vector_bytes
+from skipjack.core.cpu_levels import AARCH64, X86_LEVELS, features_of, level_of, vector_bytes
 from skipjack.core.device import BY_NAME, Device, parse_device_name
 from skipjack.errors import SkipjackError, UsageError
 from skipjack.native import cpu, llvm
@@ -79,6 +79,8 @@ def level_text(device: Device) -> str:
 def _features(arch: str) -> tuple[str, ...]:
     if arch == "generic":
         raise UsageError("device generic is no instruction set: write x86-64 or aarch64")
+    if arch in X86_LEVELS:
+        return features_of(arch)
     known = [AARCH64]
     name = cpu.llvm_name(arch)
     for triple in (_ARM,) if arch == AARCH64 else (_X86, _ARM):

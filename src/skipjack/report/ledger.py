@@ -22,7 +22,7 @@ def problem_records(ledger: Ledger, problem: str) -> list[dict[str, Any]]:
         trials = [_trial_record(trial) for trial in ledger.trials(study.id)]
         records.append({"format": 1, "kind": "study", **asdict(study), "trials": trials})
     for verdict in ledger.verdicts(problem):
-        record = {**asdict(verdict), "config": dict(verdict.config)}
+        record = {**asdict(verdict), "status": verdict.outcome, "config": dict(verdict.config)}
         records.append({"format": 1, "kind": "verdict", **record})
     return records
 
@@ -48,7 +48,7 @@ def print_problem(ledger: Ledger, problem: str, limit: int) -> None:
     for name in ("when", "verdict", "solver", "config"):
         table.add_column(name)
     for verdict in ledger.verdicts(problem):
-        table.add_row(verdict.created, verdict.status, verdict.solver, Text(str(verdict.config)))
+        table.add_row(verdict.created, verdict.outcome, verdict.solver, Text(str(verdict.config)))
     console.print(table)
 
 

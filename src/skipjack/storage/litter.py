@@ -1,7 +1,8 @@
 """What killed writers leave behind: files and folders with names of their own, swept by the next.
 
 A name says whose it is: ``.NAME.PID-TOKEN.tmp``. It is litter when nothing has touched it for an
-hour and no process here has that id; the hour is for writers on other hosts of a shared directory.
+hour and no process here has that id; the hour is for writers on other hosts of a shared directory,
+whose clocks may differ. What is dated more than an hour ahead counts as old.
 """
 
 from __future__ import annotations
@@ -61,6 +62,7 @@ def sweep(directory: Path) -> None:
 
 def _is_stale(entry: os.DirEntry[str]) -> bool:
     try:
-        return time.time() - entry.stat(follow_symlinks=False).st_mtime > _STALE_S
+        # A clock that was set back leaves files behind that are dated in the future.
+        return abs(time.time() - entry.stat(follow_symlinks=False).st_mtime) > _STALE_S
     except OSError:
         return False

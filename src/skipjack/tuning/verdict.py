@@ -14,7 +14,7 @@ from skipjack.core.config import Config
 from skipjack.core.device import Peaks
 from skipjack.execute.confirm import ALPHA, LOOKS, MIN_EFFECT, Confirmation, confirm
 from skipjack.execute.statistics import Ratio, Timing, paired_ratio, summarize
-from skipjack.ledger import VerdictRecord
+from skipjack.ledger import OUTCOME, VerdictRecord
 from skipjack.operations import bytes_moved, get, outputs
 from skipjack.reading import quoted
 from skipjack.solvers import names
@@ -321,8 +321,15 @@ class _Judged:
         gain = self.confirmation.gains[rival.kernel]
         return (
             f"other programs disturbed {gain.left_out} of {gain.pairs + gain.left_out} rounds "
-            f"beside {rival.solver}, so nothing was banked; close them, or give more --seconds"
+            f"beside {self._called(rival)}, so nothing was banked; close them, or give more "
+            "--seconds"
         )
+
+    def _called(self, rival: Runner) -> str:
+        """A library by its name; else what it is, for its solver may be the winner's own."""
+        if rival in self.standing.vendors.values():
+            return rival.solver
+        return "the bank's config" if rival is self.standing.incumbent else "the default"
 
 
 def _score(arm: Arm) -> SolverScore:
@@ -450,6 +457,7 @@ def _entry(run: StudyRun, result: TuneResult, judged: _Judged, now: str) -> Bank
             "set_aside": timing.set_aside,
             "spread": round(timing.spread, 6),
             "protocol": shop.protocol.key,
+            OUTCOME: str(result.status),
             **device_evidence(shop.device),
             "study": run.study_of(result.solver).id,
             "artifact": "" if vendor else best.artifact_digest,

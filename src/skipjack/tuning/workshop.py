@@ -167,7 +167,9 @@ def timing_cores(settings: Settings, count: int) -> list[int]:
     """The cores to time on: from the one that was set on, or the last that this process may use."""
     cores = cpu.usable_cores()
     if count > len(cores):
-        raise UsageError(f"{count} threads asked for, but this process may use {len(cores)} cores")
+        raise UsageError(
+            f"{count} threads need as many cores, and this process may use {len(cores)}"
+        )
     if settings.core is None:
         # The first core of a machine serves most interrupts.
         return cores[-count:]

@@ -57,6 +57,8 @@ def test_short_forms_get_their_driver(given: str, driver: str, tmp_path: Path) -
         ("oracle://me:hunter2@host/fleet", "asks for a database 'oracle'"),
         ("postgresql+psycopg://me:hunter2@host", r"names no database: .*add /name"),
         ("sqlite://", "names no file"),
+        ("sqlite://me:hunter2@host/fleet", "names a host or a user, and SQLite is a file"),
+        ("sqlite://hunter2/fleet", "names a host or a user, and SQLite is a file"),
         ("postgresql:///me:hunter2@host/fleet", "has a password where"),
         ("mysql:///me:hunter2@host/fleet", "has a password where"),
         ("sqlite:///me:hunter2@host/fleet", "has a password where"),

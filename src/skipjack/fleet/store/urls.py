@@ -157,6 +157,11 @@ def _require(module: str, extra: str, driver: str) -> None:
 
 
 def _file(url: URL) -> URL:
+    if url.host or url.username or url.password or url.port:
+        raise UsageError(
+            f"{VARIABLE} names a host or a user, and SQLite is a file; write sqlite:///file, "
+            "with three slashes"
+        )
     if not url.database or url.database == ":memory:":
         raise UsageError(
             f"{VARIABLE} names no file: a store outlives its processes; write sqlite:///file"
