@@ -24,7 +24,7 @@ from skipjack.operations.moments import Moments, normalized, one_pass, two_pass
 _X = Load(0)
 
 
-class _RowOperation(ABC):
+class RowOperation(ABC):
     """What they share: one array of any rank, its last axis the rows, perhaps vectors along it."""
 
     operation_class: OperationClass = "vector"
@@ -109,7 +109,7 @@ _POWER = Call("exp", (_SHIFTED,))
 _LARGEST = Statistic("largest", "max", _X)
 
 
-class Softmax(_RowOperation):
+class Softmax(RowOperation):
     """``exp(x - max) / sum(exp(x - max))`` along the last axis."""
 
     name = "softmax"
@@ -142,7 +142,7 @@ class Softmax(_RowOperation):
         return Tolerance(8.0 + problem.shape[-1] ** 0.5)
 
 
-class LogSoftmax(_RowOperation):
+class LogSoftmax(RowOperation):
     """``x - max - log(sum(exp(x - max)))`` along the last axis."""
 
     name = "logsoftmax"
@@ -173,7 +173,7 @@ class LogSoftmax(_RowOperation):
         return Tolerance(8.0 + problem.shape[-1] ** 0.5)
 
 
-class LayerNorm(_RowOperation):
+class LayerNorm(RowOperation):
     """``(x - mean) / sqrt(variance + eps) * gamma + beta`` along the last axis."""
 
     name = "layernorm"
@@ -221,7 +221,7 @@ class LayerNorm(_RowOperation):
         return Tolerance(8.0 + 2.0 * problem.shape[-1] ** 0.5)
 
 
-class RmsNorm(_RowOperation):
+class RmsNorm(RowOperation):
     """``x / sqrt(mean(x * x) + eps) * gamma`` along the last axis."""
 
     name = "rmsnorm"

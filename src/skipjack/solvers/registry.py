@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from skipjack.core.device import Device
@@ -18,18 +18,7 @@ from skipjack.core.problem import Problem
 from skipjack.errors import ForeignError, SkipjackError, UsageError
 from skipjack.gpu.describing import describe_gpu
 from skipjack.operations import get, parse
-from skipjack.solvers.convolution.depthwise import DepthwiseSolver
-from skipjack.solvers.convolution.direct import DirectSolver
-from skipjack.solvers.convolution.gemm1x1 import Gemm1x1Solver
-from skipjack.solvers.convolution.im2col import Im2colSolver
-from skipjack.solvers.convolution.implicit_gemm import ImplicitGemmSolver
-from skipjack.solvers.convolution.winograd_solver import WINOGRAD_SOLVERS
-from skipjack.solvers.gpu.known import GPU_SOLVERS
-from skipjack.solvers.loops.microkernel_solver import MicrokernelSolver
-from skipjack.solvers.loops.nest_solver import NestSolver
-from skipjack.solvers.loops.packed_solver import PackedSolver
-from skipjack.solvers.loops.rows_solver import RowsSolver
-from skipjack.solvers.miopen.solver import MiopenSolver
+from skipjack.solvers.built_in import BUILT_IN, BuiltIn, Use, load
 from skipjack.solvers.solver import (
     BuildingSolver,
     DrivingSolver,
@@ -41,32 +30,11 @@ from skipjack.solvers.solver import (
     SourceAware,
     VendorSolver,
 )
-from skipjack.solvers.vendor.blas import MklSolver, OpenBlasSolver
-from skipjack.solvers.vendor.numpy_solver import NumpySolver
-from skipjack.solvers.vendor.torch_gpu import GPU_LIBRARIES
-from skipjack.solvers.vendor.torch_solver import TorchConvolutionSolver
 
 log = logging.getLogger(__name__)
 
-_CPU_SOLVERS: tuple[Solver, ...] = (
-    NestSolver(),
-    MicrokernelSolver(),
-    PackedSolver(),
-    RowsSolver(),
-    DirectSolver(),
-    DepthwiseSolver(),
-    Gemm1x1Solver(),
-    Im2colSolver(),
-    ImplicitGemmSolver(),
-    *WINOGRAD_SOLVERS,
-    NumpySolver(),
-    MklSolver(),
-    OpenBlasSolver(),
-    TorchConvolutionSolver(),
-)
-_known: dict[str, Solver] = {
-    solver.name: solver for solver in (*_CPU_SOLVERS, *GPU_SOLVERS, *GPU_LIBRARIES, MiopenSolver())
-}
+_known: dict[str, Solver | BuiltIn] = {one.name: one for one in BUILT_IN}
+"""Those of others behind ours, which are loaded when used."""
 EXAMPLE_GPUS = ("sm_90/132", "gfx942/304")
 """One of each vendor's, where any will do."""
 _WAYS = (BuildingSolver, VendorSolver, NativeVendorSolver, GpuVendorSolver, DrivingSolver)
@@ -93,7 +61,7 @@ def register(solver: Solver) -> None:
 
 
 def names() -> list[str]:
-    """All known solvers, sorted."""
+    """All known solvers, sorted; none is loaded for that."""
     return sorted(_known)
 
 
@@ -103,7 +71,17 @@ def find_solver(name: str) -> Solver:
         close = difflib.get_close_matches(name, _known, 1)
         hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(names())}"
         raise UsageError(f"unknown solver {name!r}: {hint}")
-    return _known[name]
+    known = _known[name]
+    return load(known) if isinstance(known, BuiltIn) else known
+
+
+def _asked(problem: Problem, device: Device, use: Use) -> Iterator[Solver]:
+    """The solvers that may do a problem, in their order; others of ours are not loaded."""
+    for known in [*_known.values()]:
+        if not isinstance(known, BuiltIn):
+            yield known
+        elif known.use is use and known.may_do(problem, device):
+            yield load(known)
 
 
 def refusal(solver: Solver, problem: Problem, device: Device) -> str:
@@ -169,7 +147,7 @@ def building_solvers(problem: Problem, device: Device) -> list[BuildingSolver]:
     """Solvers that can be tuned for this problem, the preferred one first."""
     return [
         solver
-        for solver in _known.values()
+        for solver in _asked(problem, device, Use.BUILT)
         if isinstance(solver, BuildingSolver) and not refusal(solver, problem, device)
     ]
 
@@ -226,7 +204,7 @@ def _what_helps(problem: Problem, device: Device) -> str:
     """What those solvers say that know the operation; what to write if none does."""
     knowing = [
         solver
-        for solver in _known.values()
+        for solver in map(find_solver, [*_known])
         if isinstance(solver, BuildingSolver)
         and is_for(solver, device)
         and (solver.name == problem.operation or _knows(solver, problem.operation, device))
@@ -283,7 +261,7 @@ def vendors_for(problem: Problem, device: Device) -> list[Solver]:
     """Libraries to beat that are here and can do the problem, NumPy first."""
     return [
         solver
-        for solver in _known.values()
+        for solver in _asked(problem, device, Use.COMPARED)
         if not isinstance(solver, BuildingSolver)
         and getattr(solver, "compared", False)
         and not refusal(solver, problem, device)

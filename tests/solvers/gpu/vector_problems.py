@@ -14,7 +14,7 @@ from skipjack.core.parameters import ParameterSpace
 from skipjack.execute.verification import draw_inputs, make_references
 from skipjack.operations.elementwise import ELEMENTWISE
 from skipjack.operations.reduce import REDUCTIONS
-from skipjack.solvers.gpu.known import GPU_SOLVERS
+from skipjack.solvers import building_solvers
 from skipjack.solvers.gpu.triton_solver import TritonSolver
 from skipjack.testing.interpreted import run_interpreted
 
@@ -75,13 +75,7 @@ def _has_blocks(space: ParameterSpace) -> bool:
 def wrong(key: str) -> list[str]:
     """What is wrong with a problem, one line for each config."""
     problem = operations.parse(key)
-    solver = next(
-        one
-        for one in GPU_SOLVERS
-        if isinstance(one, TritonSolver)
-        and problem.dtype in one.dtypes
-        and not one.refuses(problem, GPU)
-    )
+    solver = next(one for one in building_solvers(problem, GPU) if isinstance(one, TritonSolver))
     arrays = draw_inputs(problem, 0)
     wide = {name: array.astype(np.float64) for name, array in arrays.items()}
     references = make_references(problem, wide)

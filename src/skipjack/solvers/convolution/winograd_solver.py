@@ -199,4 +199,4 @@ def _fits(tile: str, registers: int) -> bool:
     return rows * vectors + vectors + 1 <= registers
 
 
-WINOGRAD_SOLVERS = (WinogradSolver(F2), WinogradSolver(F4))
+WINOGRAD_SOLVERS = F2_SOLVER, F4_SOLVER = WinogradSolver(F2), WinogradSolver(F4)

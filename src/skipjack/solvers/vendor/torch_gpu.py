@@ -155,6 +155,3 @@ def _stored(function: Function, tensors: Mapping[str, Any]) -> ResultCall:
             tensors[name].copy_(value)
 
     return ResultCall(lambda: function(tensors), store)
-
-
-GPU_LIBRARIES = (CublasSolver(), CudnnSolver(), AtenSolver())
