@@ -32,7 +32,7 @@ def _find_db_key(text: str) -> object:
 
 
 def _schedule(text: str) -> object:
-    from skipjack.solvers.loops.schedule import Schedule
+    from skipjack.solvers.cpu.nest import Schedule
 
     return Schedule.parse(text).text()
 

@@ -77,6 +77,11 @@ def vector_bytes(level: str) -> int:
     return _VECTOR_BYTES.get(level, 16)
 
 
+def lanes_for(size: int, lanes: int) -> int:
+    """Lanes of a vector, up to so many: a range that half of it covers gets a half, not a mask."""
+    return min(lanes, 1 << (size - 1).bit_length())
+
+
 def missing(needed: str, features: Iterable[str]) -> tuple[str, ...]:
     """Features of a level that are not among these."""
     return tuple(sorted(set(features_of(needed)) - set(features)))

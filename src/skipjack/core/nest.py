@@ -3,7 +3,7 @@
 Accesses are affine in the loop indices, so ``x[h + r]`` of a convolution is one. A body is a small
 tree of scalar steps over the loaded inputs. A loop whose index the output does not use is a
 reduction loop. Nothing here says in which order the loops run: that is a schedule
-(`skipjack.solvers.loops.schedule`).
+(`skipjack.solvers.cpu.nest`).
 """
 
 from __future__ import annotations

@@ -220,11 +220,6 @@ class IRWriter:
         self.open_block(after)
 
 
-def lanes_for(size: int, lanes: int) -> int:
-    """Lanes of a vector, up to so many: a range that half of it covers gets a half, not a mask."""
-    return min(lanes, 1 << (size - 1).bit_length())
-
-
 def constant_mask(lanes: int, active: int) -> str | None:
     """A mask of the first `active` lanes; None where all are."""
     if active == lanes:

@@ -21,7 +21,7 @@ from skipjack.execute.session import Failure
 from skipjack.interrupt import Interrupt
 from skipjack.operations import arrays_bytes
 from skipjack.solvers import solver_for
-from skipjack.solvers.loops.schedule_space import ScheduleSpace
+from skipjack.solvers.cpu.nest import ScheduleSpace
 from skipjack.solvers.solver import ImportingSolver, Solver
 from skipjack.tuning.arm import TURN, Arm, make_arm
 from skipjack.tuning.build_desk import BuildDesk

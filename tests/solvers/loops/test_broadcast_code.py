@@ -14,9 +14,8 @@ from skipjack.core.operation import NestOperation
 from skipjack.core.problem import parse_shape
 from skipjack.native.pool import pool_for
 from skipjack.operations import get, parse
+from skipjack.solvers.cpu.nest import Schedule, ScheduleSpace
 from skipjack.solvers.loops.codegen import generate
-from skipjack.solvers.loops.schedule import Schedule
-from skipjack.solvers.loops.schedule_space import ScheduleSpace
 
 Runner = Callable[..., npt.NDArray[Any]]
 PATTERNS = (

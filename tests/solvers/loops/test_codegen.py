@@ -22,10 +22,9 @@ from skipjack.native.cpu import target_of
 from skipjack.native.memory import aligned
 from skipjack.native.pool import pool_for
 from skipjack.operations import get, names, parse
+from skipjack.solvers.cpu.nest import Schedule, ScheduleSpace, check
 from skipjack.solvers.loops.codegen import generate
 from skipjack.solvers.loops.partial_results import partial_bytes
-from skipjack.solvers.loops.schedule import Schedule, check
-from skipjack.solvers.loops.schedule_space import ScheduleSpace
 from skipjack.testing import nests
 from skipjack.testing.interpreter import interpret
 

@@ -18,9 +18,9 @@ from skipjack.core.dtypes import numpy_dtype
 from skipjack.core.nest import UNARY, Access, Call, Load, Nest, Tensor, index
 from skipjack.native import llvm
 from skipjack.native.cpu import detect, target_of
+from skipjack.solvers.cpu.nest import Schedule
 from skipjack.solvers.loops.codegen import generate
 from skipjack.solvers.loops.functions import ERROR_ULP, FUNCTIONS, GELU_ERROR_EPS
-from skipjack.solvers.loops.schedule import Schedule
 
 Array = npt.NDArray[Any]
 Runner = Callable[..., Array]

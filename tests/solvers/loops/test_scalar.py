@@ -12,10 +12,10 @@ import pytest
 from skipjack.core.dtypes import numpy_dtype
 from skipjack.core.nest import BINARY, REDUCTIONS, UNARY, Access, Call, Load, Nest, Tensor, index
 from skipjack.native.ir import IRWriter, VectorType
+from skipjack.solvers.cpu.nest import Schedule
 from skipjack.solvers.loops.codegen import generate
 from skipjack.solvers.loops.functions import FUNCTIONS
 from skipjack.solvers.loops.scalar import identity, step
-from skipjack.solvers.loops.schedule import Schedule
 from skipjack.testing.interpreter import interpret
 
 Runner = Callable[..., npt.NDArray[Any]]

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from skipjack.core.config import Config, Value
+from skipjack.core.cpu_levels import lanes_for
 from skipjack.core.device import Device
 from skipjack.core.parameters import Parameter, ParameterSpace
 from skipjack.core.problem import Problem
 from skipjack.native.cpu import registers_of
-from skipjack.native.ir import ITEM_BYTES, VectorType, lanes_for
+from skipjack.native.ir import ITEM_BYTES, VectorType
 from skipjack.operations import bytes_moved
 from skipjack.solvers.convolution.depthwise_estimate import estimate
 from skipjack.solvers.convolution.depthwise_lanes import STREAMED

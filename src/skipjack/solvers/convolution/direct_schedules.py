@@ -31,9 +31,7 @@ from skipjack.native.cpu import registers_of
 from skipjack.native.ir import ITEM_BYTES
 from skipjack.operations.conv_geometry import Geometry
 from skipjack.solvers.convolution.direct_nests import Panels, by_group, merges_taps
-from skipjack.solvers.loops.schedule import Loop, Mark, Schedule, normalize
-from skipjack.solvers.loops.sharing import has_partials
-from skipjack.solvers.loops.threads_plan import shared_out
+from skipjack.solvers.cpu.nest import Loop, Mark, Schedule, has_partials, normalize, shared_out
 
 PANEL = "panel"
 BLOCKS = ("tile", "rows", "image", "all", PANEL)

@@ -12,11 +12,19 @@ from dataclasses import replace
 
 from skipjack.core.nest import Nest
 from skipjack.native.ir import STREAM_METADATA, IRWriter, VectorType, function
+from skipjack.solvers.cpu.nest import (
+    Schedule,
+    carrying_start,
+    has_partials,
+    is_aligned,
+    is_parallel,
+    is_streaming,
+    shared_loops,
+    vector_lanes,
+)
 from skipjack.solvers.loops.entry import KERNEL, hand_out, slot, task_signature
-from skipjack.solvers.loops.footprint import is_aligned, is_streaming, vector_lanes
 from skipjack.solvers.loops.partial_results import join, partial_bytes
-from skipjack.solvers.loops.schedule import Schedule, carrying_start
-from skipjack.solvers.loops.sharing import Sharing, has_partials, is_parallel, shared_loops
+from skipjack.solvers.loops.sharing import Sharing
 from skipjack.solvers.loops.streaming import stream_alignments, streamed_if_aligned
 from skipjack.solvers.loops.tile_code import TileCode
 from skipjack.solvers.loops.tile_points import Flag, Spot

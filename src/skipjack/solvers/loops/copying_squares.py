@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from skipjack.native.ir import VectorType, constant_mask, lanes_for
+from skipjack.core.cpu_levels import lanes_for
+from skipjack.native.ir import VectorType, constant_mask
 from skipjack.solvers.loops.copying_leaf import Ranges
 from skipjack.solvers.loops.copying_loads import StepLoads
 from skipjack.solvers.loops.copying_masks import Masks, both, everywhere

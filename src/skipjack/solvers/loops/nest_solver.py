@@ -13,11 +13,10 @@ from skipjack.native import llvm
 from skipjack.native.cpu import registers_of, target_of
 from skipjack.native.ir import ITEM_BYTES
 from skipjack.operations import get
+from skipjack.solvers.cpu.nest import Schedule, ScheduleSpace
 from skipjack.solvers.loops.codegen import generate
 from skipjack.solvers.loops.compiling import compile_source
 from skipjack.solvers.loops.nest_stage import nest_slots
-from skipjack.solvers.loops.schedule import Schedule
-from skipjack.solvers.loops.schedule_space import ScheduleSpace
 from skipjack.solvers.solver import Blob, Slot, Source
 
 

@@ -8,10 +8,9 @@ from skipjack.core.device import Device
 from skipjack.core.nest import Nest
 from skipjack.native.ir import ITEM_BYTES
 from skipjack.native.slots import parallel_slot, workspace_slot
+from skipjack.solvers.cpu.nest import Schedule, has_partials, is_parallel
 from skipjack.solvers.loops.codegen import generate
 from skipjack.solvers.loops.partial_results import partial_bytes
-from skipjack.solvers.loops.schedule import Schedule
-from skipjack.solvers.loops.sharing import has_partials, is_parallel
 from skipjack.solvers.loops.stages import Stage
 from skipjack.solvers.solver import Slot
 

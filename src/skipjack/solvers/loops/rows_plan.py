@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from skipjack.core.cpu_levels import lanes_for
 from skipjack.core.nest import Accumulator, Call, Scalar
 from skipjack.core.program import RowProgram, Statistic, View, parts
-from skipjack.native.ir import lanes_for
 
 AGAIN, OUTPUT, SCRATCH = "again", "output", "scratch"
 """Where a reduced expression waits for the result: nowhere (it is computed again), in the output,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from skipjack.core.config import Config
+from skipjack.core.cpu_levels import lanes_for
 from skipjack.core.device import Device
 from skipjack.core.operation import ProgramOperation
 from skipjack.core.parameters import Parameter, ParameterSpace
@@ -12,7 +13,7 @@ from skipjack.core.problem import Problem
 from skipjack.core.program import RowProgram
 from skipjack.native import llvm
 from skipjack.native.cpu import registers_of, target_of
-from skipjack.native.ir import ITEM_BYTES, lanes_for
+from skipjack.native.ir import ITEM_BYTES
 from skipjack.native.slots import parallel_slot, workspace_slot
 from skipjack.operations import bytes_moved, get
 from skipjack.solvers.loops.compiling import compile_source

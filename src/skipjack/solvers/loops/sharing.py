@@ -1,4 +1,4 @@
-"""Sharing loops out to threads: which loops, and the code of one thread's share.
+"""The code of one thread's share of the loops that are shared out to threads.
 
 Rounds are numbered through all loops that are shared out, and every thread has a run of
 neighbouring numbers. A tail is a round like others.
@@ -10,37 +10,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from math import prod
 
-from skipjack.core.nest import Access, Nest
+from skipjack.core.nest import Access
 from skipjack.native.ir import IRWriter
+from skipjack.solvers.cpu.nest import Loop
 from skipjack.solvers.loops.entry import share, share_with_tail
-from skipjack.solvers.loops.schedule import Loop, Mark, Schedule
 from skipjack.solvers.loops.tile_points import Spot
 
 Inside = Callable[[Spot], None]
 """Writes what one round does."""
-
-
-def is_parallel(schedule: Schedule) -> bool:
-    """Whether threads share the outermost loop out."""
-    return bool(schedule.loops) and schedule.loops[0].mark is Mark.PARALLEL
-
-
-def has_partials(schedule: Schedule, nest: Nest) -> bool:
-    """Whether threads share a reduction out, so that each has a partial result."""
-    return is_parallel(schedule) and schedule.loops[0].variable in nest.reduction_loops
-
-
-def shared_loops(schedule: Schedule) -> tuple[Loop, ...]:
-    """The parallel loops that are shared out together: each is on another variable.
-
-    A further parallel loop runs inside of a thread.
-    """
-    found: dict[str, Loop] = {}
-    for loop in schedule.loops:
-        if loop.mark is not Mark.PARALLEL or loop.variable in found:
-            break
-        found[loop.variable] = loop
-    return tuple(found.values())
 
 
 class Sharing:

@@ -12,8 +12,8 @@ from math import cbrt, isqrt
 
 from skipjack.core.nest import Access, Accumulator, Call, Load, Nest
 from skipjack.native.ir import Carried, IRWriter, VectorType
+from skipjack.solvers.cpu.nest import Loop
 from skipjack.solvers.loops.scalar import Leaf, evaluated
-from skipjack.solvers.loops.schedule import Loop
 from skipjack.solvers.loops.streaming import store
 from skipjack.solvers.loops.tile_points import Point, Ranges, Spot, Sum, TileShape
 from skipjack.solvers.loops.tile_sums import TileSums

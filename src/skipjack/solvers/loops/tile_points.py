@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from skipjack.core.nest import Access, Nest
 from skipjack.native.ir import constant_mask
-from skipjack.solvers.loops.schedule import Loop, Mark
+from skipjack.solvers.cpu.nest import Loop, Mark
 
 Ranges = dict[str, int]
 Flag = bool | str

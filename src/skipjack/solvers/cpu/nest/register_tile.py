@@ -14,7 +14,7 @@ from itertools import product
 from math import prod
 
 from skipjack.core.nest import Nest
-from skipjack.solvers.loops.composing import VECTORS, long_variables, vector_variables
+from skipjack.solvers.cpu.nest.composing import VECTORS, long_variables, vector_variables
 
 _LATENCY = 10
 """Multiply-adds that must be under way at once to keep two units busy."""

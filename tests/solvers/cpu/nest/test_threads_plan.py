@@ -8,9 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skipjack.core.nest import Nest
-from skipjack.solvers.loops.schedule import Mark, Schedule, is_legal, ranges
-from skipjack.solvers.loops.schedule_space import ScheduleSpace
-from skipjack.solvers.loops.threads_plan import shared_out
+from skipjack.solvers.cpu.nest import Mark, Schedule, ScheduleSpace, is_legal, ranges, shared_out
 from skipjack.testing import nests
 
 

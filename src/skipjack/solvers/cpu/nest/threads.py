@@ -1,4 +1,4 @@
-"""How threads could share a schedule's loops out, best first.
+"""Which loops of a schedule threads share out, and how they could, best first.
 
 The outermost loop is shared out where its rounds are many enough for all threads to have about the
 same number. Elsewhere a loop is put around everything that gives each thread one long piece of a
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from skipjack.core.nest import Nest
-from skipjack.solvers.loops.schedule import Loop, Mark, Schedule, is_legal, normalize, ranges
+from skipjack.solvers.cpu.nest.schedule import Loop, Mark, Schedule, is_legal, normalize, ranges
 
 _BALANCE = 0.9
 """Least share of the threads' time that is used where rounds are shared out."""
@@ -19,6 +19,29 @@ _RUN = 1024
 """Elements that a thread should find side by side: pieces much shorter than a page are slow."""
 _WHOLE = 64
 """A piece of a variable that lies in vectors has a multiple of these elements: whole vectors."""
+
+
+def is_parallel(schedule: Schedule) -> bool:
+    """Whether threads share the outermost loop out."""
+    return bool(schedule.loops) and schedule.loops[0].mark is Mark.PARALLEL
+
+
+def has_partials(schedule: Schedule, nest: Nest) -> bool:
+    """Whether threads share a reduction out, so that each has a partial result."""
+    return is_parallel(schedule) and schedule.loops[0].variable in nest.reduction_loops
+
+
+def shared_loops(schedule: Schedule) -> tuple[Loop, ...]:
+    """The parallel loops that are shared out together: each is on another variable.
+
+    A further parallel loop runs inside of a thread.
+    """
+    found: dict[str, Loop] = {}
+    for loop in schedule.loops:
+        if loop.mark is not Mark.PARALLEL or loop.variable in found:
+            break
+        found[loop.variable] = loop
+    return tuple(found.values())
 
 
 def shared_out(schedule: Schedule, nest: Nest, threads: int) -> Iterator[Schedule]:

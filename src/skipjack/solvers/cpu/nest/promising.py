@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from itertools import islice
 
 from skipjack.core.nest import Nest
-from skipjack.solvers.loops.composing import long_variables
-from skipjack.solvers.loops.footprint import touched_elements, with_streaming
-from skipjack.solvers.loops.promising_streams import map_schedules, reduction_schedules
-from skipjack.solvers.loops.promising_thin import thin_schedules
-from skipjack.solvers.loops.register_tile import Pivot, Tile, find_pivot, throughput, tiles
-from skipjack.solvers.loops.schedule import Loop, Mark, Schedule, normalize
+from skipjack.solvers.cpu.nest.composing import long_variables
+from skipjack.solvers.cpu.nest.footprint import touched_elements, with_streaming
+from skipjack.solvers.cpu.nest.promising_streams import map_schedules, reduction_schedules
+from skipjack.solvers.cpu.nest.promising_thin import thin_schedules
+from skipjack.solvers.cpu.nest.register_tile import Pivot, Tile, find_pivot, throughput, tiles
+from skipjack.solvers.cpu.nest.schedule import Loop, Mark, Schedule, normalize
 
 _VARIANT_WEIGHT = 6
 """A variant is tried once this many further tiles were tried in the variant before it."""

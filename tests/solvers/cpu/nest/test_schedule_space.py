@@ -13,9 +13,13 @@ from skipjack.core.config import Config
 from skipjack.core.nest import Nest
 from skipjack.core.space import Promising, Recombining, Space
 from skipjack.errors import SpaceError
-from skipjack.solvers.loops.footprint import accumulator_vectors, unrolled_copies
-from skipjack.solvers.loops.schedule import Mark, Schedule
-from skipjack.solvers.loops.schedule_space import ScheduleSpace
+from skipjack.solvers.cpu.nest import (
+    Mark,
+    Schedule,
+    ScheduleSpace,
+    accumulator_vectors,
+    unrolled_copies,
+)
 from skipjack.testing.nests import (
     add_nest,
     bias_nest,

@@ -17,13 +17,13 @@ import numpy as np
 from skipjack.core.config import Config
 from skipjack.core.nest import Nest
 from skipjack.errors import ScheduleError, SpaceError
-from skipjack.solvers.loops.composing import (
+from skipjack.solvers.cpu.nest.composing import (
     crossover,
     long_variables,
     random_schedule,
     vector_variables,
 )
-from skipjack.solvers.loops.footprint import (
+from skipjack.solvers.cpu.nest.footprint import (
     Limits,
     accumulator_vectors,
     is_streaming,
@@ -31,10 +31,10 @@ from skipjack.solvers.loops.footprint import (
     unrolled_copies,
     with_streaming,
 )
-from skipjack.solvers.loops.promising import promising_schedules
-from skipjack.solvers.loops.schedule import Loop, Mark, Schedule, normalize, ranges
-from skipjack.solvers.loops.schedule_steps import STEPS
-from skipjack.solvers.loops.threads_plan import shared_out
+from skipjack.solvers.cpu.nest.promising import promising_schedules
+from skipjack.solvers.cpu.nest.schedule import Loop, Mark, Schedule, normalize, ranges
+from skipjack.solvers.cpu.nest.steps import STEPS
+from skipjack.solvers.cpu.nest.threads import shared_out
 
 _MARK_CODES = {
     Mark.NONE: 0.0,

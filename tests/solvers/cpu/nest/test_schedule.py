@@ -14,14 +14,15 @@ from hypothesis import strategies as st
 
 from skipjack.core.nest import Access, Accumulator, Call, Constant, Load, Nest, Tensor
 from skipjack.errors import ScheduleError
-from skipjack.solvers.loops.actions import apply, legal_actions
-from skipjack.solvers.loops.schedule import (
+from skipjack.solvers.cpu.nest import (
     Loop,
     Mark,
     Schedule,
+    apply,
     can_vectorize,
     check,
     is_legal,
+    legal_actions,
     loop_range,
     normalize,
 )

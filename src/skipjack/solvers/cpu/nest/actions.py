@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from skipjack.core.nest import Nest
 from skipjack.errors import ScheduleError
-from skipjack.solvers.loops.schedule import Loop, Mark, Schedule, check, loop_range
+from skipjack.solvers.cpu.nest.schedule import Loop, Mark, Schedule, check, loop_range
 
 FACTORS = (2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 24, 28, 32)
 """The factors that are offered for splits; `split` itself takes any."""

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from math import prod
 
 from skipjack.core.nest import Access, Nest
-from skipjack.solvers.loops.composing import long_variables
-from skipjack.solvers.loops.register_tile import Pivot
-from skipjack.solvers.loops.schedule import Loop, Mark, Schedule, normalize
+from skipjack.solvers.cpu.nest.composing import long_variables
+from skipjack.solvers.cpu.nest.register_tile import Pivot
+from skipjack.solvers.cpu.nest.schedule import Loop, Mark, Schedule, normalize
 
 _FEW = 64
 """Rows of the result up to which it is thin."""

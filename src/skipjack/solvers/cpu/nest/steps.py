@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from skipjack.core.nest import Nest
-from skipjack.solvers.loops.actions import FACTORS, Kind, family, try_apply
-from skipjack.solvers.loops.schedule import Loop, Mark, Schedule, ranges
+from skipjack.solvers.cpu.nest.actions import FACTORS, Kind, family, try_apply
+from skipjack.solvers.cpu.nest.schedule import Loop, Mark, Schedule, ranges
 
 Step = Callable[[Schedule, Nest, int], Iterator[Schedule]]
 """From a legal schedule, a nest and the number of lanes to schedules that may not be legal."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
+from skipjack.core.cpu_levels import lanes_for
 from skipjack.core.nest import Nest
-from skipjack.native.ir import lanes_for
-from skipjack.solvers.loops.schedule import Mark, Schedule, is_legal, ranges
+from skipjack.solvers.cpu.nest.schedule import Mark, Schedule, is_legal, ranges
 
 
 def suffix_trips(schedule: Schedule, nest: Nest, lanes: int) -> tuple[int, ...]:

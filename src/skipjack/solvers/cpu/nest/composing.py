@@ -15,9 +15,9 @@ from typing import TypeVar
 import numpy as np
 
 from skipjack.core.nest import Nest
-from skipjack.solvers.loops.actions import FACTORS
-from skipjack.solvers.loops.footprint import Limits
-from skipjack.solvers.loops.schedule import Loop, Mark, Schedule, can_vectorize, normalize
+from skipjack.solvers.cpu.nest.actions import FACTORS
+from skipjack.solvers.cpu.nest.footprint import Limits
+from skipjack.solvers.cpu.nest.schedule import Loop, Mark, Schedule, can_vectorize, normalize
 
 _Item = TypeVar("_Item")
 

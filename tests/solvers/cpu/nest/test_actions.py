@@ -11,19 +11,23 @@ from hypothesis import strategies as st
 
 from skipjack.core.nest import Nest
 from skipjack.errors import ScheduleError
-from skipjack.solvers.loops.actions import (
+from skipjack.solvers.cpu.nest import (
     Action,
     Kind,
+    Loop,
+    Mark,
+    Schedule,
     apply,
     family,
+    is_legal,
     legal_actions,
     mark,
     merge,
     move,
+    normalize,
     split,
     swap,
 )
-from skipjack.solvers.loops.schedule import Loop, Mark, Schedule, is_legal, normalize
 from skipjack.testing.nests import (
     add_nest,
     bias_nest,

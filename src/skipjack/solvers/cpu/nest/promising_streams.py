@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from skipjack.core.nest import Nest
-from skipjack.solvers.loops.composing import long_variables
-from skipjack.solvers.loops.register_tile import Pivot
-from skipjack.solvers.loops.schedule import Loop, Mark, Schedule, normalize
+from skipjack.solvers.cpu.nest.composing import long_variables
+from skipjack.solvers.cpu.nest.register_tile import Pivot
+from skipjack.solvers.cpu.nest.schedule import Loop, Mark, Schedule, normalize
 
 _COPIES = (4, 8, 16, 2, 1)
 _LEAST_HALF = 4
