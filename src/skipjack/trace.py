@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,9 +28,10 @@ class Span:
 class Tracer:
     """Collects spans; cheap enough to be always on."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.spans: list[Span] = []
-        self.started = time.monotonic()
+        self._clock = clock
+        self.started = clock()
 
     def add(self, name: str, track: str, start: float, seconds: float) -> None:
         """Record a span that was timed elsewhere."""
@@ -39,11 +40,11 @@ class Tracer:
     @contextlib.contextmanager
     def span(self, name: str, track: str) -> Iterator[None]:
         """Record what happens inside."""
-        start = time.monotonic()
+        start = self._clock()
         try:
             yield
         finally:
-            self.add(name, track, start, time.monotonic() - start)
+            self.add(name, track, start, self._clock() - start)
 
     def overhead(self, since: float, until: float) -> float:
         """Share of a stretch in which nothing was built and nothing ran."""

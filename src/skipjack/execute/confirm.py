@@ -72,13 +72,14 @@ def confirm(
     rivals: Sequence[int],
     most: int = LOOKS[-1],
     stop: Callable[[], bool] = lambda: False,
+    clock: Callable[[], float] = time.monotonic,
 ) -> Confirmation:
     """Time the challenger beside its rivals until every comparison is decided, or `most` pairs.
 
     Rivals that are decided stay out of later looks. Once `stop` holds, further rounds are begun
     only where they take little time; somewhat more where nothing at all could be said yet.
     """
-    run = _Rounds(session, challenger, list(rivals))
+    run = _Rounds(session, challenger, list(rivals), clock)
     for look in [look for look in LOOKS if look <= most] or [most]:
         while missing := run.missing(look):
             if run.done and stop() and not run.worth(missing):
@@ -97,17 +98,19 @@ def confirm(
 class _Rounds:
     """What was timed so far."""
 
-    def __init__(self, session: Session, challenger: int, rivals: list[int]) -> None:
-        self._session, self._challenger = session, challenger
+    def __init__(
+        self, session: Session, challenger: int, rivals: list[int], clock: Callable[[], float]
+    ) -> None:
+        self._session, self._challenger, self._clock = session, challenger, clock
         self._collected: dict[int, list[Block]] = {kernel: [] for kernel in [challenger, *rivals]}
-        self._started = time.monotonic()
+        self._started = clock()
         self.undecided = rivals
         self.failures: list[Failure] = []
         self.done = 0
 
     @property
     def elapsed_s(self) -> float:
-        return time.monotonic() - self._started
+        return self._clock() - self._started
 
     def worth(self, rounds: int) -> bool:
         """Whether to add so many although the time is over."""

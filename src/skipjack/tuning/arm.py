@@ -20,9 +20,9 @@ from skipjack.errors import ForeignError, SpaceError, blaming
 from skipjack.search import SearchContext, Searcher, choose, create
 from skipjack.solvers.identity import build_identity
 from skipjack.solvers.solver import BuildingSolver
+from skipjack.tuning.context import TuningContext
 from skipjack.tuning.options import TuneOptions
 from skipjack.tuning.seeds import starting_points
-from skipjack.tuning.workshop import Workshop
 
 TURN = 2
 """Configs that a solver asks before another one may."""
@@ -78,7 +78,7 @@ class Arm:
             bool(self.trials) or self.best < float("inf") or (self._searcher.done and not waiting)
         )
 
-    def start(self, shop: Workshop, options: TuneOptions) -> None:
+    def start(self, shop: TuningContext, options: TuneOptions) -> None:
         """Set the searcher up, with what is known of earlier sittings."""
         self.known = tuple(shop.ledger.trials(self.study.id))
         known = self.problem.operation, shop.device.class_key
@@ -121,7 +121,7 @@ class Arm:
 
 
 def make_arm(
-    shop: Workshop, problem: Problem, solver: BuildingSolver, options: TuneOptions, leads: bool
+    shop: TuningContext, problem: Problem, solver: BuildingSolver, options: TuneOptions, leads: bool
 ) -> Arm:
     """A solver's space and study."""
     try:
@@ -171,7 +171,7 @@ def nearness(best: float, value: float) -> float:
     return max(ratio, 0.0)
 
 
-def _content_digest(shop: Workshop, problem: Problem, solver: BuildingSolver) -> str:
+def _content_digest(shop: TuningContext, problem: Problem, solver: BuildingSolver) -> str:
     """Of all that decides what becomes of a config: values of other code are of no use."""
     compiler = solver.compiler() if shop.compiles else ""
     parts = f"{build_identity(problem, solver, shop.target)}\0{compiler}"

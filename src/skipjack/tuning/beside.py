@@ -47,7 +47,14 @@ class Beside:
         return self._gain(shop.session.add(code), library.kernel)
 
     def _gain(self, kernel: int, rival: int) -> Ratio | None:
-        confirmed = confirm(self._run.shop.session, kernel, [rival], _PAIRS, self._run.limit.over)
+        confirmed = confirm(
+            self._run.shop.session,
+            kernel,
+            [rival],
+            _PAIRS,
+            self._run.limit.over,
+            self._run.shop.clock,
+        )
         return confirmed.gains.get(rival)
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from skipjack.execute.session import Failure
+from skipjack.tuning.context import TuningContext
 from skipjack.tuning.runner import Runner
-from skipjack.tuning.workshop import Workshop
 
 
 class Checks:
     """Checks runners of one problem in the session, and notes on them what came of it."""
 
-    def __init__(self, shop: Workshop) -> None:
+    def __init__(self, shop: TuningContext) -> None:
         self._shop = shop
         self._judged: dict[tuple[str, tuple[str | int, ...]], Failure | tuple[float, float]] = {}
 

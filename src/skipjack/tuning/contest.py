@@ -17,9 +17,9 @@ from skipjack.solvers import find_solver
 from skipjack.solvers.solver import slack_of
 from skipjack.tuning.build_desk import build_record, identity_of
 from skipjack.tuning.checks import Checks
+from skipjack.tuning.context import TuningContext
 from skipjack.tuning.journal import Journal, measurement
 from skipjack.tuning.runner import Runner
-from skipjack.tuning.workshop import Workshop
 
 log = logging.getLogger(__name__)
 
@@ -44,16 +44,16 @@ class Contest:
 
     def __init__(
         self,
-        workshop: Workshop,
+        context: TuningContext,
         journal: Journal,
         problem: Problem,
         objective: Objective,
         *,
         hurried: bool = False,
     ) -> None:
-        self._shop, self._journal = workshop, journal
+        self._shop, self._journal = context, journal
         self._problem, self._objective = problem, objective
-        self._checks = Checks(workshop)
+        self._checks = Checks(context)
         self._blocks: list[Block] = []
         self._block_number = 0
         self._hurried = hurried
@@ -67,8 +67,8 @@ class Contest:
         self.best: Runner | None = None
         self.builds = 0
         self.runs = 0
-        with workshop.tracer.span("prepare", "run"):
-            workshop.session.prepare(problem)
+        with context.tracer.span("prepare", "run"):
+            context.session.prepare(problem)
 
     @property
     def pace_ns(self) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 
 from skipjack.core.problem import Problem
@@ -10,6 +9,7 @@ from skipjack.core.trial import Status
 from skipjack.interrupt import Interrupt
 from skipjack.solvers import for_gpus_alone
 from skipjack.tuning.arm import Arm
+from skipjack.tuning.context import TuningContext
 from skipjack.tuning.find_final import Final, hold_find_final, spare
 from skipjack.tuning.find_record import keep_ranking
 from skipjack.tuning.find_result import (
@@ -28,11 +28,10 @@ from skipjack.tuning.result import TuneResult
 from skipjack.tuning.runner import Runner
 from skipjack.tuning.study_run import StudyRun
 from skipjack.tuning.verdict import confirm_winner, judge
-from skipjack.tuning.workshop import Workshop
 
 
 def hold_find(
-    shop: Workshop,
+    shop: TuningContext,
     problem: Problem,
     options: TuneOptions,
     only: Sequence[str],
@@ -105,7 +104,7 @@ def _result(
         FindStatus.OK if ranked else FindStatus.FAILED,
         (*ranked, *failed, *_refused(lineup)),
         perf,
-        time.monotonic() - run.limit.started,
+        run.shop.clock() - run.limit.started,
         _reason(places),
         run.limit.interrupted,
     )

@@ -9,8 +9,8 @@ from skipjack.core.trial import Trial
 from skipjack.execute.statistics import Block
 from skipjack.ledger import BuildRecord, CandidateKey, Ledger, MeasurementRecord
 from skipjack.trace import Tracer
+from skipjack.tuning.context import TuningContext
 from skipjack.tuning.runner import Runner
-from skipjack.tuning.workshop import Workshop
 
 
 class Journal:
@@ -52,7 +52,9 @@ class Journal:
         self._asks, self._tells, self._builds, self._measurements = [], {}, [], []
 
 
-def measurement(shop: Workshop, runner: Runner, block: Block, number: int) -> MeasurementRecord:
+def measurement(
+    shop: TuningContext, runner: Runner, block: Block, number: int
+) -> MeasurementRecord:
     """What the ledger keeps of a block, the so-and-so-manieth of a sitting."""
     sentinel = block.sentinel_ns
     return MeasurementRecord(

@@ -22,12 +22,12 @@ from skipjack.ledger import CandidateKey, Ledger
 from skipjack.solvers.solver import Solver
 from skipjack.tuning.arm import TURN, Arm, make_arm
 from skipjack.tuning.build_desk import BuildDesk, build_record, identity_of
+from skipjack.tuning.context import TuningContext
 from skipjack.tuning.journal import Journal
 from skipjack.tuning.options import TuneOptions
 from skipjack.tuning.proposal import Proposal, first_proposal
 from skipjack.tuning.rules import Rules, led_before
 from skipjack.tuning.study_run import StudyRun
-from skipjack.tuning.workshop import Workshop
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ class ToldRound(Generic[R]):
     best_ns: float | None
 
 
-def build_round(shop: Workshop, sitting: Sitting, count: int) -> BuiltRound:
+def build_round(shop: TuningContext, sitting: Sitting, count: int) -> BuiltRound:
     """Ask for up to `count` configs and build them, and the leaders so far, which run again."""
     arms = _open_arms(shop, sitting)
     desk = BuildDesk(shop)
@@ -112,7 +112,7 @@ def build_round(shop: Workshop, sitting: Sitting, count: int) -> BuiltRound:
 
 
 def evaluate_round(
-    shop: Workshop,
+    shop: TuningContext,
     sitting: Sitting,
     interrupt: Interrupt,
     finish: Callable[[StudyRun], R],
@@ -158,7 +158,7 @@ def _finished(run: StudyRun, sitting: Sitting, finish: Callable[[StudyRun], R]) 
     return finish(run)
 
 
-def _default(shop: Workshop, sitting: Sitting) -> Proposal | None:
+def _default(shop: TuningContext, sitting: Sitting) -> Proposal | None:
     """What gains are over: it is built beside every round, also if no searcher asks for it."""
     if sitting.rules.compares:
         with _forgiving(sitting.rules):
@@ -166,7 +166,7 @@ def _default(shop: Workshop, sitting: Sitting) -> Proposal | None:
     return None
 
 
-def _open_arms(shop: Workshop, sitting: Sitting) -> list[Arm]:
+def _open_arms(shop: TuningContext, sitting: Sitting) -> list[Arm]:
     """The solvers that race, their searchers where the tells so far put them."""
     with blaming(f"a solver asked about {sitting.problem.key}"):
         solvers = sitting.rules.solvers(sitting.problem, shop.target)
@@ -183,7 +183,7 @@ def _open_arms(shop: Workshop, sitting: Sitting) -> list[Arm]:
     return arms
 
 
-def _start(shop: Workshop, arms: Sequence[Arm], sitting: Sitting, left: int) -> None:
+def _start(shop: TuningContext, arms: Sequence[Arm], sitting: Sitting, left: int) -> None:
     options = replace(sitting.options, budget=Budget(trials=left))
     for arm in arms:
         with _forgiving(sitting.rules, arm):
@@ -221,7 +221,7 @@ def _check_known(ledger: Ledger, arms: Sequence[Arm]) -> None:
         )
 
 
-def _open_asks(shop: Workshop, arm: Arm) -> list[Candidate]:
+def _open_asks(shop: TuningContext, arm: Arm) -> list[Candidate]:
     entries = shop.ledger.log(arm.study.id)
     told = {entry.config for entry in entries if entry.trial is not None}
     asked = [entry.config for entry in entries if entry.kind == "ask" and entry.config not in told]
@@ -250,7 +250,11 @@ def _first(arms: Sequence[Arm], sitting: Sitting) -> list[Candidate]:
 
 
 def _ask(
-    shop: Workshop, arms: Sequence[Arm], sitting: Sitting, count: int, first: Sequence[Candidate]
+    shop: TuningContext,
+    arms: Sequence[Arm],
+    sitting: Sitting,
+    count: int,
+    first: Sequence[Candidate],
 ) -> Iterator[Candidate]:
     """Up to so many configs, besides those that come first in any case."""
     room = min(count, _left(arms, sitting))
@@ -280,7 +284,7 @@ def _arm_of(arms: Sequence[Arm], candidate: Candidate) -> Arm:
     return next(arm for arm in arms if arm.name == candidate.solver)
 
 
-def _record(shop: Workshop, journal: Journal, build: Build, version: int) -> str:
+def _record(shop: TuningContext, journal: Journal, build: Build, version: int) -> str:
     digest = shop.keep(build) if not build.status.failed else ""
     if build.source_digest:
         key = CandidateKey.of(build.candidate, version)
@@ -296,7 +300,7 @@ def _recalled(run: StudyRun, arm: Arm) -> Iterator[Build]:
         yield build
 
 
-def _spent(shop: Workshop, sitting: Sitting) -> bool:
+def _spent(shop: TuningContext, sitting: Sitting) -> bool:
     """Whether nothing more is to be asked: the budget is gone, or the searchers have no more."""
     arms = _open_arms(shop, sitting)
     if sitting.rules.forgiving:  # whom the builder does not have would be waited for for ever

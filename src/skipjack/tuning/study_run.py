@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ from skipjack.solvers.solver import ImportingSolver, Solver
 from skipjack.tuning.arm import TURN, Arm, make_arm
 from skipjack.tuning.build_desk import BuildDesk
 from skipjack.tuning.contest import SLOW_NS, Contest
+from skipjack.tuning.context import TuningContext
 from skipjack.tuning.incumbent import incumbent_of, outdated
 from skipjack.tuning.journal import Journal
 from skipjack.tuning.lineup import compared
@@ -34,7 +34,6 @@ from skipjack.tuning.proposal import Proposal, first_proposal
 from skipjack.tuning.rules import Rules, led_before
 from skipjack.tuning.runner import Runner
 from skipjack.tuning.time_limit import PREPARING, TimeLimit
-from skipjack.tuning.workshop import Workshop
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +65,7 @@ class StudyRun:
 
     def __init__(
         self,
-        shop: Workshop,
+        shop: TuningContext,
         problem: Problem,
         options: TuneOptions,
         interrupt: Interrupt,
@@ -74,7 +73,7 @@ class StudyRun:
     ) -> None:
         self.shop, self.problem, self.options = shop, problem, options
         self.rules = rules
-        self.limit = TimeLimit(options.budget.seconds, interrupt)
+        self.limit = TimeLimit(options.budget.seconds, interrupt, shop.clock)
         check_memory(problem, shop.device.memory_bytes)
         with blaming(f"a solver asked about {problem.key}"):
             solvers = rules.solvers(problem, shop.target)
@@ -144,10 +143,10 @@ class StudyRun:
             if package in self.shop.session.imported:
                 continue
             self.shop.say(f"importing {package}, to compare with it")
-            began = time.monotonic()
+            began = self.shop.clock()
             with self.shop.tracer.span(f"import {package}", "search"):
                 self.shop.session.import_package(package)
-            self._tell_if_long(package, time.monotonic() - began)
+            self._tell_if_long(package, self.shop.clock() - began)
 
     def _tell_if_long(self, package: str, took_s: float) -> None:
         seconds = self.options.budget.seconds
@@ -299,7 +298,7 @@ class StudyRun:
                 self.contest.builds,
                 self.contest.best.time_ns if self.contest.best else None,
                 default.time_ns if default else None,
-                time.monotonic() - self.limit.started,
+                self.shop.clock() - self.limit.started,
                 self.options.budget,
             )
         )

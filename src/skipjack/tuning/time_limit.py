@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from skipjack.interrupt import Interrupt
+from skipjack.tuning.context import Clock
 
 _FINISH_SHARE = 0.12
 _FINISH_AT_LEAST_S = 0.25
@@ -21,13 +22,15 @@ take away at most."""
 class TimeLimit:
     """Begins when it is made. Preparing a problem counts until `prepared` is called."""
 
-    def __init__(self, seconds: float | None, interrupt: Interrupt) -> None:
-        self._seconds, self._interrupt = seconds, interrupt
-        self.started = self._prepared = time.monotonic()
+    def __init__(
+        self, seconds: float | None, interrupt: Interrupt, clock: Clock = time.monotonic
+    ) -> None:
+        self._seconds, self._interrupt, self._clock = seconds, interrupt, clock
+        self.started = self._prepared = self._clock()
 
     def prepared(self) -> None:
         """Arrays and reference are there; what they took beyond a share is not counted."""
-        self._prepared = time.monotonic()
+        self._prepared = self._clock()
 
     @property
     def interrupted(self) -> bool:
@@ -55,4 +58,4 @@ class TimeLimit:
             return float("inf")
         # It began later than the sitting where preparing took most of it.
         began = max(self.started, self._prepared - PREPARING * self._seconds)
-        return began + self._seconds - time.monotonic()
+        return began + self._seconds - self._clock()

@@ -12,10 +12,11 @@ from skipjack.core.device import Device
 from skipjack.core.problem import Problem
 from skipjack.core.study import Budget
 from skipjack.errors import UsageError
-from skipjack.interrupt import Interrupted, watch_for_interrupt
+from skipjack.interrupt import Interrupt, Interrupted, watch_for_interrupt
 from skipjack.operations import parse
 from skipjack.settings import Settings, load_settings
 from skipjack.solvers import vendors_for
+from skipjack.tuning.context import TuningContext
 from skipjack.tuning.final import finish_tuning
 from skipjack.tuning.find_result import FindResult
 from skipjack.tuning.find_run import hold_find
@@ -58,16 +59,7 @@ class Tuner:
         asked = parse(problem) if isinstance(problem, str) else problem
         self._check_open()
         with watch_for_interrupt() as interrupt:
-            chosen = options or TuneOptions()
-            rules = TuneRules(chosen.solver)
-            run = StudyRun(self.workshop, asked, chosen, interrupt, rules)
-            try:
-                run.prepare()
-                run.import_libraries(vendors_for(asked, self.workshop.device))
-                run.search()
-                result = conclude(run, finish_tuning(run))
-            finally:
-                run.close()
+            result = hold_tuning(self.workshop, asked, options or TuneOptions(), interrupt)
         if interrupt.requested:
             raise Interrupted(replace(result, interrupted=True))
         return result
@@ -123,6 +115,20 @@ def make_budget(
     if trials is None and seconds is None:
         seconds = default_s
     return Budget(trials, seconds)
+
+
+def hold_tuning(
+    context: TuningContext, problem: Problem, options: TuneOptions, interrupt: Interrupt
+) -> TuneResult:
+    """Search for a while, judge the best, and keep what is known."""
+    run = StudyRun(context, problem, options, interrupt, TuneRules(options.solver))
+    try:
+        run.prepare()
+        run.import_libraries(vendors_for(problem, context.device))
+        run.search()
+        return conclude(run, finish_tuning(run))
+    finally:
+        run.close()
 
 
 @checked

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import sys
-import time
 from dataclasses import dataclass
 from math import isfinite
 
@@ -50,6 +49,7 @@ def confirm_winner(run: StudyRun, standing: Standing) -> Confirmation:
             [rival.kernel for rival in rivals],
             run.shop.protocol.confirm_blocks,
             run.limit.over,
+            run.shop.clock,
         )
     standing.contest.record_blocks(confirmation.blocks, [winner, *rivals])
     return confirmation
@@ -242,7 +242,7 @@ class _Judged:
             untuned,
             beside.as_called(self.vendors),
         )
-        now = time.monotonic()
+        now = run.shop.clock()
         return TuneResult(
             problem=problem,
             device=run.shop.device.name,
@@ -364,7 +364,7 @@ def _failed(run: StudyRun, standing: Standing) -> TuneResult:
     operation = get(problem.operation)
     reasons = [trial.reason for trial in standing.trials if trial.reason]
     why = f"no config ran; the last one said: {reasons[-1]}" if reasons else "no config ran in time"
-    now = time.monotonic()
+    now = run.shop.clock()
     nan = float("nan")
     return TuneResult(
         problem=problem,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import logging
+import time
 import uuid
 from collections.abc import Callable
 from types import TracebackType
@@ -27,6 +28,7 @@ from skipjack.solvers.solver import slack_of
 from skipjack.storage import ARTIFACTS, ArtifactStore, user_directory
 from skipjack.trace import Tracer
 from skipjack.tuning.build_desk import Builders
+from skipjack.tuning.context import Clock
 from skipjack.tuning.runner import Runner
 from skipjack.tuning.verified import VerifiedKernel, VerifiedKernels, kernel_key
 
@@ -43,6 +45,7 @@ class Workshop:
     compiles = True
     """Whether what is built here is run here, so that studies are of this compiler."""
     session: RunSession
+    clock: Clock = staticmethod(time.monotonic)
 
     def __init__(
         self,
