@@ -11,7 +11,7 @@ from zlib import crc32
 import numpy as np
 
 from skipjack.errors import SkipjackError
-from skipjack.search.scripted.joint_load import JointLoad
+from skipjack.search.load import JointLoad
 from skipjack.testing.scripts import play
 from sweep_grids import Grid
 from sweep_methods import PARAM

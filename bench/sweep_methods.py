@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from skipjack.errors import SkipjackError
-from skipjack.search.scripted.bisect import Bisect
-from skipjack.search.scripted.boundary import Boundary, valid
+from skipjack.search.load import Bisect, Boundary, valid
 from skipjack.testing.scripts import play
 
 PARAM = "target_qps"

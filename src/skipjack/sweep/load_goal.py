@@ -9,8 +9,7 @@ from typing import Any
 
 from skipjack.core.config import Config
 from skipjack.errors import SkipjackError, UsageError
-from skipjack.search.scripted.boundary import Boundary
-from skipjack.search.scripted.joint_load import JointLoad, LoadRange
+from skipjack.search.load import Boundary, JointLoad, LoadRange
 from skipjack.sweep.configs.base_config import BaseConfig, is_allowed
 from skipjack.sweep.files.sweep_file import SweepFile
 from skipjack.sweep.ordering import product_points

@@ -7,6 +7,7 @@ import pytest
 from skipjack.core.config import Config
 from skipjack.core.trial import Status, Trial
 from skipjack.errors import ForeignError, SkipjackError, UsageError
+from skipjack.search.points import Point, Points
 from skipjack.search.scripted import (
     Bisect,
     CartesianProduct,
@@ -18,7 +19,6 @@ from skipjack.search.scripted import (
     Step,
     do_send,
 )
-from skipjack.search.scripted.contract import Point, Points
 from skipjack.testing.scripts import play, values_of
 from skipjack.testing.searchers import drive
 

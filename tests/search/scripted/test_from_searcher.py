@@ -6,8 +6,8 @@ import pytest
 
 from skipjack.core.trial import Status
 from skipjack.errors import SkipjackError, SpaceError, UsageError
+from skipjack.search.points import Point
 from skipjack.search.scripted import Composer, Named, Step
-from skipjack.search.scripted.contract import Point
 from skipjack.testing.scripts import play
 
 GRID: dict[str, list[Any]] = {

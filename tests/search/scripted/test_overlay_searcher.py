@@ -1,7 +1,7 @@
 """Overlay: another searcher's points with some parameters fixed."""
 
+from skipjack.search.points import Points
 from skipjack.search.scripted import Bisect, Overlay, Repeat, Run, SearcherInterface, Step
-from skipjack.search.scripted.contract import Points
 from skipjack.testing.scripts import play
 
 STEP = Step("x", 1, 4, lambda x: x + 1)

@@ -15,6 +15,7 @@ from skipjack.core.trial import Status, Trial
 from skipjack.errors import ForeignError, UsageError
 from skipjack.search import SearchContext, Searcher
 from skipjack.search.generator import MAX_IDLE
+from skipjack.search.points import Points
 from skipjack.search.scripted import (
     Bisect,
     CartesianProduct,
@@ -28,7 +29,6 @@ from skipjack.search.scripted import (
     adapter,
     as_search,
 )
-from skipjack.search.scripted.contract import Points
 from skipjack.testing.searchers import SearcherConformance, drive
 from skipjack.testing.spaces import tiled_space, tiny_space
 from skipjack.testing.surface import CostSurface

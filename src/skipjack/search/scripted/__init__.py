@@ -5,12 +5,8 @@
 other way.
 """
 
-from skipjack.search.scripted.adapter import ScriptedSearcher, as_search
-from skipjack.search.scripted.bisect import Bisect
-from skipjack.search.scripted.boundary import Boundary
-from skipjack.search.scripted.cartesian_product import CartesianProduct
-from skipjack.search.scripted.composer import Composer
-from skipjack.search.scripted.contract import (
+from skipjack.search.load import Bisect, Boundary, FindUpperBound, JointLoad, QPSBisect
+from skipjack.search.points import (
     MissingStatError,
     Point,
     Points,
@@ -21,13 +17,12 @@ from skipjack.search.scripted.contract import (
     Stats,
     do_send,
 )
+from skipjack.search.scripted.adapter import ScriptedSearcher, as_search
+from skipjack.search.scripted.cartesian_product import CartesianProduct
+from skipjack.search.scripted.composer import Composer, Overlay
 from skipjack.search.scripted.from_searcher import FromSearcher, Named
 from skipjack.search.scripted.greedy_stepper import GreedyStepper
-from skipjack.search.scripted.joint_load import JointLoad
-from skipjack.search.scripted.overlay import Overlay
-from skipjack.search.scripted.qps_bisect import QPSBisect
 from skipjack.search.scripted.step import Step
-from skipjack.search.scripted.upper_bound import FindUpperBound
 
 __all__ = [
     "Bisect",

@@ -6,8 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from itertools import product
 from typing import Any
 
-from skipjack.search.scripted.arguments import listed
-from skipjack.search.scripted.contract import Points, SearcherInterface
+from skipjack.search.points import Points, SearcherInterface, listed
 
 
 class CartesianProduct(SearcherInterface):

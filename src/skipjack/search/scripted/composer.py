@@ -1,14 +1,13 @@
-"""Composer: several searchers, each for its own parameters, take turns by what they want."""
+"""Composer: several searchers take turns by what they want. Overlay: one with values fixed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from skipjack.errors import SkipjackError, UsageError, blaming
-from skipjack.search.scripted.arguments import check_callable
-from skipjack.search.scripted.contract import (
+from skipjack.search.points import (
     MissingStatError,
     Point,
     Points,
@@ -16,9 +15,10 @@ from skipjack.search.scripted.contract import (
     Repeat,
     Run,
     SearcherInterface,
+    check_callable,
     do_send,
+    is_good,
 )
-from skipjack.search.scripted.verdict import is_good
 
 Part = SearcherInterface | tuple[SearcherInterface, Predicate]
 
@@ -135,3 +135,32 @@ def _member(part: object) -> _Member:
     if isinstance(part, tuple):
         check_callable(given, f"predicate given for {type(searcher).__name__} in Composer")
     return _Member(searcher, given)
+
+
+class Overlay(SearcherInterface):
+    """Lays `overlay_dict` over every point of `subject`, and over its best one."""
+
+    def __init__(self, subject: SearcherInterface, overlay_dict: Mapping[str, Any]) -> None:
+        if not isinstance(subject, SearcherInterface):
+            raise UsageError(f"Overlay goes over a searcher, not {subject!r}")
+        self.subject = subject
+        self.overlay_dict = dict(overlay_dict)
+        self.predicate: Predicate | None = getattr(subject, "predicate", None)
+        """The subject's own, so that a Composer asks both alike."""
+
+    @property
+    def is_dynamic(self) -> bool:
+        """As the subject."""
+        return self.subject.is_dynamic
+
+    def generate(self) -> Points:
+        """The subject's points in its order."""
+        points = self.subject.generate()
+        run: Run | None = None
+        while (point := do_send(points, run)) is not None:
+            point.update(self.overlay_dict)
+            run = yield point
+
+    def get_best(self) -> Point:
+        """The subject's best point, with what was fixed."""
+        return {**self.subject.get_best(), **self.overlay_dict}

@@ -12,15 +12,15 @@ from skipjack.core.objective import Direction
 from skipjack.core.parameters import Parameter, ParameterSpace
 from skipjack.core.trial import Status, Trial
 from skipjack.errors import SkipjackError, UsageError
-from skipjack.search.ranking import best
-from skipjack.search.scripted.arguments import listed
-from skipjack.search.scripted.contract import (
+from skipjack.search.points import (
     MissingStatError,
     Point,
     Points,
     Run,
     SearcherInterface,
+    listed,
 )
+from skipjack.search.ranking import best
 from skipjack.search.searcher import SearchContext, Searcher
 
 _BLIND = ("exhaustive", "random")

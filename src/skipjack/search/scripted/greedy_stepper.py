@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from skipjack.errors import SkipjackError, UsageError, blaming
-from skipjack.search.scripted.arguments import check_callable
-from skipjack.search.scripted.contract import Point, Points, Run, SearcherInterface
+from skipjack.search.points import Point, Points, Run, SearcherInterface, check_callable
 from skipjack.search.scripted.step import Step
 
 Better = Callable[[Run, Run], Any]

@@ -7,8 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from skipjack.errors import UsageError, blaming
-from skipjack.search.scripted.arguments import check_callable
-from skipjack.search.scripted.contract import Points, SearcherInterface
+from skipjack.search.points import Points, SearcherInterface, check_callable
 
 MAX_VALUES = 10_000
 """A walk that is longer than this never ends, as far as a sweep is concerned."""

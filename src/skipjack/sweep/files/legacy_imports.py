@@ -101,11 +101,9 @@ def _legacy_modules(search_path: list[str]) -> dict[str, ModuleType]:
 
 def _library() -> ModuleType:
     from skipjack.search import scripted
-    from skipjack.search.scripted import contract
 
     module = ModuleType(LIBRARY, "Skipjack's searchers, as sweep files import them.")
-    exported = {name: getattr(contract, name) for name in ("Run", "SearcherInterface", "do_send")}
-    exported.update({name: getattr(scripted, name) for name in getattr(scripted, "__all__", ())})
+    exported = {name: getattr(scripted, name) for name in scripted.__all__}
     module.__dict__.update(exported)
     module.__dict__["__all__"] = list(exported)
     return module

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from skipjack.errors import UsageError
-from skipjack.search.scripted.contract import (
+from skipjack.search.points import (
     Points,
     Run,
     SearcherInterface,

@@ -7,7 +7,7 @@ from typing import Any
 
 from skipjack.core.trial import Status
 from skipjack.errors import ForeignError
-from skipjack.search.scripted.contract import (
+from skipjack.search.points import (
     Point,
     Points,
     Run,

@@ -16,9 +16,11 @@ from typing import Any
 import numpy as np
 
 from skipjack.core.trial import Status
-from skipjack.search.scripted.bisect import no_feasible_value
-from skipjack.search.scripted.boundary import Answer, Boundary, Load, valid
-from skipjack.search.scripted.contract import (
+from skipjack.search.load.bisect import no_feasible_value
+from skipjack.search.load.boundary import Answer, Boundary, Load, valid
+from skipjack.search.load.load_range import JointAnswer, LoadRange, range_of, settings_of
+from skipjack.search.load.setting_model import Belief, Floats, SettingModel
+from skipjack.search.points import (
     Point,
     Points,
     Predicate,
@@ -27,13 +29,8 @@ from skipjack.search.scripted.contract import (
     SearcherInterface,
     config_of,
     do_send,
+    is_good,
 )
-from skipjack.search.scripted.joint_answer import JointAnswer
-from skipjack.search.scripted.load_range import LoadRange, range_of, settings_of
-from skipjack.search.scripted.setting_model import Belief, Floats, SettingModel
-from skipjack.search.scripted.verdict import is_good
-
-__all__ = ["JointAnswer", "JointLoad", "LoadRange"]
 
 _NO_BUILD = (Status.BUILD_ERROR, Status.BUILD_TIMEOUT, Status.BUILD_CRASH)
 _HOPELESS = 0.02

@@ -1,4 +1,4 @@
-"""What a joint search goes over: a range of loads, and settings."""
+"""What a joint search goes over, a range of loads and settings, and what it answers."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from math import exp
 from typing import Any
 
 from skipjack.errors import UsageError
-from skipjack.search.scripted.arguments import listed
-from skipjack.search.scripted.boundary import Load
-from skipjack.search.scripted.contract import Point, config_of
+from skipjack.search.load.boundary import Answer, Load
+from skipjack.search.points import Point, config_of, listed
 
 _MOST_SETTINGS = 3000
 """How alike each two settings are is kept in memory."""
@@ -63,3 +62,21 @@ def settings_of(
     if any(load in setting for setting in settings):
         raise UsageError(f"{load!r} is JointLoad's load and cannot be one of its parameters, too")
     return settings
+
+
+@dataclass(frozen=True, slots=True)
+class JointAnswer:
+    """The best setting and its load."""
+
+    setting: Point
+    load: Answer
+    """From the confirming runs, and from those of the search where they were of the same kind."""
+    runs: int
+    settings_run: int
+    """How many settings were run at all."""
+    settings: int
+
+    def __str__(self) -> str:
+        words = ", ".join(f"{name} {value}" for name, value in self.setting.items())
+        seen = f"{self.settings_run} of {self.settings} settings in {self.runs} runs"
+        return f"{words}: {self.load} ({seen})"

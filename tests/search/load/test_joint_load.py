@@ -11,9 +11,9 @@ import pytest
 
 from skipjack.core.trial import Status, Trial
 from skipjack.errors import SkipjackError, UsageError
+from skipjack.search.load import JointLoad, LoadRange
+from skipjack.search.points import Point, Repeat, config_of
 from skipjack.search.scripted.adapter import ScriptedSearcher
-from skipjack.search.scripted.contract import Point, Repeat, config_of
-from skipjack.search.scripted.joint_load import JointLoad, LoadRange
 from skipjack.testing.scripts import play, values_of
 
 LOAD = ("qps", 100, 5000)

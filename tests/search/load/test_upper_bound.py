@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skipjack.errors import SkipjackError, UsageError
+from skipjack.search.load.bisect import MAX_DOUBLINGS
 from skipjack.search.scripted import FindUpperBound, Run
-from skipjack.search.scripted.upper_bound import MAX_DOUBLINGS
 from skipjack.testing.scripts import play, values_of
 
 

@@ -18,11 +18,12 @@ fills them in. ::
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from skipjack.core.config import Config
 from skipjack.core.trial import Status, Trial
+from skipjack.errors import UsageError, blaming
 
 Point = Mapping[str, Any]
 Points = Generator[Point, "Run | None", None]
@@ -152,3 +153,38 @@ def config_of(point: Point) -> Config:
 def plain(value: Any) -> Any:
     """A number of numpy as Python's own; anything else as it is."""
     return value.item() if type(value).__module__ == "numpy" and hasattr(value, "item") else value
+
+
+def is_good(run: Run | None, predicate: Predicate, owner: str) -> bool:
+    """Whether a run holds by the predicate of `owner`; what that raises is blamed on it."""
+    with blaming(f"the predicate of {owner}"):
+        return held(run, predicate)
+
+
+def as_run(result: Any) -> Run | None:
+    """A run, from a run or from its bare stats."""
+    return result if result is None or isinstance(result, Run) else Run({}, result)
+
+
+def check_callable(function: object, what: str) -> None:
+    """Refuse what cannot be called where a function is meant."""
+    if not callable(function):
+        raise UsageError(f"{what} must be a function, not {function!r}")
+
+
+def whole_number(value: object, what: str) -> int:
+    """An int from what a user gave as one; numpy's integers are, floats and bools are not."""
+    index = getattr(value, "__index__", None)
+    if isinstance(value, bool) or index is None:
+        raise UsageError(f"{what} must be a whole number, not {value!r}")
+    number: int = index()
+    return number
+
+
+def listed(values: object, name: str, owner: str) -> tuple[Any, ...]:
+    """The values of a parameter, from anything that has an order; a text is not a list."""
+    if isinstance(values, str | bytes | Mapping | set | frozenset) or not isinstance(
+        values, Iterable
+    ):
+        raise UsageError(f"{owner} needs a list of values for {name!r}, not {values!r}")
+    return tuple(plain(value) for value in values)

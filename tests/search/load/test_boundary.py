@@ -10,8 +10,8 @@ import pytest
 
 from skipjack.core.trial import Status
 from skipjack.errors import SkipjackError, UsageError
-from skipjack.search.scripted.boundary import Boundary
-from skipjack.search.scripted.contract import Point, Repeat, Run, Stats, do_send
+from skipjack.search.load import Boundary
+from skipjack.search.points import Point, Repeat, Run, Stats, do_send
 from skipjack.testing.scripts import play, values_of
 
 Serve = Callable[[float], bool]

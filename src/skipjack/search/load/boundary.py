@@ -16,18 +16,19 @@ import numpy as np
 
 from skipjack.core.trial import Status
 from skipjack.errors import UsageError
-from skipjack.search.scripted.arguments import check_callable, whole_number
-from skipjack.search.scripted.bisect import no_feasible_value
-from skipjack.search.scripted.contract import (
+from skipjack.search.load.bisect import no_feasible_value
+from skipjack.search.load.load_posterior import LoadPosterior
+from skipjack.search.points import (
     Point,
     Points,
     Predicate,
     Repeat,
     Run,
     SearcherInterface,
+    check_callable,
+    is_good,
+    whole_number,
 )
-from skipjack.search.scripted.load_posterior import LoadPosterior
-from skipjack.search.scripted.verdict import is_good
 
 Load = int | float
 Verdict = Literal["found", "below", "above"]

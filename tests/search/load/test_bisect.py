@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from skipjack.core.trial import Status
 from skipjack.errors import ForeignError, SkipjackError, UsageError
-from skipjack.search.scripted import Bisect, Run, Stats
+from skipjack.search.load import Bisect
+from skipjack.search.points import Run, Stats
 from skipjack.testing.scripts import play, values_of
 
 

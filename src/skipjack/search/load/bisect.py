@@ -1,0 +1,227 @@
+"""Bisections: the last value for which something holds, if it holds up to some value."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from typing import Any
+
+from skipjack.errors import SkipjackError, UsageError
+from skipjack.search.points import (
+    Point,
+    Points,
+    Predicate,
+    Run,
+    SearcherInterface,
+    as_run,
+    check_callable,
+    is_good,
+    whole_number,
+)
+
+log = logging.getLogger(__name__)
+
+Found = Callable[[int], None]
+
+
+class Bisect(SearcherInterface):
+    """The rightmost good value of ``range(lower_bound, upper_bound, step_size)``.
+
+    `upper_bound` is left out, as in a range. The lower bound is taken for good at first; it is
+    run at the very end, when nothing above it held. A negative step goes downwards.
+    """
+
+    is_dynamic = True
+
+    def __init__(
+        self,
+        search_param: str,
+        lower_bound: int,
+        upper_bound: int,
+        step_size: int,
+        predicate: Predicate,
+    ) -> None:
+        self.search_param = search_param
+        self.predicate = predicate
+        self.candidates = _candidates(str(self), lower_bound, upper_bound, step_size)
+        self._best: int | None = None
+        check_callable(predicate, f"predicate of {self}")
+
+    def __str__(self) -> str:
+        return f"Bisect of {self.search_param!r}"
+
+    def generate(self) -> Points:
+        """Halve what is left, run by run."""
+        self._best = None
+        yield from narrow(self.search_param, self.candidates, self.was_good, self._note)
+
+    def was_good(self, run: Any) -> bool:
+        """Whether the predicate holds: of a run, of bare stats, or of nothing (it does not)."""
+        return is_good(as_run(run), self.predicate, str(self))
+
+    def get_best(self) -> Point:
+        """The largest value that held."""
+        if self._best is None:
+            first, last = self.candidates[0], self.candidates[-1]
+            raise no_feasible_value(self.search_param, first, last)
+        return {self.search_param: self._best}
+
+    def _note(self, value: int) -> None:
+        self._best = value
+
+
+def narrow(
+    name: str,
+    candidates: Sequence[int],
+    good: Callable[[Run | None], bool],
+    found: Found,
+    first_is_good: bool = False,
+) -> Generator[Point, Run | None, None]:
+    """Bisect candidates, and say each good one to `found`; the first one is run last, if at all."""
+    low, high = 0, len(candidates)
+    while low + 1 != high:
+        middle = (low + high) // 2
+        run = yield {name: candidates[middle]}
+        if good(run):
+            low = middle
+            found(candidates[middle])
+        else:
+            high = middle
+    if low == 0 and not first_is_good:
+        run = yield {name: candidates[0]}
+        if good(run):
+            found(candidates[0])
+
+
+def no_feasible_value(name: str, first: float, last: float) -> SkipjackError:
+    """What `get_best` raises when nothing held."""
+    return SkipjackError(
+        f"no feasible value of {name!r}: none that was run from {first} to {last} held; "
+        "widen the range or ease the predicate"
+    )
+
+
+def _candidates(owner: str, lower: object, upper: object, step: object) -> range:
+    first = whole_number(lower, f"lower_bound of {owner}")
+    end = whole_number(upper, f"upper_bound of {owner}")
+    size = whole_number(step, f"step_size of {owner}")
+    if size == 0:
+        raise UsageError(f"step_size of {owner} must not be 0")
+    candidates = range(first, end, size)
+    if not candidates:
+        way = "from lower_bound to upper_bound" if first != end else "and bounds that differ"
+        raise UsageError(
+            f"{owner} has no values: {first} to {end} by {size}; it needs a step_size {way}"
+        )
+    return candidates
+
+
+MAX_DOUBLINGS = 40
+"""What still holds at a trillion times the start holds always."""
+
+
+class FindUpperBound(SearcherInterface):
+    """The largest value that holds, to within the octave's ``2 ** num_bisect_steps``-th part.
+
+    Twice the start is run first, and doubled while it holds. The start itself is run at the very
+    end, when nothing above it held.
+    """
+
+    is_dynamic = True
+
+    def __init__(
+        self, search_param: str, start: int, predicate: Predicate, num_bisect_steps: int
+    ) -> None:
+        self.search_param = search_param
+        self.predicate = predicate
+        self.start = whole_number(start, f"start of {self}")
+        self.num_bisect_steps = whole_number(num_bisect_steps, f"num_bisect_steps of {self}")
+        self._best: int | None = None
+        self._highest = 2 * self.start
+        check_callable(predicate, f"predicate of {self}")
+        if self.start < 1:
+            raise UsageError(f"start of {self} must be at least 1, not {start}; it is doubled")
+        if self.num_bisect_steps < 0:
+            raise UsageError(f"num_bisect_steps of {self} must not be negative")
+
+    def __str__(self) -> str:
+        return f"FindUpperBound of {self.search_param!r}"
+
+    def generate(self) -> Points:
+        """Double, then bisect."""
+        self._best = None
+        self._highest = high = 2 * self.start
+        while True:
+            self._highest = high
+            run = yield {self.search_param: high}
+            if not self._good(run):
+                break
+            self._best = high
+            if high >= self.start << MAX_DOUBLINGS:
+                log.warning("%s: the predicate still holds at %d; search ended", self, high)
+                return
+            high *= 2
+        low = high // 2
+        candidates = range(low, high, max(1, (high - low) >> self.num_bisect_steps))
+        known = self._best is not None
+        yield from narrow(self.search_param, candidates, self._good, self._note, known)
+
+    def get_best(self) -> Point:
+        """The largest value that held."""
+        if self._best is None:
+            raise no_feasible_value(self.search_param, self.start, self._highest)
+        return {self.search_param: self._best}
+
+    def _good(self, run: Run | None) -> bool:
+        return is_good(run, self.predicate, str(self))
+
+    def _note(self, value: int) -> None:
+        self._best = value
+
+
+PARAMETER = "server_target_qps"
+
+PastRun = tuple[Mapping[str, Any], Any]
+"""A point and its stats; a `Run` is one."""
+
+
+class QPSBisect:
+    """A bisection of ``server_target_qps`` over ``range(lb, ub, ss)``, made anew for each step.
+
+    It knows nothing but the history. The last good and the last bad value in it are the ends of
+    what is left; good is a run that says VALID. The lower bound is run if all others were bad. A
+    history that mixes several searches must be filtered before; None is one without runs.
+    """
+
+    def __init__(
+        self, lb: int, ub: int, ss: int, past_runs: Iterable[PastRun] | None = None
+    ) -> None:
+        self._next = _next_value(lb, ub, ss, past_runs or ())
+
+    def get_next_cross(self) -> dict[str, Any] | None:
+        """The next point, in a dict of the caller's own; None at the end."""
+        return None if self._next is None else {PARAMETER: self._next}
+
+
+def _next_value(lb: int, ub: int, ss: int, past_runs: Iterable[PastRun]) -> int | None:
+    bisect = Bisect(PARAMETER, lb, ub, ss, lambda run: run["result_validity"] == "VALID")
+    candidates = bisect.candidates
+    low, high = 0, len(candidates)
+    tried = set()
+    for point, stats in past_runs:
+        value = point.get(PARAMETER) or 0
+        if value not in candidates:
+            if value == 0:  # not set
+                continue
+            raise UsageError(
+                f"QPSBisect was given a past run at {PARAMETER}={value!r}, which is none of "
+                f"{lb} to {ub} by {ss}; hand it only the runs of this search"
+            )
+        place = candidates.index(value)
+        tried.add(place)
+        if bisect.was_good(Run(point, stats)):
+            low = place
+        else:
+            high = place
+    middle = (low + high) // 2
+    return None if middle in tried else candidates[middle]
