@@ -133,7 +133,7 @@ def _use_ledger(ledger: Ledger) -> object:
     record = ledger.start_study(study, 1)
     ledger.log_tells(study.id, [Trial(Config(tile=9), value=1.0)])
     found = (ledger.studies(), ledger.log(study.id), ledger.devices(), ledger.verdicts())
-    more = (ledger.measurements("matmul:8x8x8:f32"), ledger.winners("matmul"), ledger.summary())
+    more = (ledger.measurements("matmul:8x8x8:f32"), ledger.banked("matmul"), ledger.summary())
     return record, found, more, ledger.find_source("source", "c")
 
 

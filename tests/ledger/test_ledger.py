@@ -3,6 +3,7 @@
 import math
 import sqlite3
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -175,6 +176,20 @@ def test_a_candidate_of_another_content_has_no_build(ledger: Ledger) -> None:
     assert first.source_digest == "source"
 
 
+def test_a_clock_that_is_set_back_does_not_bring_back_an_earlier_build(tmp_path: Path) -> None:
+    clock = iter(datetime(year, 1, 1, tzinfo=UTC) for year in range(2090, 1990, -1))
+    with Ledger.open(tmp_path, clock=lambda: next(clock)) as ledger:
+        for source in ("first", "second", "first", "third"):
+            ledger.add_build(BuildRecord(source, "c", Status.OK, "artifact"), key(Config(tile=4)))
+            found = ledger.find_build(key(Config(tile=4)), "", "c")
+            assert found is not None and found.source_digest == source
+        for reason in ("too large", "too slow"):
+            failed = BuildRecord("fourth", "c", Status.BUILD_ERROR, reason=reason)
+            ledger.add_build(failed, key(Config(tile=4)))
+            latest = ledger.find_source("fourth", "c")
+            assert latest is not None and latest.reason == reason
+
+
 def test_a_found_build_is_mapped_without_a_second_row(ledger: Ledger) -> None:
     ledger.add_build(BuildRecord("source", "c", Status.OK, "artifact"), key(Config(tile=4)))
     found = ledger.find_source("source", "c")
@@ -270,7 +285,11 @@ def test_a_verdict_has_the_outcome_of_its_run_or_in_earlier_ledgers_its_status(
     assert replace(old, record={"evidence": []}).outcome == "banked"
 
 
-def test_winners_are_the_latest_banked_of_an_operation(ledger: Ledger, study: Study) -> None:
+def test_what_was_banked_of_an_operation_is_in_the_order_of_writing(
+    tmp_path: Path, study: Study
+) -> None:
+    clock = iter(datetime(year, 1, 1, tzinfo=UTC) for year in range(2090, 1990, -1))
+    ledger = Ledger.open(tmp_path, clock=lambda: next(clock))
     ledger.start_study(study, 1)
     for problem, tile, status in [
         ("matmul:8x8x8:f32", 1, "banked"),
@@ -280,11 +299,13 @@ def test_winners_are_the_latest_banked_of_an_operation(ledger: Ledger, study: St
         ("matmul2:4x4x4:f32", 5, "banked"),
     ]:
         ledger.add_verdict(verdict(study, problem, tile, status))
-    assert ledger.winners("matmul") == [
-        ("matmul:4x4x4:f32", "loops", Config(tile=4)),
-        ("matmul:8x8x8:f32", "loops", Config(tile=2)),
+    assert ledger.banked("matmul") == [
+        ("matmul:4x4x4:f32", "loops", Config(tile=4), ""),
+        ("matmul:8x8x8:f32", "loops", Config(tile=1), '{"tile":1}'),
+        ("matmul:8x8x8:f32", "loops", Config(tile=2), '{"tile":2}'),
     ]
-    assert ledger.winners("matmul", device="elsewhere") == []
+    assert ledger.banked("matmul", device="elsewhere") == []
+    ledger.close()
 
 
 def test_winners_of_another_model_of_the_name_are_told_apart(ledger: Ledger, study: Study) -> None:
@@ -294,9 +315,9 @@ def test_winners_of_another_model_of_the_name_are_told_apart(ledger: Ledger, stu
         ledger.add_verdict(replace(banked, device=f"cpu:haswell/1:{device}"))
     ledger.add_verdict(replace(banked, device="cpu:haswell/12:there"))
     ledger.add_verdict(replace(banked, device="cpu:haswell"))
-    found = ledger.winners_of_namesakes("matmul", "cpu:haswell/1:here")
-    assert found == [("matmul:8x8x8:f32", "loops", Config(tile=2))]
-    assert ledger.winners_of_namesakes("matmul", "cpu:znver4/1:here") == []
+    found = ledger.banked_on_namesakes("matmul", "cpu:haswell/1:here")
+    assert found == [("matmul:8x8x8:f32", "loops", Config(tile=2), "")]
+    assert ledger.banked_on_namesakes("matmul", "cpu:znver4/1:here") == []
 
 
 # The whole

@@ -262,7 +262,7 @@ def read_all(ledger: Ledger, study: Study) -> None:
     ledger.studies()
     ledger.devices()
     ledger.verdicts()
-    ledger.winners("matmul")
+    ledger.banked("matmul")
     ledger.measurements("matmul:8x8x8:f32")
     for source in ("source0", "source1"):
         ledger.find_source(source, "c")

@@ -2,12 +2,13 @@
 
 import pytest
 
+from skipjack.bank import BankEntry
 from skipjack.core.config import Config
 from skipjack.core.parameter import Parameter
 from skipjack.core.parameters import ParameterSpace
-from skipjack.ledger import Winner
+from skipjack.ledger import BankedConfig
 from skipjack.operations import parse
-from skipjack.tuning.seeds import distance, nearest_winners, starting_points
+from skipjack.tuning.seeds import distance, nearest_winners, starting_points, strongest
 
 CONV = "conv2d:n1c64h28w28k64y3x3p1q1"
 
@@ -29,22 +30,49 @@ def test_distance_counts_doublings(one: str, other: str, far: float) -> None:
 
 def test_winners_of_the_same_solver_come_nearest_first() -> None:
     winners = [
-        Winner("add:512:f32", "nest", Config(n=3)),
-        Winner("add:128:f32", "nest", Config(n=1)),
-        Winner("add:64:f32", "nest", Config(n=0)),
-        Winner("add:64:f64", "rows", Config(n=9)),
-        Winner("vanished:64:f32", "nest", Config(n=9)),
+        BankedConfig("add:512:f32", "nest", Config(n=3)),
+        BankedConfig("add:128:f32", "nest", Config(n=1)),
+        BankedConfig("add:64:f32", "nest", Config(n=0)),
+        BankedConfig("add:64:f64", "rows", Config(n=9)),
+        BankedConfig("vanished:64:f32", "nest", Config(n=9)),
     ]
     assert [c["n"] for c in nearest_winners(parse("add:64"), "nest", winners)] == [1, 3]
 
 
 def test_what_another_model_of_the_name_found_comes_first() -> None:
     space = ParameterSpace([Parameter("n", tuple(range(8)))])
-    own = [Winner("add:128:f32", "nest", Config(n=1)), Winner("add:64:f32", "nest", Config(n=2))]
+    own = [
+        BankedConfig("add:128:f32", "nest", Config(n=1)),
+        BankedConfig("add:64:f32", "nest", Config(n=2)),
+    ]
     others = [
-        Winner("add:64:f32", "nest", Config(n=5)),
-        Winner("add:64:f32", "rows", Config(n=6)),
-        Winner("add:32:f32", "nest", Config(n=7)),
+        BankedConfig("add:64:f32", "nest", Config(n=5)),
+        BankedConfig("add:64:f32", "rows", Config(n=6)),
+        BankedConfig("add:32:f32", "nest", Config(n=7)),
     ]
     found = starting_points(parse("add:64"), space, "nest", own, others)
     assert [config["n"] for config in found][:2] == [5, 1]
+
+
+def banked(n: int, gain: float, created: str = "") -> BankedConfig:
+    speedup = {"default": {"ratio": gain, "low": gain, "high": gain}}
+    evidence = {"baseline": {"name": "default", **speedup["default"]}}
+    entry = BankEntry(
+        *("add:64:f32", "cpu:a", "a/1", "nest", 1, {"n": n}, 9.0, 9.0, None, "", speedup, evidence),
+        created=f"{created or 2026}-01-01T00:00:00.000000Z",
+    )
+    return BankedConfig(entry.problem, entry.solver, Config(n=n), entry.line)
+
+
+def test_of_several_the_one_with_the_strongest_evidence_counts_whatever_the_clocks_said() -> None:
+    good, weak = banked(1, 6.0, "1990"), banked(2, 2.0, "2090")
+    only = BankedConfig("add:8:f32", "nest", Config(n=3))
+    assert strongest([good, weak, only]) == strongest([weak, good, only]) == [good, only]
+
+
+def test_of_several_that_cannot_be_read_the_last_counts() -> None:
+    first, last = (BankedConfig("add:8:f32", "nest", Config(n=n), "{") for n in (1, 2))
+    assert strongest([first, last]) == [last]
+    good = banked(1, 6.0)
+    odd = good._replace(config=Config(n=9), record="[]")
+    assert strongest([odd, good]) == strongest([good, odd]) == [good]

@@ -5,6 +5,7 @@ from skipjack.ledger.ledger import Ledger
 from skipjack.ledger.merge import Merged
 from skipjack.ledger.records import (
     OUTCOME,
+    BankedConfig,
     BuildRecord,
     CandidateKey,
     LogEntry,
@@ -12,11 +13,11 @@ from skipjack.ledger.records import (
     StudyRecord,
     Summary,
     VerdictRecord,
-    Winner,
 )
 
 __all__ = [
     "OUTCOME",
+    "BankedConfig",
     "BuildRecord",
     "CandidateKey",
     "Ledger",
@@ -26,6 +27,5 @@ __all__ = [
     "StudyRecord",
     "Summary",
     "VerdictRecord",
-    "Winner",
     "fold_in",
 ]

@@ -20,6 +20,7 @@ from skipjack.ledger.connection import FILE_NAME, connect, open_connection, reti
 from skipjack.ledger.merge import Merged, merge_file
 from skipjack.ledger.migrations import migrate
 from skipjack.ledger.records import (
+    BankedConfig,
     BuildRecord,
     CandidateKey,
     LogEntry,
@@ -27,7 +28,6 @@ from skipjack.ledger.records import (
     StudyRecord,
     Summary,
     VerdictRecord,
-    Winner,
 )
 from skipjack.ledger.transaction import storage_error, transaction
 from skipjack.reading import parse_json, quoted
@@ -160,7 +160,7 @@ class Ledger:
         found = self._select(
             "SELECT source_digest FROM candidate_builds "
             "WHERE candidate = ? AND identity = ? AND compat = ? "
-            "ORDER BY created DESC, source_digest DESC LIMIT 1",
+            "ORDER BY rowid DESC LIMIT 1",
             (rows.candidate_id(candidate), identity, compat),
         )
         sources = self._readable("candidate_builds", found, lambda row: str(row["source_digest"]))
@@ -170,7 +170,7 @@ class Ledger:
         """The build of a source: one that worked if there is one, else the latest."""
         found = self._select(
             "SELECT * FROM builds WHERE source_digest = ? AND compat = ? "
-            "ORDER BY status = 'ok' DESC, created DESC, id DESC",
+            "ORDER BY status = 'ok' DESC, rowid DESC",
             (source_digest, compat),
         )
         return next(iter(self._readable("builds", found, rows.build_record)), None)
@@ -184,11 +184,10 @@ class Ledger:
         with self.writing():
             rows.insert(self._connection, "builds", [rows.build_row(build, now)])
             rows.insert(self._connection, "candidates", rows.candidate_rows(candidates, now))
+            # Replacing a row makes it the last one.
             self._connection.executemany(
-                "INSERT INTO candidate_builds "
-                "(candidate, compat, identity, source_digest, created) "
-                "VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET created = excluded.created "
-                "WHERE excluded.created > candidate_builds.created",
+                "REPLACE INTO candidate_builds "
+                "(candidate, compat, identity, source_digest, created) VALUES (?, ?, ?, ?, ?)",
                 [
                     (rows.candidate_id(candidate), build.compat, identity, source, now)
                     for candidate in candidates
@@ -236,29 +235,35 @@ class Ledger:
         )
         return self._readable("verdicts", found, rows.verdict_record)
 
-    def winners(self, operation: str, device: str | None = None) -> list[Winner]:
-        """The config banked last for each problem of an operation, perhaps on one device class."""
-        return self._winners(operation, "?2 IS NULL OR device = ?2", device)
+    def banked(self, operation: str, device: str | None = None) -> list[BankedConfig]:
+        """What was banked of each problem of an operation, perhaps on one class of devices.
 
-    def winners_of_namesakes(self, operation: str, device: str) -> list[Winner]:
+        By problem, in the order in which it came here, whatever clocks said.
+        """
+        return self._banked(operation, "?2 IS NULL OR device = ?2", device)
+
+    def banked_on_namesakes(self, operation: str, device: str) -> list[BankedConfig]:
         """The same on other classes of devices with the name of this class: another model."""
         name = device.rpartition(":")[0] + ":"
         where = "device <> ?2 AND substr(device, 1, length(?3)) = ?3"
-        return self._winners(operation, where, device, name)
+        return self._banked(operation, where, device, name)
 
-    def _winners(self, operation: str, where: str, *values: str | None) -> list[Winner]:
+    def _banked(self, operation: str, where: str, *values: str | None) -> list[BankedConfig]:
+        # A record is large, and says nothing of use where it is the only one.
         found = self._select(
-            "SELECT problem, solver, config FROM ("
-            "SELECT *, row_number() OVER (PARTITION BY problem ORDER BY created DESC, id DESC) "
-            "AS age FROM verdicts WHERE status = 'banked' "
+            "SELECT problem, solver, config, "
+            "iif(count(*) OVER (PARTITION BY problem) > 1, record, '') AS record "
+            "FROM verdicts WHERE status = 'banked' "
             "AND problem >= ?1 || ':' AND problem < ?1 || ';' "  # ';' comes right after ':'
-            f"AND ({where})) WHERE age = 1 ORDER BY problem",
+            f"AND ({where}) ORDER BY problem, rowid",
             (operation, *values),
         )
         return self._readable(
             "verdicts",
             found,
-            lambda row: Winner(row["problem"], row["solver"], Config.from_key(row["config"])),
+            lambda row: BankedConfig(
+                row["problem"], row["solver"], Config.from_key(row["config"]), row["record"]
+            ),
         )
 
     # The whole

@@ -182,7 +182,27 @@ _BUILD_IDENTITY = (
     "DROP TABLE candidate_builds_2",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_TABLES, _INDICES_AND_VIEW, _BUILD_IDENTITY)
+# Which of a candidate's maps is the last one is told by the order in which they came, of which
+# clocks know nothing: SQLite's own numbers of rows, which a table WITHOUT ROWID does not have.
+_BUILDS_IN_SEQUENCE = (
+    "ALTER TABLE candidate_builds RENAME TO candidate_builds_3",
+    f"""CREATE TABLE candidate_builds (
+        candidate TEXT NOT NULL REFERENCES candidates (id),
+        compat TEXT NOT NULL,
+        identity TEXT NOT NULL DEFAULT '',
+        source_digest TEXT NOT NULL,
+        {_CREATED},
+        PRIMARY KEY (candidate, compat, identity, source_digest)
+    ) STRICT""",
+    "INSERT INTO candidate_builds (candidate, compat, identity, source_digest, created) "
+    "SELECT candidate, compat, identity, source_digest, created FROM candidate_builds_3 "
+    "ORDER BY created, source_digest",
+    "DROP TABLE candidate_builds_3",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    *(_TABLES, _INDICES_AND_VIEW, _BUILD_IDENTITY, _BUILDS_IN_SEQUENCE),
+)
 """Step n, counted from 1, leads from ``user_version`` n - 1 to n."""
 
 

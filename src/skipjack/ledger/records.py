@@ -133,12 +133,14 @@ class VerdictRecord:
         return found if isinstance(found, str) else self.status
 
 
-class Winner(NamedTuple):
-    """The config that was banked last for a problem."""
+class BankedConfig(NamedTuple):
+    """A config that was banked for a problem."""
 
     problem: str
     solver: str
     config: Config
+    record: str = ""
+    """The verdict's record as JSON, where there is more than one for the problem."""
 
 
 @dataclass(frozen=True, slots=True)

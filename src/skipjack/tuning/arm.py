@@ -22,7 +22,7 @@ from skipjack.solvers.identity import build_identity
 from skipjack.solvers.solver import BuildingSolver
 from skipjack.tuning.context import TuningContext
 from skipjack.tuning.options import TuneOptions
-from skipjack.tuning.seeds import starting_points
+from skipjack.tuning.seeds import starting_points, strongest
 
 TURN = 2
 """Configs that a solver asks before another one may."""
@@ -82,8 +82,8 @@ class Arm:
         """Set the searcher up, with what is known of earlier sittings."""
         self.known = tuple(shop.ledger.trials(self.study.id))
         known = self.problem.operation, shop.device.class_key
-        winners = shop.ledger.winners(*known)
-        others = shop.ledger.winners_of_namesakes(*known)
+        winners = strongest(shop.ledger.banked(*known))
+        others = strongest(shop.ledger.banked_on_namesakes(*known))
         with blaming(f"solver {self.name} asked where to start on {self.problem.key}"):
             seeds = starting_points(self.problem, self.space, self.name, winners, others)
         with self._blaming():

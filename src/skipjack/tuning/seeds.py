@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import log2
 
+from skipjack.bank import BankEntry, stronger
 from skipjack.core.config import Config
 from skipjack.core.problem import Problem
 from skipjack.core.space import Promising, Space
 from skipjack.errors import ProblemError
-from skipjack.ledger import Winner
+from skipjack.ledger import BankedConfig
 from skipjack.operations import parse
 
 _NEAREST = 4
@@ -22,8 +23,8 @@ def starting_points(
     problem: Problem,
     space: Space,
     solver: str,
-    winners: Sequence[Winner],
-    namesakes: Sequence[Winner] = (),
+    winners: Sequence[BankedConfig],
+    namesakes: Sequence[BankedConfig] = (),
 ) -> tuple[Config, ...]:
     """What was best on other models of the device's name, winners of near problems, then promises.
 
@@ -37,7 +38,27 @@ def starting_points(
     return tuple(distinct.values())
 
 
-def nearest_winners(problem: Problem, solver: str, winners: Sequence[Winner]) -> list[Config]:
+def strongest(banked: Sequence[BankedConfig]) -> list[BankedConfig]:
+    """One of each problem: by the evidence, as a bank has it; the last where none can be read.
+
+    What is banked comes in the order in which it was written.
+    """
+    best: dict[str, tuple[BankedConfig, BankEntry | None]] = {}
+    for one in banked:
+        known, entry = best.get(one.problem, (None, None)), _entry(one)
+        if known[1] is None or (entry is not None and stronger(known[1], entry) == entry):
+            best[one.problem] = one, entry
+    return [one for one, _ in best.values()]
+
+
+def _entry(banked: BankedConfig) -> BankEntry | None:
+    try:
+        return BankEntry.from_line(banked.record) if banked.record else None
+    except ValueError:
+        return None
+
+
+def nearest_winners(problem: Problem, solver: str, winners: Sequence[BankedConfig]) -> list[Config]:
     """Configs of the nearest problems of this solver, nearest first."""
     ranked: list[tuple[float, str, Config]] = []
     for winner in winners:
