@@ -36,6 +36,11 @@ def load(names: tuple[str, ...]) -> None:
         os.environ[FOLDERS] = os.pathsep.join(found)
 
 
+def loaded() -> tuple[str, ...]:
+    """The names of those that were loaded, files by their whole path."""
+    return tuple(_loaded)
+
+
 def load_from_environment() -> None:
     """What a worker does first."""
     load(tuple(name for name in os.environ.get(VARIABLE, "").split(os.pathsep) if name))

@@ -21,7 +21,9 @@ import skipjack
 from skipjack.bank import Bank, BankEntry
 from skipjack.bank.kernel_db import write_kernel_db
 from skipjack.core.config import Config
+from skipjack.core.study import Study
 from skipjack.errors import SkipjackError
+from skipjack.ledger import Ledger, VerdictRecord
 from skipjack.native import cpu
 from skipjack.native.llvm import CompileError
 from skipjack.operations import parse
@@ -123,6 +125,51 @@ def test_a_config_that_is_not_in_the_space_is_refused(
         assert skipjack.lookup(key) is None
         assert skipjack.lookup(key) is None
     assert caplog.text.count("is not in the space of solver nest") == 1
+
+
+def tuned_here(user_dir: Path, *entries: BankEntry) -> None:
+    """Verdicts of tunings on this machine, in the bank and in the ledger."""
+    for made in entries:
+        study = Study(parse(made.problem), made.solver, made.device, "random", 0)
+        with Ledger.open(user_dir) as ledger:
+            ledger.start_study(study, 1)
+            told = (study.id, made.problem, made.device, made.solver, Config(dict(made.config)))
+            ledger.add_verdict(VerdictRecord(*told, "banked", made.record(), made.created))
+        Bank.open(user_dir).put(made)
+
+
+def merged(user_dir: Path, tmp_path: Path, foreign: BankEntry) -> None:
+    """The bank of somebody else, whose entry has the stronger evidence."""
+    (tmp_path / "theirs.jsonl").write_text(f"{foreign.line}\n")
+    assert Bank.open(user_dir).merge(tmp_path / "theirs.jsonl").replaced == 1
+
+
+@pytest.mark.parametrize(
+    "useless", [{"config": {"schedule": "i:32"}}, {"solver": "streaming"}, {"solver_version": 99}]
+)
+def test_a_merged_entry_that_is_of_no_use_does_not_hide_what_works(
+    user_dir: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, useless: dict[str, Any]
+) -> None:
+    tuned_here(user_dir, entry(time_ns=90.0), entry(time_ns=50.0, config={"schedule": "i i"}))
+    merged(user_dir, tmp_path, entry(time_ns=1.0, **useless))
+    for _ in range(2):
+        looking._kept.clear()
+        assert right(skipjack.lookup(KEY))
+    (sentence,) = caplog.messages
+    assert sentence.endswith(f"until then nest with schedule={default(KEY)['schedule']} is used")
+    found = banked(Settings(user_dir))
+    ((record, _),) = found.kernels
+    assert (record.time_ns, record.config) == (90.0, default(KEY))
+    assert len(found.left_out) == 1
+
+
+def test_a_merged_entry_without_another_says_what_to_do(
+    user_dir: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    tuned_here(user_dir, entry(config={"schedule": "i i"}))
+    merged(user_dir, tmp_path, entry(time_ns=1.0, config={"schedule": "i:32"}))
+    assert skipjack.lookup(KEY) is None
+    assert caplog.messages[-1].endswith("is not in the space of solver nest; tune it here")
 
 
 def test_a_kernel_that_is_wrong_is_refused(

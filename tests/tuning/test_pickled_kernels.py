@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 import skipjack
+from skipjack import plugins
 from skipjack.bank import Bank, BankEntry
 from skipjack.bank.kernel_db import write_kernel_db
 from skipjack.errors import SkipjackError, UsageError
@@ -19,11 +21,13 @@ from skipjack.native import cpu
 from skipjack.operations import parse
 from skipjack.settings import Settings
 from skipjack.solvers import find_solver
+from skipjack.tuning import kernel_file
 from skipjack.tuning.kernel import TunedKernel
 from skipjack.tuning.result import KernelCode
 from skipjack.tuning.shipping import banked
 
 KEY = "add:96"
+looking: Any = sys.modules["skipjack.tuning.lookup"]
 
 
 @pytest.fixture
@@ -46,6 +50,14 @@ def kernel(user_dir: Path) -> Any:
         )
     )
     return skipjack.lookup(KEY)
+
+
+@pytest.fixture(autouse=True)
+def no_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plugins, "_loaded", {})
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setenv(plugins.VARIABLE, "")
+    monkeypatch.setenv(plugins.FOLDERS, "")
 
 
 def check(kernel: Any) -> None:
@@ -110,3 +122,79 @@ def test_a_kernel_of_nowhere_says_so() -> None:
     code = KernelCode(blob.data, blob.digest, blob.symbol, blob.abi, ("x", "y", "out"))
     with pytest.raises(UsageError, match="cannot be pickled"):
         pickle.dumps(TunedKernel(problem, code))
+
+
+PLUGIN = """
+import numpy as np
+from skipjack import operations
+from skipjack.operations.elementwise import Elementwise
+
+print("the plug-in runs")
+operations.register(Elementwise("twice", np.add, 2, "add"))
+"""
+LOAD = """
+import pickle, sys
+try:
+    print(pickle.load(open(sys.argv[1], "rb")))
+except Exception as error:
+    sys.exit(f"{type(error).__name__}: {error}")
+"""
+
+
+@pytest.fixture
+def of_a_plugin(user_dir: Path, tmp_path: Path) -> Path:
+    """A plug-in with an operation of its own, which is not registered in this process."""
+    file = tmp_path / "twice.py"
+    file.write_text(PLUGIN)
+    return file
+
+
+@pytest.mark.parametrize("of", ["bank", "file"])
+def test_a_kernel_of_a_plug_in_says_which_one_to_load(
+    of_a_plugin: Path, tmp_path: Path, of: str
+) -> None:
+    path = tmp_path / "kernel.pickle"
+    where = (looking.look_up_again, ("twice:96:f32", cpu.detect().name, None))
+    if of == "file":
+        write_kernel_db(tmp_path / "x.skk", [])
+        where = (kernel_file.found_again, (str(tmp_path / "x.skk"), "twice:96:f32"))
+    path.write_bytes(pickle.dumps(_Pickled(where, (str(of_a_plugin),))))
+    done = run(path)
+    assert done.returncode == 1
+    assert f"it was pickled with plug-in {of_a_plugin}, not loaded here" in done.stderr
+    assert "name it in SKIPJACK_PLUGINS" in done.stderr
+    assert "the plug-in runs" not in done.stderr, "what a pickle names is not run"
+    done = run(path, SKIPJACK_PLUGINS=str(of_a_plugin))
+    assert "no kernel of twice:96:f32" in done.stderr, "the operation is known"
+    assert "pickled with" not in done.stderr
+
+
+class _Pickled:
+    """What a kernel's pickle holds."""
+
+    def __init__(self, where: Any, plugins: tuple[str, ...]) -> None:
+        self._where, self._plugins = where, plugins
+
+    def __reduce__(self) -> Any:
+        function, arguments = self._where
+        return function, (*arguments, self._plugins)
+
+
+def run(path: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", LOAD, str(path)],
+        env={**os.environ, "SKIPJACK_PLUGINS": "", **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def test_a_pickle_names_the_plug_ins_that_are_loaded(kernel: Any, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").touch()
+    plugins.load((str(tmp_path / "mine.py"),))
+    looking._kept.clear()
+    found = skipjack.lookup(KEY)
+    assert isinstance(found, TunedKernel)
+    assert found.__reduce__()[1][-1] == (str(tmp_path / "mine.py"),)
+    check(pickle.loads(pickle.dumps(found)))

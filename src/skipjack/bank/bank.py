@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skipjack.bank.entry import PERF, BankEntry, Key, NewerEntryError, to_lines
-from skipjack.bank.evidence import merge_entries
+from skipjack.bank.evidence import merge_entries, strength
 from skipjack.errors import CorruptFileError, NewerFormatError, StorageError, UsageError
 from skipjack.storage import FileLock, atomic_write, ensure_directory
 
@@ -195,9 +195,16 @@ class Bank:
         return FileLock(self.path.with_name("bank.lock"), on_wait=log.info)
 
 
-def _verdicts(ledger: Ledger) -> Iterator[BankEntry]:
+def next_best(ledger: Ledger, entry: BankEntry) -> list[BankEntry]:
+    """What else a ledger knows for the key of an entry, the strongest evidence first."""
+    known = {one.line: one for one in _verdicts(ledger, entry.problem) if one.key == entry.key}
+    known.pop(entry.line, None)
+    return sorted(known.values(), key=lambda one: (strength(one), one.line), reverse=True)
+
+
+def _verdicts(ledger: Ledger, problem: str | None = None) -> Iterator[BankEntry]:
     """The entries of a ledger's verdicts, without those that cannot be read."""
-    for verdict in ledger.verdicts():
+    for verdict in ledger.verdicts(problem):
         if verdict.status in PROJECTED:
             try:
                 yield BankEntry.from_record(dict(verdict.record))

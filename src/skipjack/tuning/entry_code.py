@@ -6,10 +6,12 @@ it refers to, may come from anybody and is not trusted.
 
 from __future__ import annotations
 
+import contextlib
 import logging
+from dataclasses import dataclass
 from pathlib import Path
 
-from skipjack.bank import BankEntry
+from skipjack.bank import BankEntry, next_best
 from skipjack.core.config import Config
 from skipjack.core.device import Device
 from skipjack.core.problem import Problem
@@ -32,6 +34,54 @@ class UselessEntryError(SkipjackError):
     """Why an entry of the bank is passed over."""
 
 
+@dataclass(frozen=True, slots=True)
+class Usable:
+    """An entry that works on this machine."""
+
+    entry: BankEntry
+    code: KernelCode | None
+    """None for that of a library."""
+    passed_over: str = ""
+    """Why the bank's own entry was not taken; empty if it was."""
+
+
+def usable(entry: BankEntry, problem: Problem, device: Device, user_dir: Path) -> Usable:
+    """The bank's entry, or else the next best that this user's ledger knows and that works here.
+
+    An entry of others may have stronger evidence and yet be of no use here. `UselessEntryError`
+    says what is wrong with it where there is no other.
+    """
+    try:
+        return Usable(entry, code_of(entry, problem, device, user_dir))
+    except UselessEntryError as error:
+        for other in _others(entry, user_dir):
+            with contextlib.suppress(UselessEntryError):
+                code = code_of(other, problem, device, user_dir)
+                return Usable(other, code, f"{error}; until then {_named(other)} is used")
+        raise
+
+
+def _others(entry: BankEntry, user_dir: Path) -> list[BankEntry]:
+    """What else is known, the best first; nothing if there is no ledger that can be read."""
+    # A program that only looks things up need not load SQLite.
+    from skipjack.ledger import Ledger
+    from skipjack.ledger.connection import FILE_NAME
+
+    if not (user_dir / FILE_NAME).is_file():
+        return []
+    try:
+        with Ledger.open(user_dir) as ledger:
+            return next_best(ledger, entry)
+    except SkipjackError as error:
+        log.info("the ledger is not asked for another kernel of %s: %s", entry.problem, error)
+        return []
+
+
+def _named(entry: BankEntry) -> str:
+    config = ", ".join(f"{name}={value}" for name, value in entry.config.items())
+    return f"{quoted(entry.solver)} with {quoted(config)}" if config else quoted(entry.solver)
+
+
 def code_of(
     entry: BankEntry, problem: Problem, device: Device, user_dir: Path
 ) -> KernelCode | None:
@@ -45,7 +95,9 @@ def code_of(
     except UselessEntryError:
         raise
     except Exception as error:  # an entry may be odd in any way
-        raise UselessEntryError(f"the bank's entry cannot be used: {_reason(error)}") from error
+        raise UselessEntryError(
+            f"the bank's entry cannot be used: {_reason(error)}; tune it here"
+        ) from error
 
 
 def _reason(error: Exception) -> str:
@@ -119,17 +171,19 @@ def _checked_now(
     """The code of a config in the solver's space, built and verified."""
     problem, config = candidate.problem, candidate.config
     if reason := refusal(solver, problem, device):
-        raise UselessEntryError(f"solver {solver.name} of the bank's kernel cannot do it: {reason}")
+        raise UselessEntryError(
+            f"solver {solver.name} of the bank's kernel cannot do it: {reason}; tune it here"
+        )
     what = f"the bank's config {quoted(str(config))}"
     if not solver.space(problem, device).contains(config):
-        raise UselessEntryError(f"{what} is not in the space of solver {solver.name}")
+        raise UselessEntryError(f"{what} is not in the space of solver {solver.name}; tune it here")
     source = solver.lower(problem, device, config)
     blob = solver.compile(source)
     slots = tuple(solver.slots(problem, device, config))
     code = KernelCode(blob.data, blob.digest, blob.symbol, blob.abi, slots)
     fault = fault_of(TunedKernel(problem, code), slack_of(solver, problem), device.memory_bytes)
     if fault:
-        raise UselessEntryError(f"{what} of solver {solver.name} fails: {fault}")
+        raise UselessEntryError(f"{what} of solver {solver.name} fails: {fault}; tune it here")
     digest = source_key(solver, source)
     verified = VerifiedKernel(blob.digest, blob.symbol, blob.abi, digest, source.compiler)
     try:

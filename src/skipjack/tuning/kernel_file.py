@@ -6,17 +6,19 @@ import logging
 from pathlib import Path
 from types import TracebackType
 
+from skipjack import plugins
 from skipjack.bank.kernel_db import KernelDb, KernelRecord
 from skipjack.core.annotations import checked
 from skipjack.core.device import Device
 from skipjack.devices import here
-from skipjack.errors import SkipjackError
+from skipjack.errors import ProblemError, SkipjackError
 from skipjack.gpu.opening import gpu_name
 from skipjack.operations import parse
+from skipjack.settings import load_settings
 from skipjack.solvers.identity import definition_digest
 from skipjack.tuning.gpu_kernel import GpuKernel
 from skipjack.tuning.kernel import TunedKernel
-from skipjack.tuning.result import KernelCode, callable_of
+from skipjack.tuning.result import KernelCode, callable_of, lacking, named_plugins
 from skipjack.tuning.warning_once import warn_once
 
 log = logging.getLogger(__name__)
@@ -31,10 +33,19 @@ def kernels(path: str | Path) -> Kernels:
     return Kernels(KernelDb.open(Path(path)))
 
 
-def found_again(path: str, key: str) -> TunedKernel | GpuKernel:
-    """The kernel that a pickle is of; `SkipjackError` if the file has it no more."""
-    with kernels(path) as file:
-        found = file.find(key)
+def found_again(path: str, key: str, pickled_with: tuple[str, ...] = ()) -> TunedKernel | GpuKernel:
+    """The kernel that a pickle is of; `SkipjackError` if the file has it no more.
+
+    Plug-ins are loaded that the settings name; those that the pickle names are only told of.
+    """
+    plugins.load(load_settings().plugins)
+    try:
+        with kernels(path) as file:
+            found = file.find(key)
+    except ProblemError as error:
+        if remedy := lacking(pickled_with):
+            raise SkipjackError(f"the kernel of {key} cannot be found: {remedy}") from error
+        raise
     if found is None:
         raise SkipjackError(f"{path} has no kernel of {key} for this machine")
     return found
@@ -76,7 +87,7 @@ class Kernels:
         data = self._database.code(record)
         code = KernelCode(data, record.artifact, record.symbol, record.abi, record.slots)
         name = device.name if device.kind == "cpu" else gpu_name(device)
-        again = (found_again, (str(self._database.path.absolute()), asked.key))
+        again = (found_again, (str(self._database.path.absolute()), asked.key, *named_plugins()))
         return callable_of(asked, code, name, again)
 
     def record(self, key: str) -> KernelRecord | None:

@@ -16,17 +16,17 @@ from skipjack.bank import Bank
 from skipjack.bank.bank import FILE_NAME
 from skipjack.core.annotations import checked
 from skipjack.core.problem import Problem
-from skipjack.errors import SkipjackError
+from skipjack.errors import ProblemError, SkipjackError
 from skipjack.gpu.opening import gpu_name
 from skipjack.native import cpu
 from skipjack.operations import parse
 from skipjack.settings import Settings, load_settings
 from skipjack.solvers import names
-from skipjack.tuning.entry_code import UselessEntryError, code_of
+from skipjack.tuning.entry_code import UselessEntryError, usable
 from skipjack.tuning.gpu_kernel import GpuKernel
 from skipjack.tuning.kernel import TunedKernel
 from skipjack.tuning.placing import NoGpuError, place
-from skipjack.tuning.result import banked_again, callable_of
+from skipjack.tuning.result import banked_again, callable_of, lacking
 from skipjack.tuning.warning_once import warn_once
 
 log = logging.getLogger(__name__)
@@ -54,8 +54,9 @@ def lookup(
     The device is chosen as for `tune`: the CPU, or a GPU that is named or needed. Plug-ins are
     loaded as for `tune`, too.
 
-    Also None where a library is what the bank recommends, or where the bank's entry is of no use
-    here; a warning says why. A CPU's kernel that was not verified on this machine before,
+    Also None where a library is what the bank recommends. Where the bank's entry is of no use here,
+    a warning says why, and the next best that this user's ledger knows is given, if there is one.
+    A CPU's kernel that was not verified on this machine before,
     for example from a merged bank, is compiled and verified now, once. A GPU's is not: None, until
     it is tuned here.
     """
@@ -74,15 +75,26 @@ def lookup(
     return found
 
 
-def look_up_again(key: str, device: str, user_dir: str | None) -> TunedKernel | GpuKernel:
-    """The kernel that a pickle is of; `SkipjackError` if it is not there any more."""
+def look_up_again(
+    key: str, device: str, user_dir: str | None, pickled_with: tuple[str, ...] = ()
+) -> TunedKernel | GpuKernel:
+    """The kernel that a pickle is of; `SkipjackError` if it is not there any more.
+
+    Plug-ins are loaded that the settings name; those that the pickle names are only told of.
+    """
     settings = load_settings(user_dir=user_dir) if user_dir else None
-    found = lookup(key, device=device, settings=settings)
+    try:
+        found = lookup(key, device=device, settings=settings)
+    except ProblemError as error:
+        if remedy := lacking(pickled_with):
+            raise SkipjackError(f"the kernel of {key} cannot be found: {remedy}") from error
+        raise
     if found is None:
-        raise SkipjackError(
-            f"the bank has no kernel of {key} for {device}; a pickled kernel is looked up where it "
-            "is loaded, so tune it there, or give both the same SKIPJACK_USER_DB_PATH"
+        remedy = lacking(pickled_with) or (
+            "a pickled kernel is looked up where it is loaded, so tune it there, or give both the "
+            "same SKIPJACK_USER_DB_PATH"
         )
+        raise SkipjackError(f"the bank has no kernel of {key} for {device}; {remedy}")
     return found
 
 
@@ -104,13 +116,15 @@ def _found(
     if entry is None:
         return None
     try:
-        code = code_of(entry, asked, found, settings.user_dir)
+        chosen = usable(entry, asked, found, settings.user_dir)
     except UselessEntryError as error:
         warn_once(log, f"{asked.key}: {error}")
         return None
+    if chosen.passed_over:
+        warn_once(log, f"{asked.key}: {chosen.passed_over}")
     name = found.name if found.kind == "cpu" else gpu_name(found)
     again = banked_again(asked, found.name, directory)
-    return callable_of(asked, code, name, again) if code else None
+    return callable_of(asked, chosen.code, name, again) if chosen.code else None
 
 
 @functools.lru_cache(maxsize=16)

@@ -9,6 +9,7 @@ from enum import StrEnum
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
+from skipjack import plugins
 from skipjack.core.config import Config
 from skipjack.core.problem import Problem
 from skipjack.core.trial import Trial
@@ -237,10 +238,33 @@ Again = tuple[Callable[..., Any], tuple[Any, ...]]
 
 
 def banked_again(problem: Problem, device: str, user_dir: str | None = None) -> Again:
-    """By looking it up in a bank, that of the settings there if none is named."""
+    """By looking it up in a bank, that of the settings there if none is named.
+
+    The plug-ins that are loaded here are named, to tell who lacks one; nobody loads them by that.
+    """
     from skipjack.tuning.lookup import look_up_again
 
-    return look_up_again, (problem.key, device, user_dir)
+    return look_up_again, (problem.key, device, user_dir, *named_plugins())
+
+
+def named_plugins() -> tuple[tuple[str, ...], ...]:
+    """The last argument of what finds a kernel again: the plug-ins, left out if there are none."""
+    names = plugins.loaded()
+    return (names,) if names else ()
+
+
+def lacking(pickled_with: tuple[str, ...]) -> str:
+    """What to do about plug-ins that a pickle names and that are not loaded; empty if all are."""
+    known = plugins.loaded()
+    missing = [name for name in map(str, pickled_with) if name not in known]
+    if not missing:
+        return ""
+    names = ", ".join(name if name.isprintable() else ascii(name) for name in missing)
+    what = "plug-ins" if len(missing) > 1 else "plug-in"
+    return (
+        f"it was pickled with {what} {names}, not loaded here: if you trust that code, name it in "
+        f"{plugins.VARIABLE}"
+    )
 
 
 def pickled(problem: Problem, again: Again | None) -> Again:

@@ -14,7 +14,7 @@ from skipjack.operations import parse
 from skipjack.reading import quoted
 from skipjack.settings import Settings
 from skipjack.solvers.identity import definition_digest
-from skipjack.tuning.entry_code import UselessEntryError, code_of
+from skipjack.tuning.entry_code import UselessEntryError, usable
 from skipjack.tuning.result import KernelCode
 
 
@@ -25,7 +25,7 @@ class Banked:
     kernels: tuple[tuple[KernelRecord, bytes], ...]
     """Each with its code."""
     left_out: tuple[str, ...]
-    """Why an entry for one of these devices has none, a sentence for each."""
+    """Why an entry for one of these devices has none, or another kernel, a sentence for each."""
 
 
 def banked(settings: Settings) -> Banked:
@@ -37,12 +37,14 @@ def banked(settings: Settings) -> Banked:
         if device is None or entry.kind != PERF:
             continue
         try:
-            code = code_of(entry, parse(entry.problem), device, settings.user_dir)
+            found = usable(entry, parse(entry.problem), device, settings.user_dir)
         except (UselessEntryError, ProblemError, UsageError) as error:
             left_out.append(f"{quoted(entry.problem)} left out: {error}")
             continue
-        if code is not None:
-            kernels.append((_record(entry, device, code), code.data))
+        if found.passed_over:
+            left_out.append(f"{quoted(entry.problem)}: {found.passed_over}")
+        if found.code is not None:
+            kernels.append((_record(found.entry, device, found.code), found.code.data))
     if not kernels:
         why = f": {left_out[0]}" if left_out else "; tune some first"
         raise UsageError(f"the bank has no kernels for this machine's devices{why}")
