@@ -80,6 +80,14 @@ def device_for(
     return find_device(text, threads)
 
 
+def name_of(text: str) -> str:
+    """The name of a device that is here or elsewhere; ``cpu`` and ``gpu`` are this machine's."""
+    if text in ("cpu", "gpu"):
+        return device_for((), text).name
+    _check_spelling(*parse_device_name(text))
+    return text
+
+
 def here() -> list[Device]:
     """All devices of this machine: its GPUs, then its CPU with each number of threads."""
     return [*(gpu for _, _, gpu in find_gpus()), *cpu.detect_all()]

@@ -12,8 +12,10 @@ from typer.testing import CliRunner
 
 import skipjack
 from skipjack import lists, plugins
+from skipjack.bank import Bank, BankEntry
 from skipjack.cli.main import app
 from skipjack.errors import SkipjackError, UsageError
+from skipjack.gpu.opening import only_drivers
 from skipjack.native import cpu
 
 Command = Callable[..., str]
@@ -102,6 +104,45 @@ def test_the_bank_ships_too(user_dir: Path, fleet: Command) -> None:
     fleet("export", "kernel-db", "-o", "mine.skk")
     with skipjack.kernels("mine.skk") as kernels:
         assert kernels.find("matmul:96x96x96") is not None
+
+
+def test_a_device_is_named_as_for_tune(loaded: Command, user_dir: Path) -> None:
+    here = cpu.detect()
+    planned = record(loaded("load", "-t", "two", "-l", "M", "--device", "cpu", "--json"))
+    assert planned["jobs"] == 2
+    assert f'"{here.name}"' in loaded("status", "-l", "M", "--jobs", "--json")
+    loaded("load", "-t", "two", "-l", "N", "--devices", "cpu,sm_90/132", "--json")
+    with pytest.raises(UsageError, match="no GPU here"), only_drivers():
+        loaded("load", "-t", "two", "-l", "O", "--device", "gpu")
+    for command in ("load -t two -l O", "bank show add:8", "status -l L", "compare L --against L"):
+        with pytest.raises(UsageError, match="did you mean gfx90a/104"):
+            loaded(*command.split(), "--device", "GFX90A/104")
+    with pytest.raises(UsageError, match="not of the form"):
+        loaded("machine", "add", "other", "--host", "10.0.0.1", "--device", "cpu")
+
+
+def test_entries_of_one_device_are_shown(user_dir: Path, fleet: Command) -> None:
+    here, times = cpu.detect(), (1.0, 2.0, None)
+    for key, name in ((here.class_key, here.name), ("cpu:haswell/1:x", "haswell/1")):
+        Bank.open(user_dir).put(BankEntry("add:8:f32", key, name, "nest", 1, {}, *times, "", {}))
+
+    def shown(*words: str) -> list[str]:
+        lines = fleet("bank", *words, "--json").splitlines()
+        return [json.loads(line)["device_name"] for line in lines]
+
+    for words in (("show", "add:8"), ("list",)):
+        assert sorted(shown(*words)) == sorted([here.name, "haswell/1"])
+        assert shown(*words, "--device", "cpu") == [here.name]
+        assert shown(*words, "--device", "haswell/1") == ["haswell/1"]
+        with pytest.raises(SkipjackError, match=r"the bank .* nehalem/1; .*skipjack"):
+            fleet("bank", *words, "--device", "nehalem/1")
+
+
+@pytest.mark.parametrize("what", ["find-db", "perf-db", "kernel-db"])
+def test_an_export_loads_plugins(fleet: Command, tmp_path: Path, what: str) -> None:
+    (tmp_path / "mine.py").write_text("raise RuntimeError('it was loaded')")
+    with pytest.raises(UsageError, match="it was loaded"):
+        fleet("export", what, "-o", "out", "--plugin", "mine.py")
 
 
 def test_the_lists_that_come_along_are_shown(fleet: Command) -> None:

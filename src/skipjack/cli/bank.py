@@ -7,10 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from skipjack.cli.options import DtypeOption, JsonOption, ProblemArgument, examples
+from skipjack.cli.options import DtypeOption, JsonOption, PluginOption, ProblemArgument, examples
 
 if TYPE_CHECKING:
-    from skipjack.bank import Changes
+    from skipjack.bank import Bank, BankEntry, Changes
+
+DeviceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--device", help="Of this one, as znver4/1 or gfx90a/104; cpu or gpu is this machine's."
+    ),
+]
 
 app = typer.Typer(
     help="What is known: the best config of each problem and device, with its evidence.",
@@ -26,12 +33,15 @@ app = typer.Typer(
 
 
 @app.command("list", epilog=examples("skipjack bank list --json"))
-def list_entries(json: JsonOption = False) -> None:
-    """List all entries."""
+def list_entries(device: DeviceOption = None, json: JsonOption = False) -> None:
+    """List all entries, or those of one device."""
     from skipjack.bank import Bank
+    from skipjack.errors import SkipjackError
     from skipjack.settings import load_settings
 
-    entries = Bank.open(load_settings().user_dir).entries()
+    entries = _of_device(Bank.open(load_settings().user_dir), device)
+    if device and not entries:
+        raise SkipjackError(f"the bank has no entry for {device}; skipjack bank list shows all")
     if json:
         for entry in entries:
             typer.echo(entry.line)
@@ -41,22 +51,35 @@ def list_entries(json: JsonOption = False) -> None:
     print_entries(entries)
 
 
-@app.command("show", epilog=examples("skipjack bank show matmul:192x192x192"))
-def show(problem: ProblemArgument, dtype: DtypeOption = None, json: JsonOption = False) -> None:
-    """Show what is known about a problem, on every device."""
+@app.command(
+    "show",
+    epilog=examples(
+        "skipjack bank show matmul:192x192x192",
+        "skipjack bank show matmul:192x192x192 --device cpu",
+    ),
+)
+def show(
+    problem: ProblemArgument,
+    dtype: DtypeOption = None,
+    device: DeviceOption = None,
+    json: JsonOption = False,
+    plugin: PluginOption = None,
+) -> None:
+    """Show what is known about a problem, on every device or on one."""
     from skipjack import plugins
     from skipjack.bank import Bank
     from skipjack.errors import SkipjackError
     from skipjack.operations import parse
     from skipjack.settings import load_settings
 
-    settings = load_settings()
+    settings = load_settings(plugins=tuple(plugin) if plugin else None)
     plugins.load(settings.plugins)
     key = parse(problem, dtype).key
-    bank = Bank.open(settings.user_dir)
-    found = [entry for entry in bank.entries() if entry.problem == key]
+    found = [one for one in _of_device(Bank.open(settings.user_dir), device) if one.problem == key]
     if not found:
-        raise SkipjackError(f"the bank knows nothing of {key}; try skipjack tune {key}")
+        on = f" on {device}" if device else ""
+        again = f"tune {key}{f' --device {device}' if device else ''}"
+        raise SkipjackError(f"the bank knows nothing of {key}{on}; try skipjack {again}")
     if json:
         for entry in found:
             typer.echo(entry.line)
@@ -132,6 +155,14 @@ def merge(
         typer.echo(dumps({"format": 1, "changed": changes.changed, **_counts(changes)}))
         return
     typer.echo(f"{changes.offered} entries of {file}: {_told(changes)}")
+
+
+def _of_device(bank: Bank, device: str | None) -> list[BankEntry]:
+    """The entries for a device, of all classes that have its name; all where none is named."""
+    from skipjack.devices import name_of
+
+    named = None if device is None else name_of(device)
+    return [entry for entry in bank.entries() if named in (None, entry.device_name)]
 
 
 def _counts(changes: Changes) -> dict[str, int]:

@@ -126,11 +126,9 @@ def _options(
 
 
 def _device(text: str | None) -> str | None:
-    from skipjack.core.device import parse_device_name
+    from skipjack.devices import name_of
 
-    if text is not None:
-        parse_device_name(text)
-    return text
+    return None if text is None else name_of(text)
 
 
 def _check_csv(path: Path | None) -> None:

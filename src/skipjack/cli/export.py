@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from skipjack.cli.fleet.options import ArchOption, DeviceOption, UnitsOption, device_of
-from skipjack.cli.options import JsonOption, examples
+from skipjack.cli.options import JsonOption, PluginOption, examples
 
 if TYPE_CHECKING:
     from skipjack.fleet.release.export.exporting import ExportRequest
@@ -105,6 +105,7 @@ def find_db(
         Backend, typer.Option(case_sensitive=False, help="MIOpen: in the names of the files.")
     ] = Backend.HIP,
     json: JsonOption = False,
+    plugin: PluginOption = None,
 ) -> None:
     """Write the solvers of every problem, ranked: a file for each device, and a manifest."""
     from skipjack.fleet.release.export.exporting import export_find_db
@@ -112,7 +113,8 @@ def find_db(
 
     named = device_of(device, arch, units)
     check_directory_name(output)
-    request, settings = _request(output, label, named, form, alias, release, partial, replace)
+    settings = _settings(plugin)
+    request = _request(output, label, named, form, alias, release, partial, replace)
     _report(export_find_db(request, settings, top=top, backend=str(backend)), json)
 
 
@@ -139,6 +141,7 @@ def perf_db(
         bool, typer.Option("--sqlite", help="MIOpen: a database of SQLite instead of text.")
     ] = False,
     json: JsonOption = False,
+    plugin: PluginOption = None,
 ) -> None:
     """Write the best config of every solver of every problem: a file for each device."""
     from skipjack.errors import UsageError
@@ -149,7 +152,8 @@ def perf_db(
         raise UsageError("--sqlite is for --format miopen; ours are lines of JSON")
     named = device_of(device, arch, units)
     check_directory_name(output)
-    request, settings = _request(output, label, named, form, alias, release, partial, replace)
+    settings = _settings(plugin)
+    request = _request(output, label, named, form, alias, release, partial, replace)
     _report(export_perf_db(request, settings, sqlite=sqlite), json)
 
 
@@ -180,6 +184,7 @@ def kernel_db(
     partial: PartialOption = False,
     replace: ReplaceOption = False,
     json: JsonOption = False,
+    plugin: PluginOption = None,
 ) -> None:
     """Write precompiled winners, from which programs run them without compiling."""
     from skipjack.fleet.release.export.exporting import export_kernel_db
@@ -189,13 +194,24 @@ def kernel_db(
     named = device_of(device, arch, units)
     one = FORMS.get(output.suffix) if not output.is_dir() else None
     chosen = form or Format(one or Format.SKIPJACK)
-    request, settings = _request(output, label, named, chosen, alias, release, partial, replace)
+    settings = _settings(plugin)
+    request = _request(output, label, named, chosen, alias, release, partial, replace)
     if one is None:
         check_file_or_directory(output)
         _report(export_kernel_db(request, settings), json)
         return
     check_one_file(request)
     _report_one(output, export_one_file(request, settings), json)
+
+
+def _settings(plugin: list[str] | None) -> Settings:
+    """With the plug-ins loaded: what is exported may be of one."""
+    from skipjack import plugins
+    from skipjack.settings import load_settings
+
+    settings = load_settings(plugins=tuple(plugin) if plugin else None)
+    plugins.load(settings.plugins)
+    return settings
 
 
 def _request(
@@ -207,27 +223,22 @@ def _request(
     release: str | None,
     partial: bool,
     replacing: bool,
-) -> tuple[ExportRequest, Settings]:
+) -> ExportRequest:
     """What is asked for, checked before anything is read."""
-    from skipjack import plugins
     from skipjack.errors import UsageError
     from skipjack.fleet.release.export.contents import Alias
     from skipjack.fleet.release.export.exporting import ExportRequest
     from skipjack.fleet.release.export.publishing import release_directory
-    from skipjack.settings import load_settings
 
-    settings = load_settings()
-    plugins.load(settings.plugins)
     if partial and label is None:
         raise UsageError("--partial is for the jobs of a label; give -l as well")
     if release == "":
         raise UsageError("--release needs the name of one, as 6.2")
     release_directory(output, release or "")
     parsed = tuple(Alias.parse(text) for text in aliases or ())
-    request = ExportRequest(
+    return ExportRequest(
         output, label, device, str(form), parsed, release or "", partial, replacing
     )
-    return request, settings
 
 
 def _report(done: Exported, json: bool) -> None:

@@ -94,7 +94,8 @@ def load(
     from skipjack.settings import load_settings
 
     plugins.load(load_settings().plugins)
-    named = [device_of(device, arch, units), *(devices.split(",") if devices else ())]
+    several = [name.strip() for name in devices.split(",")] if devices else []
+    named = [device_of(device, arch, units), *(device_of(name, None, None) for name in several)]
     selection = Selection(
         tag,
         everything,
@@ -107,10 +108,10 @@ def load(
     )
     with the_store() as store:
         _import_list(store, tag, json)
-        targets = tuple(name.strip() for name in named if name)
-        here: tuple[Device, ...] = ()
-        if not targets and not from_label:
-            targets, here = (_this_cpu().name,), (_this_cpu(),)
+        targets = tuple(name for name in named if name)
+        mine = device == "cpu" or not (targets or from_label)
+        here: tuple[Device, ...] = (_this_cpu(),) if mine else ()
+        targets = targets or tuple(one.name for one in here)
         terms = Terms(
             *(targets, solver, searcher, seed, budget, round_size),
             label=label,
@@ -119,7 +120,7 @@ def load(
         )
         planned = plan_jobs(store, selection, terms)
         _check_found(selection, planned, targets or ("the devices of the label",))
-        if not named[0] and not devices and not from_label:
+        if mine:
             _check_for_cpus(planned)
         wanted = Label(label, owner or getpass.getuser(), toolchain, versions, image, ticket)
         added = store.add_jobs(wanted, planned.plans, priority=priority, chosen=planned.chosen)
@@ -137,7 +138,9 @@ def load(
             err=True,
         )
     for name in unseen:
-        typer.echo(f"skipjack: no machine with {name} was seen yet; its jobs will wait", err=True)
+        hint = f"; skipjack tune --device {name} tunes for it here" if _runs_here(name) else ""
+        text = f"no machine with {name} was seen yet; its jobs will wait for one{hint}"
+        typer.echo(f"skipjack: {text}", err=True)
 
 
 def _import_list(store: Store, tag: str | None, json: bool) -> None:
@@ -214,6 +217,16 @@ def _unseen(store: Store, wanted: set[str]) -> list[str]:
     seen = {name for machine in store.machines() for name in machine.devices}
     seen |= {device.name for device in detect_host().devices}
     return sorted(wanted - seen)
+
+
+def _runs_here(name: str) -> bool:
+    """Whether this machine's CPU runs code for that one, so that `tune` may stand in for it."""
+    from skipjack.devices import find_device
+
+    try:
+        return find_device(name).kind == "cpu"
+    except SkipjackError:
+        return False
 
 
 def _sentence(label: str, added: int, known: int, not_applicable: int, fresh: int) -> str:

@@ -76,9 +76,12 @@ def add(
     json: JsonOption = False,
 ) -> None:
     """Register a machine. Keys and the agent of ssh let us in: no password is stored anywhere."""
+    from skipjack.core.device import parse_device_name
     from skipjack.fleet.machines.registration import Registration
     from skipjack.report.fleet.machines import machine_json
 
+    if device:
+        parse_device_name(device)  # cpu would be this machine's, not that one's
     named = device_of(device, arch, units) or ""
     one = Registration(name, host, port, user, named, gpus, remarks=remarks, python=python)
     with the_store() as store:

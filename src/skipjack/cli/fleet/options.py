@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 LabelOption = Annotated[str | None, typer.Option("-l", "--label", help="Name of a batch of jobs.")]
 RequiredLabel = Annotated[str, typer.Option("-l", "--label", help="Name of a batch of jobs.")]
 DeviceOption = Annotated[
-    str | None, typer.Option("--device", help="What jobs are for, as znver4/1 or gfx90a/104.")
+    str | None,
+    typer.Option(
+        "--device",
+        help="What jobs are for, as znver4/1 or gfx90a/104; cpu or gpu is this machine's.",
+    ),
 ]
 ArchOption = Annotated[
     str | None, typer.Option("-a", "--arch", help="With -n the same as --device ARCH/UNITS.")
@@ -27,8 +31,8 @@ UnitsOption = Annotated[
 
 
 def device_of(device: str | None, arch: str | None, units: int | None) -> str | None:
-    """The device that was named in one way or the other, spelled as it should be."""
-    from skipjack.core.device import parse_device_name
+    """The name of the device that was given in one way or the other."""
+    from skipjack.devices import name_of
 
     if (arch is None) != (units is None):
         raise UsageError("-a and -n go together: -a gfx90a -n 104 is --device gfx90a/104")
@@ -36,9 +40,7 @@ def device_of(device: str | None, arch: str | None, units: int | None) -> str | 
         if device is not None:
             raise UsageError("--device and -a/-n say the same; give one of them")
         device = f"{arch}/{units}"
-    if device is not None:
-        parse_device_name(device)
-    return device
+    return None if device is None else name_of(device)
 
 
 def state_of(text: str) -> State:
