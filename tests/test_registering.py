@@ -208,6 +208,13 @@ def test_a_method_of_a_solver_names_itself(method: str, given: object) -> None:
     assert re.search(about, str(raised.value))
 
 
+def test_a_promise_that_is_no_number_is_none(caplog: pytest.LogCaptureFixture) -> None:
+    solvers.register(broken(NestSolver, "promise", float("nan")))  # type: ignore[arg-type]
+    raced = solvers.solvers_for(operations.parse("add:4"), cpu.detect())
+    assert "odd" not in [solver.name for solver in raced]
+    assert "promise of solver 'odd' in test_registering.py gave nan for add:4:f32" in caplog.text
+
+
 @pytest.mark.parametrize("given", [KeyError("boo"), None], ids=["raises", "gives None"])
 def test_a_solver_whose_refusal_fails_is_left_out_and_named(given: object) -> None:
     solvers.register(broken(NestSolver, "refuses", given))  # type: ignore[arg-type]

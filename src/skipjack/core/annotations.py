@@ -78,7 +78,7 @@ def fits(value: object, wanted: Any) -> bool:
     if isinstance(value, bool):
         return wanted in (bool, object, Any)
     if wanted is float:
-        return isinstance(value, float | int) and value == value  # not NaN
+        return isinstance(value, float | int)
     if getattr(wanted, "_is_protocol", False):
         return all(callable(getattr(value, name, None)) for name in methods(wanted))
     return not isinstance(wanted, type) or isinstance(value, wanted)

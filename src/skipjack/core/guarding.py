@@ -6,6 +6,7 @@ from its own and looks at calls of the methods that our protocols describe.
 
 from __future__ import annotations
 
+import math
 import types
 import typing
 from collections.abc import Callable, Iterable, Sequence
@@ -47,6 +48,7 @@ def _guarded(
         with blaming(f"{name}{about}"):
             value = method(*arguments, **named)
             right = fits(value, typing.get_type_hints(wanted)["return"])
+            right = right and not (isinstance(value, float) and math.isnan(value))
         if not right:
             raise ForeignError(
                 f"{name} gave {shown(repr(value))}{about}; "
