@@ -60,7 +60,7 @@ BELOW: dict[str, set[str]] = {
         *("core", "errors", "native", "operations", "solvers", "search", "gpu"),
         *("execute", "ledger", "bank", "storage", "settings", "tuning", "sweep", "fleet"),
     },
-    "plans": {"children", "errors", "storage", "interrupt"},
+    "plans": {"children", "core", "errors", "storage", "interrupt"},
     "__main__": {"cli"},
     "cli": {
         *("", "core", "errors", "native", "operations", "solvers", "search"),

@@ -7,8 +7,6 @@ near their parents, so they are legal by construction.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from heapq import nsmallest
@@ -19,6 +17,7 @@ import numpy as np
 from skipjack.core.config import Config
 from skipjack.core.constraints import Constraint, ConstraintLike, read_constraint
 from skipjack.core.counting import Counting, Point, conflict
+from skipjack.core.digest import digest_of
 from skipjack.core.parameter import Parameter
 from skipjack.errors import SpaceError
 
@@ -157,7 +156,7 @@ class ParameterSpace:
         """What tells this space from another: parameters, values and constraints."""
         parameters = [[p.name, list(p.values), p.default, p.stage] for p in self.parameters]
         parts = [parameters, [constraint.identity for constraint in self.constraints]]
-        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+        return digest_of(parts)
 
     # How
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from skipjack.core.annotations import fits
+from skipjack.core.digest import digest_of
 from skipjack.core.objective import Objective
 from skipjack.core.protocol import TimingProtocol
 from skipjack.errors import UsageError
@@ -70,4 +69,4 @@ class Study:
             self.objective.text,
             self.protocol.key,
         ]
-        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+        return digest_of(parts)[:16]

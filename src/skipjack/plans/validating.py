@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from skipjack.core.digest import digest_of
 from skipjack.plans.commands import Command, CommandBook, did_you_mean, spelled
 from skipjack.plans.document import Node, Scalar, Table
 from skipjack.plans.plan import Mistakes, Plan, Step, truth_of
@@ -43,7 +42,7 @@ class PlannedStep:
     @property
     def digest(self) -> str:
         """Changes when what is done changes, not when it is named or written another way."""
-        return hashlib.sha256(json.dumps(self.argv).encode()).hexdigest()
+        return digest_of(self.argv)
 
     @property
     def title(self) -> str:

@@ -12,7 +12,6 @@ import ast
 import functools
 import hashlib
 import io
-import json
 import sys
 import tokenize
 from collections import deque
@@ -24,6 +23,7 @@ from types import CodeType, FunctionType, MethodType
 from typing import Any
 
 from skipjack.core.device import Device
+from skipjack.core.digest import digest_of
 from skipjack.core.problem import Problem
 from skipjack.errors import SkipjackError, blaming
 from skipjack.native import cpu
@@ -45,7 +45,7 @@ def build_identity(problem: Problem, solver: Solver, device: Device) -> str:
     themselves what compiled them, and the machines of a fleet must come to the same.
     """
     target = cpu.target_of(device) if device.kind == "cpu" else device.arch
-    return _digest([_content(problem, solver), device.class_key, device.compat_key, target])
+    return digest_of([_content(problem, solver), device.class_key, device.compat_key, target])
 
 
 def definition_digest(problem: Problem) -> str:
@@ -56,7 +56,7 @@ def definition_digest(problem: Problem) -> str:
     operation = get(problem.operation)
     if _is_known(type(operation).__module__, 0):
         return ""
-    return _digest([_meaning(problem), sorted(_texts_of(operation, 0))])
+    return digest_of([_meaning(problem), sorted(_texts_of(operation, 0))])
 
 
 def source_key(solver: BuildingSolver, source: Source) -> str:
@@ -68,12 +68,12 @@ def source_key(solver: BuildingSolver, source: Source) -> str:
     compile_ = type(solver).compile
     if _is_known(compile_.__module__, 0):
         return source.digest
-    return _digest([source.digest, _texts_of(compile_, 0)])
+    return digest_of([source.digest, _texts_of(compile_, 0)])
 
 
 def _content(problem: Problem, solver: Solver) -> str:
     texts = [_texts(one) for one in (get(problem.operation), solver)]
-    return _digest([_of_skipjack(), _meaning(problem), *texts])
+    return digest_of([_of_skipjack(), _meaning(problem), *texts])
 
 
 _texts_of_ours: dict[int, tuple[object, list[str]]] = {}
@@ -185,7 +185,7 @@ def _text_of_module(name: str) -> str:
         return ""
     texts = {path: _canonical(path, _stamp(path)) for path in _files(root)}
     # By content alone: a plug-in lies elsewhere on another machine.
-    return _digest([texts.pop(root), *sorted((path.name, text) for path, text in texts.items())])
+    return digest_of([texts.pop(root), *sorted((path.name, text) for path, text in texts.items())])
 
 
 def _file(module: str) -> Path:
@@ -267,7 +267,3 @@ def _stamp(path: Path) -> int:
         return path.stat().st_mtime_ns
     except OSError:
         return -1
-
-
-def _digest(parts: object) -> str:
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()

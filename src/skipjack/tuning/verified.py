@@ -8,12 +8,12 @@ which its name in this store is computed.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
+from skipjack.core.digest import digest_of
 from skipjack.core.trial import Candidate
 from skipjack.errors import MalformedError, StorageError
 from skipjack.execute.verification import Checker
@@ -48,7 +48,7 @@ class VerifiedKernel:
 def kernel_key(candidate: Candidate, version: int, identity: str) -> str:
     """What tells a kernel from all others; see `skipjack.solvers.identity.build_identity`."""
     parts = (candidate.problem.key, candidate.solver, version, candidate.config.key, identity)
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+    return digest_of(parts)
 
 
 class VerifiedKernels:

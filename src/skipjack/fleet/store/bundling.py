@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from sqlalchemy import Connection, func, select
 
+from skipjack.core.digest import digest_of
 from skipjack.errors import StorageError
 from skipjack.fleet.bundle.contents import BundledOutcome, BundledTask
 from skipjack.fleet.bundle.manifest import Slice
@@ -77,7 +76,7 @@ def origin(connection: Connection, label: str) -> str:
         )
     ).one()
     parts = [row.id, row.name, f"{row.created:.3f}"]
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
+    return digest_of(parts)[:32]
 
 
 def built(connection: Connection, wanted: Wanted, after: int, *, key: bytes) -> Page:
