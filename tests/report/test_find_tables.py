@@ -100,6 +100,7 @@ def test_the_bank_lists_kinds_and_names_the_library(capsys: pytest.CaptureFixtur
     _, columns, _, *rows, _ = capsys.readouterr().out.splitlines()
     assert words(columns) == "problem device kind solver time default NumPy gain config"
     assert [row.split()[2] for row in rows] == ["find", "perf"]
+    assert ["3 ms" in row for row in rows] == [False, True], "a ranking has no default"
     print_entries([entry(), entry(vendor="onednn")])
     _, columns, _, *rows, _ = capsys.readouterr().out.splitlines()
     assert "library" in columns

@@ -6,10 +6,13 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+import numpy as np
 import pytest
 
 from skipjack.bank import FIND, BankEntry, Met
 from skipjack.bank.evidence import BASELINE, REPLACED, digest
+from skipjack.core.config import Config
+from skipjack.core.problem import Problem
 from skipjack.core.study import Budget
 from skipjack.execute.build_pool import Build
 from skipjack.execute.session import Failure, Loadable
@@ -24,23 +27,27 @@ OURS_NS = 100.0
 
 
 @contextmanager
-def made_up_times(tuner: Tuner, library_ns: float) -> Iterator[None]:
+def made_up_times(
+    tuner: Tuner, library_ns: float, others: Mapping[Config, float] = {}
+) -> Iterator[None]:
     """Defaults take twice as long as other kernels that are built, libraries what is said."""
     shop, session = tuner.workshop, tuner.workshop.session
     loadable, add, time = shop.loadable, session.add, session.time
-    defaults: list[Loadable] = []
+    special: list[tuple[Loadable, float]] = []
     costs: dict[int, float] = {}
 
     def loaded(build: Build) -> Loadable:
         made, candidate = loadable(build), build.candidate
         default = first_proposal(candidate.problem, shop.target)
-        if default is not None and candidate == default.candidate:
-            defaults.append(made)
+        if candidate.config in others:
+            special.append((made, others[candidate.config]))
+        elif default is not None and candidate == default.candidate:
+            special.append((made, 2 * OURS_NS))
         return made
 
     def noted(one: Loadable) -> int:
         kernel = add(one)
-        ours_ns = 2 * OURS_NS if any(one is default for default in defaults) else OURS_NS
+        ours_ns = next((ns for made, ns in special if made is one), OURS_NS)
         costs[kernel] = library_ns if one.vendor else ours_ns
         return kernel
 
@@ -189,3 +196,42 @@ def test_the_last_find_counts_whatever_the_clock_says(
     assert second.evidence[REPLACED]["entry"] == digest(first)
     tuner.workshop.bank.rebuild(tuner.workshop.ledger)
     assert tuner.workshop.bank.lookup(problem, device, FIND) == second
+
+
+def test_a_find_ranks_the_config_that_it_keeps(tuner: Tuner) -> None:
+    """Another one is faster, but by less than is confirmed."""
+    problem, nest = parse("add:57"), find_solver("nest")
+    config = kept_config(tuner, problem)
+    before = held(tuner, "add:57", "nest", 900.0, config, solver_version=nest.version)
+    with made_up_times(tuner, 5 * OURS_NS, {config: 1.004 * OURS_NS}):
+        result = tuner.find("add:57", TuneOptions(budget=Budget(trials=5)), only=["nest"])
+    assert result.perf is not None
+    assert result.perf.status is Outcome.KEPT
+    (row,) = result.ranked
+    assert row.config == result.perf.best == Config(dict(before.config))
+    assert row.time_ns == pytest.approx(1.004 * OURS_NS, rel=1e-3)
+    assert result.remark == "" == result.to_json()["remark"]
+
+
+def test_a_find_says_why_the_first_is_not_what_is_kept(tuner: Tuner) -> None:
+    problem, nest = parse("matmul:10x9x8"), find_solver("nest")
+    config = kept_config(tuner, problem)
+    held(tuner, "matmul:10x9x8", "nest", 900.0, config, solver_version=nest.version)
+    with made_up_times(tuner, 5 * OURS_NS, {config: 1.004 * OURS_NS}):
+        result = tuner.find(
+            "matmul:10x9x8", TuneOptions(budget=Budget(trials=8)), only=["nest", "packed"]
+        )
+    assert result.perf is not None
+    assert result.perf.status is Outcome.KEPT
+    first = result.ranked[0]
+    assert first.solver == "packed"
+    assert result.remark == "packed and nest are a tie: which of them is first is chance"
+
+
+def kept_config(tuner: Tuner, problem: Problem) -> Config:
+    """One that is neither the default nor the first proposal."""
+    device, nest = tuner.workshop.device, find_solver("nest")
+    space, rng = nest.space(problem, device), np.random.default_rng(0)
+    proposed = first_proposal(problem, tuner.workshop.target)
+    known = {space.default(), *([proposed.candidate.config] if proposed else [])}
+    return next(one for one in (space.sample(rng) for _ in range(99)) if one not in known)

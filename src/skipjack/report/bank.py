@@ -29,7 +29,7 @@ def config_text(entry: BankEntry) -> str:
 
 
 def print_entries(entries: Sequence[BankEntry]) -> None:
-    """One row an entry."""
+    """One row an entry; a ranking has no default, the best config of a problem has."""
     console = screen.out()
     if not entries:
         console.print("The bank is empty; skipjack tune fills it.")
@@ -49,7 +49,7 @@ def print_entries(entries: Sequence[BankEntry]) -> None:
             entry.kind,
             entry.solver,
             time_text(entry.time_ns),
-            time_text(entry.default_ns),
+            "-" if entry.kind == FIND else time_text(entry.default_ns),
             library_cell(time_text(entry.vendor_ns), entry.vendor, library),
             _headline(entry),
             Text(config_text(entry)),

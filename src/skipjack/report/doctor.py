@@ -23,6 +23,7 @@ from skipjack.native import cpu, llvm, named_cpu
 from skipjack.report import screen
 from skipjack.report.numbers import size_text
 from skipjack.settings import Settings
+from skipjack.solvers.vendor.blas import MklSolver
 from skipjack.storage import is_network_file_system, user_directory
 from skipjack.tuning.trial_kernels import TriedKernel, try_kernels
 from skipjack.tuning.workshop import measured_peaks
@@ -169,10 +170,22 @@ def _torch_for_gpus() -> Finding:
 def _parts() -> Iterator[Finding]:
     yield Finding("numpy", "good", importlib.metadata.version("numpy"))
     for name, use in _OPTIONAL.items():
-        try:
-            yield Finding(name, "good", importlib.metadata.version(name))
-        except importlib.metadata.PackageNotFoundError:
-            yield Finding(name, "note", f"not installed; {use}")
+        version = _mkl_version() if name == MklSolver.name else _version(name)
+        yield Finding(name, "good" if version else "note", version or f"not installed; {use}")
+
+
+def _version(package: str) -> str:
+    """Of an installed package; empty if it is not."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def _mkl_version() -> str:
+    """Of the library that its solver finds, which may have come without a Python package."""
+    files = MklSolver().files()
+    return (_version(MklSolver.name) or str(files[0])) if files else ""
 
 
 def _disk(settings: Settings) -> Iterator[Finding]:

@@ -26,7 +26,8 @@ def print_find(result: FindResult, console: Console | None = None) -> None:
     if result.reason and result.status is FindStatus.OK:
         console.print(Text(f"  {result.reason}", "yellow"), soft_wrap=True)
     if result.perf:
-        console.print(Text(f"  {_verdict(result.perf)}"), soft_wrap=True)
+        remark = f" ({result.remark})" if result.remark else ""
+        console.print(Text(f"  {_verdict(result.perf)}{remark}"), soft_wrap=True)
     console.print()
 
 

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 from skipjack.core.config import Config
 from skipjack.core.problem import Problem
 from skipjack.errors import UsageError
+from skipjack.execute.confirm import MIN_EFFECT
 from skipjack.execute.statistics import Ratio
-from skipjack.tuning.result import FORMAT, TuneResult, rounded
+from skipjack.tuning.lineup import compared
+from skipjack.tuning.result import FORMAT, Outcome, TuneResult, rounded
 
 if TYPE_CHECKING:
     from skipjack.tuning.gpu_kernel import GpuKernel
@@ -100,6 +102,26 @@ class FindResult:
                 return one
         raise KeyError(solver)
 
+    @property
+    def remark(self) -> str:
+        """Why the first of the ranking is not what the verdict is about; empty if it is."""
+        perf, ranked = self.perf, self.ranked
+        if perf is None or perf.status is Outcome.FAILED or not ranked:
+            return ""
+        first = ranked[0]
+        if first.solver == perf.solver and first.config == perf.best:
+            return ""
+        if not first.config and not compared(first.solver):
+            return f"{first.solver} is ranked to compare with, and takes no part in verdicts"
+        if perf.status is Outcome.VENDOR:
+            return ""
+        if any(one.tie and one.solver == perf.solver for one in ranked):
+            return f"{first.solver} and {perf.solver} are a tie: which of them is first is chance"
+        return (
+            f"{first.solver} is first, but it is not confirmed to be more than {MIN_EFFECT:.0%} "
+            f"faster than {perf.solver} with {perf.best}"
+        )
+
     def kernel(self) -> TunedKernel | GpuKernel:
         """The fastest config that was built, as a function of arrays where it runs."""
         if self.perf is None:
@@ -116,6 +138,7 @@ class FindResult:
             "status": str(self.status),
             "solvers": [solver.to_json() for solver in self.solvers],
             "verdict": _verdict(perf) if perf else None,
+            "remark": self.remark,
             "trials": len(perf.trials) if perf else 0,
             "failed": sum(trial.status.failed for trial in perf.trials) if perf else 0,
             "builds": perf.builds if perf else 0,

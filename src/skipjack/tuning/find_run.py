@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from skipjack.core.problem import Problem
-from skipjack.core.trial import Status
+from skipjack.core.trial import Candidate, Status
 from skipjack.interrupt import Interrupt
 from skipjack.solvers import for_gpus_alone
 from skipjack.tuning.arm import Arm
@@ -26,7 +26,7 @@ from skipjack.tuning.options import TuneOptions
 from skipjack.tuning.ranking import Place, joined, rank, unclear
 from skipjack.tuning.result import TuneResult
 from skipjack.tuning.runner import Runner
-from skipjack.tuning.study_run import StudyRun
+from skipjack.tuning.study_run import Standing, StudyRun
 from skipjack.tuning.verdict import confirm_winner, judge
 
 
@@ -73,12 +73,33 @@ def rank_all(run: StudyRun, lineup: Lineup, *, keep: bool = True) -> FindResult:
     if final.winner:
         spare(final.winner, [standing.default, standing.incumbent, *standing.vendors.values()])
     confirmation = confirm_winner(run, standing)
-    places = rank(_asked_for(final, run), joined(final.blocks, confirmation.blocks))
     perf = judge(run, standing, confirmation) if run.arms else None
+    timed = joined(final.blocks, confirmation.blocks)
+    runners = _asked_for(final, run)
+    places = rank(runners, timed)
+    if places and (chosen := _preferred(places[0].runner, perf, standing, timed)):
+        places = rank([chosen, *(r for r in runners if r.solver != chosen.solver)], timed)
     result = _result(run, lineup, places, perf)
     if places and keep and not result.interrupted and not unclear(places):
         keep_ranking(run, places, result)
     return result
+
+
+def _preferred(
+    first: Runner, perf: TuneResult | None, standing: Standing, timed: Mapping[int, object]
+) -> Runner | None:
+    """What the verdict chose of the first one's solver, if that is another config that was timed.
+
+    It is not confirmed to be slower, and it is what programs get: its solver is ranked by it.
+    """
+    if perf is None or (perf.solver, perf.best) == (first.solver, first.candidate.config):
+        return None
+    if perf.solver != first.solver:
+        return None
+    wanted = Candidate(perf.problem, perf.solver, perf.best)
+    known = (standing.winner, standing.default, standing.incumbent)
+    there = (one for one in known if one is not None and one.kernel in timed)
+    return next((one for one in there if one.candidate == wanted), None)
 
 
 def _asked_for(final: Final, run: StudyRun) -> list[Runner]:

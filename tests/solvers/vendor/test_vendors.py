@@ -15,8 +15,11 @@ from skipjack.execute.verification import Checker
 from skipjack.native import llvm
 from skipjack.native.cpu import detect, target_of
 from skipjack.operations import get, names, parse
+from skipjack.report import doctor
+from skipjack.solvers.vendor import blas
 from skipjack.solvers.vendor.blas import MklSolver, OpenBlasSolver
 from skipjack.solvers.vendor.numpy_solver import NumpySolver
+from skipjack.tuning.lineup import compared
 
 SHAPES = {
     "matmul": "7x19x11/ta=1/beta=2/bias=1/act=relu",
@@ -84,6 +87,7 @@ def test_whether_a_library_is_there_is_asked_without_loading_it(
     """MKL ends a process that has too little memory for it; only a run worker may end."""
     problem, device = parse("matmul:8x8x8"), detect()
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    monkeypatch.setattr(blas, "_of_package", lambda *_: ())
     assert MklSolver().refuses(problem, device) == "mkl is not installed"
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib" / "libmkl_rt.so.3").write_bytes(b"not a library")
@@ -92,3 +96,33 @@ def test_whether_a_library_is_there_is_asked_without_loading_it(
         assert MklSolver().refuses(problem, device) == ""
     with pytest.raises(SkipjackError, match="mkl is installed but cannot be loaded"):
         MklSolver().thunk(problem)
+
+
+def test_mkl_is_found_where_its_package_was_installed_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``pip install --target``, or a directory on PYTHONPATH: not beside this Python."""
+    site = tmp_path / "site"
+    (site / "mkl-2099.1.dist-info").mkdir(parents=True)
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "libmkl_rt.so.9").touch()
+    files = ["../lib/libmkl_rt.so.9,,", "../lib/libmkl_core.so.9,,", "../lib/libmkl_rt.so.8,,"]
+    (site / "mkl-2099.1.dist-info" / "RECORD").write_text("\n".join(files))
+    (site / "mkl-2099.1.dist-info" / "METADATA").write_text("Name: mkl\nVersion: 2099.1\n")
+    monkeypatch.syspath_prepend(str(site))
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / "elsewhere"))
+    blas._of_package.cache_clear()
+    try:
+        assert MklSolver().files() == [tmp_path / "lib" / "libmkl_rt.so.9"]
+        assert [f.text for f in doctor._parts() if f.part == "mkl"] == ["2099.1"]
+        (tmp_path / "lib" / "libmkl_rt.so.9").unlink()
+        blas._of_package.cache_clear()
+        assert MklSolver().refuses(parse("matmul:8x8x8"), detect()) == "mkl is not installed"
+        (finding,) = (f for f in doctor._parts() if f.part == "mkl")
+        assert finding.text.startswith("not installed")
+    finally:
+        blas._of_package.cache_clear()
+
+
+def test_openblas_without_numpy_takes_no_part_in_verdicts() -> None:
+    assert compared("numpy") and compared("mkl") and not compared("cblas")

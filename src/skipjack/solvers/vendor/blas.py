@@ -7,6 +7,7 @@ import functools
 import os
 import sys
 from collections.abc import Sequence
+from importlib import metadata
 from pathlib import Path
 
 import numpy as np
@@ -90,8 +91,9 @@ class MklSolver(_Blas):
     compared = True
 
     def files(self) -> list[Path]:
-        """Beside this Python."""
-        return sorted((Path(sys.prefix) / "lib").glob("libmkl_rt.so*"))
+        """Where its package put them; or beside this Python, as other installers do."""
+        beside = sorted((Path(sys.prefix) / "lib").glob("libmkl_rt.so*"))
+        return list(dict.fromkeys([*_of_package("mkl", "libmkl_rt.so*"), *beside]))
 
     def address(self, dtype: str) -> int:
         """``cblas_sgemm`` or ``cblas_dgemm``, one thread."""
@@ -101,7 +103,11 @@ class MklSolver(_Blas):
 
 
 class OpenBlasSolver(_Blas):
-    """The OpenBLAS inside of NumPy's wheel, without NumPy around it. Not part of the verdict."""
+    """The OpenBLAS inside of NumPy's wheel, without NumPy around it.
+
+    It is ranked to show what NumPy's own calls cost, and takes no part in verdicts: programs reach
+    it through NumPy, which does.
+    """
 
     name = "cblas"
     integer = "i64"
@@ -118,6 +124,17 @@ class OpenBlasSolver(_Blas):
         library = _first_library(*self.files())
         letter = {"f32": "s", "f64": "d"}[dtype]
         return _address(library, f"scipy_cblas_{letter}gemm64_") if library else 0
+
+
+@functools.cache
+def _of_package(package: str, pattern: str) -> tuple[Path, ...]:
+    """Files of an installed package, wherever it was installed to."""
+    try:
+        named = metadata.files(package) or ()
+    except metadata.PackageNotFoundError:
+        return ()
+    found = {Path(os.path.normpath(one.locate())) for one in named if one.match(pattern)}
+    return tuple(sorted(path for path in found if path.is_file()))
 
 
 @functools.cache
