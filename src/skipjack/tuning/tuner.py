@@ -182,7 +182,7 @@ def find(
     direction: str | None = None,
     searcher: str = "auto",
     seed: int = 0,
-    solvers: Sequence[str] = (),
+    solvers: str | Sequence[str] = (),
     retune: bool = False,
     threads: int | None = None,
     device: str | None = None,
