@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skipjack.core.nest import Nest
+from skipjack.core.nest import Access, Nest, Tensor, index
 from skipjack.errors import ScheduleError
 from skipjack.solvers.cpu.nest import (
     Action,
-    Kind,
+    ActionKind,
+    ActionRules,
+    LegalActions,
     Loop,
     Mark,
     Schedule,
+    ScheduleSpace,
     apply,
     family,
     is_legal,
@@ -33,6 +37,8 @@ from skipjack.testing.nests import (
     bias_nest,
     conv1d_nest,
     matmul_nest,
+    mean_nest,
+    outer_sum_nest,
     sum_nest,
 )
 
@@ -45,6 +51,9 @@ NESTS = (
     sum_nest(20, 50, 0),
     sum_nest(20, 50, 1),
     conv1d_nest(50, 3),
+    mean_nest(30),
+    replace(mean_nest(30), output=Access(Tensor("y", (2,)), (index("i", 0),))),
+    outer_sum_nest(6, 5, 7),
 )
 FACTORS = (2, 3, 16)
 
@@ -119,40 +128,88 @@ def test_a_mark_is_set_changed_and_cleared() -> None:
 
 @pytest.mark.parametrize("position", [-1, 3])
 def test_a_position_outside_of_the_schedule_is_refused(position: int) -> None:
-    for action in (Action(kind, position) for kind in Kind if kind is not Kind.MARK):
+    for action in (Action(kind, position) for kind in ActionKind if kind is not ActionKind.MARK):
         with pytest.raises(ScheduleError, match="no loop at position"):
             apply(action, Schedule.parse("m n k"), MATMUL)
 
 
 def test_an_action_takes_the_argument_of_its_kind() -> None:
     with pytest.raises(ScheduleError):
-        Action(Kind.MARK, 0, 3)
+        Action(ActionKind.MARK, 0, 3)
     with pytest.raises(ScheduleError):
-        Action(Kind.SPLIT, 0, Mark.UNROLL)
+        Action(ActionKind.SPLIT, 0, Mark.UNROLL)
 
 
 def test_actions_have_readable_texts() -> None:
-    texts = [str(Action(Kind.SPLIT, 0, 4)), str(Action(Kind.MARK, 2, Mark.VECTORIZE))]
+    texts = [str(Action(ActionKind.SPLIT, 0, 4)), str(Action(ActionKind.MARK, 2, Mark.VECTORIZE))]
     assert texts == ["split 0 4", "mark 2 v"]
 
 
-@settings(max_examples=30, deadline=None)
-@given(st.sampled_from(NESTS), st.integers(0, 2**32))
-def test_the_list_is_exact_all_along_a_random_walk(nest: Nest, seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    schedule = normalize([Loop(name) for name, _ in nest.loops], nest)
-    for _ in range(10):
+def walk(nest: Nest, rng: np.random.Generator, steps: int) -> Iterator[Schedule]:
+    """Schedules along random actions, from the plain loops or from a promising schedule.
+
+    Streams have rules of their own, so every second chance to mark one is taken.
+    """
+    space = ScheduleSpace(nest, lanes=4, threads=2, cache_elements=1)
+    starts = [normalize([Loop(name) for name, _ in nest.loops], nest)]
+    starts += map(space.schedule, space.promising(20))
+    schedule = starts[int(rng.integers(len(starts)))]
+    for _ in range(steps):
+        yield schedule
         listed = legal_actions(schedule, nest, FACTORS)
-        assert len(set(listed)) == len(listed)
-        for action in family(schedule, FACTORS):
-            if action in listed:
-                result = apply(action, schedule, nest)
-                assert is_legal(result, nest)
-                assert result != schedule
-            else:
-                with pytest.raises(ScheduleError):
-                    apply(action, schedule, nest)
+        streams = [action for action in listed if action.argument is Mark.STREAM]
+        listed = streams if streams and rng.random() < 0.5 else listed
+        if not listed:
+            return
         schedule = apply(listed[int(rng.integers(len(listed)))], schedule, nest)
+
+
+def result_of(action: Action, schedule: Schedule, nest: Nest) -> Schedule | None:
+    try:
+        return apply(action, schedule, nest)
+    except ScheduleError:
+        return None
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(NESTS), st.integers(0, 2**32))
+def test_what_is_called_legal_is_what_can_be_applied(nest: Nest, seed: int) -> None:
+    for schedule in walk(nest, np.random.default_rng(seed), steps=6):
+        actions = family(len(schedule.loops), FACTORS)
+        results = [result_of(action, schedule, nest) for action in actions]
+        made = [result for result in results if result is not None]
+        assert all(is_legal(result, nest) and result != schedule for result in made)
+        able = [action for action, result in zip(actions, results, strict=True) if result]
+        assert legal_actions(schedule, nest, FACTORS) == able, schedule.text()
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.sampled_from(NESTS), st.integers(0, 2**32), st.integers(0, 12))
+def test_the_mask_of_a_fixed_family_fits_schedules_of_every_length(
+    nest: Nest, seed: int, loops: int
+) -> None:
+    rules = ActionRules(nest)
+    actions = family(loops, FACTORS)
+    for schedule in walk(nest, np.random.default_rng(seed), steps=6):
+        legal = LegalActions(schedule, rules)
+        able = [result_of(action, schedule, nest) is not None for action in actions]
+        assert legal.mask(loops, FACTORS) == able, schedule.text()
+        assert [legal.allows(action) for action in actions] == able, schedule.text()
+
+
+def test_an_action_on_a_loop_that_is_not_there_is_not_legal() -> None:
+    legal = LegalActions(Schedule.parse("m n k"), ActionRules(MATMUL))
+    for position in (-1, 3):
+        assert not legal.allows(Action(ActionKind.MERGE, position))
+        assert not legal.allows(Action(ActionKind.MARK, position, Mark.UNROLL))
+
+
+def test_nothing_makes_a_stream_read_its_output_again() -> None:
+    legal = {str(action) for action in legal_actions(Schedule.parse("m k n/s"), MATMUL)}
+    assert not legal & {"split 2 2", "move 1 0", "swap 0"}
+    assert {"split 0 2", "split 1 2", "mark 2", "mark 1 u"} <= legal
+    partial = legal_actions(Schedule.parse("i/p j"), sum_nest(20, 50, 0))
+    assert "mark 1 s" not in map(str, partial)
 
 
 def test_the_list_of_a_plain_nest_is_known() -> None:

@@ -3,36 +3,34 @@
 All of it is pure and imports `skipjack.core` alone; code is generated elsewhere.
 """
 
+from skipjack.solvers.cpu.nest.action_rules import ActionRules, LegalActions, legal_actions
 from skipjack.solvers.cpu.nest.actions import (
     FACTORS,
     Action,
-    Kind,
+    ActionKind,
     apply,
     family,
-    legal_actions,
     mark,
     merge,
     move,
     split,
     swap,
 )
+from skipjack.solvers.cpu.nest.features import schedule_features
 from skipjack.solvers.cpu.nest.footprint import (
-    Limits,
+    ScheduleLimits,
     accumulator_vectors,
     is_aligned,
     is_streaming,
     unrolled_copies,
     vector_lanes,
 )
+from skipjack.solvers.cpu.nest.legality import can_vectorize, carrying_start, check, is_legal
 from skipjack.solvers.cpu.nest.schedule import (
     MAX_STEP,
     Loop,
     Mark,
     Schedule,
-    can_vectorize,
-    carrying_start,
-    check,
-    is_legal,
     loop_range,
     normalize,
     ranges,
@@ -44,11 +42,13 @@ __all__ = [
     "FACTORS",
     "MAX_STEP",
     "Action",
-    "Kind",
-    "Limits",
+    "ActionKind",
+    "ActionRules",
+    "LegalActions",
     "Loop",
     "Mark",
     "Schedule",
+    "ScheduleLimits",
     "ScheduleSpace",
     "accumulator_vectors",
     "apply",
@@ -68,6 +68,7 @@ __all__ = [
     "move",
     "normalize",
     "ranges",
+    "schedule_features",
     "shared_loops",
     "shared_out",
     "split",

@@ -1,24 +1,26 @@
 """Single steps on schedules: split, merge, swap, move and mark.
 
 Every action is a pure function of a legal schedule; it gives a legal schedule or raises
-`ScheduleError`. `legal_actions` lists exactly the members of the `family` that apply.
+`ScheduleError`. Which ones are legal is decided without trying them in `action_rules`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import lru_cache
 
 from skipjack.core.nest import Nest
 from skipjack.errors import ScheduleError
-from skipjack.solvers.cpu.nest.schedule import Loop, Mark, Schedule, check, loop_range
+from skipjack.solvers.cpu.nest.legality import check
+from skipjack.solvers.cpu.nest.schedule import Loop, Mark, Schedule, loop_range
 
 FACTORS = (2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 24, 28, 32)
 """The factors that are offered for splits; `split` itself takes any."""
 
 
-class Kind(StrEnum):
+class ActionKind(StrEnum):
     """What an action does."""
 
     SPLIT = "split"
@@ -32,12 +34,12 @@ class Kind(StrEnum):
 class Action:
     """An action on the loop at a position. The argument is a factor, a position or a mark."""
 
-    kind: Kind
+    kind: ActionKind
     position: int
     argument: int | Mark = 0
 
     def __post_init__(self) -> None:
-        if isinstance(self.argument, Mark) != (self.kind is Kind.MARK):
+        if isinstance(self.argument, Mark) != (self.kind is ActionKind.MARK):
             raise ScheduleError(f"action {self.kind} cannot take the argument {self.argument!r}")
 
     def __str__(self) -> str:
@@ -122,48 +124,38 @@ def mark(schedule: Schedule, nest: Nest, position: int, mark: Mark) -> Schedule:
 def apply(action: Action, schedule: Schedule, nest: Nest) -> Schedule:
     """The schedule after the action."""
     match action.kind:
-        case Kind.SPLIT:
+        case ActionKind.SPLIT:
             return split(schedule, nest, action.position, int(action.argument))
-        case Kind.MERGE:
+        case ActionKind.MERGE:
             return merge(schedule, nest, action.position)
-        case Kind.SWAP:
+        case ActionKind.SWAP:
             return swap(schedule, nest, action.position)
-        case Kind.MOVE:
+        case ActionKind.MOVE:
             return move(schedule, nest, action.position, int(action.argument))
-        case Kind.MARK:
+        case ActionKind.MARK:
             return mark(schedule, nest, action.position, Mark(str(action.argument)))
 
 
+@lru_cache(maxsize=64)
 def family(
-    schedule: Schedule, factors: Sequence[int] = FACTORS, kinds: Sequence[Kind] = tuple(Kind)
-) -> Iterator[Action]:
-    """Every action on a schedule of this length, legal or not, in a fixed order."""
-    positions = range(len(schedule.loops))
-    arguments: dict[Kind, Sequence[int | Mark]] = {
-        Kind.SPLIT: factors,
-        Kind.MERGE: (0,),
-        Kind.SWAP: (0,),
-        Kind.MOVE: positions,
-        Kind.MARK: tuple(Mark),
+    loops: int,
+    factors: tuple[int, ...] = FACTORS,
+    kinds: tuple[ActionKind, ...] = tuple(ActionKind),
+) -> tuple[Action, ...]:
+    """Every action on a schedule of so many loops, legal or not, in a fixed order."""
+    arguments: dict[ActionKind, Sequence[int | Mark]] = {
+        ActionKind.SPLIT: factors,
+        ActionKind.MERGE: (0,),
+        ActionKind.SWAP: (0,),
+        ActionKind.MOVE: range(loops),
+        ActionKind.MARK: tuple(Mark),
     }
-    for kind in kinds:
-        for at in positions:
-            yield from (Action(kind, at, argument) for argument in arguments[kind])
-
-
-def try_apply(action: Action, schedule: Schedule, nest: Nest) -> Schedule | None:
-    """The schedule after the action; None where the action is not legal."""
-    try:
-        return apply(action, schedule, nest)
-    except ScheduleError:
-        return None
-
-
-def legal_actions(schedule: Schedule, nest: Nest, factors: Sequence[int] = FACTORS) -> list[Action]:
-    """The members of the family that apply, in a fixed order."""
-    return [
-        each for each in family(schedule, factors) if try_apply(each, schedule, nest) is not None
-    ]
+    return tuple(
+        Action(kind, at, argument)
+        for kind in kinds
+        for at in range(loops)
+        for argument in arguments[kind]
+    )
 
 
 def _loop_at(schedule: Schedule, position: int) -> Loop:

@@ -10,37 +10,23 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
-
-import numpy as np
+from typing import TYPE_CHECKING, TypeVar
 
 from skipjack.core.nest import Nest
 from skipjack.solvers.cpu.nest.actions import FACTORS
-from skipjack.solvers.cpu.nest.footprint import Limits
-from skipjack.solvers.cpu.nest.schedule import Loop, Mark, Schedule, can_vectorize, normalize
+from skipjack.solvers.cpu.nest.footprint import ScheduleLimits
+from skipjack.solvers.cpu.nest.legality import vector_variables
+from skipjack.solvers.cpu.nest.register_tile import VECTORS
+from skipjack.solvers.cpu.nest.schedule import Loop, Mark, Schedule, long_variables, normalize
+
+if TYPE_CHECKING:
+    import numpy as np
 
 _Item = TypeVar("_Item")
-
-VECTORS = (1, 2, 3, 4, 5, 6, 7, 8)
-"""Widths of a register tile, in vectors."""
 
 _ATTEMPTS = 16
 _REDUCTION_UNROLLS = (2, 4, 8)
 _BLOCKS = (2, 3, 4, 6, 8, 12, 16, 32)
-
-
-def long_variables(nest: Nest) -> tuple[str, ...]:
-    """The variables that have loops: those that run more than once."""
-    return tuple(name for name, extent in nest.loops if extent > 1)
-
-
-def vector_variables(nest: Nest, lanes: int) -> tuple[str, ...]:
-    """What can be vectorised, best first: contiguous in the output, then contiguous reductions."""
-    if lanes < 2:
-        return ()
-    reduced = nest.reduction_loops
-    able = [name for name in long_variables(nest) if can_vectorize(name, nest)]
-    return tuple(sorted(able, key=lambda name: (name in reduced, -nest.extent(name))))
 
 
 @dataclass
@@ -54,7 +40,9 @@ class _Parts:
 # Drawing at random
 
 
-def random_schedule(nest: Nest, limits: Limits, rng: np.random.Generator) -> Schedule | None:
+def random_schedule(
+    nest: Nest, limits: ScheduleLimits, rng: np.random.Generator
+) -> Schedule | None:
     """A random schedule with register tile, blocking and order; None if no draw was admitted."""
     for _ in range(_ATTEMPTS):
         schedule = _draw(nest, limits.lanes, rng)

@@ -7,7 +7,8 @@ from math import prod
 
 from skipjack.core.cpu_levels import lanes_for
 from skipjack.core.nest import Nest
-from skipjack.solvers.cpu.nest.schedule import Mark, Schedule, is_legal, ranges
+from skipjack.solvers.cpu.nest.legality import is_legal
+from skipjack.solvers.cpu.nest.schedule import Mark, Schedule, ranges
 
 
 def suffix_trips(schedule: Schedule, nest: Nest, lanes: int) -> tuple[int, ...]:
@@ -84,7 +85,7 @@ def _marked(schedule: Schedule, old: Mark, new: Mark) -> Schedule:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ScheduleLimits:
     """What a machine and a code generator can stand."""
 
     lanes: int

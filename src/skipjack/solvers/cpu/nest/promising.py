@@ -5,7 +5,7 @@ the model; the ways to put loops around one (order, unrolled reduction, blocked 
 variants that the model cannot tell apart, ordered by experience. The two orders are interleaved, so
 that the first few schedules differ in what matters most.
 
-Where memory is the limit, the tile matters little: see `promising_streams` and `promising_thin`.
+Where memory is the limit, the tile matters little: see `memory_bound`.
 """
 
 from __future__ import annotations
@@ -16,12 +16,20 @@ from dataclasses import dataclass
 from itertools import islice
 
 from skipjack.core.nest import Nest
-from skipjack.solvers.cpu.nest.composing import long_variables
 from skipjack.solvers.cpu.nest.footprint import touched_elements, with_streaming
-from skipjack.solvers.cpu.nest.promising_streams import map_schedules, reduction_schedules
-from skipjack.solvers.cpu.nest.promising_thin import thin_schedules
-from skipjack.solvers.cpu.nest.register_tile import Pivot, Tile, find_pivot, throughput, tiles
-from skipjack.solvers.cpu.nest.schedule import Loop, Mark, Schedule, normalize
+from skipjack.solvers.cpu.nest.memory_bound import (
+    map_schedules,
+    reduction_schedules,
+    thin_schedules,
+)
+from skipjack.solvers.cpu.nest.register_tile import (
+    Pivot,
+    RegisterTile,
+    find_pivot,
+    throughput,
+    tiles,
+)
+from skipjack.solvers.cpu.nest.schedule import Loop, Mark, Schedule, long_variables, normalize
 
 _VARIANT_WEIGHT = 6
 """A variant is tried once this many further tiles were tried in the variant before it."""
@@ -77,7 +85,7 @@ def promising_schedules(
         yield _around(ranked[at], variants[style], nest, pivot)
 
 
-def _written_once(ranked: Sequence[Tile], nest: Nest, pivot: Pivot) -> Iterator[Schedule]:
+def _written_once(ranked: Sequence[RegisterTile], nest: Nest, pivot: Pivot) -> Iterator[Schedule]:
     """For a result that is most of the traffic: in the order of memory, past the caches or not."""
     if not nest.reduction or 2 * nest.output.tensor.size < touched_elements(nest):
         return
@@ -90,7 +98,7 @@ def _written_once(ranked: Sequence[Tile], nest: Nest, pivot: Pivot) -> Iterator[
         yield schedule
 
 
-def _diverse(found: Sequence[Tile], nest: Nest, pivot: Pivot) -> list[Tile]:
+def _diverse(found: Sequence[RegisterTile], nest: Nest, pivot: Pivot) -> list[RegisterTile]:
     """Best first, but with a handicap for those that only vary a better one of the same width."""
     scores = {tile: throughput(tile, nest, pivot) for tile in found}
     crowd: Counter[int] = Counter()
@@ -128,7 +136,7 @@ def _variants(nest: Nest, pivot: Pivot) -> list[_Variant]:
     return found[:early] + blocked + found[early:]
 
 
-def _around(tile: Tile, variant: _Variant, nest: Nest, pivot: Pivot) -> Schedule:
+def _around(tile: RegisterTile, variant: _Variant, nest: Nest, pivot: Pivot) -> Schedule:
     reduced = [name for name in variant.order if name in nest.reduction_loops]
     outer = [Loop(reduced[-1], variant.block)] if variant.block else []
     suffix: list[Loop] = []

@@ -14,7 +14,11 @@ from itertools import product
 from math import prod
 
 from skipjack.core.nest import Nest
-from skipjack.solvers.cpu.nest.composing import VECTORS, long_variables, vector_variables
+from skipjack.solvers.cpu.nest.legality import vector_variables
+from skipjack.solvers.cpu.nest.schedule import long_variables
+
+VECTORS = (1, 2, 3, 4, 5, 6, 7, 8)
+"""Widths of a register tile, in vectors."""
 
 _LATENCY = 10
 """Multiply-adds that must be under way at once to keep two units busy."""
@@ -39,7 +43,7 @@ class Pivot:
 
 
 @dataclass(frozen=True, slots=True)
-class Tile:
+class RegisterTile:
     """Copies per variable, in vectors for the pivot; variables that are left out have one."""
 
     copies: tuple[tuple[str, int], ...]
@@ -61,12 +65,12 @@ def find_pivot(nest: Nest, lanes: int) -> Pivot | None:
     return Pivot((outputs or names)[-1], 1, not outputs)
 
 
-def tiles(nest: Nest, pivot: Pivot, registers: int) -> Iterator[Tile]:
+def tiles(nest: Nest, pivot: Pivot, registers: int) -> Iterator[RegisterTile]:
     """The tiles worth a thought for a nest: those whose values fit into the registers."""
     most = -(-nest.extent(pivot.variable) // pivot.lanes)
     for others in _other_copies(nest, pivot):
         for width in _widths(nest, pivot, alone=not others):
-            tile = Tile(((pivot.variable, width), *others))
+            tile = RegisterTile(((pivot.variable, width), *others))
             if width <= most and _registers_used(tile, nest, pivot) <= registers:
                 yield tile
 
@@ -100,7 +104,7 @@ def _is_shared(variable: str, nest: Nest) -> bool:
     return any(access.stride(variable) == 0 for access in nest.inputs)
 
 
-def _registers_used(tile: Tile, nest: Nest, pivot: Pivot) -> int:
+def _registers_used(tile: RegisterTile, nest: Nest, pivot: Pivot) -> int:
     copies = prod(count for _, count in tile.copies)
     if not nest.reduction:
         return copies
@@ -109,7 +113,7 @@ def _registers_used(tile: Tile, nest: Nest, pivot: Pivot) -> int:
     return copies + min(_loads(tile.copies, nest)) + 1
 
 
-def throughput(tile: Tile, nest: Nest, pivot: Pivot) -> float:
+def throughput(tile: RegisterTile, nest: Nest, pivot: Pivot) -> float:
     """Useful vector operations per half cycle over the whole nest, tails included: at most 1."""
     work = prod(extent for _, extent in nest.loops) / pivot.lanes
     tiled = dict(tile.copies)

@@ -1,56 +1,42 @@
 """The space of a nest's schedules: what may vary when a loop nest is tuned.
 
 A config has one setting, ``schedule``, with the text of a legal schedule. Legality and actions are
-in `schedule` and `actions`; here they become a space that can be sampled, walked in, and bred in.
+in `legality` and `actions`; here they become a space that can be sampled, walked in, and bred in.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
-from math import log2
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from skipjack.core.config import Config
 from skipjack.core.nest import Nest
 from skipjack.errors import ScheduleError, SpaceError
-from skipjack.solvers.cpu.nest.composing import (
-    crossover,
-    long_variables,
-    random_schedule,
-    vector_variables,
-)
+from skipjack.solvers.cpu.nest.composing import crossover, random_schedule
+from skipjack.solvers.cpu.nest.features import schedule_features
 from skipjack.solvers.cpu.nest.footprint import (
-    Limits,
-    accumulator_vectors,
+    ScheduleLimits,
     is_streaming,
     touched_elements,
     unrolled_copies,
     with_streaming,
 )
+from skipjack.solvers.cpu.nest.legality import vector_variables
 from skipjack.solvers.cpu.nest.promising import promising_schedules
-from skipjack.solvers.cpu.nest.schedule import Loop, Mark, Schedule, normalize, ranges
+from skipjack.solvers.cpu.nest.schedule import Loop, Mark, Schedule, long_variables, normalize
 from skipjack.solvers.cpu.nest.steps import STEPS
 from skipjack.solvers.cpu.nest.threads import shared_out
 
-_MARK_CODES = {
-    Mark.NONE: 0.0,
-    Mark.PARALLEL: 1.0,
-    Mark.UNROLL: 2.0,
-    Mark.ACCUMULATE: 3.0,
-    Mark.VECTORIZE: 4.0,
-    Mark.STREAM: 5.0,
-}
+if TYPE_CHECKING:
+    import numpy as np
+
 _LITTLE = 1 << 16
 """Elements up to which waking other threads may take longer than the work."""
 _AT_ONCE = 4
 """Vectors that a map should load before it stores any."""
 _TRIES = 8
-_LOOPS_PER_VARIABLE = 3
-_FEATURES_PER_LOOP = 5
 
 
 class ScheduleSpace:
@@ -75,7 +61,7 @@ class ScheduleSpace:
                 f"{lanes}, {registers}, {max_unrolled} and {threads}"
             )
         self.nest = nest
-        self.limits = Limits(lanes, registers, max_unrolled)
+        self.limits = ScheduleLimits(lanes, registers, max_unrolled)
         self.threads = threads
         self.streaming = 0 < cache_elements < touched_elements(nest)
 
@@ -94,8 +80,14 @@ class ScheduleSpace:
 
     def digest(self) -> str:
         """Text that changes when the space does."""
-        parts = (self.nest, self.limits, self.threads, self.streaming)
-        return hashlib.sha256(repr(parts).encode()).hexdigest()
+        limits = self.limits
+        # Recorded studies know the limits by this text.
+        text = (
+            f"Limits(lanes={limits.lanes}, registers={limits.registers}, "
+            f"max_unrolled={limits.max_unrolled})"
+        )
+        parts = f"({self.nest!r}, {text}, {self.threads!r}, {self.streaming!r})"
+        return hashlib.sha256(parts.encode()).hexdigest()
 
     # Space
 
@@ -144,26 +136,8 @@ class ScheduleSpace:
         return config.key
 
     def features(self, config: Config) -> tuple[float, ...]:
-        """Whole-schedule numbers, then five for each of the innermost three loops per variable.
-
-        Of the schedule: log2 of the unrolled copies, log2 of the accumulators, number of loops.
-        Of a loop: log2 of step and range, mark, the tail's share of the range, and how far in it
-        lies (1 for the innermost). Missing loops are zeros.
-        """
-        schedule = self.schedule(config)
-        lanes = self.limits.lanes
-        numbers = [
-            log2(unrolled_copies(schedule, self.nest, lanes)),
-            log2(max(1, accumulator_vectors(schedule, self.nest, lanes))),
-            float(len(schedule.loops)),
-        ]
-        rows = self._loop_features(schedule)
-        for name, _ in self.nest.loops:
-            inner = rows.get(name, [])[-_LOOPS_PER_VARIABLE:]
-            missing = _LOOPS_PER_VARIABLE - len(inner)
-            numbers += [0.0] * (_FEATURES_PER_LOOP * missing)
-            numbers += [number for row in inner for number in row]
-        return tuple(numbers)
+        """What `schedule_features` says of the schedule."""
+        return schedule_features(self.schedule(config), self.nest, self.limits.lanes)
 
     # Recombining
 
@@ -242,17 +216,3 @@ class ScheduleSpace:
         if not shared or touched_elements(self.nest) < _LITTLE:
             shared.append(schedule)
         return shared
-
-    def _loop_features(self, schedule: Schedule) -> dict[str, list[Sequence[float]]]:
-        rows: dict[str, list[Sequence[float]]] = {}
-        pairs = zip(schedule.loops, ranges(schedule, self.nest), strict=True)
-        for at, (loop, covered) in enumerate(pairs, 1):
-            row = (
-                log2(loop.step),
-                log2(covered),
-                _MARK_CODES[loop.mark],
-                covered % loop.step / covered,
-                at / len(schedule.loops),
-            )
-            rows.setdefault(loop.variable, []).append(row)
-        return rows

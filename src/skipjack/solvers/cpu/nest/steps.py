@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from skipjack.core.nest import Nest
-from skipjack.solvers.cpu.nest.actions import FACTORS, Kind, family, try_apply
+from skipjack.solvers.cpu.nest.action_rules import legal_actions
+from skipjack.solvers.cpu.nest.actions import FACTORS, ActionKind, apply
 from skipjack.solvers.cpu.nest.schedule import Loop, Mark, Schedule, ranges
 
 Step = Callable[[Schedule, Nest, int], Iterator[Schedule]]
@@ -23,12 +24,10 @@ def lengths(lanes: int) -> tuple[int, ...]:
     return tuple(sorted({*FACTORS, *(lanes * vectors for vectors in range(1, 9))} - {1}))
 
 
-def _acting(kind: Kind) -> Step:
+def _acting(kind: ActionKind) -> Step:
     def step(schedule: Schedule, nest: Nest, lanes: int) -> Iterator[Schedule]:
-        for action in family(schedule, lengths(lanes), kinds=(kind,)):
-            result = try_apply(action, schedule, nest)
-            if result is not None:
-                yield result
+        for action in legal_actions(schedule, nest, lengths(lanes), kinds=(kind,)):
+            yield apply(action, schedule, nest)
 
     return step
 
@@ -78,9 +77,10 @@ STEPS: Mapping[str, Step] = {
     "resize": _resize,
     "tile": _tile,
     "fold": _fold,
-    **{
-        str(kind): _acting(kind)
-        for kind in (Kind.SWAP, Kind.MARK, Kind.MERGE, Kind.SPLIT, Kind.MOVE)
-    },
+    "swap": _acting(ActionKind.SWAP),
+    "mark": _acting(ActionKind.MARK),
+    "merge": _acting(ActionKind.MERGE),
+    "split": _acting(ActionKind.SPLIT),
+    "move": _acting(ActionKind.MOVE),
 }
 """The kinds of steps, in the order in which neighbours are listed."""

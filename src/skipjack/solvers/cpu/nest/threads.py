@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from skipjack.core.nest import Nest
-from skipjack.solvers.cpu.nest.schedule import Loop, Mark, Schedule, is_legal, normalize, ranges
+from skipjack.solvers.cpu.nest.legality import is_legal
+from skipjack.solvers.cpu.nest.schedule import Loop, Mark, Schedule, normalize, ranges
 
 _BALANCE = 0.9
 """Least share of the threads' time that is used where rounds are shared out."""

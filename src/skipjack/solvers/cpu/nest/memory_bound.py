@@ -1,18 +1,19 @@
-"""First schedules for nests that read each element once: maps, and reductions of one array.
+"""First schedules for nests whose limit is memory or a cache.
 
-Memory is their limit, or a cache. What counts is to read arrays in their own order, to have a few
-vectors or rows on their way at a time, and to write past the caches what does not fit into them.
+These are maps, reductions of one array, and products of a large matrix with a thin one. What counts
+is to read arrays in their own order, to have a few vectors or rows on their way at a time, and to
+write past the caches what does not fit into them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
 
-from skipjack.core.nest import Nest
-from skipjack.solvers.cpu.nest.composing import long_variables
+from skipjack.core.nest import Access, Nest
 from skipjack.solvers.cpu.nest.register_tile import Pivot
-from skipjack.solvers.cpu.nest.schedule import Loop, Mark, Schedule, normalize
+from skipjack.solvers.cpu.nest.schedule import Loop, Mark, Schedule, long_variables, normalize
 
 _COPIES = (4, 8, 16, 2, 1)
 _LEAST_HALF = 4
@@ -27,6 +28,17 @@ _IN_TURN = ((4, 4), (8, 4), (4, 2))
 """Rows that are added up one after the other before the next place is, likewise."""
 _STRIPS = (4, 2, 8)
 """Vectors of each of these rows."""
+_FEW = 64
+"""Rows of the result up to which it is thin."""
+_RESULT_ROWS = 8
+"""Rows of the result that are computed at a time."""
+_LARGE = 1 << 16
+"""Elements from which a matrix is worth reading in its own order."""
+_THIN_ROWS = (8, 12, 6, 16, 4)
+_THIN_ROWS_OF_SEVERAL = (16, 8, 12, 4)
+"""Rows that are read side by side, for one or two rows of the result and for more."""
+_THIN_WIDTHS = (4, 2, 1, 8)
+"""Vectors of each at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,3 +157,41 @@ def _across_rows(nest: Nest, pivot: Pivot, summed: str) -> Iterator[Schedule]:
 def _widths(pivot: Pivot) -> tuple[int, ...]:
     half = pivot.lanes // 2
     return (half, pivot.lanes) if half >= _LEAST_HALF else (pivot.lanes,)
+
+
+def thin_schedules(nest: Nest, pivot: Pivot, registers: int) -> Iterator[Schedule]:
+    """For products that read a large matrix for a few rows of the result; none for others.
+
+    Every element of the large matrix is used a few times at most, so that reading it is the limit.
+    Some of its rows are read side by side, each front to back, while the few rows of the result
+    stay in the nearest cache and are added to again and again.
+    """
+    reduced = [name for name in long_variables(nest) if name in nest.reduction_loops]
+    if len(reduced) != 1 or pivot.reduced or not pivot.vectorized or len(nest.inputs) != 2:
+        return
+    (summed,) = reduced
+    outputs = [name for name in long_variables(nest) if name not in (summed, pivot.variable)]
+    few = prod(nest.extent(name) for name in outputs)
+    if few > _FEW or not any(_is_large(access, pivot, summed, nest) for access in nest.inputs):
+        return
+    blocks = {name: _even_block(nest.extent(name)) for name in outputs}
+    together = prod(blocks.values())
+    widths = [width for width in _THIN_WIDTHS if together * width + width + 1 <= registers]
+    for width in widths:
+        for rows in _THIN_ROWS if together < 3 else _THIN_ROWS_OF_SEVERAL:
+            around = [Loop(name, block) for name, block in blocks.items()]
+            outer = [Loop(summed, rows), *around, Loop(pivot.variable, width * pivot.lanes)]
+            copies = [Loop(name, 1, Mark.UNROLL) for name in (summed, *outputs)]
+            vectors = Loop(pivot.variable, 1, Mark.VECTORIZE)
+            yield normalize([*outer, *copies, vectors], nest)
+
+
+def _even_block(extent: int) -> int:
+    """Blocks of about the same size."""
+    return -(-extent // -(-extent // _RESULT_ROWS))
+
+
+def _is_large(access: Access, pivot: Pivot, summed: str, nest: Nest) -> bool:
+    """Whether an input is read in vectors along the sum and is large."""
+    size = nest.extent(pivot.variable) * nest.extent(summed)
+    return access.stride(pivot.variable) == 1 and access.stride(summed) > 1 and size > _LARGE
