@@ -121,6 +121,26 @@ def test_kernels_are_of_the_winner_and_not_applicable_without_one(store: Store) 
     assert list(store.winners(LABEL)) == [("matmul:1x8x8", ZEN.name)]
 
 
+@on_sqlite
+def test_the_winner_of_tunings_is_who_surely_beats_the_default(store: Store) -> None:
+    """A library may have been slow in another session."""
+    load(store, 1)
+    add(store, "rows")
+    workers = crew(store)
+    for tile, default, library in ((4, 6.0, 1.2), (8, 2.0, 30.0)):
+        gains = {"default": default, "numpy": library}
+        told = {
+            "config": {"tile": tile},
+            "vendor": "numpy",
+            "vendor_ns": 5.0 * library,
+            "baseline": "numpy",
+            "speedups": {name: dict.fromkeys(("ratio", "low"), x) for name, x in gains.items()},
+        }
+        finish(workers, JobKind.TUNE, {**TUNED, **told})
+    (winner,) = store.winners(LABEL).values()
+    assert winner == Known("nest", {"tile": 4})
+
+
 def test_a_ranking_by_the_same_toolchain_is_taken_over_with_its_facts(store: Store) -> None:
     load(store, 1, label="before")
     add(store, FIND, "before")
