@@ -79,6 +79,9 @@ for _name, _below in BELOW.items():
     if "errors" in _below and _name != "reading":
         _below.add("reading")  # a check of data and the error that says so go together
 
+INSIDE: dict[str, set[str]] = {"solvers/cpu/nest": {"core", "errors", "reading"}}
+"""For folders that may import less than their package: what they may, besides themselves."""
+
 HEAVY = ("llvmlite", "numpy", "torch", "triton", "ray", "sqlalchemy", "yaml")
 
 
@@ -118,6 +121,15 @@ def test_a_file_imports_only_what_lies_below_it(path: Path) -> None:
     assert not beyond
 
 
+@pytest.mark.parametrize("folder", INSIDE)
+def test_a_folder_imports_only_what_lies_below_it(folder: str) -> None:
+    own = f"skipjack.{folder.replace('/', '.')}"
+    paths = sorted((ROOT / folder).rglob("*.py"))
+    assert paths, f"{folder} is gone: take it out of this file"
+    names = {name for path in paths for name in ours(path) if not f"{name}.".startswith(f"{own}.")}
+    assert not {name for name in names if package(name) not in INSIDE[folder]}
+
+
 def test_the_table_has_no_cycle_and_no_ghosts() -> None:
     assert {home(path) for path in FILES} == set(BELOW)
     # The package itself hands out `tuning` lazily; only the command line asks it for the version.
@@ -139,12 +151,16 @@ def test_no_file_has_a_name_without_a_purpose() -> None:
     assert not [path for path in FILES if path.stem in vague]
 
 
-def loaded_after(code: str) -> set[str]:
+def modules_after(code: str) -> set[str]:
     listing = f"import sys\n{code}\nprint(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", listing], capture_output=True, text=True, check=True
     )
-    return {name.split(".")[0] for name in done.stdout.splitlines()[-1].split()}
+    return set(done.stdout.splitlines()[-1].split())
+
+
+def loaded_after(code: str) -> set[str]:
+    return {name.split(".")[0] for name in modules_after(code)}
 
 
 def test_importing_skipjack_loads_nothing_heavy() -> None:
@@ -159,3 +175,13 @@ def test_help_loads_nothing_heavy() -> None:
         "except SystemExit: pass"
     )
     assert not loaded_after(code) & set(HEAVY)
+
+
+def test_importing_schedules_loads_little_of_ours_and_nothing_heavy() -> None:
+    modules = modules_after("import skipjack.solvers.cpu.nest")
+    assert not {name.split(".")[0] for name in modules} & set(HEAVY)
+    ours = {name for name in modules if name.startswith("skipjack.")}
+    whole = ("skipjack.core", "skipjack.errors", "skipjack.reading", "skipjack.solvers.cpu.nest")
+    within = tuple(f"{name}." for name in whole)
+    beyond = {name for name in ours if name not in whole and not name.startswith(within)}
+    assert beyond == {"skipjack.solvers", "skipjack.solvers.cpu"}

@@ -18,6 +18,7 @@ from skipjack.core.trial import Trial
 from skipjack.errors import ForeignError, ProblemError, UsageError
 from skipjack.native import cpu
 from skipjack.search import SearchContext
+from skipjack.solvers import registry
 from skipjack.solvers.loops.nest_solver import NestSolver
 from skipjack.testing.spaces import tiny_space
 
@@ -60,7 +61,7 @@ class Bare:
 
 @pytest.fixture(autouse=True)
 def restored(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for module in (operations.registry, solvers.registry):
+    for module in (operations.registry, registry):
         monkeypatch.setattr(module, "_known", dict(module._known))
     monkeypatch.setattr(search, "_FACTORIES", dict(search._FACTORIES))
     yield

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from skipjack import operations, plugins, solvers
+from skipjack import operations, plugins
 from skipjack.integrations import gpu_timing, triton_file
+from skipjack.solvers import registry
 
 
 @pytest.fixture(scope="session")
@@ -41,7 +42,7 @@ def rig(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 def fresh_registries(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Kernels that a test registers are gone after it."""
     monkeypatch.setattr(operations.registry, "_known", dict(operations.registry._known))
-    monkeypatch.setattr(solvers.registry, "_known", dict(solvers.registry._known))
+    monkeypatch.setattr(registry, "_known", dict(registry._known))
     monkeypatch.setattr(triton_file, "_known", {})
     monkeypatch.setattr(plugins, "_loaded", {})
     monkeypatch.setenv(plugins.VARIABLE, "")

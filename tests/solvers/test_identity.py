@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from skipjack import operations, plugins, solvers
+from skipjack import operations, plugins
 from skipjack.core.config import Config
 from skipjack.core.device import Device
 from skipjack.native import cpu
 from skipjack.operations import parse
-from skipjack.solvers import find_solver
+from skipjack.solvers import find_solver, registry
 from skipjack.solvers.identity import build_identity, source_key
 from skipjack.solvers.solver import BuildingSolver, Source
 
@@ -83,7 +83,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv(plugins.VARIABLE, "")
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setattr(operations.registry, "_known", {**operations.registry._known})
-    monkeypatch.setattr(solvers.registry, "_known", {**solvers.registry._known})
+    monkeypatch.setattr(registry, "_known", {**registry._known})
     (tmp_path / "helper.py").write_text("def scaled(x):\n    return 3.0 * x\n")
     yield tmp_path
     sys.modules.pop("helper", None)
@@ -93,7 +93,7 @@ def load(folder: Path, name: str, text: str) -> None:
     """Load a plug-in anew, as the next process would."""
     plugins._loaded.clear()
     operations.registry._known.pop("edited", None)
-    solvers.registry._known.pop("own", None)
+    registry._known.pop("own", None)
     (folder / f"{name}.py").write_text(text)
     plugins.load((str(folder / f"{name}.py"),))
 
