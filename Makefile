@@ -9,6 +9,10 @@ FLEET := $(VENV)/.fleet
 EVERYTHING := $(VENV)/.everything
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
+# Tests start thousands of processes that import the same modules: their byte code is kept, also where
+# the environment says otherwise. Compiling SQLAlchemy alone takes half a second.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo demo-loadgen test test-long tests-quick tests-all autotune lint clean
 .PHONY: bench-cpu bench-small bench-matmul bench-vector bench-conv bench-sweep bench-fleet bench-gpu
 

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from skipjack.cli.options import DtypeOption, JsonOption, PluginOption, ProblemArgument, examples
+from skipjack.cli.options import (
+    DtypeOption,
+    JsonOption,
+    PluginOption,
+    ProblemArgument,
+    device_name,
+    examples,
+)
 
 if TYPE_CHECKING:
     from skipjack.bank import Bank, BankEntry, Changes
@@ -159,9 +166,7 @@ def merge(
 
 def _of_device(bank: Bank, device: str | None) -> list[BankEntry]:
     """The entries for a device, of all classes that have its name; all where none is named."""
-    from skipjack.devices import name_of
-
-    named = None if device is None else name_of(device)
+    named = device_name(device)
     return [entry for entry in bank.entries() if named in (None, entry.device_name)]
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from skipjack.cli.options import JsonOption, examples
+from skipjack.cli.options import JsonOption, device_name, examples
 
 if TYPE_CHECKING:
     from skipjack.fleet.release.compare.comparing import CompareOptions, Comparison
@@ -82,9 +82,10 @@ def compare(
     plugins.load(settings.plugins)
     _check_csv(csv)
     with SideReader(settings) as reader:
-        ours = reader.side(new, _device(device))
+        ours = reader.side(new, device_name(device))
         theirs = reader.side(
-            against, _device(against_device) or (None if across_devices else _device(device))
+            against,
+            device_name(against_device) or (None if across_devices else device_name(device)),
         )
     comparison = compare_sides(ours, theirs, options)
     failure = gate.failure(comparison)
@@ -123,12 +124,6 @@ def _options(
         parse_percent(min_effect, "--min-effect"), parse_percent(assumed_spread, "--assumed-spread")
     )
     return CompareOptions(margin, relative_to, across)
-
-
-def _device(text: str | None) -> str | None:
-    from skipjack.devices import name_of
-
-    return None if text is None else name_of(text)
 
 
 def _check_csv(path: Path | None) -> None:

@@ -38,3 +38,12 @@ def examples(*lines: str) -> str:
     # The control character keeps the help formatter from folding the lines into a paragraph.
     head = "Example:" if len(lines) == 1 else "Examples:"
     return "\n".join(["\b", head, *(f"  {line}" for line in lines)])
+
+
+def device_name(text: str | None) -> str | None:
+    """The name of the device that was given, if one was: ``cpu`` and ``gpu`` are this machine's."""
+    if text is None:
+        return None
+    from skipjack.devices import name_of  # it loads the drivers
+
+    return name_of(text)

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any
 
 from skipjack.core.config import Value
-from skipjack.core.operators import FUNCTIONS, MAX_BITS, SCALAR, Undefined, apply
+from skipjack.core.operators import FUNCTIONS, MAX_BITS, SCALAR, Undefined
 from skipjack.errors import ExpressionError
 
 MAX_LENGTH = 2000
@@ -93,10 +93,6 @@ class Expression:
             raise _undefined(self.text, result)
         return False
 
-    def evaluate_arrays(self, values: Mapping[str, Any]) -> Any:
-        """As `evaluate` for all elements of arrays that broadcast; some may be `Undefined`."""
-        return evaluate_node(self.node, values)
-
     def _result(self, values: Mapping[str, Value]) -> Any:
         try:
             return self._compute(values)
@@ -115,15 +111,6 @@ class Expression:
 
     def __repr__(self) -> str:
         return f"Expression({self.text!r})"
-
-
-def evaluate_node(node: Node, values: Mapping[str, Any]) -> Any:
-    """The value of a node where names stand for single values or arrays."""
-    if isinstance(node, Constant):
-        return node.value
-    if isinstance(node, Name):
-        return values[node.name]
-    return apply(node.operator, [evaluate_node(argument, values) for argument in node.arguments])
 
 
 def names_of(node: Node) -> frozenset[str]:

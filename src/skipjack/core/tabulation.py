@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from skipjack.core.array_expressions import Array, evaluate_node, mistake_in, narrow, truth
 from skipjack.core.config import Value
 from skipjack.core.constraints import CallableConstraint, Constraint
-from skipjack.core.expressions import Apply, Constant, Name, Node, evaluate_node, names_of
-from skipjack.core.operators import Array, mistake_in, narrow, truth
+from skipjack.core.expressions import Apply, Constant, Name, Node, names_of
 from skipjack.core.relations import MAX_ROWS, Relation, refuse_size
 from skipjack.errors import ExpressionError, SpaceError
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
-from rich.progress import Progress, ProgressColumn, TimeElapsedColumn
 from rich.segment import Segment
 from rich.text import Text
 
 from skipjack.report.escaping import escaped, plain
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, ProgressColumn
 
 _WIDE = 240
 
@@ -48,4 +50,6 @@ def err() -> Console:
 
 def live_bars(console: Console, *columns: ProgressColumn) -> Progress:
     """Bars with the time beside them, which vanish when all is done."""
+    from rich.progress import Progress, TimeElapsedColumn  # who shows a table needs none of it
+
     return Progress(*columns, TimeElapsedColumn(), console=console, transient=True)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from skipjack.cli.options import device_name
 from skipjack.errors import UsageError
 
 if TYPE_CHECKING:
@@ -32,15 +33,13 @@ UnitsOption = Annotated[
 
 def device_of(device: str | None, arch: str | None, units: int | None) -> str | None:
     """The name of the device that was given in one way or the other."""
-    from skipjack.devices import name_of
-
     if (arch is None) != (units is None):
         raise UsageError("-a and -n go together: -a gfx90a -n 104 is --device gfx90a/104")
     if arch is not None:
         if device is not None:
             raise UsageError("--device and -a/-n say the same; give one of them")
         device = f"{arch}/{units}"
-    return None if device is None else name_of(device)
+    return device_name(device)
 
 
 def state_of(text: str) -> State:

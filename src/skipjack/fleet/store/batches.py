@@ -23,7 +23,6 @@ from sqlalchemy import (
     insert,
     update,
 )
-from sqlalchemy.dialects import postgresql
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -83,6 +82,8 @@ def among(
     listed = list(values)
     if connection.dialect.name != "postgresql":
         return column.in_(listed)
+    from sqlalchemy.dialects import postgresql  # not loaded for other databases
+
     array = bindparam(None, listed, type_=postgresql.ARRAY(column.type), unique=True)
     return column == func.any(array)
 
@@ -112,6 +113,8 @@ def _update_from_json(table: Table, names: tuple[str, ...]) -> str:
 
 
 def _records(table: Table, names: tuple[str, ...]) -> str:
+    from sqlalchemy.dialects import postgresql
+
     dialect: Dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
     types = [table.c[name].type.compile(dialect) for name in names]
     columns = ", ".join(f"{_quoted(name)} {type}" for name, type in zip(names, types, strict=True))

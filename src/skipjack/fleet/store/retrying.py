@@ -22,16 +22,18 @@ import logging
 import sqlite3
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-import numpy as np
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from skipjack.errors import StoreAwayError
 from skipjack.fleet.store.urls import sentence
+
+if TYPE_CHECKING:
+    import numpy as np
 
 PATIENCE_S = 600.0
 READ_ONLY = "skipjack_reads_only"
@@ -84,7 +86,16 @@ class Patience:
     """Whether a server that cannot be reached is waited for; others in the way always are."""
     sleep: Callable[[float], None] = time.sleep
     monotonic: Callable[[], float] = time.monotonic
-    rng: np.random.Generator = field(default_factory=np.random.default_rng)
+    rng: np.random.Generator | None = None
+    """For pauses of different lengths; one is made for the first pause."""
+
+    def spread(self) -> float:
+        """What a pause is multiplied by, so that those who collided do not meet again."""
+        if self.rng is None:
+            import numpy as np  # most processes never pause, and need it for nothing else
+
+            self.rng = np.random.default_rng()
+        return float(self.rng.uniform(0.5, 1.0))
 
     def transact(
         self,
@@ -171,7 +182,7 @@ class _Trouble:
     def pause(self) -> None:
         """Wait, longer each time and never as long as others do."""
         longest = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2.0 ** (self._failures - 1))
-        self._patience.sleep(longest * self._patience.rng.uniform(0.5, 1.0))
+        self._patience.sleep(longest * self._patience.spread())
 
 
 def _attempt(engine: Engine, work: Callable[[Connection], T], reading: bool) -> T:

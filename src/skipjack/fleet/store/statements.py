@@ -10,13 +10,14 @@ from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import Column, ColumnElement, Connection, Dialect, Select, bindparam, func
-from sqlalchemy.dialects import postgresql
 
 
 def listed(dialect: str, column: Column[Any], name: str) -> ColumnElement[bool]:
     """Whether the column is one of the values of the parameter of this name, a list."""
     if dialect != "postgresql":
         return column.in_(bindparam(name, expanding=True))
+    from sqlalchemy.dialects import postgresql  # not loaded for other databases
+
     return column == func.any(bindparam(name, type_=postgresql.ARRAY(column.type)))
 
 

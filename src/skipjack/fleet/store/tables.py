@@ -6,6 +6,8 @@ Texts that identify something are at most 255 characters; a problem's key is ide
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -25,7 +27,7 @@ from sqlalchemy import (
     text,
     true,
 )
-from sqlalchemy.dialects.mysql import LONGBLOB, LONGTEXT
+from sqlalchemy.ext.compiler import compiles
 
 from skipjack.fleet.states import Stage, State
 
@@ -47,8 +49,26 @@ def _name(length: int = 255) -> String:
     return String(length).with_variant(String(length, collation=_BINARY), "mysql", "mariadb")
 
 
-_TEXT = Text().with_variant(LONGTEXT(collation=_BINARY), "mysql", "mariadb")
-_BYTES = LargeBinary().with_variant(LONGBLOB(), "mysql", "mariadb")
+class _LongText(Text):
+    """MariaDB's type for texts of more than 64 KiB. Its dialect has it, and is slow to load."""
+
+
+class _LongBytes(LargeBinary):
+    """The same for bytes."""
+
+
+@compiles(_LongText, "mysql", "mariadb")
+def _long_text(type_: _LongText, compiler: Any, **options: Any) -> str:
+    return f"LONGTEXT COLLATE {type_.collation}"
+
+
+@compiles(_LongBytes, "mysql", "mariadb")
+def _long_bytes(type_: _LongBytes, compiler: Any, **options: Any) -> str:
+    return "LONGBLOB"
+
+
+_TEXT = Text().with_variant(_LongText(collation=_BINARY), "mysql", "mariadb")
+_BYTES = LargeBinary().with_variant(_LongBytes(), "mysql", "mariadb")
 # SQLite numbers rows by itself only if their key is a plain INTEGER.
 _ID = BigInteger().with_variant(Integer(), "sqlite")
 
