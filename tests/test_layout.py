@@ -69,7 +69,7 @@ BELOW: dict[str, set[str]] = {
     },
     "testing": {
         *("core", "errors", "search", "operations", "native", "solvers", "execute", "gpu"),
-        *("interop", "plugins"),
+        *("interop", "plugins", "tuning", "ledger", "bank", "storage", "trace"),
     },
     "": {"tuning", "integrations"},
 }

@@ -10,6 +10,7 @@ import pytest
 
 import skipjack
 from skipjack.errors import UsageError
+from verdicts import agrees
 
 KEY = "matmul:24x40x17"
 
@@ -18,7 +19,7 @@ KEY = "matmul:24x40x17"
 def banked(user_dir: Path) -> skipjack.TuneResult:
     """A result that is in the bank: the winner, or the first proposal where nothing beats it."""
     result = skipjack.tune(KEY, budget=6)
-    assert result.status in ("banked", "reserved")
+    assert agrees(result.to_json()) and result.status != "vendor", result.reason
     return result
 
 
@@ -57,7 +58,8 @@ def test_a_study_goes_on_after_its_machine_code_was_lost(
         elif path.is_file():
             path.write_bytes(path.read_bytes()[:100])
     again = skipjack.tune(KEY, budget=2)
-    assert again.status in ("kept", "banked")
+    met = again.status == "kept" or again.speedup.default.low > 1.0
+    assert met, again.reason
     a, b = arrays()
     np.testing.assert_allclose(again.kernel()(a, b), a @ b, rtol=1e-5)
 

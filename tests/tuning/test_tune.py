@@ -26,14 +26,23 @@ def first(tuner: Tuner) -> TuneResult:
     return tuner.tune(MATMUL, options(12, searcher="genetic"))
 
 
-def test_the_winner_is_the_fastest_of_the_trials(first: TuneResult) -> None:
+def test_a_result_agrees_with_itself_and_with_the_bank(first: TuneResult, tuner: Tuner) -> None:
+    """Which outcome it is depends on the machine; `test_outcomes` pins them on made-up times."""
     assert len(first.trials) == 12
     assert first.best in [trial.config for trial in first.trials if trial.ok]
-    assert first.time_ns > 0
-    assert first.builds <= 12
-    assert first.speedup.default.ratio >= first.speedup.default.low > 0
+    assert 0 < first.builds <= 12
+    gain = first.speedup.default
+    assert gain.low <= gain.ratio <= gain.high
+    assert first.default_ns / first.time_ns == pytest.approx(gain.ratio, rel=1e-3)
     assert first.vendor_ns is not None
-    assert first.status in (Outcome.BANKED, Outcome.RESERVED, Outcome.VENDOR)
+    entry = tuner.workshop.bank.lookup(first.problem.key, tuner.workshop.device.class_key)
+    if first.status is Outcome.NOISY:
+        assert entry is None
+        return
+    assert entry is not None
+    library = first.status is Outcome.VENDOR
+    assert entry.config == ({} if library else dict(first.best))
+    assert (gain.low > 1.0) or first.status is not Outcome.BANKED
 
 
 def test_its_kernel_computes(first: TuneResult) -> None:
@@ -142,7 +151,8 @@ def test_the_function_tunes_here_and_now(user_dir: Path) -> None:
     x, y = np.arange(32, dtype="f4"), np.ones(32, "f4")
     assert (result.kernel()(x, y) == x + y).all()
     known = {(e.problem, e.device_name) for e in Bank.open(user_dir).entries()}
-    assert known <= {("add:32:f32", result.device)}
+    enters = result.status is not Outcome.NOISY
+    assert known == ({("add:32:f32", result.device)} if enters else set())
     with Ledger.open(user_dir) as ledger:
         assert ledger.summary().tells == len(result.trials)
 

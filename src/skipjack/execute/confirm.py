@@ -143,7 +143,8 @@ class _Rounds:
             return False
         for block in blocks:
             # Rounds of later looks go on counting, so that pairs stay pairs.
-            self._collected[block.kernel].append(replace(block, round=block.round + self.done))
+            later = replace(block, round=block.round + self.done) if self.done else block
+            self._collected[block.kernel].append(later)
         self.done += rounds
         self.undecided = [rival for rival in self.undecided if rival in self._collected]
         return True

@@ -6,6 +6,7 @@ import difflib
 import logging
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 from skipjack.core.device import Device
@@ -58,6 +59,20 @@ def register(solver: Solver) -> None:
         check_members("solver", solver, way)
     guard("solver", solver, (*_WAYS, RacingSolver, LooseSolver, SourceAware))
     _known[solver.name] = solver
+
+
+@contextmanager
+def only_solvers(*solvers: Solver) -> Iterator[None]:
+    """No others are known inside: for tests without a compiler."""
+    before = dict(_known)
+    _known.clear()
+    try:
+        for solver in solvers:
+            register(solver)
+        yield
+    finally:
+        _known.clear()
+        _known.update(before)
 
 
 def names() -> list[str]:

@@ -1,6 +1,6 @@
 """Files that survive crashes, full disks and many processes: what ledger and bank stand on."""
 
-from skipjack.storage.artifacts import ARTIFACTS, ArtifactStore
+from skipjack.storage.artifacts import ARTIFACTS, ArtifactStore, MemoryArtifacts
 from skipjack.storage.atomic import atomic_replacement, atomic_write
 from skipjack.storage.clock import Clock, timestamp, utc_now
 from skipjack.storage.damage import set_aside
@@ -13,6 +13,7 @@ __all__ = [
     "ArtifactStore",
     "Clock",
     "FileLock",
+    "MemoryArtifacts",
     "atomic_replacement",
     "atomic_write",
     "ensure_directory",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from skipjack.errors import CorruptFileError, StorageError
@@ -87,3 +88,29 @@ class ArtifactStore:
             return None
         except OSError as error:
             raise StorageError(f"cannot read artifact {path}: {error.strerror}") from error
+
+
+class MemoryArtifacts(ArtifactStore):
+    """A store without files: what it was given, whose digests match, and what is put."""
+
+    def __init__(self, known: Mapping[str, bytes] | None = None) -> None:
+        super().__init__(Path("nowhere"))
+        self._known = dict(known or {})
+        self.new: dict[str, bytes] = {}
+        """What was put and not given."""
+
+    def put(self, data: bytes) -> str:
+        """Keep `data`; return its digest."""
+        digest = hashlib.sha256(data).hexdigest()
+        if digest not in self._known:
+            self.new[digest] = self._known[digest] = data
+        return digest
+
+    def get(self, digest: str) -> bytes:
+        """The bytes with this digest."""
+        if digest not in self._known:
+            raise StorageError(f"artifact {digest} did not come with the task")
+        return self._known[digest]
+
+    def __contains__(self, digest: str) -> bool:
+        return digest in self._known

@@ -2,18 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from skipjack.core.config import Config
+from skipjack.core.problem import Problem
 from skipjack.core.trial import Status
-from skipjack.execute.session import Failure
+from skipjack.execute.session import Failure, Loadable
 from skipjack.execute.statistics import Block
 
 _SENTINEL_NS = 1000.0
 _SLOW_NS = 2e6
 """Calls that take longer are sampled once a block, as in a real session."""
+
+
+@dataclass
+class FakeClock:
+    """A clock that stands still unless it is moved."""
+
+    now_s: float = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass."""
+        self.now_s += seconds
+
+
+@dataclass(frozen=True, slots=True)
+class FakeKernel:
+    """How a made-up candidate behaves: what it costs, and where it fails."""
+
+    time_ns: float
+    disturbance: float = 0.0
+    """The probability that one of its blocks is disturbed."""
+    build: Status = Status.OK
+    check: Status = Status.OK
+    check_unaligned: Status = Status.OK
+    run: Status = Status.OK
+    """What comes of timing it."""
+
+
+Behaviour = Callable[[str, Config], FakeKernel | float]
+"""Of a solver's config, or of a library, whose config is empty; a number is a time in ns."""
+
+
+def fake_code(solver: str, config: Config) -> bytes:
+    """The machine code of a made-up candidate; a `NullSession` knows it again."""
+    return json.dumps([solver, dict(config)], sort_keys=True).encode()
 
 
 @dataclass
@@ -28,9 +68,12 @@ class NullSession:
     for `interruption_ns`: the longer a sample, the more often it is hit. What was hit is noticed
     with probability `noticed` and then timed again, `tries` times at most for each sample of a
     block, as a run worker does.
+
+    With `behaviour` it is a whole session: kernels of `fake_code` and libraries are added, checked
+    and timed as that function says. Calls move the `clock`.
     """
 
-    costs_ns: Mapping[int, float]
+    costs_ns: MutableMapping[int, float]
     rng: np.random.Generator
     noise: float = 0.01
     drift: float = 0.0
@@ -41,34 +84,97 @@ class NullSession:
     interruption_ns: float = 3e6
     noticed: float = 1.0
     tries: int = 3
+    behaviour: Behaviour | None = None
+    clock: FakeClock = field(default_factory=FakeClock)
     rounds: int = field(default=0, init=False)
     """How many rounds were timed so far."""
+    checks: int = field(default=0, init=False)
+    """How many calls were checked so far."""
+    imported: set[str] = field(default_factory=set, init=False)
+    _kernels: dict[int, FakeKernel] = field(default_factory=dict, init=False)
+    _checked_ns: dict[int, float] = field(default_factory=dict, init=False)
+    _added: int = field(default=0, init=False)
+
+    def prepare(self, problem: Problem) -> None:
+        """Forget the kernels of the problem before."""
+        self._kernels.clear()
+        self._checked_ns.clear()
+
+    def import_package(self, name: str) -> None:
+        """Nothing is imported."""
+        self.imported.add(name)
+
+    def add(self, loadable: Loadable) -> int:
+        """Take a kernel in and give it a number."""
+        assert self.behaviour, "a session that is given its costs takes no kernels in"
+        self._added += 1
+        name, config = loadable.vendor, Config()
+        if not name:
+            name, values = json.loads(loadable.data)
+            config = Config(values)
+        kernel = self.behaviour(name, config)
+        kernel = kernel if isinstance(kernel, FakeKernel) else FakeKernel(float(kernel))
+        self._kernels[self._added] = kernel
+        self.costs_ns[self._added] = kernel.time_ns
+        return self._added
+
+    def unload(self, kernel: int) -> None:
+        """Nothing is loaded."""
+
+    def verify(self, kernel: int, *, elsewhere: bool = False) -> tuple[Failure | None, float]:
+        """Fail as the kernel's behaviour says."""
+        known = self._kernels[kernel]
+        self.checks += 1
+        self._checked_ns[kernel] = known.time_ns
+        self.clock.advance(known.time_ns * 1e-9)
+        status = known.check_unaligned if elsewhere else known.check
+        if status.failed:
+            return Failure(kernel, status, "made to fail when checked"), 2.0
+        return None, 0.5
+
+    def checked_ns(self, kernel: int) -> float:
+        """How long the checked call took."""
+        return self._checked_ns.get(kernel, 0.0)
+
+    def hurry(self, most_s: float) -> None:
+        """Calls are never cut short."""
 
     def time(self, kernels: Sequence[int], blocks: int) -> tuple[list[Block], list[Failure]]:
         """Interleaved blocks of these kernels."""
         failures = [
-            Failure(kernel, Status.CRASH, "this session has a hole here")
+            Failure(kernel, status, "this session has a hole here")
             for kernel in kernels
-            if kernel in self.failing
+            if (status := self._status(kernel)).failed
         ]
-        there = [kernel for kernel in kernels if kernel not in self.failing]
+        failed = {failure.kernel for failure in failures}
+        there = [kernel for kernel in kernels if kernel not in failed]
         timed: list[Block] = []
         for round_ in range(blocks):
             timed += self._round(there, round_)
         return timed, failures
 
+    def _status(self, kernel: int) -> Status:
+        if kernel in self.failing:
+            return Status.CRASH
+        return self._kernels[kernel].run if kernel in self._kernels else Status.OK
+
     def _round(self, kernels: Sequence[int], round_: int) -> list[Block]:
         self.rounds += 1
-        disturbed = bool(self.rng.random() < self.disturbance)
-        speed = float(np.exp(self.rng.normal(0.0, self.drift))) * (1.5 if disturbed else 1.0)
+        disturbed = bool(self.disturbance) and bool(self.rng.random() < self.disturbance)
+        speed = 1.5 if disturbed else 1.0
+        if self.drift:
+            speed *= float(np.exp(self.rng.normal(0.0, self.drift)))
         sentinel = (_SENTINEL_NS, _SENTINEL_NS * (1.5 if disturbed else 1.0))
         return [self._block(kernel, round_, speed, sentinel, disturbed) for kernel in kernels]
 
     def _block(
         self, kernel: int, round_: int, speed: float, sentinel: tuple[float, ...], disturbed: bool
     ) -> Block:
+        own = self._kernels[kernel].disturbance if kernel in self._kernels else 0.0
+        disturbed = disturbed or bool(own and self.rng.random() < own)
         usual_ns = self.costs_ns[kernel] * speed
         wanted = 1 if self.costs_ns[kernel] > _SLOW_NS else self.samples
+        self.clock.advance(usual_ns * wanted * 1e-9)
         if self.interrupted_every_ns == float("inf"):
             times = usual_ns * np.exp(self.rng.normal(0.0, self.noise, wanted))
             return Block(kernel, round_, 1, tuple(times.tolist()), sentinel, disturbed)

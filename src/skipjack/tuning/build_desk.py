@@ -87,6 +87,13 @@ def identity_of(shop: BuildShop, candidate: Candidate) -> str:
     return build_identity(candidate.problem, find_solver(candidate.solver), shop.target)
 
 
+def keep_artifact(shop: BuildShop, build: Build) -> str:
+    """Store a build's machine code; gives its digest."""
+    if build.artifact is None:
+        return build.artifact_digest
+    return shop.artifacts.put(build.artifact)
+
+
 def build_record(shop: BuildShop, build: Build, digest: str) -> BuildRecord:
     """What the ledger keeps of a build whose machine code has this digest."""
     compat = shop.target.compat_key

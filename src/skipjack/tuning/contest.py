@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections.abc import Mapping, Sequence
 
@@ -15,7 +16,7 @@ from skipjack.execute.statistics import Block, best_sentinel, summarize
 from skipjack.ledger import CandidateKey
 from skipjack.solvers import find_solver
 from skipjack.solvers.solver import slack_of
-from skipjack.tuning.build_desk import build_record, identity_of
+from skipjack.tuning.build_desk import build_record, identity_of, keep_artifact
 from skipjack.tuning.checks import Checks
 from skipjack.tuning.context import TuningContext
 from skipjack.tuning.journal import Journal, measurement
@@ -81,7 +82,7 @@ class Contest:
         """Keep the artifact and the fact; gives the artifact's digest."""
         shop = self._shop
         shop.tracer.add(str(build.candidate.config), "build", build.started, build.seconds)
-        digest = shop.keep(build)
+        digest = keep_artifact(shop, build)
         self.builds += not build.cached and build.status is Status.OK
         if build.source_digest:
             key = CandidateKey.of(build.candidate, version)
@@ -122,7 +123,12 @@ class Contest:
         return [trials[build.candidate.key] for build in builds]
 
     def _load(self, build: Build, digest: str, version: int) -> Runner:
-        loadable = self._shop.loadable(build)
+        data = build.artifact
+        if data is None:
+            data = self._shop.artifacts.get(digest)
+        slack = slack_of(find_solver(build.candidate.solver), self._problem)
+        sha256 = hashlib.sha256(data).hexdigest()
+        loadable = Loadable(data, sha256, build.symbol, build.abi, build.slots, slack=slack)
         return Runner(
             build.candidate,
             version,

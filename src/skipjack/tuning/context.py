@@ -12,7 +12,6 @@ from skipjack.bank import PERF, BankEntry, Changes
 from skipjack.core.device import Device, Peaks
 from skipjack.core.problem import Problem
 from skipjack.core.protocol import TimingProtocol
-from skipjack.execute.build_pool import Build
 from skipjack.execute.session import Failure, Loadable
 from skipjack.execute.statistics import Block
 from skipjack.trace import Tracer
@@ -121,14 +120,6 @@ class TuningContext(BuildShop, Protocol):
 
     def peaks(self) -> Peaks:
         """What the device can do at most."""
-        ...
-
-    def keep(self, build: Build) -> str:
-        """Store a build's machine code; gives its digest."""
-        ...
-
-    def loadable(self, build: Build) -> Loadable:
-        """What the session needs in order to run a build."""
         ...
 
     def remember(self, runner: Runner) -> None:

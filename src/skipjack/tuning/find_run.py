@@ -30,12 +30,12 @@ from skipjack.tuning.study_run import Standing, StudyRun
 from skipjack.tuning.verdict import confirm_winner, judge
 
 
-def hold_find(
+def run_find(
     shop: TuningContext,
     problem: Problem,
     options: TuneOptions,
-    only: Sequence[str],
-    interrupt: Interrupt,
+    only: Sequence[str] = (),
+    interrupt: Interrupt | None = None,
 ) -> FindResult:
     """Rank all solvers, or `only` some; then judge the fastest config as a tuning does.
 
@@ -49,7 +49,7 @@ def hold_find(
         return FindResult(
             problem, shop.device.name, FindStatus.NOT_APPLICABLE, refused, reason=reason
         )
-    run = StudyRun(shop, problem, options, interrupt, FindRules(lineup.building))
+    run = StudyRun(shop, problem, options, interrupt or Interrupt(), FindRules(lineup.building))
     try:
         run.prepare()
         run.import_libraries(lineup.vendors)

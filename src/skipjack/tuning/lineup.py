@@ -52,7 +52,7 @@ def line_up(problem: Problem, device: Device, only: Sequence[str] = ()) -> Lineu
         tuple(solver for solver in building if solver.name in able),
         tuple(
             solver
-            for solver in dict.fromkeys(vendors)
+            for solver in {one.name: one for one in vendors}.values()
             if solver.name in able and not isinstance(solver, BuildingSolver)
         ),
         {name: reason for name, reason in refused.items() if reason},

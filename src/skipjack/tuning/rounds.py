@@ -21,7 +21,7 @@ from skipjack.interrupt import Interrupt
 from skipjack.ledger import CandidateKey, Ledger
 from skipjack.solvers.solver import Solver
 from skipjack.tuning.arm import TURN, Arm, make_arm
-from skipjack.tuning.build_desk import BuildDesk, build_record, identity_of
+from skipjack.tuning.build_desk import BuildDesk, build_record, identity_of, keep_artifact
 from skipjack.tuning.context import TuningContext
 from skipjack.tuning.journal import Journal
 from skipjack.tuning.options import TuneOptions
@@ -285,7 +285,7 @@ def _arm_of(arms: Sequence[Arm], candidate: Candidate) -> Arm:
 
 
 def _record(shop: TuningContext, journal: Journal, build: Build, version: int) -> str:
-    digest = shop.keep(build) if not build.status.failed else ""
+    digest = keep_artifact(shop, build) if not build.status.failed else ""
     if build.source_digest:
         key = CandidateKey.of(build.candidate, version)
         journal.build(build_record(shop, build, digest), key, identity_of(shop, build.candidate))

@@ -19,7 +19,7 @@ from skipjack.solvers import vendors_for
 from skipjack.tuning.context import TuningContext
 from skipjack.tuning.final import finish_tuning
 from skipjack.tuning.find_result import FindResult
-from skipjack.tuning.find_run import hold_find
+from skipjack.tuning.find_run import run_find
 from skipjack.tuning.lineup import line_up
 from skipjack.tuning.options import DEFAULT_SECONDS, FIND_SECONDS, TuneOptions
 from skipjack.tuning.placing import place
@@ -59,7 +59,7 @@ class Tuner:
         asked = parse(problem) if isinstance(problem, str) else problem
         self._check_open()
         with watch_for_interrupt() as interrupt:
-            result = hold_tuning(self.workshop, asked, options or TuneOptions(), interrupt)
+            result = run_tune(self.workshop, asked, options or TuneOptions(), interrupt)
         if interrupt.requested:
             raise Interrupted(replace(result, interrupted=True))
         return result
@@ -78,7 +78,7 @@ class Tuner:
         asked = parse(problem) if isinstance(problem, str) else problem
         self._check_open()
         with watch_for_interrupt() as interrupt:
-            result = hold_find(self.workshop, asked, options or FIND_OPTIONS, only, interrupt)
+            result = run_find(self.workshop, asked, options or FIND_OPTIONS, only, interrupt)
         if interrupt.requested:
             raise Interrupted(replace(result, interrupted=True))
         return result
@@ -117,11 +117,15 @@ def make_budget(
     return Budget(trials, seconds)
 
 
-def hold_tuning(
-    context: TuningContext, problem: Problem, options: TuneOptions, interrupt: Interrupt
+def run_tune(
+    context: TuningContext,
+    problem: Problem,
+    options: TuneOptions,
+    interrupt: Interrupt | None = None,
 ) -> TuneResult:
     """Search for a while, judge the best, and keep what is known."""
-    run = StudyRun(context, problem, options, interrupt, TuneRules(options.solver))
+    rules = TuneRules(options.solver)
+    run = StudyRun(context, problem, options, interrupt or Interrupt(), rules)
     try:
         run.prepare()
         run.import_libraries(vendors_for(problem, context.device))

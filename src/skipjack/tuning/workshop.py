@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import logging
 import time
 import uuid
@@ -14,17 +13,16 @@ from skipjack.bank import Bank
 from skipjack.core.device import Device, Peaks
 from skipjack.core.protocol import TimingProtocol, gpu_protocol
 from skipjack.errors import StorageError, UsageError
-from skipjack.execute.build_pool import Build, BuildPool
+from skipjack.execute.build_pool import BuildPool
 from skipjack.execute.device_lock import device_lock
 from skipjack.execute.peaks import peaks_of, read_peaks
-from skipjack.execute.session import Loadable, RunSession
+from skipjack.execute.session import RunSession
 from skipjack.gpu.opening import find_gpu
 from skipjack.ledger import Ledger
 from skipjack.native import cpu
 from skipjack.settings import Settings
 from skipjack.solvers import find_solver
 from skipjack.solvers.identity import build_identity
-from skipjack.solvers.solver import slack_of
 from skipjack.storage import ARTIFACTS, ArtifactStore, user_directory
 from skipjack.trace import Tracer
 from skipjack.tuning.build_desk import Builders
@@ -92,22 +90,6 @@ class Workshop:
     def peaks(self) -> Peaks:
         """What the device can do at most; measured the first time."""
         return peaks_of(self.session, self.device, self.settings.user_dir)
-
-    def keep(self, build: Build) -> str:
-        """Store a build's machine code; gives its digest."""
-        if build.artifact is None:
-            return build.artifact_digest
-        return self.artifacts.put(build.artifact)
-
-    def loadable(self, build: Build) -> Loadable:
-        """What the session needs in order to run a build."""
-        data = build.artifact
-        if data is None:
-            data = self.artifacts.get(build.artifact_digest)
-        digest = hashlib.sha256(data).hexdigest()
-        candidate = build.candidate
-        slack = slack_of(find_solver(candidate.solver), candidate.problem)
-        return Loadable(data, digest, build.symbol, build.abi, build.slots, slack=slack)
 
     def remember(self, runner: Runner) -> None:
         """Note on this machine that a kernel was verified, for programs that look it up."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping
 from pathlib import Path
 
 from skipjack.bank import Bank, BankEntry, Changes
@@ -17,35 +15,10 @@ from skipjack.fleet.task import Task
 from skipjack.ledger import Ledger
 from skipjack.ledger.facts import BUILD_TABLES
 from skipjack.settings import Settings
-from skipjack.storage import ArtifactStore
+from skipjack.storage import MemoryArtifacts
 from skipjack.tuning.build_desk import Builders
 from skipjack.tuning.options import TuneOptions
 from skipjack.tuning.workshop import Workshop
-
-
-class TaskArtifacts(ArtifactStore):
-    """Machine code that came with a task, and what is built now."""
-
-    def __init__(self, known: Mapping[str, bytes]) -> None:
-        super().__init__(Path("nowhere"))
-        self._known = dict(known)
-        self.new: dict[str, bytes] = {}
-
-    def put(self, data: bytes) -> str:
-        """Keep `data`; return its digest."""
-        digest = hashlib.sha256(data).hexdigest()
-        if digest not in self._known:
-            self.new[digest] = self._known[digest] = data
-        return digest
-
-    def get(self, digest: str) -> bytes:
-        """The bytes with this digest; who made the task has checked that they match."""
-        if digest not in self._known:
-            raise StorageError(f"artifact {digest} did not come with the task")
-        return self._known[digest]
-
-    def __contains__(self, digest: str) -> bool:
-        return digest in self._known
 
 
 class _NoBank(Bank):
@@ -103,7 +76,7 @@ class TaskShop(Workshop):
         self.target = task.device
         self.ledger = Ledger.in_memory()
         self.bank = _NoBank(Path("nowhere"))
-        self.new_artifacts = TaskArtifacts(task.artifacts)
+        self.new_artifacts = MemoryArtifacts(task.artifacts)
         self.artifacts = self.new_artifacts
         self.pool = pool or NoBuilders()
         if session:

@@ -1,0 +1,236 @@
+"""A tuning without a device, a compiler or files: made-up solvers, builders and a context of them.
+
+with only_solvers(FakeSolver("ours"), FakeLibrary("theirs")):
+    context = FakeContext(lambda solver, config: 1000.0 / config.get("tile", 2))
+    result = tune_in(context, parse("add:64"), TuneOptions(budget=Budget(trials=8)))
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from skipjack.bank import PERF, BankEntry, Changes, merge_entries
+from skipjack.core.config import Config
+from skipjack.core.device import Device, Peaks
+from skipjack.core.operation import Arrays
+from skipjack.core.parameters import Parameter, ParameterSpace
+from skipjack.core.problem import Problem
+from skipjack.core.protocol import TimingProtocol
+from skipjack.core.space import Space
+from skipjack.core.trial import Candidate
+from skipjack.execute.build_pool import Build
+from skipjack.ledger import Ledger
+from skipjack.solvers.solver import ABI, Blob, Slot, Source
+from skipjack.storage import MemoryArtifacts
+from skipjack.testing.sessions import Behaviour, FakeClock, FakeKernel, NullSession, fake_code
+from skipjack.trace import Tracer
+from skipjack.tuning.runner import Runner
+
+FAKE_DEVICE = Device("cpu", "haswell", 1, "made up", memory_bytes=1 << 34)
+COMPILER = "fake compiler 1"
+
+
+def tiles(count: int = 8) -> ParameterSpace:
+    """Configs ``tile=1`` up to this many; the first is the default."""
+    return ParameterSpace([Parameter("tile", tuple(range(1, count + 1)), default=1)])
+
+
+@dataclass
+class FakeSolver:
+    """A solver whose candidates are built by `FakeBuilders`."""
+
+    name: str = "fake"
+    configs: Space = field(default_factory=tiles)
+    version: int = 1
+    promised: float = 0.5
+    """What it promises where another one is the first."""
+
+    def refuses(self, problem: Problem, device: Device) -> str:
+        """It does everything."""
+        return ""
+
+    def space(self, problem: Problem, device: Device) -> Space:
+        """As it was given."""
+        return self.configs
+
+    def promise(self, problem: Problem, device: Device) -> float:
+        """As it was given."""
+        return self.promised
+
+    def compiler(self) -> str:
+        """Of `FakeBuilders`."""
+        return COMPILER
+
+    def lower(self, problem: Problem, device: Device, config: Config) -> Source:
+        """What a `NullSession` reads."""
+        return Source(fake_code(self.name, config).decode(), device.compat_key, COMPILER)
+
+    def compile(self, source: Source) -> Blob:
+        """The text itself."""
+        return Blob(source.text.encode())
+
+    def slots(self, problem: Problem, device: Device, config: Config) -> Sequence[Slot]:
+        """None."""
+        return ()
+
+
+@dataclass
+class FakeLibrary:
+    """A library to beat, which a `NullSession` times."""
+
+    name: str = "library"
+    compared: bool = True
+    version: int = 1
+
+    def refuses(self, problem: Problem, device: Device) -> str:
+        """It does everything."""
+        return ""
+
+    def space(self, problem: Problem, device: Device) -> Space:
+        """Nothing may vary."""
+        return ParameterSpace([])
+
+    def bind(self, problem: Problem, arrays: Arrays) -> Callable[[], object]:
+        """Only a session that runs something needs it."""
+        raise NotImplementedError
+
+
+@dataclass
+class FakeBuilders:
+    """Builds in the order of submission, one after the other; each takes `seconds` of the clock."""
+
+    behaviour: Behaviour
+    clock: FakeClock
+    seconds: float = 0.0
+    size: int = 1
+    built: list[Candidate] = field(default_factory=list)
+    """All that were really built."""
+    _waiting: deque[Candidate] = field(default_factory=deque)
+
+    @property
+    def pending(self) -> int:
+        """Builds that were submitted and have not come back."""
+        return len(self._waiting)
+
+    def warm_up(self) -> None:
+        """Nothing is to be started."""
+
+    def submit(self, candidate: Candidate) -> None:
+        """Queue a build."""
+        self._waiting.append(candidate)
+
+    def poll(self, timeout_s: float) -> list[Build]:
+        """The next `size` of them."""
+        ready = [self._waiting.popleft() for _ in range(min(self.size, len(self._waiting)))]
+        return [self._build(candidate) for candidate in ready]
+
+    def withdraw(self) -> list[Candidate]:
+        """All that wait."""
+        taken = list(self._waiting)
+        self._waiting.clear()
+        return taken
+
+    def cancel(self) -> None:
+        """Forget everything that was submitted."""
+        self._waiting.clear()
+
+    def _build(self, candidate: Candidate) -> Build:
+        self.clock.advance(self.seconds)
+        self.built.append(candidate)
+        kernel = self.behaviour(candidate.solver, candidate.config)
+        code = fake_code(candidate.solver, candidate.config)
+        digest = hashlib.sha256(code).hexdigest()
+        if isinstance(kernel, FakeKernel) and kernel.build.failed:
+            return Build(candidate, kernel.build, "made to fail when built", source_digest=digest)
+        return Build(
+            candidate,
+            FakeKernel(0.0).build,
+            source_digest=digest,
+            artifact=code,
+            artifact_digest=digest,
+            abi=ABI,
+            compiler=COMPILER,
+        )
+
+
+class MemoryBank:
+    """A bank without a file."""
+
+    def __init__(self) -> None:
+        self.entries: dict[tuple[str, str, str], BankEntry] = {}
+
+    def lookup(self, problem_key: str, device_class: str, kind: str = PERF) -> BankEntry | None:
+        """What is known of a problem on a class of devices."""
+        wanted = problem_key, device_class, kind
+        found = (e for e in self.entries.values() if (e.problem, e.device, e.kind) == wanted)
+        return next(found, None)
+
+    def put(self, entry: BankEntry) -> Changes:
+        """Keep the stronger one."""
+        before = self.entries
+        self.entries = dict(merge_entries([*before.values(), entry]))
+        if self.entries == before:
+            return Changes(kept=1)
+        return Changes(new=1) if len(self.entries) > len(before) else Changes(replaced=1)
+
+
+class FakeContext:
+    """What a study run needs, in this process alone. The same seed gives the same results.
+
+    `behaviour` says what every config and library costs, and which of them fail.
+    """
+
+    compiles = True
+    target = FAKE_DEVICE
+
+    def __init__(
+        self,
+        behaviour: Behaviour,
+        *,
+        seed: int = 0,
+        noise: float = 0.002,
+        drift: float = 0.0,
+        disturbance: float = 0.0,
+        build_s: float = 0.0,
+        device: Device = FAKE_DEVICE,
+    ) -> None:
+        self.device = self.target = device
+        self.protocol = TimingProtocol()
+        self.clock = FakeClock()
+        self.tracer = Tracer(self.clock)
+        self.id = f"fake-{seed}"
+        self.said: list[str] = []
+        self.say: Callable[[str], None] = self.said.append
+        self.ledger = Ledger.in_memory()
+        self.bank = MemoryBank()
+        self.artifacts = MemoryArtifacts()
+        self.pool = FakeBuilders(behaviour, self.clock, build_s)
+        self.session = NullSession(
+            {},
+            np.random.default_rng(seed),
+            noise,
+            drift,
+            disturbance,
+            behaviour=behaviour,
+            clock=self.clock,
+        )
+        self.remembered: list[str] = []
+        """Digests of the kernels that programs could look up."""
+        self.ledger.add_device(device)
+
+    def behave(self, behaviour: Behaviour) -> None:
+        """Let configs and libraries behave otherwise from now on."""
+        self.session.behaviour = self.pool.behaviour = behaviour
+
+    def peaks(self) -> Peaks:
+        """Round numbers."""
+        return Peaks((("f32", 1e11), ("f64", 5e10)), ((1 << 20, 1e11), (1 << 30, 1e10)))
+
+    def remember(self, runner: Runner) -> None:
+        """Keep the digest."""
+        self.remembered.append(runner.artifact_digest)
