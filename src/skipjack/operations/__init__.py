@@ -1,5 +1,6 @@
 """Operations: what can be computed, one file for each family. `parse` turns text into a problem."""
 
+from skipjack.operations.broadcast import is_padded
 from skipjack.operations.registry import (
     arrays_bytes,
     bytes_moved,
@@ -18,6 +19,7 @@ __all__ = [
     "arrays_bytes",
     "bytes_moved",
     "get",
+    "is_padded",
     "magnitudes",
     "names",
     "outputs",

@@ -1,8 +1,14 @@
 """Solvers: what can be built and run, one folder for each way of building."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from skipjack.solvers.identity import (
+        build_identity,
+        definition_digest,
+        source_key,
+    )
     from skipjack.solvers.registry import (
         EXAMPLE_GPUS,
         building_solvers,
@@ -19,10 +25,45 @@ if TYPE_CHECKING:
         solvers_for,
         vendors_for,
     )
+    from skipjack.solvers.solver import (
+        ABI,
+        Blob,
+        BuildingSolver,
+        DrivingSolver,
+        GpuVendorSolver,
+        ImportingSolver,
+        LooseSolver,
+        NativeVendorSolver,
+        RacingSolver,
+        ResultCall,
+        Slot,
+        Solver,
+        Source,
+        SourceAware,
+        VendorSolver,
+        slack_of,
+    )
 
 __all__ = [
+    "ABI",
     "EXAMPLE_GPUS",
+    "Blob",
+    "BuildingSolver",
+    "DrivingSolver",
+    "GpuVendorSolver",
+    "ImportingSolver",
+    "LooseSolver",
+    "NativeVendorSolver",
+    "RacingSolver",
+    "ResultCall",
+    "Slot",
+    "Solver",
+    "Source",
+    "SourceAware",
+    "VendorSolver",
+    "build_identity",
     "building_solvers",
+    "definition_digest",
     "driven_elsewhere",
     "find_solver",
     "for_gpus_alone",
@@ -32,19 +73,41 @@ __all__ = [
     "refusal",
     "refusal_of_all",
     "register",
+    "slack_of",
     "solver_for",
     "solvers_for",
+    "source_key",
     "vendors_for",
 ]
+_IDENTITY = ("build_identity", "definition_digest", "source_key")
+_SOLVER = (
+    "ABI",
+    "Blob",
+    "BuildingSolver",
+    "DrivingSolver",
+    "GpuVendorSolver",
+    "ImportingSolver",
+    "LooseSolver",
+    "NativeVendorSolver",
+    "RacingSolver",
+    "ResultCall",
+    "Slot",
+    "Solver",
+    "Source",
+    "SourceAware",
+    "VendorSolver",
+    "slack_of",
+)
+_MODULES = {**dict.fromkeys(_IDENTITY, "identity"), **dict.fromkeys(_SOLVER, "solver")}
+"""Where the names are that are not of the registry."""
 
 
 def __getattr__(name: str) -> Any:
-    """Load the registry when it is first used: schedules are imported without it."""
+    """Load what is asked for when it is first used: schedules are imported without any of it."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from skipjack.solvers import registry
-
-    return getattr(registry, name)
+    module = import_module(f"skipjack.solvers.{_MODULES.get(name, 'registry')}")
+    return getattr(module, name)
 
 
 def __dir__() -> list[str]:

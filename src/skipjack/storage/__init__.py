@@ -5,6 +5,8 @@ from skipjack.storage.atomic import atomic_replacement, atomic_write
 from skipjack.storage.clock import Clock, timestamp, utc_now
 from skipjack.storage.damage import set_aside
 from skipjack.storage.directory import ensure_directory, output_directory, user_directory
+from skipjack.storage.failure import write_failure
+from skipjack.storage.litter import sweep
 from skipjack.storage.lock import FileLock
 from skipjack.storage.mounts import is_network_file_system
 
@@ -20,7 +22,9 @@ __all__ = [
     "is_network_file_system",
     "output_directory",
     "set_aside",
+    "sweep",
     "timestamp",
     "user_directory",
     "utc_now",
+    "write_failure",
 ]
