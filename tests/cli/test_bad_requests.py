@@ -60,6 +60,7 @@ def sentence(done: subprocess.CompletedProcess[str], code: int) -> str:
         ("tune matmul:200000x200000x200000", "GiB"),
         ("tune add:8 matmul:200000x200000x200000", "GiB"),
         ("tune add:8 --searcher oracle", "no searcher 'oracle'"),
+        ("tune add:8 --searcher genetic:population=0", "must be from 1 to 10000, not 0"),
         ("tune add:8 --dtype f16", "no solver computes add in f16 on a CPU; choose f32 or f64"),
         ("tune add:8 --dtype f16", "--build-only with --device sm_90/132 or gfx942/304"),
         ("find add:8 --dtype f16", "there is no GPU here, and no solver computes add in f16"),

@@ -73,6 +73,14 @@ def test_by_default_a_job_is_a_problem_on_a_device() -> None:
     )
 
 
+def test_parameters_of_a_searcher_are_recorded_as_studies_do() -> None:
+    terms = Terms((HERE,), searcher="genetic:tournament=3,population=30", budget=8)
+    planned = plan_jobs(Known(), EVERYTHING, terms)
+    assert {plan.searcher for plan in planned.plans} == {"genetic:population=30"}
+    with pytest.raises(UsageError, match="searcher genetic has no parameter 'size'"):
+        plan_jobs(Known(), EVERYTHING, Terms((HERE,), searcher="genetic:size=3"))
+
+
 def test_all_makes_a_job_for_every_solver_that_can_do_it() -> None:
     planned = plan_jobs(Known(), EVERYTHING, Terms((HERE,), "all"))
     solvers = {(plan.problem, plan.solver) for plan in planned.plans}

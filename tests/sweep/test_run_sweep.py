@@ -129,6 +129,17 @@ def test_searchers_of_kernels_serve_sweeps(ledger: Ledger, name: str) -> None:
     assert (result.best_value or 0) > 97
 
 
+def test_parameters_of_a_searcher_make_another_study(ledger: Ledger) -> None:
+    def recorded(searcher: str) -> set[str]:
+        machine = Machine(lambda p: float(p["a"]))
+        sweep(ledger, machine, {"a": tuple(range(9))}, searcher=searcher, budget=Budget(3))
+        return {study.searcher for study in ledger.studies()}
+
+    assert recorded("genetic") == recorded("genetic:population=12") == {"genetic"}
+    assert recorded("genetic:population=30") == {"genetic", "genetic:population=30"}
+    assert len(ledger.studies()) == 2
+
+
 def test_a_search_may_name_only_what_the_base_config_has(ledger: Ledger) -> None:
     machine = Machine(lambda p: 1.0)
     with pytest.raises(UsageError, match=r"names qqs, which is not in the base config"):

@@ -64,6 +64,7 @@ def test_a_name_that_the_base_lacks_is_refused(knobs: Path) -> None:
         ({"require": ["speed <"]}, "--require 'speed <'"),
         ({"run_timeout": 0.0}, "--run-timeout is 0"),
         ({"load": "qps:1:9", "searcher": "genetic"}, "--load is a search of its own"),
+        ({"searcher": "genetic:population=x"}, "population of searcher genetic must be a whole"),
         ({"load": "batch:1:9"}, "lists values of batch, and --load searches it"),
         ({"run_cores": "3-1"}, "--run-cores '3-1'"),
     ],

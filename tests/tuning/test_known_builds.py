@@ -3,14 +3,20 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from skipjack import search
 from skipjack.core.device import Device
+from skipjack.core.study import Study
 from skipjack.core.trial import Candidate, Status
+from skipjack.errors import UsageError
 from skipjack.execute.build_pool import Build
 from skipjack.ledger import CandidateKey, Ledger
 from skipjack.operations import parse
+from skipjack.search import Batches, SearchContext
 from skipjack.settings import Settings
 from skipjack.solvers import find_solver
 from skipjack.solvers.solver import BuildingSolver
@@ -121,3 +127,38 @@ def test_a_study_of_another_content_or_compiler_is_another_study(
         assert study_id() != first
     monkeypatch.setattr(type(nest()), "compiler", lambda _: "llvm of tomorrow")
     assert study_id() != first
+
+
+def test_a_study_is_told_by_its_searchers_parameters_but_not_by_their_defaults(
+    tmp_path: Path,
+) -> None:
+    def study(searcher: str) -> Study:
+        options = TuneOptions(searcher=searcher)
+        workshop = Workshop(Settings(tmp_path), DEVICE)
+        return arm.make_arm(workshop, PROBLEM, nest(), options, leads=True).study
+
+    plain = study("genetic")
+    assert plain.searcher == "genetic"
+    assert study("genetic:population=12").id == plain.id
+    wide = study("genetic:tournament=4,population=30")
+    assert wide.searcher == "genetic:population=30,tournament=4"
+    assert study("genetic:population=30,tournament=4").id == wide.id != plain.id
+    with pytest.raises(UsageError, match="population of searcher genetic must be from 1"):
+        study("genetic:population=0")
+
+
+def test_a_searcher_sees_the_problem_and_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[SearchContext] = []
+
+    def curious(context: SearchContext) -> Batches:
+        seen.append(context)
+        yield context.space.default()
+
+    monkeypatch.setattr(search, "_FACTORIES", {"curious": curious})
+    with Ledger.in_memory() as ledger:
+        shop: Any = SimpleNamespace(ledger=ledger, device=DEVICE, target=DEVICE)
+        study = Study(PROBLEM, "nest", DEVICE.class_key, "curious", 0)
+        made = arm.Arm(PROBLEM, nest(), nest().space(PROBLEM, DEVICE), study, leads=True)
+        made.start(shop, TuneOptions(searcher="curious"))
+        made.ask(9)
+    assert (seen[0].problem, seen[0].device) == (PROBLEM, DEVICE)

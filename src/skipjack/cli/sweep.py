@@ -66,8 +66,8 @@ def sweep(
     searcher: Annotated[
         str | None,
         typer.Option(
-            help="all, genetic, simulated_annealing, hill_climbing or random; "
-            "without it the file's own search, or all."
+            help="all, genetic, simulated_annealing, hill_climbing or random, as "
+            "genetic:population=30 with parameters; without it the file's own search, or all."
         ),
     ] = None,
     budget: Annotated[int | None, typer.Option(help="Most points to try.")] = None,

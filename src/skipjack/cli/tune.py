@@ -63,7 +63,9 @@ def tune(
     seconds: Annotated[
         float | None, typer.Option(help="Most seconds for each problem (5 without --budget).")
     ] = None,
-    searcher: Annotated[str, typer.Option(help="Who decides what to try next.")] = "auto",
+    searcher: Annotated[
+        str, typer.Option(help="Which searcher decides what to try, as genetic:population=30.")
+    ] = "auto",
     seed: Annotated[
         int, typer.Option(min=0, help="Makes a search repeatable given the same results.")
     ] = 0,

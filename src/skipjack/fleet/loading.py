@@ -119,7 +119,7 @@ def plan_jobs(store: Problems, selection: Selection, terms: Terms) -> Planned:
     """The plans of jobs for what is selected; `UsageError` if the request makes no sense."""
     _check(selection)
     if terms.searcher is not None:
-        check_name(terms.searcher)
+        terms = replace(terms, searcher=check_name(terms.searcher))
     rows = list(
         store.problems(
             tag=selection.tag,

@@ -19,8 +19,7 @@ from skipjack.integrations.trials import Bench, Subject
 from skipjack.integrations.triton_autotune import Search
 from skipjack.integrations.triton_configs import config_text, to_triton
 from skipjack.reading import read_json
-from skipjack.search import LIST_UP_TO, Searcher, create
-from skipjack.search.searcher import SearchContext
+from skipjack.search import LIST_UP_TO, SearchContext, Searcher, check_name, create
 
 _BATCH = 32
 """Configs of a large space that are built and raced at once."""
@@ -84,7 +83,7 @@ class CallTuning:
         mark = Config.of(
             {
                 "searched": space.digest,
-                "by": search.searcher,
+                "by": check_name(search.searcher),
                 "trials": budget.trials,
                 "seconds": budget.seconds,
             }

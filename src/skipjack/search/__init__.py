@@ -1,4 +1,8 @@
-"""Searchers by name. A stranger's searcher is registered beside ours and tested by our kit."""
+"""Searchers: who decides what to try next. All are asked and told (`Searcher`).
+
+The easy way to write one is a generator (`GeneratorSearcher`). A stranger's searcher is registered
+beside ours and tested by our kit, `skipjack.testing.searchers`.
+"""
 
 from __future__ import annotations
 
@@ -6,44 +10,50 @@ import inspect
 from collections.abc import Callable
 from difflib import get_close_matches
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 from skipjack.core.membership import check_members
 from skipjack.core.naming import check_new_name
 from skipjack.core.space import Countable, Space
 from skipjack.errors import UsageError
-from skipjack.search.bookkeeping import BookkeepingSearcher
 from skipjack.search.exhaustive import ExhaustiveSearch
-from skipjack.search.generator import GeneratorSearcher, Search
+from skipjack.search.generator import Ask, Batch, Batches, GeneratorSearcher, Search
 from skipjack.search.genetic import GeneticSearch
-from skipjack.search.hill_climbing import hill_climbing
+from skipjack.search.hill_climbing import HillClimbing
+from skipjack.search.parameters import Bounds, check_defaults, read_parameters, spelled, split_text
 from skipjack.search.random_search import RandomSearch
+from skipjack.search.ranking import cost
 from skipjack.search.searcher import SearchContext, Searcher
-from skipjack.search.simulated_annealing import simulated_annealing
+from skipjack.search.simulated_annealing import SimulatedAnnealing
 
 __all__ = [
-    "BookkeepingSearcher",
+    "Ask",
+    "Batch",
+    "Batches",
+    "Bounds",
     "GeneratorSearcher",
     "SearchContext",
     "Searcher",
     "check_name",
     "choose",
+    "cost",
     "create",
     "names",
     "register",
 ]
 
-Factory = Callable[[SearchContext], Searcher]
+Factory = Callable[..., Searcher]
+"""Takes a `SearchContext`; further arguments, all with defaults, are the searcher's parameters."""
 
 AUTO = "auto"
 LIST_UP_TO = 64
 """Without a budget of trials, spaces up to this size are searched exhaustively."""
 
-_FACTORIES: dict[str, Factory] = {
+_FACTORIES: dict[str, Factory | Search] = {
     "exhaustive": ExhaustiveSearch,
     "random": RandomSearch,
-    "hill_climbing": partial(GeneratorSearcher, hill_climbing),
-    "simulated_annealing": partial(GeneratorSearcher, simulated_annealing),
+    "hill_climbing": HillClimbing,
+    "simulated_annealing": SimulatedAnnealing,
     "genetic": GeneticSearch,
 }
 
@@ -58,28 +68,39 @@ def register(name: str, factory: Factory | Search) -> None:
     check_new_name("searcher", name, names())
     if not callable(factory):
         raise UsageError(f"searcher {name!r} must be a function or a class, not {factory!r}")
-    if inspect.isgeneratorfunction(factory):
-        _FACTORIES[name] = partial(GeneratorSearcher, factory)
-    else:
-        _FACTORIES[name] = cast(Factory, factory)
+    check_defaults(name, factory)
+    _FACTORIES[name] = factory
 
 
-def create(name: str, context: SearchContext) -> Searcher:
-    """The searcher of that name; ``auto`` goes by the shape of the space."""
-    if check_name(name) == AUTO:
+def create(text: str, context: SearchContext, **parameters: object) -> Searcher:
+    """The searcher of that name; ``auto`` goes by the shape of the space.
+
+    Parameters are given as arguments or in the text: ``genetic:population=30``.
+    """
+    name, values = _read(text, parameters)
+    if name == AUTO:
         name = choose(context.space, context.trials)
-    made = _FACTORIES[name](context)
+    factory = _FACTORIES[name]
+    if inspect.isgeneratorfunction(factory):
+        return GeneratorSearcher(partial(factory, **values), context)
+    made = cast(Factory, factory)(context, **values)
     check_members("searcher", made, Searcher)
     return made
 
 
-def check_name(name: str) -> str:
-    """The name, if there is such a searcher."""
+def check_name(text: str) -> str:
+    """A searcher as studies record it: its name, and parameters that differ from their defaults."""
+    return spelled(*_read(text, {}))
+
+
+def _read(text: str, parameters: dict[str, object]) -> tuple[str, dict[str, Any]]:
+    name, given = split_text(text)
     if name not in names():
         close = get_close_matches(name, names(), n=1, cutoff=0.5)
         hint = f"; did you mean {close[0]}?" if close else ""
         raise UsageError(f"no searcher {name!r}; there are {', '.join(names())}{hint}")
-    return name
+    factory = _FACTORIES.get(name, choose)  # auto has no parameters
+    return name, read_parameters(name, factory, {**given, **parameters})
 
 
 def choose(space: Space, trials: int | None = None) -> str:

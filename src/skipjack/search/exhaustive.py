@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from skipjack.core.config import Config
 from skipjack.core.space import Countable
 from skipjack.errors import UsageError
-from skipjack.search.bookkeeping import BookkeepingSearcher
+from skipjack.search.generator import Ask, Batches, GeneratorSearcher
 from skipjack.search.searcher import SearchContext
 
 
-class ExhaustiveSearch(BookkeepingSearcher):
-    """Lists the space, after the default and the seeds."""
+class ExhaustiveSearch(GeneratorSearcher):
+    """Lists the space, after the default and the seeds. It needs one that can be listed.
+
+    Example::
+
+        tune("matmul:64x64x64", searcher="exhaustive")
+    """
 
     def __init__(self, context: SearchContext) -> None:
         if not isinstance(context.space, Countable):
@@ -18,13 +22,9 @@ class ExhaustiveSearch(BookkeepingSearcher):
                 "this space cannot be listed, so it cannot be searched exhaustively; "
                 "use searcher genetic or random"
             )
-        super().__init__(context)
         self._listing = context.space.enumerate()
+        super().__init__(self._list, context)
 
-    def propose(self) -> Config | None:
-        """The next config of the listing that was not seen."""
+    def _list(self, context: SearchContext) -> Batches:
         for config in self._listing:
-            if self.is_new(config):
-                return config
-        self.finish()
-        return None
+            yield Ask([config], wait=False)

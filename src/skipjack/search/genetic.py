@@ -7,62 +7,98 @@ import math
 from skipjack.core.config import Config
 from skipjack.core.space import Promising, Recombining
 from skipjack.core.trial import Trial
-from skipjack.search.bookkeeping import BookkeepingSearcher
+from skipjack.search.generator import Ask, Batches, GeneratorSearcher
+from skipjack.search.parameters import Count, Share
 from skipjack.search.ranking import cost
 from skipjack.search.searcher import SearchContext
 
-POPULATION = 12
-TOURNAMENT = 3
-CROSSOVER = 0.7
-MUTATION = 0.5
-IMMIGRATION = 0.05
-"""Share of children that are random configs, so that a wrong turn is not for ever."""
-MUTATIONS = 6
-"""How far a child that was seen before is changed until it counts as a random one."""
 
+class GeneticSearch(GeneratorSearcher):
+    """Children of the best, chosen by tournament. The founders are the seeds and random configs.
 
-class GeneticSearch(BookkeepingSearcher):
-    """Children of the best, chosen by tournament. The founders are the seeds and random configs."""
+    There are no generations: each trial joins the population as it comes, and the worst leaves
+    (Syswerda, A Study of Reproduction in Generational and Steady-State Genetic Algorithms, 1991).
+    Spaces that cannot recombine have neighbours for children.
 
-    def __init__(self, context: SearchContext) -> None:
+    Args:
+        context: what to search.
+        population: how many trials are bred from; founders are fewer where the budget is small.
+        tournament: how many are drawn for a parent; the best of them is it.
+        crossover: the share of children that have two parents.
+        mutation: the share that is changed further.
+        immigration: the share that is random, so that a wrong turn is not for ever.
+        mutations: how often a child that was seen is changed before a random one takes its place.
+
+    Example::
+
+        tune("matmul:512x512x512", searcher="genetic:population=30,mutation=0.8")
+    """
+
+    def __init__(
+        self,
+        context: SearchContext,
+        *,
+        population: Count = 12,
+        tournament: Count = 3,
+        crossover: Share = 0.7,
+        mutation: Share = 0.5,
+        immigration: Share = 0.05,
+        mutations: Count = 6,
+    ) -> None:
+        super().__init__(self._breed, context)
+        self._size_wanted, self._tournament, self._mutations = population, tournament, mutations
+        self._crossover, self._mutation, self._immigration = crossover, mutation, immigration
         self._population: list[Trial] = []
-        super().__init__(context)
         limit = context.trials
-        founders = POPULATION if limit is None else max(4, min(POPULATION, limit // 5))
+        founders = population if limit is None else max(4, min(population, limit // 5))
         self._founders_wanted = founders
         space = context.space
         promising = space.promising(founders // 2) if isinstance(space, Promising) else ()
         self._promising: list[Config] = [*reversed(promising)]
 
-    def propose(self) -> Config | None:
-        """A founder, or a child of what is known; waits while founders are out and none is back."""
-        if len(self.seen) < self._founders_wanted:
-            return self._promised() or self._random()
-        if not self._population:
-            waiting = len(self.seen) > len(self.trials)
-            return None if waiting else self._random()
-        if self.rng.random() < IMMIGRATION:
-            return self._random()
-        return self._child() or self._random()
+    def _breed(self, context: SearchContext) -> Batches:
+        trials = list(context.known)
+        while True:
+            for trial in trials:
+                self._observe(trial)
+            founded = len(self.seen) >= self._founders_wanted
+            if founded and not self._population and len(self.seen) > len(self.trials):
+                trials = yield Ask(wait=False)  # founders are out and none is back
+            elif (config := self._child() if founded else self._founder()) is not None:
+                trials = yield Ask([config], wait=False)
+            else:
+                return
 
-    def observe(self, trial: Trial) -> None:
+    def _observe(self, trial: Trial) -> None:
         """Keep the best. A failing trial founds nothing."""
         if math.isinf(cost(trial)):
             return
         key = self.space.key(trial.config)
         others = [other for other in self._population if self.space.key(other.config) != key]
-        self._population = sorted([*others, trial], key=cost)[:POPULATION]
+        self._population = sorted([*others, trial], key=cost)[: self._size_wanted]
+
+    def _founder(self) -> Config | None:
+        while self._promising:
+            config = self._promising.pop()
+            if self.is_new(config):
+                return config
+        return self.fresh.draw()
 
     def _child(self) -> Config | None:
-        space, rng = self.space, self.rng
+        if not self._population or self.rng.random() < self._immigration:
+            return self.fresh.draw()
         config = self._parent().config
-        if not isinstance(space, Recombining):
-            return self._neighbour(config)
-        if rng.random() < CROSSOVER:
+        bred = self._bred if isinstance(self.space, Recombining) else self._neighbour
+        return bred(config) or self.fresh.draw()
+
+    def _bred(self, config: Config) -> Config | None:
+        space, rng = self.space, self.rng
+        assert isinstance(space, Recombining)
+        if rng.random() < self._crossover:
             config = space.recombine(config, self._parent().config, rng)
-        if rng.random() < MUTATION:
+        if rng.random() < self._mutation:
             config = space.mutate(config, rng)
-        for _ in range(MUTATIONS):
+        for _ in range(self._mutations):
             if self.is_new(config):
                 return config
             config = space.mutate(config, rng)
@@ -70,7 +106,7 @@ class GeneticSearch(BookkeepingSearcher):
 
     def _neighbour(self, config: Config) -> Config | None:
         """A random new neighbour, or one some steps on."""
-        for _ in range(MUTATIONS):
+        for _ in range(self._mutations):
             near = self.space.neighbours(config)
             new = [other for other in near if self.is_new(other)]
             if new:
@@ -81,18 +117,5 @@ class GeneticSearch(BookkeepingSearcher):
         return None
 
     def _parent(self) -> Trial:
-        drawn = self.rng.integers(len(self._population), size=TOURNAMENT)
+        drawn = self.rng.integers(len(self._population), size=self._tournament)
         return self._population[int(drawn.min())]  # it is kept in order of cost
-
-    def _promised(self) -> Config | None:
-        while self._promising:
-            config = self._promising.pop()
-            if self.is_new(config):
-                return config
-        return None
-
-    def _random(self) -> Config | None:
-        config = self.fresh.draw()
-        if config is None:
-            self.finish()
-        return config

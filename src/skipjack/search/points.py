@@ -137,14 +137,6 @@ def do_send(generator: Points, past: Run | None = None) -> dict[str, Any] | None
     return Repeat(point) if isinstance(point, Repeat) else dict(point)
 
 
-def held(run: Run | None, predicate: Predicate) -> bool:
-    """Whether a run is good by a predicate; one that failed never is.
-
-    One that came to its end with a result that does not count is for the predicate to judge.
-    """
-    return run is not None and (run.ok or run.status is Status.INVALID) and bool(predicate(run))
-
-
 def config_of(point: Point) -> Config:
     """A point, frozen: what a searcher changes later does not change what was run."""
     return Config.of({name: plain(value) for name, value in point.items()})
@@ -156,14 +148,15 @@ def plain(value: Any) -> Any:
 
 
 def is_good(run: Run | None, predicate: Predicate, owner: str) -> bool:
-    """Whether a run holds by the predicate of `owner`; what that raises is blamed on it."""
+    """Whether a run holds by the predicate of `owner`; what that raises is blamed on it.
+
+    A run that failed never does. One that came to its end with a result that does not count is for
+    the predicate to judge.
+    """
+    if run is None or not (run.ok or run.status is Status.INVALID):
+        return False
     with blaming(f"the predicate of {owner}"):
-        return held(run, predicate)
-
-
-def as_run(result: Any) -> Run | None:
-    """A run, from a run or from its bare stats."""
-    return result if result is None or isinstance(result, Run) else Run({}, result)
+        return bool(predicate(run))
 
 
 def check_callable(function: object, what: str) -> None:

@@ -8,6 +8,8 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from skipjack.core.config import Config
+from skipjack.core.device import Device
+from skipjack.core.problem import Problem
 from skipjack.core.space import Space
 from skipjack.core.trial import Trial
 
@@ -21,16 +23,22 @@ class SearchContext:
     space: Space
     seed: int = 0
     trials: int | None = None
-    """How many configs may be asked in this sitting; None for no limit."""
+    """How many configs may be asked; None for no limit."""
     seeds: tuple[Config, ...] = ()
     """Where to look first: winners of near problems, promising configs."""
     known: tuple[Trial, ...] = ()
-    """Trials of earlier sittings. They are not asked again and cost no budget."""
+    """Trials of earlier runs of the study. They are not asked again and cost no budget."""
     default_soon: bool = True
     """Gains are measured against the default, so it is asked early; else after all seeds.
 
     Two seeds go before it: where time is short they are worth more.
     """
+    problem: Problem | None = None
+    """What is tuned; None where it is not a problem, as in a sweep of commands."""
+    device: Device | None = None
+    """What it is tuned for, which may not be here; None where there is no problem."""
+    repeats: bool = False
+    """Whether a config may be asked again: runs of a command differ, and a search may need that."""
 
     def starts(self) -> tuple[Config, ...]:
         """What is asked first: the default and the seeds that are legal here, each once."""
@@ -46,11 +54,11 @@ class SearchContext:
 
 @runtime_checkable
 class Searcher(Protocol):
-    """Decides which configs to try next.
+    """Decides which configs to try next. `GeneratorSearcher` is the easy way to write one.
 
-    Configs that are asked are legal, distinct, and not among the trials told before; there are
-    never more than the budget. Given the same context and the same calls with the same trials in
-    the same order, a searcher asks the same.
+    Configs that are asked are legal, distinct, and not among the trials told before (unless the
+    context allows repeats); there are never more than the budget. Given the same context and the
+    same calls with the same trials in the same order, a searcher asks the same.
     """
 
     def ask(self, n: int) -> list[Config]:

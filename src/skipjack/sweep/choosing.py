@@ -64,8 +64,8 @@ def choose_search(
         return Chosen(ScriptedSearcher(product), ALL, planned, at_most=False)
     if not file.parameters:
         raise UsageError(f"{file.path} lists no values of parameters for searcher {name} to choose")
-    searcher = _NamedSearch(file.parameters, check_name(str(name)), seed, trials, refusal)
-    return Chosen(searcher, str(name), trials)
+    name = check_name(str(name))
+    return Chosen(_NamedSearch(file.parameters, name, seed, trials, refusal), name, trials)
 
 
 def _product(parameters: Mapping[str, Sequence[Scalar]]) -> int:

@@ -12,12 +12,13 @@ from skipjack.core.objective import Objective
 from skipjack.core.study import Budget
 from skipjack.errors import ExpressionError, MalformedError, UsageError
 from skipjack.reading import parse_json
+from skipjack.search import check_name
 from skipjack.sweep.commands.results import ResultReader
 from skipjack.sweep.configs.base_config import BaseConfig, check_names, read_base_config
 from skipjack.sweep.configs.system_id import detect_system_id
 from skipjack.sweep.files.blame import did_you_mean
 from skipjack.sweep.files.read import read_sweep_file
-from skipjack.sweep.files.sweep_file import SweepFile
+from skipjack.sweep.files.sweep_file import ALL, SweepFile
 from skipjack.sweep.goals import default_objective, parse_objectives
 from skipjack.sweep.load_goal import LoadGoal, parse_load
 from skipjack.sweep.options import SweepOptions
@@ -92,7 +93,8 @@ def set_up(path: Path, given: Mapping[str, Any], outputs: tuple[Path, ...] = ())
     load = parse_load(said.value("load"), file, base, checked=checked)
     screen = parse_settings(said.value("screen"))
     _check_screen(screen, file, base if checked else BaseConfig())
-    if load and said.text("searcher"):
+    searcher = said.text("searcher")
+    if load and searcher:
         raise UsageError("--load is a search of its own; leave out --searcher")
     # Beside other parameters, the search for a load decides itself which runs are short.
     joint = load is not None and any(name != load.parameter for name in file.parameters)
@@ -117,7 +119,7 @@ def set_up(path: Path, given: Mapping[str, Any], outputs: tuple[Path, ...] = ())
             _not_none(said.whole("warm_up"), 0),
             said.path("power_log"),
         ),
-        searcher=said.text("searcher"),
+        searcher=searcher if searcher in (None, ALL) else check_name(searcher),
         seed=_not_none(said.whole("seed"), 0),
         load=load,
         in_order=order == "listed",

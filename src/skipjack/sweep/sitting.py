@@ -10,7 +10,7 @@ from typing import Any
 from skipjack.core.config import Config
 from skipjack.core.trial import Trial
 from skipjack.errors import UsageError
-from skipjack.search.searcher import Searcher
+from skipjack.search import Searcher
 from skipjack.sweep.measuring import Measuring
 from skipjack.sweep.options import SweepOptions
 from skipjack.sweep.ordering import fewest_builds

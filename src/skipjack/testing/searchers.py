@@ -14,7 +14,7 @@ from collections.abc import Callable
 from skipjack.core.config import Config
 from skipjack.core.space import Space
 from skipjack.core.trial import Status, Trial
-from skipjack.search.searcher import SearchContext, Searcher
+from skipjack.search import SearchContext, Searcher
 from skipjack.testing.spaces import tiled_space, tiny_space
 from skipjack.testing.surface import CostSurface
 
@@ -144,7 +144,7 @@ class SearcherConformance:
             for trial in () if context.known else earlier:
                 searcher.tell(trial)
             later = drive(searcher, surface.trial, limit=30)
-            assert len(later) == 30, "trials of an earlier sitting were counted as asked"
+            assert len(later) == 30, "trials of an earlier run were counted as asked"
             repeated = [trial.config for trial in later if space.key(trial.config) in known]
             assert not repeated, f"asked again for {repeated[0]}, which it was told"
 

@@ -17,7 +17,7 @@ from skipjack.core.space import Space
 from skipjack.core.study import Study
 from skipjack.core.trial import Candidate, Trial
 from skipjack.errors import ForeignError, SpaceError, blaming
-from skipjack.search import SearchContext, Searcher, choose, create
+from skipjack.search import SearchContext, Searcher, check_name, choose, create
 from skipjack.solvers.identity import build_identity
 from skipjack.solvers.solver import BuildingSolver
 from skipjack.tuning.context import TuningContext
@@ -90,7 +90,8 @@ class Arm:
             self._searcher = create(
                 self.study.searcher,
                 SearchContext(
-                    self.space, options.seed, options.budget.trials, seeds, self.known, self.leads
+                    *(self.space, options.seed, options.budget.trials, seeds, self.known),
+                    *(self.leads, self.problem, shop.target),
                 ),
             )
 
@@ -133,7 +134,7 @@ def make_arm(
         raise ForeignError(
             f"solver {solver.name} has no space for {problem.key}: {error}"
         ) from error
-    name = options.searcher
+    name = check_name(options.searcher)
     if name == "auto":
         name = choose(space, options.budget.trials)
     study = Study(

@@ -111,7 +111,7 @@ def test_settings_are_the_options_of_the_command_line(read: Read) -> None:
         repeats = 3
         load = {parameter = "qps", from = 100, to = 900}
         [search]
-        searcher = "genetic"
+        searcher = "genetic:tournament=3,population=30"
         budget = 40
         [parameters]
         a = [1, 2]
@@ -123,7 +123,7 @@ def test_settings_are_the_options_of_the_command_line(read: Read) -> None:
         "metric": "rate:max",
         "repeats": 3,
         "load": {"parameter": "qps", "from": 100, "to": 900},
-        "searcher": "genetic",
+        "searcher": "genetic:population=30",
         "budget": 40,
     }
 
@@ -145,7 +145,10 @@ def test_settings_are_the_options_of_the_command_line(read: Read) -> None:
         ("load = {parameter = 'q', from = 1, too = 9}", "unknown key 'too'; did you mean to?"),
         ("[search]\nseed = 1", ":1: [search] does not say its searcher"),
         ("[search]\nsearcher = 'bisekt'", "no searcher 'bisekt'"),
+        ("[search]\nsearcher = ['step']", ":1: [search] has no searcher ['step']"),
         ("[search]\nsearcher = 'genetic'\nsteps = 1", "unknown key 'steps'"),
+        ("[search]\nsearcher = 'genetic:size=9'", ":1: searcher genetic has no parameter 'size'"),
+        ("[search]\nsearcher = 'genetic:population=0'", "must be from 1 to 10000, not 0"),
         ("[search]\nsearcher = 'step'\nstart = 1", ":1: step needs search_param, end, update"),
         ("[search]\nsearcher = 'step'\nstat = 1", "not 'stat'; did you mean start?"),
         (

@@ -71,7 +71,7 @@ def load(
         str | None,
         typer.Option(help="auto: the promising ones race; all: a job for each; or names."),
     ] = None,
-    searcher: Annotated[str | None, typer.Option(help="How to search; auto chooses.")] = None,
+    searcher: Annotated[str | None, typer.Option(help="As in tune; auto chooses.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Makes a search repeatable.")] = None,
     budget: Annotated[int | None, typer.Option(min=1, help="Trials of each job (32).")] = None,
     round_size: Annotated[

@@ -13,7 +13,6 @@ from skipjack.search.points import (
     Predicate,
     Run,
     SearcherInterface,
-    as_run,
     check_callable,
     is_good,
     whole_number,
@@ -24,14 +23,43 @@ log = logging.getLogger(__name__)
 Found = Callable[[int], None]
 
 
-class Bisect(SearcherInterface):
+class Bisection(SearcherInterface):
+    """The last value of a parameter for which the predicate holds."""
+
+    is_dynamic = True
+
+    def __init__(self, search_param: str, predicate: Predicate) -> None:
+        self.search_param = search_param
+        self.predicate = predicate
+        self._best: int | None = None
+        self._ends = (0, 0)
+        """The first and the last value that may be run."""
+        check_callable(predicate, f"predicate of {self}")
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__} of {self.search_param!r}"
+
+    def was_good(self, run: Any) -> bool:
+        """Whether the predicate holds: of a run, of bare stats, or of nothing (it does not)."""
+        whole = run if run is None or isinstance(run, Run) else Run({}, run)
+        return is_good(whole, self.predicate, str(self))
+
+    def get_best(self) -> Point:
+        """The last value that held."""
+        if self._best is None:
+            raise no_feasible_value(self.search_param, *self._ends)
+        return {self.search_param: self._best}
+
+    def _note(self, value: int) -> None:
+        self._best = value
+
+
+class Bisect(Bisection):
     """The rightmost good value of ``range(lower_bound, upper_bound, step_size)``.
 
     `upper_bound` is left out, as in a range. The lower bound is taken for good at first; it is
     run at the very end, when nothing above it held. A negative step goes downwards.
     """
-
-    is_dynamic = True
 
     def __init__(
         self,
@@ -41,33 +69,14 @@ class Bisect(SearcherInterface):
         step_size: int,
         predicate: Predicate,
     ) -> None:
-        self.search_param = search_param
-        self.predicate = predicate
+        super().__init__(search_param, predicate)
         self.candidates = _candidates(str(self), lower_bound, upper_bound, step_size)
-        self._best: int | None = None
-        check_callable(predicate, f"predicate of {self}")
-
-    def __str__(self) -> str:
-        return f"Bisect of {self.search_param!r}"
+        self._ends = self.candidates[0], self.candidates[-1]
 
     def generate(self) -> Points:
         """Halve what is left, run by run."""
         self._best = None
         yield from narrow(self.search_param, self.candidates, self.was_good, self._note)
-
-    def was_good(self, run: Any) -> bool:
-        """Whether the predicate holds: of a run, of bare stats, or of nothing (it does not)."""
-        return is_good(as_run(run), self.predicate, str(self))
-
-    def get_best(self) -> Point:
-        """The largest value that held."""
-        if self._best is None:
-            first, last = self.candidates[0], self.candidates[-1]
-            raise no_feasible_value(self.search_param, first, last)
-        return {self.search_param: self._best}
-
-    def _note(self, value: int) -> None:
-        self._best = value
 
 
 def narrow(
@@ -120,41 +129,33 @@ MAX_DOUBLINGS = 40
 """What still holds at a trillion times the start holds always."""
 
 
-class FindUpperBound(SearcherInterface):
+class FindUpperBound(Bisection):
     """The largest value that holds, to within the octave's ``2 ** num_bisect_steps``-th part.
 
     Twice the start is run first, and doubled while it holds. The start itself is run at the very
     end, when nothing above it held.
     """
 
-    is_dynamic = True
-
     def __init__(
         self, search_param: str, start: int, predicate: Predicate, num_bisect_steps: int
     ) -> None:
-        self.search_param = search_param
-        self.predicate = predicate
+        super().__init__(search_param, predicate)
         self.start = whole_number(start, f"start of {self}")
         self.num_bisect_steps = whole_number(num_bisect_steps, f"num_bisect_steps of {self}")
-        self._best: int | None = None
-        self._highest = 2 * self.start
-        check_callable(predicate, f"predicate of {self}")
         if self.start < 1:
             raise UsageError(f"start of {self} must be at least 1, not {start}; it is doubled")
         if self.num_bisect_steps < 0:
             raise UsageError(f"num_bisect_steps of {self} must not be negative")
-
-    def __str__(self) -> str:
-        return f"FindUpperBound of {self.search_param!r}"
+        self._ends = self.start, 2 * self.start
 
     def generate(self) -> Points:
         """Double, then bisect."""
         self._best = None
-        self._highest = high = 2 * self.start
+        high = 2 * self.start
         while True:
-            self._highest = high
+            self._ends = self.start, high
             run = yield {self.search_param: high}
-            if not self._good(run):
+            if not self.was_good(run):
                 break
             self._best = high
             if high >= self.start << MAX_DOUBLINGS:
@@ -164,19 +165,7 @@ class FindUpperBound(SearcherInterface):
         low = high // 2
         candidates = range(low, high, max(1, (high - low) >> self.num_bisect_steps))
         known = self._best is not None
-        yield from narrow(self.search_param, candidates, self._good, self._note, known)
-
-    def get_best(self) -> Point:
-        """The largest value that held."""
-        if self._best is None:
-            raise no_feasible_value(self.search_param, self.start, self._highest)
-        return {self.search_param: self._best}
-
-    def _good(self, run: Run | None) -> bool:
-        return is_good(run, self.predicate, str(self))
-
-    def _note(self, value: int) -> None:
-        self._best = value
+        yield from narrow(self.search_param, candidates, self.was_good, self._note, known)
 
 
 PARAMETER = "server_target_qps"

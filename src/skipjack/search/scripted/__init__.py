@@ -17,12 +17,9 @@ from skipjack.search.points import (
     Stats,
     do_send,
 )
-from skipjack.search.scripted.adapter import ScriptedSearcher, as_search
-from skipjack.search.scripted.cartesian_product import CartesianProduct
+from skipjack.search.scripted.adapter import Named, ScriptedSearcher, as_search
 from skipjack.search.scripted.composer import Composer, Overlay
-from skipjack.search.scripted.from_searcher import FromSearcher, Named
-from skipjack.search.scripted.greedy_stepper import GreedyStepper
-from skipjack.search.scripted.step import Step
+from skipjack.search.scripted.steps import CartesianProduct, GreedyStepper, Step
 
 __all__ = [
     "Bisect",
@@ -30,7 +27,6 @@ __all__ = [
     "CartesianProduct",
     "Composer",
     "FindUpperBound",
-    "FromSearcher",
     "GreedyStepper",
     "JointLoad",
     "MissingStatError",

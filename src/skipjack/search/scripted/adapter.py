@@ -1,169 +1,87 @@
-"""Scripted searchers where searchers are wanted: asked for configs and told trials."""
+"""Scripted searchers where searchers are wanted, and searchers where scripted ones are."""
 
 from __future__ import annotations
 
 import logging
-from collections import defaultdict
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from types import MappingProxyType
+from numbers import Real
 from typing import Any
 
-from skipjack.core.config import Config
+import numpy as np
+
+from skipjack import search
+from skipjack.core.config import Config, Value
+from skipjack.core.constraints import ConstraintLike
+from skipjack.core.objective import Direction
+from skipjack.core.parameters import Parameter, ParameterSpace
 from skipjack.core.space import Space
 from skipjack.core.trial import Status, Trial
-from skipjack.errors import UsageError, blaming
-from skipjack.search.generator import MAX_IDLE, Batch, GeneratorSearcher
-from skipjack.search.points import Points, Repeat, Run, SearcherInterface, plain
+from skipjack.errors import SkipjackError, UsageError, blaming
+from skipjack.search.generator import Ask, Batches, GeneratorSearcher
+from skipjack.search.points import (
+    MissingStatError,
+    Point,
+    Points,
+    Repeat,
+    Run,
+    SearcherInterface,
+    listed,
+    plain,
+)
+from skipjack.search.ranking import best
 from skipjack.search.searcher import SearchContext, Searcher
 
 log = logging.getLogger(__name__)
 
 MAX_REFUSED = 100_000
 """So many points in a row that are not in the space are no search."""
-BATCH = 16
-"""Points of a search that does not depend on results that are handed out at once to kernels."""
 
 
-class Script:
-    """The running generator of a searcher: whole configs out, runs in."""
+class OpenSpace:
+    """Any point at all: a sweep's search names its points itself. `defaults` fill in the rest."""
 
-    def __init__(
-        self,
-        searcher: SearcherInterface,
-        space: Space | None = None,
-        defaults: Mapping[str, Any] = MappingProxyType({}),
-    ) -> None:
-        self._searcher = searcher
-        self._space = space
-        self._defaults = defaults
-        self._points: Points | None = None
-        self.repeats = False
-        """Whether the last config is wanted again though it is known."""
+    def __init__(self, defaults: Point | None = None) -> None:
+        self._default = Config.of(defaults or {})
 
-    def next(self, run: Run | None) -> Config | None:
-        """The next config of the space; None at the end. `run` is what came of the one before.
+    def default(self) -> Config:
+        """What points leave out."""
+        return self._default
 
-        The searcher is told at once that points outside of the space are infeasible.
-        """
-        for _ in range(MAX_REFUSED):
-            config = self._advance(run)
-            run = None if config is None else self.refusal(config)
-            if run is None:
-                return config
-        log.info("search ended: %d points in a row are not in the space", MAX_REFUSED)
-        return None
+    def contains(self, config: Config) -> bool:
+        """Always."""
+        return True
 
-    def _advance(self, run: Run | None) -> Config | None:
-        with blaming(f"searcher {type(self._searcher).__name__}"):
-            try:
-                if self._points is None:
-                    self._points = started(self._searcher)
-                    point = next(self._points)
-                else:
-                    point = self._points.send(run)
-            except StopIteration:
-                return None
-        self.repeats = isinstance(point, Repeat)
-        return whole_point(self._searcher, point, self._space, self._defaults)
+    def sample(self, rng: np.random.Generator) -> Config:
+        """There is nothing to choose from but the default."""
+        return self._default
 
-    def refusal(self, config: Config) -> Run | None:
-        """What the searcher is told of a config that the space does not contain."""
-        if self._space is None or self._space.contains(config):
-            return None
-        reason = "the space does not contain it"
-        return Run.of(Trial(config, Status.INFEASIBLE, reason=reason))
+    def neighbours(self, config: Config) -> tuple[Config, ...]:
+        """None are known."""
+        return ()
 
     def key(self, config: Config) -> str:
-        """Equal for configs that are the same point."""
-        return config.key if self._space is None else self._space.key(config)
+        """The config's own."""
+        return config.key
+
+    def features(self, config: Config) -> tuple[float, ...]:
+        """None are known."""
+        return ()
 
 
-class ScriptedSearcher:
+class ScriptedSearcher(GeneratorSearcher):
     """A scripted searcher, asked and told.
 
     One whose points do not depend on results gives as many as are asked for; any other gives one
-    and waits until it is told. Points that were told before, perhaps in an earlier sitting, are
-    answered from memory, unless yielded as `Repeat`: then the same config is asked again. Trials
-    of an earlier sitting are told first, in their order; each further result of a config is the
-    answer to one `Repeat`. Points outside of `space` are answered as infeasible and never asked.
+    and waits until it is told. Points that were told before, perhaps in an earlier run of the
+    study, are answered from memory, unless yielded as `Repeat`: then the same config is asked
+    again. Trials of an earlier run are told first, in their order; each further result of a config
+    is the answer to one `Repeat`. Points outside of `space` are answered as infeasible.
     """
 
-    def __init__(
-        self,
-        searcher: SearcherInterface,
-        space: Space | None = None,
-        defaults: Mapping[str, Any] = MappingProxyType({}),
-    ) -> None:
-        self._script = Script(searcher, space, defaults)
-        self._waits = searcher.is_dynamic
-        self._answers: defaultdict[str, list[Trial]] = defaultdict(list)
-        self._claimed: defaultdict[str, int] = defaultdict(int)
-        """How many answers of each config the searcher has had, or waits for."""
-        self._open: tuple[str, int] | None = None
-        """The key of the config whose answer the searcher waits for, and which of its answers."""
-        self._run: Run | None = None
-        self._idle = 0
-        self._done = False
-
-    @property
-    def done(self) -> bool:
-        """Whether it will never ask again."""
-        return self._done
-
-    def tell(self, trial: Trial) -> None:
-        """What came of a config, also of one that was not asked (yet)."""
-        if self._script.refusal(trial.config) is None:
-            self._answers[self._script.key(trial.config)].append(trial)
-
-    def ask(self, n: int) -> list[Config]:
-        """Up to `n` configs; none while it waits for a result."""
-        configs: list[Config] = []
-        while len(configs) < n and not self._done and self._is_free():
-            config = self._script.next(self._run)
-            self._run = None
-            if config is None:
-                self._done = True
-            elif self._claim(self._script.key(config)):
-                configs.append(config)
-        return configs
-
-    def settle(self) -> None:
-        """Nothing is asked any more: let the search know the answer to its last point."""
-        if not self._done and self._open is not None and self._is_free():
-            self._script.next(self._run)
-            self._done = True
-
-    def _is_free(self) -> bool:
-        """Whether the searcher may go on: the answer to its last point is here, or not needed."""
-        if self._open is None:
-            return True
-        key, place = self._open
-        answers = self._answers[key]
-        if place >= len(answers):
-            return False
-        self._run = Run.of(answers[place])
-        self._open = None
-        return True
-
-    def _claim(self, key: str) -> bool:
-        """Whether the config has to be run for the searcher to have its next answer."""
-        known = self._claimed[key] > 0 and not self._script.repeats
-        if known:
-            self._pass_time()
-        else:
-            self._claimed[key] += 1
-            self._idle = 0
-        place = self._claimed[key] - 1
-        if self._waits:
-            self._open = (key, place)
-        return not known and place >= len(self._answers[key])
-
-    def _pass_time(self) -> None:
-        self._idle += 1
-        if self._idle > MAX_IDLE:
-            log.info("search ended: nothing new in %d points", MAX_IDLE)
-            self._done = True
+    def __init__(self, searcher: SearcherInterface, space: Space | None = None) -> None:
+        context = SearchContext(space or OpenSpace(), repeats=True)
+        super().__init__(partial(_search, lambda: searcher), context, starts=False)
 
 
 def as_search(make: Callable[[], SearcherInterface]) -> Callable[[SearchContext], Searcher]:
@@ -172,30 +90,33 @@ def as_search(make: Callable[[], SearcherInterface]) -> Callable[[SearchContext]
     The default and the seeds are asked first; the budget is kept; configs that were tried before
     are answered from memory, also when they are yielded as `Repeat`.
     """
-    return partial(GeneratorSearcher, partial(_search, make))
+    return lambda context: GeneratorSearcher(partial(_search, make), context)
 
 
-def _search(
-    make: Callable[[], SearcherInterface], context: SearchContext
-) -> Generator[Batch, list[Trial], None]:
-    searcher = make()
-    script = Script(searcher, context.space)
-    width = 1 if searcher.is_dynamic else BATCH
+def _search(make: Callable[[], SearcherInterface], context: SearchContext) -> Batches:
+    searcher, space = make(), context.space
+    dynamic = searcher.is_dynamic
+    points = _started(searcher)
     run: Run | None = None
-    batch: list[Config] = []
-    while (config := script.next(run)) is not None:
-        batch.append(config)
-        if len(batch) == width:
-            trials = yield batch
-            run = Run.of(trials[-1]) if searcher.is_dynamic else None
-            batch = []
-    if batch:
-        yield batch
+    refused = 0
+    while (point := _next(searcher, points, run)) is not None:
+        config = _whole_point(searcher, point, space)
+        if space.contains(config):
+            refused = 0
+            trials = yield Ask([config], wait=dynamic, again=isinstance(point, Repeat))
+            run = Run.of(trials[0]) if dynamic else None
+            continue
+        refused += 1
+        if refused == MAX_REFUSED:
+            log.info("search ended: %d points in a row are not in the space", MAX_REFUSED)
+            return
+        reason = "the space does not contain it"
+        run = Run.of(Trial(config, Status.INFEASIBLE, reason=reason))
 
 
-def started(searcher: SearcherInterface) -> Points:
-    """The searcher's generator."""
-    points = searcher.generate()
+def _started(searcher: SearcherInterface) -> Points:
+    with blaming(_name(searcher)):
+        points = searcher.generate()
     if not hasattr(points, "send"):
         raise UsageError(
             f"generate of {_name(searcher)} must be a generator function: it must yield points"
@@ -203,19 +124,24 @@ def started(searcher: SearcherInterface) -> Points:
     return points
 
 
-def whole_point(
-    searcher: SearcherInterface, point: object, space: Space | None, defaults: Mapping[str, Any]
-) -> Config:
+def _next(searcher: SearcherInterface, points: Points, run: Run | None) -> object:
+    with blaming(_name(searcher)):
+        try:
+            return next(points) if run is None else points.send(run)
+        except StopIteration:
+            return None
+
+
+def _whole_point(searcher: SearcherInterface, point: object, space: Space) -> Config:
     """The config that a yielded point stands for: what it leaves out is filled in."""
     if not isinstance(point, Mapping):
         raise UsageError(f"{_name(searcher)} yielded {point!r}, which is no dict of parameters")
     settings = {name: plain(value) for name, value in point.items()}
-    if space is not None:
-        whole = space.default()
+    whole = space.default()
+    if not isinstance(space, OpenSpace):
         settings = {name: _fitting(searcher, whole, name, settings[name]) for name in settings}
-        defaults = {**whole, **{name: defaults[name] for name in defaults if name in whole}}
     try:
-        return Config.of({**defaults, **settings})
+        return Config.of({**whole, **settings})
     except TypeError as error:
         raise UsageError(
             f"{_name(searcher)} yielded {dict(point)}, which cannot be written down: {error}"
@@ -241,3 +167,73 @@ def _fitting(searcher: SearcherInterface, whole: Config, name: str, value: Any) 
 
 def _name(searcher: SearcherInterface) -> str:
     return f"searcher {type(searcher).__name__}"
+
+
+class Named(SearcherInterface):
+    """A searcher by its name (genetic, simulated_annealing, ...) over lists of values.
+
+    The first value of each list is where it starts. The value of a run is its `metric`.
+    `constraints` are expressions over the parameters, or functions of them.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        parameters: Mapping[str, Sequence[Value]],
+        *,
+        metric: str,
+        direction: Direction = "max",
+        seed: int = 0,
+        trials: int | None = None,
+        constraints: Sequence[ConstraintLike] = (),
+    ) -> None:
+        self.name = search.check_name(name)
+        if direction not in ("min", "max"):
+            raise UsageError(f"direction of {self} must be 'min' or 'max', not {direction!r}")
+        space = ParameterSpace(
+            [Parameter(each, listed(values, each, "Named")) for each, values in parameters.items()],
+            constraints,
+        )
+        space.default()  # an empty space is refused now, not at the first run
+        self._context = SearchContext(space, seed=seed, trials=trials)
+        self.metric = metric
+        self._sign = 1 if direction == "min" else -1
+        self._trials: list[Trial] = []
+
+    def __str__(self) -> str:
+        return f"Named({self.name!r})"
+
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether later points depend on earlier results."""
+        return self.name not in ("exhaustive", "random")
+
+    def generate(self) -> Points:
+        """Ask for one config, run it, tell what came of it."""
+        searcher = search.create(self.name, self._context)
+        self._trials = []
+        while configs := searcher.ask(1):
+            run = yield dict(configs[0])
+            trial = self._trial(configs[0], run)
+            self._trials.append(trial)
+            searcher.tell(trial)
+
+    def get_best(self) -> Point:
+        """The point with the best value."""
+        trial = best(self._trials)
+        if trial is None:
+            raise SkipjackError(f"no feasible point: no run of {self} has a {self.metric!r}")
+        return dict(trial.config)
+
+    def _trial(self, config: Config, run: Run | None) -> Trial:
+        if run is None or not run.ok:
+            return Trial(config, Status.NO_RESULT if run is None else run.status)
+        try:
+            value = run[self.metric]
+        except MissingStatError as error:
+            raise UsageError(f"{self} looks for the metric {self.metric!r}, but {error}") from None
+        if isinstance(value, bool) or not isinstance(value, Real):
+            raise UsageError(
+                f"{self} looks for the metric {self.metric!r}, but {value!r} is no number"
+            )
+        return Trial(config, value=self._sign * float(value))

@@ -14,6 +14,7 @@ from typing import Any
 from skipjack.core.expressions import Expression
 from skipjack.core.objective import spelled
 from skipjack.errors import UsageError
+from skipjack.search import check_name
 from skipjack.search import names as project_searchers
 from skipjack.search.scripted import (
     Bisect,
@@ -47,14 +48,18 @@ Factory = Callable[[], SearcherInterface]
 def read_search(table: Mapping[str, Any], where: str) -> tuple[Factory | None, dict[str, Any]]:
     """How to make the search, if it is a scripted one; otherwise the settings that say which."""
     name = table.get("searcher")
-    if name in SCRIPTED:
+    if isinstance(name, str) and name in SCRIPTED:
         make(table, where)  # to complain now and not after the baseline's run
         return lambda: make(table, where), {}
     known = (ALL, *project_searchers(), *SCRIPTED)
-    if name not in known:
+    if not isinstance(name, str) or name.partition(":")[0] not in known:
         said = "does not say its searcher" if name is None else f"has no searcher {name!r}"
         hint = did_you_mean(str(name), known)
         raise UsageError(f"{where}: [search] {said}; there are {', '.join(known)}{hint}")
+    try:
+        chosen = name if name == ALL else check_name(name)
+    except UsageError as error:
+        raise UsageError(f"{where}: {error}") from None
     for key in table:
         if key not in ("searcher", *_FOR_PROJECT):
             hint = did_you_mean(key, _FOR_PROJECT)
@@ -62,7 +67,7 @@ def read_search(table: Mapping[str, Any], where: str) -> tuple[Factory | None, d
                 f"{where}: [search] has an unknown key {key!r}; {name} takes "
                 f"{', '.join(_FOR_PROJECT)}{hint}"
             )
-    return None, dict(table)
+    return None, {**table, "searcher": chosen}
 
 
 def make(table: Mapping[str, Any], where: str) -> SearcherInterface:

@@ -40,6 +40,16 @@ def test_less_can_be_better() -> None:
     assert searcher.get_best()["batch"] == 64
 
 
+def test_parameters_are_given_in_the_name() -> None:
+    def points(name: str) -> list[Point]:
+        return [run.cross for run in play(Named(name, GRID, metric="speed", trials=30), speed)]
+
+    assert points("genetic:population=12") == points("genetic")
+    assert points("genetic:population=2,mutation=1") != points("genetic")
+    with pytest.raises(UsageError, match="searcher genetic has no parameter 'size'"):
+        Named("genetic:size=3", GRID, metric="speed")
+
+
 def test_the_budget_and_the_seed_are_kept() -> None:
     def points(seed: int) -> list[Point]:
         runs = play(Named("random", GRID, metric="speed", trials=7, seed=seed), speed)
