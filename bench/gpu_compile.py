@@ -34,7 +34,7 @@ def winners(jobs: Path, results: Path, key: Path) -> Iterator[tuple[str, Any]]:
     from skipjack.fleet.bundle.container import Bundle, Part
     from skipjack.fleet.bundle.contents import jobs_with, read_outcome
     from skipjack.fleet.seal import read_key
-    from skipjack.tuning.result import KernelCode
+    from skipjack.runtime.kernel_code import KernelCode
 
     secret = read_key(key)
     built, found = Bundle.open(jobs, secret), Bundle.open(results, secret)
@@ -57,8 +57,8 @@ def measure(key: str, code: Any) -> Record:
 
     from skipjack.core.dtypes import DTYPES
     from skipjack.operations import bytes_moved, get, outputs, parse, tensor_dtype
+    from skipjack.runtime.gpu_kernel import GpuKernel
     from skipjack.solvers.vendor.torch_functions import vector_function
-    from skipjack.tuning.gpu_kernel import GpuKernel
 
     problem = parse(key)
     inputs, results = get(problem.operation).inputs(problem), outputs(problem)

@@ -37,7 +37,12 @@ BELOW: dict[str, set[str]] = {
         *("children", "core", "errors", "native", "operations", "solvers", "gpu"),
         *("ledger", "plugins", "storage"),  # build workers look whether a source is known
     },
+    "runtime": {
+        *("core", "errors", "native", "gpu", "devices", "bank", "storage", "settings", "plugins"),
+        *("operations", "solvers", "execute", "ledger"),  # when a kernel is not known yet
+    },
     "tuning": {
+        "runtime",
         *("core", "errors", "native", "operations", "solvers", "search"),
         *("execute", "ledger", "bank", "storage", "settings", "plugins", "trace"),
         *("interrupt", "gpu", "devices"),
@@ -54,7 +59,7 @@ BELOW: dict[str, set[str]] = {
     "fleet": {
         *("", "core", "errors", "native", "operations", "solvers", "search", "execute", "ledger"),
         *("bank", "storage", "settings", "plugins", "trace", "interrupt", "tuning", "interop"),
-        *("gpu", "devices", "children", "processes"),
+        *("gpu", "devices", "children", "processes", "runtime"),
     },
     "report": {
         *("core", "errors", "native", "operations", "solvers", "search", "gpu"),
@@ -66,12 +71,13 @@ BELOW: dict[str, set[str]] = {
         *("", "core", "errors", "native", "operations", "solvers", "search"),
         *("ledger", "bank", "storage", "settings", "plugins", "tuning", "report", "interop"),
         *("sweep", "interrupt", "fleet", "gpu", "devices", "integrations", "lists", "plans"),
+        "runtime",
     },
     "testing": {
         *("core", "errors", "search", "operations", "native", "solvers", "execute", "gpu"),
         *("interop", "plugins", "tuning", "ledger", "bank", "storage", "trace"),
     },
-    "": {"tuning", "integrations"},
+    "": {"runtime", "tuning", "integrations"},
 }
 """For every package or module of ours, those that it may import; "" is `skipjack` itself."""
 

@@ -5,7 +5,7 @@ import inspect
 import pytest
 
 import skipjack
-from skipjack import bank, interop, ledger, operations, search, solvers, storage, tuning
+from skipjack import bank, interop, ledger, operations, runtime, search, solvers, storage, tuning
 
 
 def test_the_front_door_is_small() -> None:
@@ -27,7 +27,8 @@ def test_the_front_door_is_small() -> None:
 
 
 @pytest.mark.parametrize(
-    "module", [skipjack, bank, interop, ledger, operations, search, solvers, storage, tuning]
+    "module",
+    [skipjack, bank, interop, ledger, operations, runtime, search, solvers, storage, tuning],
 )
 def test_everything_listed_is_there_and_documented(module: object) -> None:
     names: list[str] = module.__all__  # type: ignore[attr-defined]

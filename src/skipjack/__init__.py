@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from skipjack.integrations.adapting import triton_kernel
     from skipjack.integrations.triton_autotune import autotune
-    from skipjack.tuning import FindResult, TuneOptions, Tuner, TuneResult, find, kernels, tune
+    from skipjack.runtime import TunedKernel, kernels, lookup
+    from skipjack.tuning import FindResult, TuneOptions, Tuner, TuneResult, find, tune
 
 __version__ = "0.1.0"
 __all__ = [
@@ -26,21 +27,25 @@ __all__ = [
     "triton_kernel",
     "tune",
 ]
-_INTEGRATIONS = {"autotune": "triton_autotune", "triton_kernel": "adapting"}
+_HOMES = {
+    "TunedKernel": "runtime",
+    "autotune": "integrations.triton_autotune",
+    "kernels": "runtime",
+    "lookup": "runtime",
+    "triton_kernel": "integrations.adapting",
+}
 """Names that are not of the tuning machinery, and where they are."""
 
 
 def __getattr__(name: str) -> Any:
-    """Load the tuning machinery when it is first used: importing Skipjack itself stays quick."""
-    if name in _INTEGRATIONS:
-        from importlib import import_module
+    """Load what is asked for when it is first used: importing Skipjack itself stays quick."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
 
-        return getattr(import_module(f"skipjack.integrations.{_INTEGRATIONS[name]}"), name)
-    if name in __all__:
-        from skipjack import tuning
-
-        return getattr(tuning, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    home = import_module(f"skipjack.{_HOMES.get(name, 'tuning')}")
+    found = globals()[name] = getattr(home, name)
+    return found
 
 
 def __dir__() -> list[str]:

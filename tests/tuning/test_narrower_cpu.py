@@ -15,9 +15,9 @@ from skipjack.core.device import Device
 from skipjack.devices import find_device
 from skipjack.ledger import Ledger
 from skipjack.native import cpu, llvm
+from skipjack.runtime.kernel import TunedKernel
 from skipjack.settings import load_settings
 from skipjack.tuning import TuneOptions, Tuner, make_budget
-from skipjack.tuning.kernel import TunedKernel
 
 KEY = "matmul:24x40x17"
 LATE = "2999-01-01T00:00:00.000000Z"

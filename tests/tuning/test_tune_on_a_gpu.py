@@ -13,13 +13,13 @@ from skipjack.core.trial import Candidate, Status
 from skipjack.gpu.artifact import ABI
 from skipjack.gpu.opening import only_drivers
 from skipjack.ledger import BuildRecord, CandidateKey
+from skipjack.runtime.gpu_kernel import GpuKernel, shared_gpu
+from skipjack.runtime.shipping import banked
 from skipjack.settings import Settings
 from skipjack.solvers import find_solver
 from skipjack.storage import ARTIFACTS, ArtifactStore
 from skipjack.testing.fake_gpu import DEVICE, FakeDriver
 from skipjack.tuning import Outcome, TuneOptions, Tuner, TuneResult
-from skipjack.tuning.gpu_kernel import GpuKernel, shared_gpu
-from skipjack.tuning.shipping import banked
 
 PLUGIN = Path(__file__).with_name("fake_gpu_solver.py")
 FATES = {

@@ -117,7 +117,7 @@ def _device(text: str | None, threads: int | None, entries: list[Entry]) -> Devi
     """Of a list, what is for GPUs alone is not applicable on a CPU; others go on."""
     from skipjack.cli.tune import choose_device
     from skipjack.devices import find_device
-    from skipjack.tuning.placing import NoGpuError
+    from skipjack.runtime import NoGpuError
 
     try:
         return choose_device(text, threads, entries)

@@ -191,7 +191,7 @@ def choose_device(
     from skipjack.core.problem import Problem
     from skipjack.devices import check_threads, describe
     from skipjack.native import cpu
-    from skipjack.tuning.placing import NoGpuError, place
+    from skipjack.runtime import NoGpuError, place
 
     problems = [entry for entry in entries if isinstance(entry, Problem)]
     if not build_only or text == "gpu":

@@ -16,8 +16,7 @@ from skipjack.tuning.lineup import compared
 from skipjack.tuning.result import FORMAT, Outcome, TuneResult, rounded
 
 if TYPE_CHECKING:
-    from skipjack.tuning.gpu_kernel import GpuKernel
-    from skipjack.tuning.kernel import TunedKernel
+    from skipjack.runtime import GpuKernel, TunedKernel
 
 NOT_APPLICABLE = "not_applicable"
 """The status of a solver that cannot do the problem."""

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from skipjack import plugins
 from skipjack.core.config import Config
 from skipjack.core.problem import Problem
 from skipjack.core.trial import Trial
-from skipjack.errors import SkipjackError, UsageError
+from skipjack.errors import SkipjackError
 from skipjack.execute.statistics import Ratio
-from skipjack.gpu.artifact import ABI as GPU_ABI
+from skipjack.runtime import KernelCode, banked_again, callable_of
 
 if TYPE_CHECKING:
-    from skipjack.tuning.gpu_kernel import GpuKernel
-    from skipjack.tuning.kernel import TunedKernel
+    from skipjack.runtime import GpuKernel, TunedKernel
 
 FORMAT = 2
 """Since 2, `speedup` is over the baseline and `default_ns` is that of the first proposal."""
@@ -92,26 +90,6 @@ class SolverScore:
     trials: int
     time_ns: float | None
     """Of its best config during the search; None if nothing ran."""
-
-
-@dataclass(frozen=True, slots=True)
-class KernelCode:
-    """What is needed to call the winner in a process."""
-
-    data: bytes = field(repr=False)
-    digest: str
-    symbol: str
-    abi: str
-    slots: tuple[str | int, ...]
-
-    def record(self) -> dict[str, Any]:
-        """Everything but the machine code itself, which travels by its digest."""
-        return {
-            "digest": self.digest,
-            "symbol": self.symbol,
-            "abi": self.abi,
-            "slots": list(self.slots),
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,60 +209,6 @@ class TuneResult:
             "interrupted": self.interrupted,
             "reason": self.reason,
         }
-
-
-Again = tuple[Callable[..., Any], tuple[Any, ...]]
-"""How a kernel that was pickled is found again: a function and its arguments."""
-
-
-def banked_again(problem: Problem, device: str, user_dir: str | None = None) -> Again:
-    """By looking it up in a bank, that of the settings there if none is named.
-
-    The plug-ins that are loaded here are named, to tell who lacks one; nobody loads them by that.
-    """
-    from skipjack.tuning.lookup import look_up_again
-
-    return look_up_again, (problem.key, device, user_dir, *named_plugins())
-
-
-def named_plugins() -> tuple[tuple[str, ...], ...]:
-    """The last argument of what finds a kernel again: the plug-ins, left out if there are none."""
-    names = plugins.loaded()
-    return (names,) if names else ()
-
-
-def lacking(pickled_with: tuple[str, ...]) -> str:
-    """What to do about plug-ins that a pickle names and that are not loaded; empty if all are."""
-    known = plugins.loaded()
-    missing = [name for name in map(str, pickled_with) if name not in known]
-    if not missing:
-        return ""
-    names = ", ".join(name if name.isprintable() else ascii(name) for name in missing)
-    what = "plug-ins" if len(missing) > 1 else "plug-in"
-    return (
-        f"it was pickled with {what} {names}, not loaded here: if you trust that code, name it in "
-        f"{plugins.VARIABLE}"
-    )
-
-
-def pickled(problem: Problem, again: Again | None) -> Again:
-    """What a pickle of a kernel holds; `UsageError` if nobody knows where it is found again."""
-    if again is None:
-        raise UsageError(f"a kernel of {problem.key} that no bank or file has cannot be pickled")
-    return again
-
-
-def callable_of(
-    problem: Problem, code: KernelCode, device: str, again: Again | None = None
-) -> TunedKernel | GpuKernel:
-    """Machine code as a function on a device of this machine: ``sm_90/132``, or ``cuda:1``."""
-    if code.abi == GPU_ABI:
-        from skipjack.tuning.gpu_kernel import GpuKernel
-
-        return GpuKernel(problem, code, device, again)
-    from skipjack.tuning.kernel import TunedKernel
-
-    return TunedKernel(problem, code, again)
 
 
 def rounded(value: float | None, digits: int = 3) -> float | None:

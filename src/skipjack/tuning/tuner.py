@@ -14,6 +14,7 @@ from skipjack.core.study import Budget
 from skipjack.errors import UsageError
 from skipjack.interrupt import Interrupt, Interrupted, watch_for_interrupt
 from skipjack.operations import parse
+from skipjack.runtime import place
 from skipjack.settings import Settings, load_settings
 from skipjack.solvers import vendors_for
 from skipjack.tuning.context import TuningContext
@@ -22,7 +23,6 @@ from skipjack.tuning.find_result import FindResult
 from skipjack.tuning.find_run import run_find
 from skipjack.tuning.lineup import line_up
 from skipjack.tuning.options import DEFAULT_SECONDS, FIND_SECONDS, TuneOptions
-from skipjack.tuning.placing import place
 from skipjack.tuning.result import TuneResult
 from skipjack.tuning.rules import TuneRules
 from skipjack.tuning.study_run import StudyRun

@@ -13,12 +13,13 @@ from skipjack.execute.confirm import ALPHA, MIN_EFFECT, Confirmation, confirm
 from skipjack.execute.statistics import Ratio
 from skipjack.ledger import OUTCOME, VerdictRecord
 from skipjack.operations import bytes_moved, get, outputs
+from skipjack.runtime import KernelCode
 from skipjack.solvers import names
 from skipjack.storage import timestamp, utc_now
 from skipjack.tuning.arm import Arm
 from skipjack.tuning.beside import Beside
 from skipjack.tuning.decision import Decision, rivals_of
-from skipjack.tuning.result import KernelCode, Outcome, SolverScore, Speedup, TuneResult
+from skipjack.tuning.result import Outcome, SolverScore, Speedup, TuneResult
 from skipjack.tuning.runner import Runner
 from skipjack.tuning.study_run import Standing, StudyRun
 

@@ -20,6 +20,7 @@ from skipjack.execute.session import RunSession
 from skipjack.gpu.opening import find_gpu
 from skipjack.ledger import Ledger
 from skipjack.native import cpu
+from skipjack.runtime import VerifiedKernel, VerifiedKernels, kernel_key
 from skipjack.settings import Settings
 from skipjack.solvers import find_solver
 from skipjack.solvers.identity import build_identity
@@ -28,7 +29,6 @@ from skipjack.trace import Tracer
 from skipjack.tuning.build_desk import Builders
 from skipjack.tuning.context import Clock
 from skipjack.tuning.runner import Runner
-from skipjack.tuning.verified import VerifiedKernel, VerifiedKernels, kernel_key
 
 log = logging.getLogger(__name__)
 

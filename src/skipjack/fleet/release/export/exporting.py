@@ -113,7 +113,7 @@ def banked_kernels(
     settings: Settings, device: str | None
 ) -> tuple[dict[str, Shipment], Fetch, tuple[str, ...]]:
     """The kernels of this user's bank for the devices that are here, and remarks on the others."""
-    from skipjack.tuning.shipping import banked
+    from skipjack.runtime import banked
 
     shipments: dict[str, Shipment] = {}
     code: dict[str, bytes] = {}

@@ -7,8 +7,8 @@ import pytest
 import skipjack
 from skipjack.gpu.opening import only_drivers
 from skipjack.operations import parse
+from skipjack.runtime.placing import NoGpuError, place
 from skipjack.testing.fake_gpu import FakeDriver
-from skipjack.tuning.placing import NoGpuError, place
 
 HALF, SINGLE = parse("matmul:64x64x64:f16"), parse("matmul:64x64x64:f32")
 

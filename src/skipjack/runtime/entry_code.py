@@ -18,12 +18,12 @@ from skipjack.core.problem import Problem
 from skipjack.core.trial import Candidate
 from skipjack.errors import SkipjackError, StorageError
 from skipjack.reading import quoted
+from skipjack.runtime.kernel import TunedKernel
+from skipjack.runtime.kernel_code import KernelCode
+from skipjack.runtime.verified import VerifiedKernel, VerifiedKernels, fault_of, kernel_key
 from skipjack.solvers import find_solver, names, refusal
 from skipjack.solvers.identity import build_identity, source_key
 from skipjack.solvers.solver import BuildingSolver, SourceAware, slack_of
-from skipjack.tuning.kernel import TunedKernel
-from skipjack.tuning.result import KernelCode
-from skipjack.tuning.verified import VerifiedKernel, VerifiedKernels, fault_of, kernel_key
 
 log = logging.getLogger(__name__)
 

@@ -21,9 +21,9 @@ from skipjack.gpu.driver import LaunchShape
 from skipjack.gpu.opening import only_drivers
 from skipjack.gpu.plan import Scratch, launch, to_slots
 from skipjack.operations import parse
+from skipjack.runtime.gpu_kernel import GpuKernel, free_dropped, shared_gpu
+from skipjack.runtime.kernel_code import KernelCode, callable_of
 from skipjack.testing.fake_gpu import DEVICE, FakeDriver, FakeGpu, fake_artifact
-from skipjack.tuning.gpu_kernel import GpuKernel, free_dropped, shared_gpu
-from skipjack.tuning.result import KernelCode, callable_of
 
 N = 64
 PROBLEM = parse(f"add:{N}")

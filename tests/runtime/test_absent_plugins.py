@@ -13,9 +13,9 @@ from skipjack.bank import Bank, BankEntry
 from skipjack.errors import UsageError
 from skipjack.native import cpu
 from skipjack.operations import parse
+from skipjack.runtime.shipping import banked
 from skipjack.settings import Settings
 from skipjack.solvers import find_solver
-from skipjack.tuning.shipping import banked
 
 KEY = "add:320"
 

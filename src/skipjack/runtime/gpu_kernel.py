@@ -27,8 +27,8 @@ from skipjack.gpu.fitting import check_fit
 from skipjack.gpu.opening import find_gpu, open_driver, open_gpu
 from skipjack.gpu.plan import from_slots
 from skipjack.operations import get, outputs, tensor_dtype
-from skipjack.tuning.gpu_tensors import GpuTensor, current_stream, is_capturing, look_at
-from skipjack.tuning.result import Again, KernelCode, pickled
+from skipjack.runtime.gpu_tensors import GpuTensor, current_stream, is_capturing, look_at
+from skipjack.runtime.kernel_code import Again, KernelCode, pickled
 
 log = logging.getLogger(__name__)
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
+from skipjack import tuning
 from skipjack.errors import UsageError
 from skipjack.native.cpu import detect
 from skipjack.operations import parse
+from skipjack.runtime import bank_lookup, kernel_file
+from skipjack.runtime.kernel import TunedKernel
+from skipjack.runtime.kernel_code import KernelCode
 from skipjack.solvers.loops.nest_solver import NestSolver
 from skipjack.solvers.loops.rows_solver import RowsSolver
-from skipjack.tuning.kernel import TunedKernel
-from skipjack.tuning.result import KernelCode
 
 
 @pytest.fixture(scope="module")
@@ -141,3 +144,18 @@ def test_arrays_that_cut_through_elements_are_copied_or_refused(
     np.testing.assert_array_equal(kernel(crooked), [0, 2, 0, 4, 0])
     with pytest.raises(UsageError, match="aligned to its elements"):
         kernel(np.zeros(5, np.float32), out=crooked)
+
+
+def test_names_that_moved_say_where_they_are() -> None:
+    with pytest.warns(DeprecationWarning, match=r"skipjack\.runtime\.TunedKernel"):
+        assert tuning.TunedKernel is TunedKernel
+    with pytest.raises(AttributeError, match="no attribute 'tuna'"):
+        _ = tuning.tuna
+
+
+def test_pickles_of_earlier_versions_find_their_functions() -> None:
+    for module, name, now in (
+        ("skipjack.tuning.lookup", "look_up_again", bank_lookup.look_up_again),
+        ("skipjack.tuning.kernel_file", "found_again", kernel_file.found_again),
+    ):
+        assert pickle.loads(f"c{module}\n{name}\n.".encode()) is now

@@ -19,15 +19,15 @@ from skipjack.bank.kernel_db import write_kernel_db
 from skipjack.errors import SkipjackError, UsageError
 from skipjack.native import cpu
 from skipjack.operations import parse
+from skipjack.runtime import bank_lookup, kernel_file
+from skipjack.runtime.kernel import TunedKernel
+from skipjack.runtime.kernel_code import KernelCode
+from skipjack.runtime.shipping import banked
 from skipjack.settings import Settings
 from skipjack.solvers import find_solver
-from skipjack.tuning import kernel_file
-from skipjack.tuning.kernel import TunedKernel
-from skipjack.tuning.result import KernelCode
-from skipjack.tuning.shipping import banked
 
 KEY = "add:96"
-looking: Any = sys.modules["skipjack.tuning.lookup"]
+looking: Any = bank_lookup
 
 
 @pytest.fixture

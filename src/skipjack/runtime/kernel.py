@@ -8,7 +8,7 @@ import os
 import weakref
 from collections.abc import Mapping, Sequence
 from threading import Lock
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -23,8 +23,8 @@ from skipjack.native.memory import aligned
 from skipjack.native.slots import Slots
 from skipjack.operations import get, outputs, tensor_dtype
 from skipjack.operations.broadcast import is_padded
+from skipjack.runtime.kernel_code import Again, KernelCode, banked_again, pickled
 from skipjack.solvers.solver import ABI
-from skipjack.tuning.result import Again, KernelCode, TuneResult, banked_again, pickled
 
 _loaded: weakref.WeakValueDictionary[tuple[str, str], LoadedCode] = weakref.WeakValueDictionary()
 _loading = Lock()
@@ -60,6 +60,19 @@ Out = Array | Sequence[Array | None] | Mapping[str, Array] | None
 made; or arrays by name. What is left out is made."""
 
 
+class Winner(Protocol):
+    """What a tuning gives back, as far as a kernel needs it."""
+
+    @property
+    def problem(self) -> Problem: ...
+    @property
+    def device(self) -> str: ...
+    @property
+    def code(self) -> KernelCode | None: ...
+    @property
+    def reason(self) -> str: ...
+
+
 class TunedKernel:
     """Call it with the inputs in order; it gives the output, or writes into ``out=``.
 
@@ -86,7 +99,7 @@ class TunedKernel:
         self._code = load_code(code)
 
     @classmethod
-    def of(cls, result: TuneResult) -> TunedKernel:
+    def of(cls, result: Winner) -> TunedKernel:
         """The winner of a tuning."""
         if result.code is None:
             raise SkipjackError(f"{result.problem.key} has no tuned kernel: {result.reason}")

@@ -19,12 +19,13 @@ from skipjack.bank import Bank, BankEntry
 from skipjack.bank.kernel_db import write_kernel_db
 from skipjack.native import cpu
 from skipjack.operations import parse
+from skipjack.runtime import bank_lookup
+from skipjack.runtime.shipping import banked
 from skipjack.settings import Settings
 from skipjack.solvers import find_solver
-from skipjack.tuning.shipping import banked
 
 KEY = "edited:64"
-looking: Any = sys.modules["skipjack.tuning.lookup"]
+looking: Any = bank_lookup
 TEXT = """
 from skipjack import operations
 from skipjack.operations.elementwise import ELEMENTWISE

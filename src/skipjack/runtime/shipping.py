@@ -12,10 +12,10 @@ from skipjack.devices import here
 from skipjack.errors import ProblemError, UsageError
 from skipjack.operations import parse
 from skipjack.reading import quoted
+from skipjack.runtime.entry_code import UselessEntryError, usable
+from skipjack.runtime.kernel_code import KernelCode
 from skipjack.settings import Settings
 from skipjack.solvers.identity import definition_digest
-from skipjack.tuning.entry_code import UselessEntryError, usable
-from skipjack.tuning.result import KernelCode
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,65 @@
+"""What a program touches: `lookup`, kernels that run, kernel files. Light to import."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from skipjack.native.bound import BoundKernel
+    from skipjack.runtime.bank_lookup import lookup
+    from skipjack.runtime.gpu_kernel import GpuKernel
+    from skipjack.runtime.kernel import TunedKernel
+    from skipjack.runtime.kernel_code import KernelCode, banked_again, callable_of
+    from skipjack.runtime.kernel_file import Kernels, kernels
+    from skipjack.runtime.placing import NoGpuError, place
+    from skipjack.runtime.shipping import Banked, banked
+    from skipjack.runtime.verified import VerifiedKernel, VerifiedKernels, kernel_key
+
+__all__ = [
+    "Banked",
+    "BoundKernel",
+    "GpuKernel",
+    "KernelCode",
+    "Kernels",
+    "NoGpuError",
+    "TunedKernel",
+    "VerifiedKernel",
+    "VerifiedKernels",
+    "banked",
+    "banked_again",
+    "callable_of",
+    "kernel_key",
+    "kernels",
+    "lookup",
+    "place",
+]
+_HOMES = {
+    "Banked": "skipjack.runtime.shipping",
+    "BoundKernel": "skipjack.native.bound",
+    "GpuKernel": "skipjack.runtime.gpu_kernel",
+    "KernelCode": "skipjack.runtime.kernel_code",
+    "Kernels": "skipjack.runtime.kernel_file",
+    "NoGpuError": "skipjack.runtime.placing",
+    "TunedKernel": "skipjack.runtime.kernel",
+    "VerifiedKernel": "skipjack.runtime.verified",
+    "VerifiedKernels": "skipjack.runtime.verified",
+    "banked": "skipjack.runtime.shipping",
+    "banked_again": "skipjack.runtime.kernel_code",
+    "callable_of": "skipjack.runtime.kernel_code",
+    "kernel_key": "skipjack.runtime.verified",
+    "kernels": "skipjack.runtime.kernel_file",
+    "lookup": "skipjack.runtime.bank_lookup",
+    "place": "skipjack.runtime.placing",
+}
+"""Where each name is, loaded when it is first asked for."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    found = globals()[name] = getattr(import_module(_HOMES[name]), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
