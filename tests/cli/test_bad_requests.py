@@ -238,7 +238,7 @@ def test_too_little_memory_is_one_sentence(
     def run_out(**options: object) -> int:
         raise MemoryError(said)
 
-    monkeypatch.setattr(main, "app", run_out)
+    monkeypatch.setattr(main, "_application", lambda first: run_out)
     line = sentence(here("bank", "list"), 1)
     assert "too little memory" in line
     assert said in line

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -14,10 +15,13 @@ from skipjack.execute import wire
 from skipjack.ledger import BuildRecord, Ledger
 from skipjack.operations import parse
 from skipjack.solvers import find_solver
-from skipjack.solvers.gpu.resources import too_much_spilled
 from skipjack.solvers.identity import source_key
 from skipjack.solvers.solver import BuildingSolver
 from skipjack.storage import ARTIFACTS, ArtifactStore
+
+MOST_SPILL_BYTES = 256
+"""Of one thread. A config that spills more is not run: a quarter of all the registers that a thread
+can have goes to memory and back, and there is always one with smaller blocks that does not."""
 
 
 def serve(
@@ -65,11 +69,12 @@ class _Known:
 
 def _build(request: dict[str, Any], known: _Known | None) -> tuple[dict[str, Any], list[bytes]]:
     started = time.monotonic()
-    answer: dict[str, Any] = {"status": "ok", "started": started}
+    answer: dict[str, Any] = {"status": "ok"}
     blobs: list[bytes] = []
     try:
-        device = Device.from_record(request["device"])
         solver = find_solver(request["solver"])
+        started = time.monotonic()  # its modules were loaded, once: that is no part of a build
+        device = Device.from_record(request["device"])
         if not isinstance(solver, BuildingSolver):
             raise TypeError(f"solver {solver.name} builds nothing")
         problem = parse(request["problem"])
@@ -102,5 +107,13 @@ def _build(request: dict[str, Any], known: _Known | None) -> tuple[dict[str, Any
         answer |= {"status": "build_error", "reason": str(error)[:500]}
     except Exception as error:  # a compiler may fail in any way; the search goes on
         answer |= {"status": "build_error", "reason": f"{type(error).__name__}: {error}"[:500]}
-    answer["seconds"] = time.monotonic() - started
+    answer |= {"started": started, "seconds": time.monotonic() - started}
     return answer, blobs
+
+
+def too_much_spilled(needs: Mapping[str, float]) -> str:
+    """Why a kernel with these needs is not worth running; empty if it may be."""
+    spilled = int(needs.get("spill_bytes", 0))
+    if spilled <= MOST_SPILL_BYTES:
+        return ""
+    return f"spills {spilled} bytes a thread; what spills more than {MOST_SPILL_BYTES} is not run"

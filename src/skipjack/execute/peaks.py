@@ -11,7 +11,7 @@ import logging
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,6 @@ import numpy.typing as npt
 from skipjack.core.device import Device, Peaks
 from skipjack.errors import MalformedError
 from skipjack.execute.kernels import NativeKernel
-from skipjack.execute.session import RunSession
 from skipjack.native import llvm
 from skipjack.native.ir import ITEM_BYTES, VectorType
 from skipjack.native.memory import aligned
@@ -33,6 +32,9 @@ from skipjack.native.timer import (
 )
 from skipjack.reading import Field, read_json
 from skipjack.storage import FileLock, atomic_write
+
+if TYPE_CHECKING:
+    from skipjack.execute.session import RunSession  # the other side, which workers do not load
 
 log = logging.getLogger(__name__)
 

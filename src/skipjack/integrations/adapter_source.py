@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from skipjack.integrations.adapter import Adapter
-from skipjack.solvers.gpu.module_names import ModuleNames, read_module
 from skipjack.solvers.gpu.source import kernel_text
+from skipjack.solvers.module_names import ModuleNames, read_module
 
 _LAUNCHING = ("shape", "inputs", "outputs", "arguments", "constants", "grid")
 _CHECKING = ("reference", "magnitude", "tolerance", "domain")

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from skipjack.integrations.value_text import unwrap, value_text
-from skipjack.solvers.gpu.kernel_syntax import mentioned, strip
+from skipjack.solvers.kernel_syntax import mentioned, strip
 
 
 def function_text(function: Any) -> str:

@@ -28,7 +28,7 @@ from skipjack.core.problem import Problem
 from skipjack.errors import SkipjackError, blaming
 from skipjack.native import cpu
 from skipjack.operations import get
-from skipjack.solvers.gpu.module_names import ModuleNames, absolute, read_module
+from skipjack.solvers.module_names import ModuleNames, absolute, read_module
 from skipjack.solvers.solver import BuildingSolver, Solver, Source
 
 _GENERATORS = ("core", "gpu", "integrations", "native", "operations", "solvers")

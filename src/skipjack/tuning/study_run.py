@@ -20,7 +20,6 @@ from skipjack.execute.session import Failure
 from skipjack.interrupt import Interrupt
 from skipjack.operations import arrays_bytes
 from skipjack.solvers import solver_for
-from skipjack.solvers.cpu.nest import ScheduleSpace
 from skipjack.solvers.solver import ImportingSolver, Solver
 from skipjack.tuning.arm import TURN, Arm, make_arm
 from skipjack.tuning.build_desk import BuildDesk
@@ -325,9 +324,11 @@ class StudyRun:
     @property
     def untuned(self) -> Candidate | None:
         """The plain loops of a solver of loop nests that was asked for by name."""
-        named = self.options.solver is not None and bool(self.arms)
-        nest = named and isinstance(self.arms[0].space, ScheduleSpace)
-        return self.arms[0].default if nest else None
+        if self.options.solver is None or not self.arms:
+            return None
+        from skipjack.solvers.cpu.nest import ScheduleSpace  # not loaded for other solvers
+
+        return self.arms[0].default if isinstance(self.arms[0].space, ScheduleSpace) else None
 
     def _running(self, candidate: Candidate | None) -> Runner | None:
         return self.contest.runners.get(candidate.key) if candidate else None

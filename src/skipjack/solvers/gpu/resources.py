@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
@@ -15,11 +15,6 @@ _SIZED_VALUE = 4
 _FRAME_SIZE, _LEAST_STACK, _REGISTERS = 0x11, 0x12, 0x2F
 
 
-MOST_SPILL_BYTES = 256
-"""Of one thread. A config that spills more is not run: a quarter of all the registers that a thread
-can have goes to memory and back, and there is always one with smaller blocks that does not."""
-
-
 @dataclass(frozen=True, slots=True)
 class Usage:
     """Of one thread."""
@@ -27,14 +22,6 @@ class Usage:
     registers: int = 0
     spill_bytes: int = 0
     """Memory of its own: registers that were spilled and arrays that did not fit into them."""
-
-
-def too_much_spilled(needs: Mapping[str, float]) -> str:
-    """Why a kernel with these needs is not worth running; empty if it may be."""
-    spilled = int(needs.get("spill_bytes", 0))
-    if spilled <= MOST_SPILL_BYTES:
-        return ""
-    return f"spills {spilled} bytes a thread; what spills more than {MOST_SPILL_BYTES} is not run"
 
 
 def of_cubin(binary: bytes) -> Usage:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from skipjack.errors import SkipjackError
-from skipjack.solvers.gpu.module_names import ModuleNames, read_module
+from skipjack.solvers.module_names import ModuleNames, read_module
 
 _texts: dict[tuple[str, str], tuple[tuple[tuple[str, int], ...], str]] = {}
 

@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from skipjack.errors import SkipjackError
-from skipjack.solvers.gpu.kernel_syntax import mentioned, strip
+from skipjack.solvers.kernel_syntax import mentioned, strip
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,97 @@
+"""What each entry point loads: commands and workers import what they use, and no solver unasked.
+
+Imports are most of the time that short commands take. What an entry point may load is what it
+loaded when its line was written, and a few modules more: one that grew beyond that imports for
+nothing, or has a reason to raise its number here.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ALWAYS = ("alembic", "torch", "triton", "ray", "yaml")
+"""Nobody loads these without being asked for what needs them."""
+GENERATORS = tuple(
+    f"skipjack.solvers.{folder}"
+    for folder in ("convolution", "cpu", "gpu", "loops", "miopen", "vendor")
+)
+"""Solvers, and the code generators that they are made of."""
+PARENTS = ("skipjack.execute.session", "skipjack.execute.build_pool", "skipjack.tuning")
+"""The side that workers do not need."""
+
+
+@dataclass(frozen=True)
+class EntryPoint:
+    """Where a process of ours begins, and what it must not load."""
+
+    name: str
+    code: str
+    most: int
+    """Modules of ours."""
+    without: tuple[str, ...] = ()
+
+
+def command(*arguments: str) -> str:
+    """The code that runs a command."""
+    return (
+        "import skipjack.cli.main as main\n"
+        f"sys.argv = ['skipjack', *{arguments!r}]\n"
+        "try: main.run()\n"
+        "except SystemExit as end: assert not end.code"
+    )
+
+
+ENTRY_POINTS = [
+    EntryPoint("help", command("--help"), 45, ("numpy", "sqlalchemy", "rich", "pydantic")),
+    EntryPoint("bank list", command("bank", "list"), 70, ("numpy", "sqlalchemy", "rich.progress")),
+    EntryPoint(
+        "status",
+        command("status"),
+        150,
+        (
+            *("numpy", "llvmlite", "rich.progress", "skipjack.devices"),
+            *("sqlalchemy.dialects.mysql", "sqlalchemy.dialects.postgresql"),
+        ),
+    ),
+    EntryPoint(
+        "run worker",
+        "import skipjack.execute.run_worker",
+        85,
+        (*GENERATORS, *PARENTS, "llvmlite", "skipjack.ledger"),
+    ),
+    EntryPoint(
+        "build worker",
+        "import skipjack.execute.build_worker",
+        90,
+        (*GENERATORS, *PARENTS, "llvmlite", "skipjack.execute.verification"),
+    ),
+    EntryPoint(
+        "GPU worker", "import skipjack.execute.gpu.worker", 115, (*GENERATORS[:-1], *PARENTS)
+    ),
+    EntryPoint("tuner", "import skipjack.tuning.tuner", 195, GENERATORS),
+]
+
+
+@pytest.mark.parametrize("entry", ENTRY_POINTS, ids=lambda entry: entry.name)
+def test_an_entry_point_loads_what_it_uses(entry: EntryPoint, tmp_path: Path) -> None:
+    listing = f"import sys\n{entry.code}\nprint(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", listing],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PATH": "/usr/bin:/bin", "SKIPJACK_USER_DB_PATH": str(tmp_path)},
+    )
+    loaded = done.stdout.splitlines()[-1].split()
+    below = {name: f"{name}." for name in (*ALWAYS, *entry.without)}
+    in_vain = [
+        one for one in loaded if any(one == name or one.startswith(below[name]) for name in below)
+    ]
+    assert in_vain == []
+    ours = sorted(one for one in loaded if one.split(".")[0] == "skipjack")
+    assert len(ours) <= entry.most, ours
