@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skipjack.bank import FIND, Bank, BankEntry, Changes, Met, replacing
-from skipjack.bank.evidence import REPLACED
+from skipjack.bank import FIND, REPLACED, Bank, BankEntry, Changes, Met, replacing
 from skipjack.core.config import Config
 from skipjack.core.problem import Problem
 from skipjack.core.study import Study
@@ -229,13 +228,13 @@ def test_a_verdict_that_is_no_entry_is_left_out_by_name(
 ) -> None:
     conclude(ledger, entry())
     study = ledger.studies()[0]
-    odd = {"format": 1}, {"format": 2}, {**entry().record(), "time_ns": "fast"}
+    odd = {"format": 1}, {"format": 3}, {**entry().record(), "time_ns": "fast"}
     for record in odd:
         ledger.add_verdict(VerdictRecord(study.id, "p", "d", "s", Config(), "banked", record))
     assert bank.rebuild(ledger) == Changes(new=1)
     assert bank.entries() == [entry()]
     assert len(caplog.messages) == len(odd)
-    assert "it has format 2, this Skipjack knows 1" in caplog.text
+    assert "it has format 3, this Skipjack knows 2" in caplog.text
 
 
 # Damage
@@ -296,14 +295,14 @@ def test_rebuilding_restores_what_a_bad_line_said(
 def test_a_newer_line_is_left_out_and_the_file_untouched(
     bank: Bank, entry: MakeEntry, caplog: pytest.LogCaptureFixture, ledger: Ledger
 ) -> None:
-    newer = entry().line.replace('"format":1', '"format":2').replace('"kind"', '"sort"')
+    newer = entry().line.replace('"format":2', '"format":3').replace('"kind"', '"sort"')
     bank.path.write_text(f"{entry().line}\n{newer}\n")
     before = bank.path.read_bytes()
     assert bank.entries() == [entry()]
-    assert "line 2: it has format 2" in caplog.text and "use a newer Skipjack" in caplog.text
+    assert "line 2: it has format 3" in caplog.text and "use a newer Skipjack" in caplog.text
     for act in (lambda: bank.put(entry("a:1:f32")), lambda: bank.rebuild(ledger)):
         with pytest.raises(
-            NewerFormatError, match=rf"{bank.path} line 2: it has format 2.*knows 1"
+            NewerFormatError, match=rf"{bank.path} line 2: it has format 3.*knows 2"
         ):
             act()
     assert bank.path.read_bytes() == before

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skipjack.bank import BankEntry
+from skipjack.bank import FORMAT, BankEntry, Launch, Origin
 from skipjack.core.config import Config
 
 MakeEntry = Any
@@ -33,7 +33,53 @@ entries = st.builds(
 def test_a_line_reads_back(entry: BankEntry) -> None:
     assert BankEntry.from_line(entry.line) == entry
     assert "\n" not in entry.line
-    assert json.loads(entry.line)["format"] == 1
+    assert json.loads(entry.line)["format"] == FORMAT
+
+
+LAUNCH = Launch("ab" * 32, "kernel", "slots-v1", ("a", "out", 64), 4096, "cpu:x86-64-v3")
+
+
+def test_launch_data_and_origin_are_of_the_line(entry: MakeEntry) -> None:
+    parts = {"protocol": "p", "toolchain": "llvm-20", "output": "cd" * 32}
+    made = entry(launch=LAUNCH, origin=Origin("tune", "ef"), **parts)
+    read = BankEntry.from_line(made.line)
+    assert read == made and read.launch == LAUNCH and read.launch.complete
+    assert read.launch.slots == ("a", "out", 64)
+
+
+FORMAT_1 = (
+    '{"config":{"tile":8},"created":"t","default_ns":15.0,"device":"cpu:a","device_name":"a/1",'
+    '"evidence":{"artifact":"%s","protocol":"hot","samples":20,"study":"s"},"format":1,'
+    '"kind":"perf","problem":"add:8:f32","solver":"nest","solver_version":1,'
+    '"speedup":{"default":{"high":1.6,"low":1.4,"ratio":1.5}},"time_ns":10.0,"vendor":"",'
+    '"vendor_ns":null}'
+)
+
+
+def test_format_1_is_read_and_format_2_written() -> None:
+    read = BankEntry.from_line(FORMAT_1 % "ab")
+    assert read.launch == Launch("ab") and not read.launch.complete
+    assert read.protocol == "hot"
+    assert dict(read.evidence) == {"samples": 20, "study": "s"}
+    assert read.origin == Origin() and (read.toolchain, read.output) == ("", "")
+    assert json.loads(read.line)["format"] == 2
+    assert BankEntry.from_line(read.line) == read
+    assert BankEntry.from_line(FORMAT_1 % "").launch is None
+
+
+def test_evidence_is_read_by_name_whatever_it_holds(entry: MakeEntry) -> None:
+    gain = {"ratio": 1.5, "low": None, "high": 2}
+    told = {"baseline": {"name": "numpy", **gain}, "as_called": gain, "ties": [{"tile": 4}]}
+    evidence = entry(evidence={**told, "samples": 7, "study": "s"}).evidence
+    assert (evidence.baseline.over, evidence.baseline.ratio) == ("numpy", 1.5)
+    assert evidence.as_called.record() == gain
+    assert (evidence.samples, evidence.study, evidence.ties) == (7, "s", [{"tile": 4}])
+    names = ("samples", "study", "model", "vector_bytes", "ranking", "replaced")
+    odd = {name: [{}] for name in names}
+    evidence = entry(evidence=odd).evidence
+    assert (evidence.samples, evidence.study, evidence.model) == (None, "", "")
+    assert evidence.vector_bytes == 0 and evidence.replaced.met == ""
+    assert entry(evidence={}).evidence.replaced is None
 
 
 def test_a_config_may_be_given_as_it_is(entry: MakeEntry) -> None:
@@ -64,6 +110,12 @@ def test_a_config_may_be_given_as_it_is(entry: MakeEntry) -> None:
         ({"evidence": {"baseline": {"ratio": 1, "low": 1, "high": 1}}}, "field evidence.baseline"),
         ({"evidence": {"as_called": {"ratio": "x"}}}, "field evidence.as_called"),
         ({"solver": "\ud800"}, "surrogate"),
+        ({"launch": []}, "field launch"),
+        ({"launch": {"symbol": "kernel"}}, "launch: the field artifact is missing"),
+        ({"launch": {"artifact": "a", "slots": [1.5]}}, r"launch.slots\[0\]"),
+        ({"launch": {"artifact": "a", "more": 1}}, "launch: unknown fields: more"),
+        ({"origin": {"command": 3}}, "origin.command"),
+        ({"output": None}, "field output"),
     ],
 )
 def test_a_wrong_field_is_named(entry: MakeEntry, change: dict[str, Any], complaint: str) -> None:

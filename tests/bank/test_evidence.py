@@ -9,9 +9,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from skipjack.bank import FIND, Bank, BankEntry, Met, merge_entries, replacing, stronger
-from skipjack.bank.entry import LARGEST_SCORE, LONGEST_CHAIN
-from skipjack.bank.evidence import BASELINE, REPLACED, lower_bound, strength, sure_gain
+from skipjack.bank import (
+    BASELINE,
+    FIND,
+    REPLACED,
+    Bank,
+    BankEntry,
+    Met,
+    merge_entries,
+    replacing,
+    stronger,
+)
+from skipjack.bank.entry_reading import LARGEST_SCORE, LONGEST_CHAIN
+from skipjack.bank.evidence import lower_bound, strength, sure_gain
 
 MakeEntry = Any
 

@@ -21,8 +21,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from skipjack.bank import Bank, BankEntry, Met, replacing, stronger
-from skipjack.bank.evidence import BASELINE, REPLACED, digest
+from skipjack.bank import BASELINE, REPLACED, Bank, BankEntry, Met, replacing, stronger
+from skipjack.bank.evidence import digest
 from skipjack.core.config import Config
 from skipjack.core.problem import Problem
 from skipjack.core.study import Study

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from skipjack.bank import BankEntry, Met, replacing
-from skipjack.bank.evidence import REPLACED
+from skipjack.bank import REPLACED, BankEntry, Met, replacing
 from skipjack.report.bank import print_entry
 
 GAIN = {"ratio": 1.5, "low": 1.4, "high": 1.6}

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from skipjack.bank import FIND, BankEntry, Met
-from skipjack.bank.evidence import BASELINE, REPLACED, digest
+from skipjack.bank import BASELINE, FIND, REPLACED, BankEntry, Met, Origin
+from skipjack.bank.evidence import digest
 from skipjack.core.config import Config
 from skipjack.core.problem import Problem
 from skipjack.core.study import Budget
@@ -114,6 +114,20 @@ def test_a_library_that_the_bank_holds_gives_way_to_what_beats_it(tuner: Tuner) 
     assert now.evidence[REPLACED]["met"] == Met.SLOWER
     tuner.workshop.bank.rebuild(tuner.workshop.ledger)
     assert tuner.workshop.bank.lookup(now.problem, now.device) == now
+
+
+def test_an_entry_says_how_its_kernel_is_called_and_where_it_was_made(tuner: Tuner) -> None:
+    with made_up_times(tuner, library_ns=5 * OURS_NS):
+        result, now = tune(tuner, "add:40")
+    device, code = tuner.workshop.device, result.code
+    assert now.launch is not None and now.launch.complete and code is not None
+    launch = now.launch
+    assert (launch.artifact, launch.symbol, launch.abi) == (code.digest, code.symbol, code.abi)
+    assert launch.slots == code.slots
+    assert launch.compat == device.compat_key
+    assert now.protocol == tuner.workshop.protocol.key
+    assert now.origin == Origin.of("tune", device)
+    assert now.toolchain.startswith("llvm-")
 
 
 @pytest.mark.parametrize(

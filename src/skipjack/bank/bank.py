@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skipjack.bank.entry import PERF, BankEntry, Key, NewerEntryError, to_lines
+from skipjack.bank.entry import PERF, BankEntry, Key, to_lines
+from skipjack.bank.entry_reading import NewerEntryError
 from skipjack.bank.evidence import merge_entries, strength
 from skipjack.errors import CorruptFileError, NewerFormatError, StorageError, UsageError
 from skipjack.storage import FileLock, atomic_write, ensure_directory

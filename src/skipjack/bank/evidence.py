@@ -22,16 +22,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 from enum import IntEnum, StrEnum
-from math import inf, isfinite, nextafter
+from math import inf, nextafter
 from typing import Any, NamedTuple
 
-from skipjack.bank.entry import FIND, LARGEST_SCORE, LONGEST_CHAIN, BankEntry, Key
+from skipjack.bank.entry import FIND, BankEntry, Key
+from skipjack.bank.entry_evidence import BASELINE, number_or_none
+from skipjack.bank.entry_reading import LARGEST_SCORE, LONGEST_CHAIN
 from skipjack.core.device import Device, name_apart
 
-REPLACED = "replaced"
-"""The field of the evidence that names the entry of the bank that this one replaced."""
-BASELINE = "baseline"
-"""The field of the evidence of entries whose default depends on problem and device alone."""
 _ONE_CALL = 1.25
 """A gain that is known from one long call may be smaller by so much."""
 _LARGEST_GAIN = LARGEST_SCORE / 2
@@ -75,9 +73,7 @@ def strength(entry: BankEntry) -> Strength:
     own = _own(entry)
     inherited, generation = _inherited(entry)
     grade, score = max(own, inherited) if inherited else own
-    return Strength(
-        grade, score, generation, int(_number(entry.evidence.get("samples")) or 0), entry.created
-    )
+    return Strength(grade, score, generation, entry.evidence.samples or 0, entry.created)
 
 
 def stronger(first: BankEntry, second: BankEntry) -> BankEntry:
@@ -121,11 +117,9 @@ def device_evidence(device: Device) -> dict[str, Any]:
 
 def entry_device_names(entries: Iterable[BankEntry]) -> dict[str, str]:
     """How tables name the devices of these entries, by class key: see `name_apart`."""
-    seen = []
-    for entry in entries:
-        width = entry.evidence.get("vector_bytes")
-        seen.append((entry.device, entry.device_name, width if type(width) is int else 0))
-    return name_apart(seen)
+    return name_apart(
+        (entry.device, entry.device_name, entry.evidence.vector_bytes) for entry in entries
+    )
 
 
 def digest(entry: BankEntry) -> str:
@@ -135,7 +129,7 @@ def digest(entry: BankEntry) -> str:
 
 def is_library(entry: BankEntry) -> bool:
     """Whether it names a library, of which there is nothing to set and nothing to build."""
-    return not entry.config and not entry.evidence.get("artifact")
+    return not entry.config and entry.launch is None
 
 
 def sure_gain(entry: BankEntry) -> float | None:
@@ -166,7 +160,7 @@ def lower_bound(gain: object) -> float | None:
     """The lower end of a gain's interval; None where there were too few pairs for one."""
     if not isinstance(gain, Mapping):
         return None
-    low, ratio = _number(gain.get("low")), _number(gain.get("ratio"))
+    low, ratio = number_or_none(gain.get("low")), number_or_none(gain.get("ratio"))
     if low is None and ratio is not None and ratio > 0.0:
         return ratio / _ONE_CALL
     return low if low is not None and low > 0.0 else None
@@ -174,8 +168,7 @@ def lower_bound(gain: object) -> float | None:
 
 def _behind(entry: BankEntry, solver: str) -> object:
     """How far a solver is behind the first of a ranking."""
-    ranking = entry.evidence.get("ranking")
-    for row in ranking if isinstance(ranking, list) else ():
+    for row in entry.evidence.ranking:
         if isinstance(row, Mapping) and row.get("solver") == solver:
             return row.get("behind")
     return None
@@ -200,23 +193,12 @@ def _over_default(entry: BankEntry) -> float | None:
 
 def _inherited(entry: BankEntry) -> tuple[tuple[int, float] | None, int]:
     """The grade and score of the entry that it replaced, and its own generation."""
-    replaced = entry.evidence.get(REPLACED)
-    if not isinstance(replaced, Mapping):
+    replaced = entry.evidence.replaced
+    if replaced is None:
         return None, 0
-    grade, score, generation = (
-        _number(replaced.get(name)) for name in ("grade", "score", "generation")
-    )
+    grade, score, generation = replaced.grade, replaced.score, replaced.generation
     if grade not in _GRADES or score is None or generation is None:
         return None, 0
     if score > LARGEST_SCORE or not 0 <= generation < LONGEST_CHAIN:
         return None, 0
     return (int(grade), score), int(generation) + 1
-
-
-def _number(value: object) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    try:
-        return float(value) if isfinite(value) else None
-    except OverflowError:
-        return None

@@ -16,9 +16,10 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
-from types import NoneType, TracebackType
+from types import TracebackType
 from typing import Any
 
+from skipjack.bank.entry_evidence import Gain
 from skipjack.errors import CorruptFileError, MalformedError, NewerFormatError, StorageError
 from skipjack.reading import Field, read_json
 from skipjack.storage import atomic_replacement
@@ -77,11 +78,8 @@ class KernelRecord:
 
 def gain_of(told: object) -> dict[str, float | None] | None:
     """What a bank or a job says of a gain, as records keep it; None if that is no gain."""
-    if not isinstance(told, Mapping):
-        return None
-    numbers = {name: told.get(name) for name in ("ratio", "low", "high")}
-    known = (type(number) in (int, float, NoneType) for number in numbers.values())
-    return numbers if numbers["ratio"] is not None and all(known) else None
+    gain = Gain.read(told)
+    return gain.record() if gain and gain.ratio is not None else None
 
 
 def write_kernel_db(path: Path, kernels: Iterable[tuple[KernelRecord, bytes]]) -> int:

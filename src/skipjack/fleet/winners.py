@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from skipjack.bank.evidence import BASELINE, claim, lower_bound
+from skipjack.bank import BASELINE
+from skipjack.bank.evidence import claim, lower_bound
 from skipjack.fleet.records import JobKind, Known
 
 _MOST = 2

@@ -8,8 +8,8 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from skipjack.bank import FIND, BankEntry, Met
-from skipjack.bank.evidence import REPLACED, entry_device_names
+from skipjack.bank import FIND, BankEntry, Met, Replaced
+from skipjack.bank.evidence import entry_device_names
 from skipjack.report import screen
 from skipjack.report.library import library_cell, library_column, library_name
 from skipjack.report.numbers import gain_text, time_text
@@ -65,10 +65,10 @@ def _headline(entry: BankEntry) -> str:
 
 def _baseline(entry: BankEntry) -> tuple[str, str]:
     """What the headline compares with, and the gain over it; empty in entries of older versions."""
-    found = entry.evidence.get("baseline")
+    found = entry.evidence.baseline
     if not found:
         return "", ""
-    return str(found["name"]), gain_text(found["ratio"], found["low"], found["high"])
+    return found.over, gain_text(found.ratio, found.low, found.high)
 
 
 def print_entry(entry: BankEntry) -> None:
@@ -80,7 +80,7 @@ def print_entry(entry: BankEntry) -> None:
     lines = [
         ("problem", entry.problem),
         ("device", f"{entry.device_name} ({entry.device})"),
-        ("timed on", str(entry.evidence.get("model") or "unknown")),
+        ("timed on", entry.evidence.model or "unknown"),
         ("solver", f"{entry.solver}, version {entry.solver_version}"),
         ("config", config_text(entry)),
         ("time", time_text(entry.time_ns)),
@@ -94,20 +94,20 @@ def print_entry(entry: BankEntry) -> None:
     name, text = _baseline(entry)
     if text and name not in ("default", entry.vendor):
         lines.append((f"gain over {name}", text))
-    if called := evidence.get("as_called"):
-        text = gain_text(called.get("ratio"), called.get("low"), called.get("high"))
+    if called := evidence.as_called:
+        text = gain_text(called.ratio, called.low, called.high)
         lines.append(("gain as called", f"{text} over {library_name(entry.vendor)}, from Python"))
     lines += [
-        ("samples", f"{evidence.get('samples')} kept, {evidence.get('set_aside')} set aside"),
-        ("test", f"alpha {evidence.get('alpha')}, smallest effect {evidence.get('min_effect')}"),
-        ("study", str(evidence.get("study"))),
+        ("samples", f"{evidence.samples} kept, {evidence.set_aside} set aside"),
+        ("test", f"alpha {evidence.alpha}, smallest effect {evidence.min_effect}"),
+        ("study", evidence.study or "-"),
         ("since", entry.created),
     ]
-    if entry.evidence.get(REPLACED):
-        lines.append(("replaced", _replaced_text(entry)))
+    if evidence.replaced:
+        lines.append(("replaced", _replaced_text(evidence.replaced)))
     lines += [
         ("tie", " ".join(f"{k}={v}" for k, v in tie.items()))
-        for tie in evidence.get("ties", [])
+        for tie in evidence.ties
         if not isinstance(tie, str)
     ]
     width = max(len(name) for name, _ in lines)
@@ -116,23 +116,19 @@ def print_entry(entry: BankEntry) -> None:
     console.print()
 
 
-def _replaced_text(entry: BankEntry) -> str:
+def _replaced_text(replaced: Replaced) -> str:
     """What the bank held before, and how it fared."""
-    replaced = entry.evidence[REPLACED]
-    if not isinstance(replaced, dict):
-        return "-"
-    settings = replaced.get("config")
-    config = settings.items() if isinstance(settings, dict) else ()
-    text = " ".join([str(replaced.get("solver")), *(f"{name}={value}" for name, value in config)])
-    return f"{text} ({_FARED.get(str(replaced.get('met')), '-')})"
+    settings = (f"{name}={value}" for name, value in replaced.config.items())
+    text = " ".join([replaced.solver or "-", *settings])
+    return f"{text} ({_FARED.get(replaced.met, '-')})"
 
 
 def _print_ranking(entry: BankEntry) -> None:
     """The solvers of a find, as it printed them."""
     console = screen.out()
     where = f"{entry.device_name} ({entry.device})"
-    model = entry.evidence.get("model")
+    model = entry.evidence.model
     timed = f", timed on {model}" if model else ""
     console.print(Text(f"solvers of {entry.problem} on {where}{timed}, since {entry.created}"))
-    console.print(ranking_table(entry.evidence.get("ranking", [])))
+    console.print(ranking_table(entry.evidence.ranking))
     console.print()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from skipjack.bank import Bank, BankEntry
 from skipjack.bank.entry import PERF
-from skipjack.bank.kernel_db import KernelRecord, gain_of
+from skipjack.bank.kernel_db import KernelRecord
 from skipjack.core.device import Device
 from skipjack.devices import here
 from skipjack.errors import ProblemError, UsageError
@@ -52,6 +52,7 @@ def banked(settings: Settings) -> Banked:
 
 
 def _record(entry: BankEntry, device: Device, code: KernelCode) -> KernelRecord:
+    called = entry.evidence.as_called
     return KernelRecord(
         entry.problem,
         device.name,
@@ -67,5 +68,5 @@ def _record(entry: BankEntry, device: Device, code: KernelCode) -> KernelRecord:
         entry.vendor,
         entry.vendor_ns,
         definition_digest(parse(entry.problem)),
-        gain_of(entry.evidence.get("as_called")),
+        called.record() if called and called.ratio is not None else None,
     )

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from math import isfinite
 from typing import Any
 
-from skipjack.bank import FIND, BankEntry, Met, replacing
-from skipjack.bank.evidence import REPLACED, device_evidence
+from skipjack.bank import FIND, REPLACED, BankEntry, Evidence, Met, Origin, replacing
+from skipjack.bank.evidence import device_evidence
 from skipjack.core.config import Config
 from skipjack.core.study import Study
 from skipjack.core.trial import Candidate
@@ -60,22 +60,26 @@ def _entry(run: StudyRun, places: Sequence[Place], result: FindResult) -> BankEn
         vendor_ns=perf.vendor_ns if perf else None,
         vendor=perf.vendor if perf else "",
         speedup=_speedup(perf) if perf and judged else {},
-        evidence={
-            "ranking": [
-                *(_row(run, place, result) for place in places),
-                *(_failure(solver) for solver in result.solvers if _has_failed(solver)),
-            ],
-            "ties": [place.runner.solver for place in places if place.tie],
-            "samples": first.timing.samples,
-            "set_aside": first.timing.set_aside,
-            "spread": round(first.timing.spread, 6),
-            "protocol": shop.protocol.key,
-            **device_evidence(shop.device),
-            "artifact": first.runner.artifact_digest,
-            **_replaced(run),
-        },
+        evidence=Evidence(
+            {
+                "ranking": [
+                    *(_row(run, place, result) for place in places),
+                    *(_failure(solver) for solver in result.solvers if _has_failed(solver)),
+                ],
+                "ties": [place.runner.solver for place in places if place.tie],
+                "samples": first.timing.samples,
+                "set_aside": first.timing.set_aside,
+                "spread": round(first.timing.spread, 6),
+                **device_evidence(shop.device),
+                **_replaced(run),
+            }
+        ),
         created=timestamp(utc_now()),
         kind=FIND,
+        protocol=shop.protocol.key,
+        toolchain=first.runner.compiler,
+        origin=Origin.of("find", shop.device),
+        launch=first.runner.launch(shop.target.compat_key),
     )
 
 

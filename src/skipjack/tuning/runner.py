@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from skipjack.bank import Launch
 from skipjack.core.trial import Candidate
 from skipjack.execute.statistics import Block
 from skipjack.gpu.artifact import ABI as GPU_ABI
@@ -43,6 +44,19 @@ class Runner:
     def solver(self) -> str:
         """The solver's name."""
         return self.candidate.solver
+
+    def launch(self, compat: str) -> Launch | None:
+        """How its machine code, which loads where `compat` does, is called; None for a library."""
+        if not self.artifact_digest:
+            return None
+        return Launch(
+            self.artifact_digest,
+            self.symbol,
+            self.abi,
+            self.slots,
+            self.workspace_bytes,
+            compat,
+        )
 
     @property
     def workspace_bytes(self) -> int:

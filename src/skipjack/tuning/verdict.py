@@ -5,8 +5,16 @@ from __future__ import annotations
 import logging
 import sys
 
-from skipjack.bank import BankEntry, replacing, stronger
-from skipjack.bank.evidence import BASELINE, REPLACED, device_evidence
+from skipjack.bank import (
+    BASELINE,
+    REPLACED,
+    BankEntry,
+    Evidence,
+    Origin,
+    replacing,
+    stronger,
+)
+from skipjack.bank.evidence import device_evidence
 from skipjack.core.config import Config
 from skipjack.core.device import Peaks
 from skipjack.execute.confirm import ALPHA, MIN_EFFECT, Confirmation, confirm
@@ -247,21 +255,25 @@ def _entry(run: StudyRun, result: TuneResult, decision: Decision, now: str) -> B
         vendor_ns=times.get(gains.vendor_name),
         vendor=gains.vendor_name,
         speedup=speedup,
-        evidence={
-            "alpha": ALPHA,
-            "min_effect": MIN_EFFECT,
-            "samples": timing.samples,
-            "set_aside": timing.set_aside,
-            "spread": round(timing.spread, 6),
-            "protocol": shop.protocol.key,
-            OUTCOME: str(result.status),
-            **device_evidence(shop.device),
-            "study": run.study_of(result.solver).id,
-            "artifact": "" if vendor else best.artifact_digest,
-            "ties": [dict(config) for config in result.ties] if own else [],
-            BASELINE: {"name": gains.baseline_name, **gains.baseline.to_json()},
-            "as_called": gains.as_called.to_json() if gains.as_called else None,
-            **replaced,
-        },
+        evidence=Evidence(
+            {
+                "alpha": ALPHA,
+                "min_effect": MIN_EFFECT,
+                "samples": timing.samples,
+                "set_aside": timing.set_aside,
+                "spread": round(timing.spread, 6),
+                OUTCOME: str(result.status),
+                **device_evidence(shop.device),
+                "study": run.study_of(result.solver).id,
+                "ties": [dict(config) for config in result.ties] if own else [],
+                BASELINE: {"name": gains.baseline_name, **gains.baseline.to_json()},
+                "as_called": gains.as_called.to_json() if gains.as_called else None,
+                **replaced,
+            }
+        ),
         created=now,
+        protocol=shop.protocol.key,
+        toolchain=runner.compiler,
+        origin=Origin.of("tune", shop.device),
+        launch=runner.launch(shop.target.compat_key),
     )

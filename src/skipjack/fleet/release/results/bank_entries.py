@@ -28,7 +28,7 @@ def entries_of(bank: Bank, device: str | None = None) -> list[BankEntry]:
     kept, left = [], Counter[str]()
     for entry in entries:
         apart = names[entry.device] != entry.device_name
-        if apart and _width(entry) != chosen[entry.device_name]:
+        if apart and entry.evidence.vector_bytes != chosen[entry.device_name]:
             left[names[entry.device]] += 1
         else:
             kept.append(entry)
@@ -47,13 +47,8 @@ def _chosen_widths(entries: list[BankEntry]) -> dict[str, int]:
     present = {one.name: one.vector_bytes for one in here()}
     widths: dict[str, set[int]] = {}
     for entry in entries:
-        widths.setdefault(entry.device_name, set()).add(_width(entry))
+        widths.setdefault(entry.device_name, set()).add(entry.evidence.vector_bytes)
     return {
         name: present[name] if present.get(name) in known else max(known)
         for name, known in widths.items()
     }
-
-
-def _width(entry: BankEntry) -> int:
-    width = entry.evidence.get("vector_bytes")
-    return width if type(width) is int else 0

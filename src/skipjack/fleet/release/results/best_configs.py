@@ -133,7 +133,7 @@ def _row(result: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _of_entry(entry: BankEntry) -> _Said:
     ranking = entry.kind == FIND
-    rows = entry.evidence.get("ranking", ()) if ranking else [_row(entry.record())]
+    rows = entry.evidence.ranking if ranking else [_row(entry.record())]
     return _Said(rows, "", entry.created, ranking)
 
 

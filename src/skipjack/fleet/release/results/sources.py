@@ -60,7 +60,7 @@ def found_in_bank(bank: Bank, device: str | None = None) -> Iterator[FoundProble
             kept[at] = stronger(kept[at], entry) if at in kept else entry
     for (problem, name), entry in kept.items():
         key = miopen_key(problem)
-        entries = ranked(ranked_rows(entry.evidence.get("ranking", ()), key))
+        entries = ranked(ranked_rows(entry.evidence.ranking, key))
         text = key.text if key else None
         yield FoundProblem(problem, text, name, entries, updated=entry.created)
 

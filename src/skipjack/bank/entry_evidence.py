@@ -1,0 +1,184 @@
+"""What an entry says about why it is believed, each fact by a name and a type. No I/O.
+
+Entries come from anybody. What was not checked when a line was read (`skipjack.bank.entry_reading`)
+is given here as its type, or as not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import Any
+
+REPLACED = "replaced"
+"""The field of the evidence that names the entry of the bank that this one replaced."""
+BASELINE = "baseline"
+"""The field of the evidence of entries whose default depends on problem and device alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """How many times faster, with its interval; a bound is None where there were too few pairs."""
+
+    ratio: float | None
+    low: float | None
+    high: float | None
+    over: str = ""
+    """What it is a gain over, where the evidence names it."""
+
+    @classmethod
+    def read(cls, told: object) -> Gain | None:
+        """What an entry, a bank or a job says of a gain; None if that is no gain."""
+        if not isinstance(told, Mapping) or any(
+            told.get(name) is not None and not _is_number(told.get(name)) for name in _BOUNDS
+        ):
+            return None
+        ratio, low, high = (told.get(name) for name in _BOUNDS)
+        return cls(ratio, low, high, _text(told.get("name")))
+
+    def record(self) -> dict[str, float | None]:
+        """The numbers as JSON."""
+        return {"ratio": self.ratio, "low": self.low, "high": self.high}
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """The entry that gave way to this one; what is odd in it is not known."""
+
+    entry: str = ""
+    """Its digest: see `skipjack.bank.evidence.digest`."""
+    solver: str = ""
+    config: Mapping[str, Any] = field(default_factory=dict)
+    met: str = ""
+    """How it fared: a `skipjack.bank.Met`."""
+    grade: float | None = None
+    score: float | None = None
+    generation: float | None = None
+
+
+class Evidence(Mapping[str, Any]):
+    """An entry's evidence: a mapping as it stands in its line, and its facts by name."""
+
+    __slots__ = ("_told",)
+
+    def __init__(self, told: Mapping[str, Any]) -> None:
+        self._told: Mapping[str, Any] = told._told if isinstance(told, Evidence) else dict(told)
+
+    def __getitem__(self, name: str) -> Any:
+        return self._told[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._told)
+
+    def __len__(self) -> int:
+        return len(self._told)
+
+    def __repr__(self) -> str:
+        return f"Evidence({self._told!r})"
+
+    @property
+    def samples(self) -> int | None:
+        """How many samples were kept."""
+        return self._count("samples")
+
+    @property
+    def set_aside(self) -> int | None:
+        """Samples that were taken while the machine was disturbed."""
+        return self._count("set_aside")
+
+    @property
+    def alpha(self) -> float | None:
+        """The risk that the test allowed."""
+        return number_or_none(self._told.get("alpha"))
+
+    @property
+    def min_effect(self) -> float | None:
+        """The smallest gain that the test took for one."""
+        return number_or_none(self._told.get("min_effect"))
+
+    @property
+    def study(self) -> str:
+        """The id of the search that led to it."""
+        return _text(self._told.get("study"))
+
+    @property
+    def model(self) -> str:
+        """The model of the device that it was timed on; empty in old entries."""
+        return _text(self._told.get("model"))
+
+    @property
+    def vector_bytes(self) -> int:
+        """The width of that device's vectors; 0 in old entries."""
+        width = self._told.get("vector_bytes")
+        return width if type(width) is int else 0
+
+    @property
+    def ties(self) -> Sequence[Mapping[str, Any] | str]:
+        """Configs of the same solver that could not be told from it; of a ranking, solvers."""
+        ties: Sequence[Mapping[str, Any] | str] = self._list("ties")
+        return ties
+
+    @property
+    def ranking(self) -> Sequence[Mapping[str, Any]]:
+        """The solvers of a find, fastest first and those that failed last."""
+        ranking: Sequence[Mapping[str, Any]] = self._list("ranking")
+        return ranking
+
+    @property
+    def baseline(self) -> Gain | None:
+        """The gain that tables show, and over what; None in old entries and in rankings."""
+        return Gain.read(self._told.get(BASELINE))
+
+    @property
+    def as_called(self) -> Gain | None:
+        """The gain over a library, both called from Python; None where it was not measured."""
+        return Gain.read(self._told.get("as_called"))
+
+    @property
+    def replaced(self) -> Replaced | None:
+        """What the bank held before and was met; None if nothing."""
+        told = self._told.get(REPLACED)
+        if not told:
+            return None
+        if not isinstance(told, Mapping):
+            return Replaced()
+        config = told.get("config")
+        return Replaced(
+            _text(told.get("entry")),
+            _text(told.get("solver")),
+            config if isinstance(config, Mapping) else {},
+            _text(told.get("met")),
+            number_or_none(told.get("grade")),
+            number_or_none(told.get("score")),
+            number_or_none(told.get("generation")),
+        )
+
+    def _count(self, name: str) -> int | None:
+        number = number_or_none(self._told.get(name))
+        return None if number is None else int(number)
+
+    def _list(self, name: str) -> Sequence[Any]:
+        found = self._told.get(name)
+        return found if isinstance(found, list | tuple) else ()
+
+
+_BOUNDS = ("ratio", "low", "high")
+
+
+def number_or_none(value: object) -> float | None:
+    """A finite number; None for anything else."""
+    if not _is_number(value):
+        return None
+    try:
+        return float(value) if isfinite(value) else None  # type: ignore[arg-type]
+    except OverflowError:
+        return None
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
