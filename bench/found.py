@@ -10,7 +10,7 @@ from typing import Any
 from skipjack.core.problem import Problem
 from skipjack.solvers import find_solver
 from skipjack.solvers.solver import BuildingSolver
-from skipjack.tuning.find_result import NOT_APPLICABLE, FindResult, RankedSolver
+from skipjack.tuning.finding import NOT_APPLICABLE, FindResult, RankedSolver
 from skipjack.tuning.options import TuneOptions
 from skipjack.tuning.tuner import Tuner, make_budget
 from tuned import blank_memory, builds_ms
@@ -70,10 +70,10 @@ def _place(one: RankedSolver) -> dict[str, Any]:
 def find(tuner: Tuner, problem: Problem, seconds: float, cold: bool = True) -> Found:
     """Rank all solvers. A cold find sees an empty ledger and bank, so no other problem helps it."""
     options = TuneOptions(budget=make_budget(None, seconds))
-    with blank_memory(tuner.workshop) if cold else contextlib.nullcontext():
+    with blank_memory(tuner.context) if cold else contextlib.nullcontext():
         started = time.monotonic()
         result = tuner.find(problem, options)
         wall = time.monotonic() - started
         if result.interrupted:
             raise KeyboardInterrupt  # which ends a find early; here it is meant for the whole run
-        return Found(result, seconds, wall, tuple(builds_ms(tuner.workshop, started)))
+        return Found(result, seconds, wall, tuple(builds_ms(tuner.context, started)))

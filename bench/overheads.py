@@ -27,8 +27,8 @@ from skipjack.operations import parse
 from skipjack.settings import Settings, load_settings
 from skipjack.solvers.registry import solver_for
 from skipjack.solvers.solver import BuildingSolver
+from skipjack.tuning.context import timing_cores
 from skipjack.tuning.tuner import Tuner
-from skipjack.tuning.workshop import timing_cores
 from tuned import tune
 
 BUILDS = 50
@@ -112,11 +112,11 @@ def process_ms(command: Sequence[str]) -> float:
 def starting(settings: Settings) -> tuple[float, Tuner]:
     """Seconds until the workers are there, with the peaks known; the tuner is left open."""
     with Tuner(settings, None, print) as first:
-        first.workshop.peaks()
+        first.context.peaks()
     tuner = Tuner(settings, None, print)
     started = time.perf_counter()
     tuner.__enter__()
-    tuner.workshop.warm_up()
+    tuner.context.warm_up()
     return time.perf_counter() - started, tuner
 
 

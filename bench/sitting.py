@@ -15,8 +15,8 @@ import machine
 from metaschedule import CACHE
 from skipjack.native import cpu
 from skipjack.settings import load_settings
+from skipjack.tuning.context import timing_cores
 from skipjack.tuning.tuner import Tuner
-from skipjack.tuning.workshop import timing_cores
 from stand import Stand
 
 
@@ -40,9 +40,9 @@ def sit(threads: int, core: int | None) -> Iterator[Sitting]:
         settings = load_settings(user_dir=directory, core=core)
         cores = timing_cores(settings, threads)
         with Tuner(settings, cpu.detect(threads), print) as tuner:
-            tuner.workshop.warm_up()
-            tuner.workshop.peaks()  # otherwise the first problem would wait for them
-            stand = Stand(tuner.workshop.device, cores)
+            tuner.context.warm_up()
+            tuner.context.peaks()  # otherwise the first problem would wait for them
+            stand = Stand(tuner.context.device, cores)
             listed = ", ".join(map(str, cores))
             print(
                 f"{stand.device.model}, {stand.device.name}, cores {listed}, "

@@ -167,7 +167,7 @@ class Bench:
         """The leaders of a search, best first, and how many trials it made."""
         options = self._options
         budget = Budget(options.trials, options.seconds)
-        with blank_memory(self._at.tuner.workshop):
+        with blank_memory(self._at.tuner.context):
             result = self._at.tuner.tune(problem, TuneOptions(budget=budget, solver=name))
         ranked = sorted((t for t in result.trials if t.ok), key=lambda t: t.value or 0.0)
         leaders = [result.best, *(trial.config for trial in ranked)]

@@ -16,10 +16,10 @@ from skipjack.bank import Bank
 from skipjack.core.problem import Problem
 from skipjack.ledger import Ledger
 from skipjack.storage import ArtifactStore
+from skipjack.tuning.context import DeviceContext
 from skipjack.tuning.options import TuneOptions
 from skipjack.tuning.result import Outcome, TuneResult
 from skipjack.tuning.tuner import Tuner, make_budget
-from skipjack.tuning.workshop import Workshop
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,40 +59,40 @@ def tune(
     A cold tuning finds an empty ledger and bank, so no other shape helps it.
     """
     options = TuneOptions(budget=make_budget(None, seconds), solver=solver)
-    with blank_memory(tuner.workshop) if cold else contextlib.nullcontext():
+    with blank_memory(tuner.context) if cold else contextlib.nullcontext():
         started = time.monotonic()
         result = tuner.tune(problem, options)
         wall = time.monotonic() - started
-        return Tuned(result, wall, _build_ms(tuner.workshop, started))
+        return Tuned(result, wall, _build_ms(tuner.context, started))
 
 
 @contextlib.contextmanager
-def blank_memory(shop: Workshop) -> Iterator[None]:
-    """Let a workshop remember nothing and keep nothing for a while; its workers stay.
+def blank_memory(context: DeviceContext) -> Iterator[None]:
+    """Let a context remember nothing and keep nothing for a while; its workers stay.
 
     The build workers look for known builds in the ledger they were started with, which nobody
     writes to meanwhile.
     """
-    kept = shop.ledger, shop.bank, shop.artifacts
+    kept = context.ledger, context.bank, context.artifacts
     with (
         tempfile.TemporaryDirectory(prefix="skipjack-bench-") as name,
         Ledger.open(Path(name)) as ledger,
     ):
-        ledger.add_device(shop.device)
-        shop.ledger, shop.bank = ledger, Bank.open(Path(name))
-        shop.artifacts = ArtifactStore(Path(name) / "artifacts")
+        ledger.add_device(context.device)
+        context.ledger, context.bank = ledger, Bank.open(Path(name))
+        context.artifacts = ArtifactStore(Path(name) / "artifacts")
         try:
             yield
         finally:
-            shop.ledger, shop.bank, shop.artifacts = kept
+            context.ledger, context.bank, context.artifacts = kept
 
 
-def _build_ms(shop: Workshop, since: float) -> float:
-    found = builds_ms(shop, since)
+def _build_ms(context: DeviceContext, since: float) -> float:
+    found = builds_ms(context, since)
     return float(np.median(found)) if found else float("nan")
 
 
-def builds_ms(shop: Workshop, since: float) -> list[float]:
+def builds_ms(context: DeviceContext, since: float) -> list[float]:
     """From the trace: builds that candidates share appear in the ledger again, at no time."""
-    spans = shop.tracer.spans
+    spans = context.tracer.spans
     return [s.seconds * 1e3 for s in spans if s.track == "build" and s.start >= since and s.seconds]

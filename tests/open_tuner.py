@@ -28,7 +28,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def tuner(home: Path) -> Iterator[Tuner]:
     made = Tuner(Settings(home))
-    made.workshop.protocol = replace(made.workshop.protocol, call_timeout_s=0.7)
+    made.context.protocol = replace(made.context.protocol, call_timeout_s=0.7)
     with made:
-        made.workshop.pool.timeout_s = 1.0
+        made.context.pool.timeout_s = 1.0
         yield made

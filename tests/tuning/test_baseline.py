@@ -15,22 +15,23 @@ from skipjack.operations import parse
 from skipjack.report.ledger import problem_records
 from skipjack.testing.sessions import NullSession
 from skipjack.tuning import Outcome, TuneOptions, Tuner, TuneResult
-from skipjack.tuning.final import finish_tuning
-from skipjack.tuning.rules import TuneRules
-from skipjack.tuning.study_run import Standing, StudyRun
-from skipjack.tuning.verdict import judge
+from skipjack.tuning.strategy import TuneStrategy
+from skipjack.tuning.study_run import SearchSummary, StudyRun
+from skipjack.tuning.verdict import finish_tuning, judge
 
 
 def study_run(tuner: Tuner, problem: str, solver: str | None = None) -> StudyRun:
     options = TuneOptions(budget=Budget(trials=2), solver=solver)
-    return StudyRun(tuner.workshop, parse(problem), options, Interrupt(), TuneRules(solver))
+    return StudyRun(tuner.context, parse(problem), options, Interrupt(), TuneStrategy(solver))
 
 
 def test_the_default_is_the_first_proposal_whichever_solver_is_asked_for(tuner: Tuner) -> None:
     runs = [study_run(tuner, "matmul:64x64x64", name) for name in (None, "nest", "microkernel")]
     (default,) = {run.default for run in runs}
     assert default is not None
-    assert default.config != runs[1].arms[0].space.default(), "plain loops are nobody's proposal"
+    assert default.config != runs[1].searches[0].space.default(), (
+        "plain loops are nobody's proposal"
+    )
     assert [run.outsider for run in runs] == [None, None, default]
 
 
@@ -48,7 +49,7 @@ def test_a_gain_as_called_from_python_comes_with_its_interval(tuner: Tuner) -> N
     assert called is not None
     assert called.noisy or called.low <= called.ratio <= called.high
     assert result.to_json()["as_called"] == called.to_json()
-    entry = tuner.workshop.bank.lookup(result.problem.key, tuner.workshop.device.class_key)
+    entry = tuner.context.bank.lookup(result.problem.key, tuner.context.device.class_key)
     if entry is not None and entry.config:
         assert entry.evidence["as_called"] == called.to_json()
         assert entry.evidence["baseline"]["name"] == result.baseline
@@ -64,21 +65,21 @@ def judged(tuner: Tuner, problem: str, solver: str | None, costs: Costs) -> Tune
     try:
         run.prepare()
         run.search()
-        standing = finish_tuning(run)
-        return judge(run, standing, _confirmed(standing, costs))
+        summary = finish_tuning(run)
+        return judge(run, summary, _confirmed(summary, costs))
     finally:
         run.close()
 
 
-def _confirmed(standing: Standing, costs: Costs) -> Confirmation:
-    assert standing.winner
-    times = {runner.kernel: costs["library"] for runner in standing.vendors.values()}
-    if standing.default:
-        times[standing.default.kernel] = costs["default"]
-    times[standing.winner.kernel] = costs["winner"]
-    rivals = [kernel for kernel in times if kernel != standing.winner.kernel]
+def _confirmed(summary: SearchSummary, costs: Costs) -> Confirmation:
+    assert summary.winner
+    times = {loaded.kernel: costs["library"] for loaded in summary.vendors.values()}
+    if summary.default:
+        times[summary.default.kernel] = costs["default"]
+    times[summary.winner.kernel] = costs["winner"]
+    rivals = [kernel for kernel in times if kernel != summary.winner.kernel]
     session = NullSession(times, np.random.default_rng(0))
-    return confirm(session, standing.winner.kernel, rivals)
+    return confirm(session, summary.winner.kernel, rivals)
 
 
 def test_nothing_slower_than_the_default_is_banked_where_another_solver_was_asked_for(
@@ -89,15 +90,15 @@ def test_nothing_slower_than_the_default_is_banked_where_another_solver_was_aske
     assert result.status is Outcome.RESERVED
     assert result.solver == "microkernel", "what was asked for is what is shown"
     assert result.speedup.default.high < 1.0
-    entry = tuner.workshop.bank.lookup(result.problem.key, tuner.workshop.device.class_key)
+    entry = tuner.context.bank.lookup(result.problem.key, tuner.context.device.class_key)
     assert entry is not None
     assert entry.solver == "nest"
     assert entry.time_ns < result.time_ns
-    said = problem_records(tuner.workshop.ledger, result.problem.key)[-1]
+    said = problem_records(tuner.context.ledger, result.problem.key)[-1]
     assert (said["kind"], said["status"]) == ("verdict", "reserved"), "the word of the table"
     bank = Bank.open(tmp_path)
-    bank.rebuild(tuner.workshop.ledger)
-    again = bank.lookup(result.problem.key, tuner.workshop.device.class_key)
+    bank.rebuild(tuner.context.ledger)
+    again = bank.lookup(result.problem.key, tuner.context.device.class_key)
     assert again == entry, "what entered the bank is found in the ledger"
 
 
@@ -117,13 +118,13 @@ def test_a_noisy_library_hinders_no_verdict_if_it_is_far_behind(
     try:
         run.prepare()
         run.search()
-        standing = finish_tuning(run)
+        summary = finish_tuning(run)
         costs = {"winner": 1000.0, "default": 3000.0, "library": library_ns}
-        clear = _confirmed(standing, costs)
+        clear = _confirmed(summary, costs)
         noise = Ratio(float("nan"), float("nan"), float("nan"), left_out=40)
-        libraries = {runner.kernel for runner in standing.vendors.values()}
+        libraries = {loaded.kernel for loaded in summary.vendors.values()}
         gains = {k: noise if k in libraries else gain for k, gain in clear.gains.items()}
-        assert judge(run, standing, Confirmation(clear.blocks, gains)).status == status
+        assert judge(run, summary, Confirmation(clear.blocks, gains)).status == status
     finally:
         run.close()
 

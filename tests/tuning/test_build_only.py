@@ -96,7 +96,7 @@ def test_another_cpu_has_other_code(packed: BuildResult, home: Path) -> None:
 def test_the_observer_sees_it_grow(builder: Builder) -> None:
     seen: list[Progress] = []
     builder.build("add:77", BuildOptions(configs=5, observer=seen.append))
-    assert {standing.phase for standing in seen} == {"build"}
+    assert {summary.phase for summary in seen} == {"build"}
     assert seen[-1].trials == seen[-1].budget.trials == 5
 
 

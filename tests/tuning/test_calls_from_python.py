@@ -27,9 +27,9 @@ def press() -> Iterator[Callable[[Progress], None]]:
     """Presses Ctrl-C once, when something has been tried."""
     pressed: list[Progress] = []
 
-    def observe(standing: Progress) -> None:
-        if standing.trials and not pressed:
-            pressed.append(standing)
+    def observe(summary: Progress) -> None:
+        if summary.trials and not pressed:
+            pressed.append(summary)
             signal.raise_signal(signal.SIGINT)
 
     # A shell that runs the tests in the background has them ignore Ctrl-C.
@@ -51,7 +51,7 @@ def test_ctrl_c_ends_a_loop_of_tunings(tuner: Tuner, press: Callable[[Progress],
     result = stopped.value.result
     assert isinstance(result, TuneResult)
     assert result.interrupted and result.trials
-    assert tuner.workshop.ledger.summary().tells >= len(result.trials)
+    assert tuner.context.ledger.summary().tells >= len(result.trials)
     again = tuner.tune("add:96", TuneOptions(budget=Budget(trials=2)))
     assert not again.interrupted
 
@@ -80,13 +80,13 @@ def test_a_tuner_works_inside_of_its_block_alone(home: object) -> None:
 
 
 def test_a_tuner_does_not_work_after_its_block(tuner: Tuner) -> None:
-    workshop = tuner.workshop
+    context = tuner.context
     try:
-        workshop.opened = False  # as `close` leaves it; closing would cost the other tests theirs
+        context.opened = False  # as `close` leaves it; closing would cost the other tests theirs
         with pytest.raises(UsageError, match="this Tuner is not open"):
             tuner.tune("add:8")
     finally:
-        workshop.opened = True
+        context.opened = True
 
 
 @pytest.mark.parametrize(
@@ -172,9 +172,9 @@ def slow_library(tuner: Tuner, monkeypatch: pytest.MonkeyPatch) -> Iterator[list
     """NumPy as a library whose package, one that nobody needs, is slow to import; what is said."""
     heard: list[str] = []
     monkeypatch.setattr(NumpySolver, "imports", "wave", raising=False)
-    monkeypatch.setattr(tuner.workshop, "say", heard.append)
+    monkeypatch.setattr(tuner.context, "say", heard.append)
     yield heard
-    tuner.workshop.session.imported.discard("wave")
+    tuner.context.session.imported.discard("wave")
 
 
 def test_packages_of_libraries_are_imported_once_before_the_search(
@@ -182,8 +182,8 @@ def test_packages_of_libraries_are_imported_once_before_the_search(
 ) -> None:
     seen: list[bool] = []
 
-    def observe(standing: Progress) -> None:
-        seen.append("wave" in tuner.workshop.session.imported)
+    def observe(summary: Progress) -> None:
+        seen.append("wave" in tuner.context.session.imported)
 
     for key in ("add:100", "add:101"):
         tuner.tune(key, TuneOptions(budget=Budget(trials=1), observer=observe))
@@ -194,7 +194,7 @@ def test_packages_of_libraries_are_imported_once_before_the_search(
 def test_an_import_that_is_longer_than_its_share_of_the_seconds_is_told(
     tuner: Tuner, slow_library: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tuner.workshop.session, "import_package", lambda name: time.sleep(0.05))
+    monkeypatch.setattr(tuner.context.session, "import_package", lambda name: time.sleep(0.05))
     tuner.find("add:102", TuneOptions(budget=Budget(seconds=0.1)), ["nest", "numpy"])
     assert slow_library[1].endswith(
         "s, of which 0.04 s are counted: the search may go on for 0.06 s"
@@ -202,6 +202,6 @@ def test_an_import_that_is_longer_than_its_share_of_the_seconds_is_told(
 
 
 def test_a_package_that_cannot_be_imported_costs_its_library_alone(tuner: Tuner) -> None:
-    session = tuner.workshop.session
+    session = tuner.context.session
     session.import_package("no_such_package")
     assert tuner.tune("add:103", TuneOptions(budget=Budget(trials=1))).trials

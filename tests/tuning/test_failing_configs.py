@@ -58,13 +58,13 @@ def test_the_right_one_wins(result: TuneResult, tuner: Tuner) -> None:
     assert result.status is Outcome.RESERVED
     assert result.solver == "rogue"
     assert result.best["behaviour"] == "right"
-    entry = tuner.workshop.bank.lookup("rogue:60:f32", tuner.workshop.device.class_key)
+    entry = tuner.context.bank.lookup("rogue:60:f32", tuner.context.device.class_key)
     assert entry is not None
     assert entry.solver == "nest"
 
 
 def test_the_ledger_remembers_the_failures(result: TuneResult, tuner: Tuner) -> None:
-    ledger = tuner.workshop.ledger
+    ledger = tuner.context.ledger
     (study,) = ledger.studies("rogue:60:f32")
     known = {t.config["behaviour"]: (t.status, t.reason) for t in ledger.trials(study.id)}
     assert {name: status for name, (status, _) in known.items()} == FATES

@@ -12,8 +12,8 @@ from skipjack.errors import UsageError
 from skipjack.native import cpu
 from skipjack.operations import parse
 from skipjack.solvers import find_solver, is_for, names
-from skipjack.tuning import FindResult, FindStatus, TuneOptions, Tuner, contest, find_final
-from skipjack.tuning.lineup import line_up
+from skipjack.tuning import FindResult, FindStatus, TuneOptions, Tuner, evaluator, final
+from skipjack.tuning.applicable_solvers import applicable_solvers
 
 MATMUL = "matmul:24x40x16:f32"
 BUILT = {"nest", "packed", "microkernel"}
@@ -27,7 +27,7 @@ def options(trials: int, **more: object) -> TuneOptions:
 
 
 def entry_of(tuner: Tuner, problem: str) -> BankEntry | None:
-    return tuner.workshop.bank.lookup(problem, tuner.workshop.device.class_key, FIND)
+    return tuner.context.bank.lookup(problem, tuner.context.device.class_key, FIND)
 
 
 @pytest.fixture(scope="module")
@@ -83,11 +83,11 @@ def test_the_ranking_and_the_verdict_are_banked(first: FindResult, tuner: Tuner)
     assert entry.time_ns == pytest.approx(fastest.time_ns)
     rows = entry.evidence["ranking"]
     assert [row["solver"] for row in rows] == [solver.solver for solver in first.ranked]
-    studies = {study.id: study.solver for study in tuner.workshop.ledger.studies(MATMUL)}
+    studies = {study.id: study.solver for study in tuner.context.ledger.studies(MATMUL)}
     for row in rows:
         assert studies.get(row["study"], "") == (row["solver"] if row["solver"] in BUILT else "")
         assert row["workspace_bytes"] == first[row["solver"]].workspace_bytes
-    perf = tuner.workshop.bank.lookup(MATMUL, tuner.workshop.device.class_key)
+    perf = tuner.context.bank.lookup(MATMUL, tuner.context.device.class_key)
     assert perf is not None
     assert first.perf is not None
     assert perf.solver in (first.perf.solver, "numpy", "mkl")
@@ -96,14 +96,14 @@ def test_the_ranking_and_the_verdict_are_banked(first: FindResult, tuner: Tuner)
 
 
 def test_the_bank_made_anew_has_the_same_bytes(first: FindResult, tuner: Tuner) -> None:
-    bank = tuner.workshop.bank
+    bank = tuner.context.bank
     before = bank.path.read_bytes()
-    bank.rebuild(tuner.workshop.ledger)
+    bank.rebuild(tuner.context.ledger)
     assert bank.path.read_bytes() == before
 
 
 def test_running_again_continues_the_studies(first: FindResult, tuner: Tuner) -> None:
-    ledger = tuner.workshop.ledger
+    ledger = tuner.context.ledger
 
     def known() -> dict[str, set[str]]:
         return {s.id: {t.config.key for t in ledger.trials(s.id)} for s in ledger.studies(MATMUL)}
@@ -120,7 +120,7 @@ def test_running_again_continues_the_studies(first: FindResult, tuner: Tuner) ->
 
 def test_starting_over_forgets_the_studies(first: FindResult, tuner: Tuner) -> None:
     tuner.find(MATMUL, options(4, retune=True))
-    assert {study.epoch for study in tuner.workshop.ledger.studies(MATMUL)} == {1}
+    assert {study.epoch for study in tuner.context.ledger.studies(MATMUL)} == {1}
 
 
 def test_a_budget_below_the_number_of_solvers_still_tries_everybody(tuner: Tuner) -> None:
@@ -157,10 +157,10 @@ def test_where_calls_are_long_each_solver_is_tried_once_and_ranked(
     tuner: Tuner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every call counts as long here; the slowest solvers need not have been in the final."""
-    for module in (contest, find_final):
+    for module in (evaluator, final):
         monkeypatch.setattr(module, "LONG_NS", 1.0)
         monkeypatch.setattr(module, "SLOW_NS", 1.0)
-    monkeypatch.setattr("skipjack.tuning.find_rules.SLOW_NS", 1.0)
+    monkeypatch.setattr("skipjack.tuning.strategy.SLOW_NS", 1.0)
     asked = TuneOptions(budget=Budget(seconds=0.01))
     result = tuner.find("matmul:32x33x34", asked)
     assert {solver.solver for solver in result.ranked} >= {*BUILT, "numpy"}
@@ -170,10 +170,10 @@ def test_where_calls_are_long_each_solver_is_tried_once_and_ranked(
 
 
 def test_the_most_promising_solver_leads_and_libraries_take_part() -> None:
-    lineup = line_up(parse("matmul:96x96x96/tb=1"), cpu.detect())
-    assert lineup.building[0].name == "packed"
-    assert [vendor.name for vendor in lineup.vendors][:1] == ["numpy"]
-    assert all(lineup.refused.values())
+    applicable = applicable_solvers(parse("matmul:96x96x96/tb=1"), cpu.detect())
+    assert applicable.building[0].name == "packed"
+    assert [vendor.name for vendor in applicable.vendors][:1] == ["numpy"]
+    assert all(applicable.refused.values())
 
 
 def test_the_function_finds_here_and_now(user_dir: Path) -> None:

@@ -36,8 +36,8 @@ def test_a_solver_of_which_nothing_works_is_listed_with_its_status(
     assert failed.status in ("crash", "build_error")
     assert failed.reason
     assert (failed.time_ns, failed.trials) == (None, 2)
-    workshop = rogue_tuner.workshop
-    entry = workshop.bank.lookup("rogue:62:f32", workshop.device.class_key, FIND)
+    context = rogue_tuner.context
+    entry = context.bank.lookup("rogue:62:f32", context.device.class_key, FIND)
     assert entry is not None
     assert [row["solver"] for row in entry.evidence["ranking"]][-1] == "rogue"
     again = rogue_tuner.find("rogue:62", options(2))

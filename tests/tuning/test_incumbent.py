@@ -20,7 +20,7 @@ from skipjack.execute.statistics import Block
 from skipjack.operations import parse
 from skipjack.solvers import find_solver
 from skipjack.tuning import Outcome, TuneOptions, Tuner, TuneResult
-from skipjack.tuning.proposal import first_proposal
+from skipjack.tuning.applicable_solvers import default_proposal
 
 LATE = "2090-01-01T00:00:00.000000Z"
 OURS_NS = 100.0
@@ -31,14 +31,14 @@ def made_up_times(
     tuner: Tuner, library_ns: float, others: Mapping[Config, float] = {}
 ) -> Iterator[None]:
     """Defaults take twice as long as other kernels that are built, libraries what is said."""
-    shop, session = tuner.workshop, tuner.workshop.session
-    loadable, add, time = shop.loadable, session.add, session.time
+    context, session = tuner.context, tuner.context.session
+    loadable, add, time = context.loadable, session.add, session.time
     special: list[tuple[Loadable, float]] = []
     costs: dict[int, float] = {}
 
     def loaded(build: Build) -> Loadable:
         made, candidate = loadable(build), build.candidate
-        default = first_proposal(candidate.problem, shop.target)
+        default = default_proposal(candidate.problem, context.target)
         if candidate.config in others:
             special.append((made, others[candidate.config]))
         elif default is not None and candidate == default.candidate:
@@ -56,7 +56,7 @@ def made_up_times(
         return [_block(one, costs[one.kernel]) for one in timed], failures
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shop, "loadable", loaded)
+        patch.setattr(context, "loadable", loaded)
         patch.setattr(session, "add", noted)
         patch.setattr(session, "time", exact)
         yield
@@ -71,7 +71,7 @@ def held(
     tuner: Tuner, problem: str, solver: str, low: float, config: Mapping[str, Any] = {}, **more: Any
 ) -> BankEntry:
     """An entry that the bank holds, from a machine whose clock is far ahead."""
-    device = tuner.workshop.device
+    device = tuner.context.device
     gain = {"ratio": low, "low": low, "high": low}
     version = find_solver(solver).version if solver in ("numpy", "nest") else 1
     artifact = "" if solver == "numpy" else "a" * 64
@@ -92,13 +92,13 @@ def held(
         "created": LATE,
     }
     entry = BankEntry(**{**fields, **more})
-    tuner.workshop.bank.put(entry)
+    tuner.context.bank.put(entry)
     return entry
 
 
 def tune(tuner: Tuner, problem: str) -> tuple[TuneResult, BankEntry]:
     result = tuner.tune(problem, TuneOptions(budget=Budget(trials=3)))
-    entry = tuner.workshop.bank.lookup(result.problem.key, tuner.workshop.device.class_key)
+    entry = tuner.context.bank.lookup(result.problem.key, tuner.context.device.class_key)
     assert entry is not None
     return result, entry
 
@@ -112,8 +112,8 @@ def test_a_library_that_the_bank_holds_gives_way_to_what_beats_it(tuner: Tuner) 
     assert now.created < before.created, "a clock was set back"
     assert now.evidence[REPLACED]["entry"] == digest(before)
     assert now.evidence[REPLACED]["met"] == Met.SLOWER
-    tuner.workshop.bank.rebuild(tuner.workshop.ledger)
-    assert tuner.workshop.bank.lookup(now.problem, now.device) == now
+    tuner.context.bank.rebuild(tuner.context.ledger)
+    assert tuner.context.bank.lookup(now.problem, now.device) == now
 
 
 def test_an_entry_says_how_its_kernel_is_called_and_where_it_was_made(tuner: Tuner) -> None:
@@ -183,33 +183,33 @@ def test_an_entry_that_came_meanwhile_is_not_lost(
     tuner: Tuner, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     strong = held(tuner, "add:47", "streaming", 7.0, {"x": 1})
-    monkeypatch.setattr(tuner.workshop.bank, "lookup", lambda *_: None)
+    monkeypatch.setattr(tuner.context.bank, "lookup", lambda *_: None)
     with made_up_times(tuner, library_ns=5 * OURS_NS):
         tuner.tune("add:47", TuneOptions(budget=Budget(trials=3)))
     monkeypatch.undo()
-    assert tuner.workshop.bank.lookup(strong.problem, strong.device) == strong
+    assert tuner.context.bank.lookup(strong.problem, strong.device) == strong
     assert "add:47:f32 with stronger evidence, which stays" in caplog.text
 
 
 def test_the_last_find_counts_whatever_the_clock_says(
     tuner: Tuner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    problem, device = "add:46:f32", tuner.workshop.device.class_key
+    problem, device = "add:46:f32", tuner.context.device.class_key
     rankings = []
     for year in (2090, 2026):
         monkeypatch.setattr(
-            "skipjack.tuning.find_record.utc_now",
+            "skipjack.tuning.finding.utc_now",
             lambda year=year: datetime(year, 1, 1, tzinfo=UTC),
         )
         with made_up_times(tuner, library_ns=5 * OURS_NS):
             tuner.find(problem, TuneOptions(budget=Budget(trials=4)))
-        rankings.append(tuner.workshop.bank.lookup(problem, device, FIND))
+        rankings.append(tuner.context.bank.lookup(problem, device, FIND))
     first, second = rankings
     assert first is not None and second is not None
     assert (first.created[:4], second.created[:4]) == ("2090", "2026")
     assert second.evidence[REPLACED]["entry"] == digest(first)
-    tuner.workshop.bank.rebuild(tuner.workshop.ledger)
-    assert tuner.workshop.bank.lookup(problem, device, FIND) == second
+    tuner.context.bank.rebuild(tuner.context.ledger)
+    assert tuner.context.bank.lookup(problem, device, FIND) == second
 
 
 def test_a_find_ranks_the_config_that_it_keeps(tuner: Tuner) -> None:
@@ -244,8 +244,8 @@ def test_a_find_says_why_the_first_is_not_what_is_kept(tuner: Tuner) -> None:
 
 def kept_config(tuner: Tuner, problem: Problem) -> Config:
     """One that is neither the default nor the first proposal."""
-    device, nest = tuner.workshop.device, find_solver("nest")
+    device, nest = tuner.context.device, find_solver("nest")
     space, rng = nest.space(problem, device), np.random.default_rng(0)
-    proposed = first_proposal(problem, tuner.workshop.target)
+    proposed = default_proposal(problem, tuner.context.target)
     known = {space.default(), *([proposed.candidate.config] if proposed else [])}
     return next(one for one in (space.sample(rng) for _ in range(99)) if one not in known)

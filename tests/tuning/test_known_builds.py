@@ -21,9 +21,9 @@ from skipjack.settings import Settings
 from skipjack.solvers import find_solver
 from skipjack.solvers.solver import BuildingSolver
 from skipjack.storage import ArtifactStore
-from skipjack.tuning import TuneOptions, arm, build_desk
-from skipjack.tuning.build_desk import BuildDesk, build_record, identity_of
-from skipjack.tuning.workshop import Workshop
+from skipjack.tuning import TuneOptions, build_queue, solver_search
+from skipjack.tuning.build_queue import BuildQueue, build_record, identity_of
+from skipjack.tuning.context import DeviceContext
 
 DEVICE = Device("cpu", "haswell", 1, features=("avx2", "fma"), vector_bytes=32)
 PROBLEM = parse("add:64")
@@ -60,7 +60,7 @@ class Shop:
 
 
 @pytest.fixture
-def shop(tmp_path: Path) -> Iterator[Shop]:
+def context(tmp_path: Path) -> Iterator[Shop]:
     with Ledger.in_memory() as ledger:
         yield Shop(Pool(), ArtifactStore(tmp_path), ledger)
 
@@ -71,59 +71,61 @@ def nest() -> BuildingSolver:
     return solver
 
 
-def ordered(shop: Shop, candidate: Candidate) -> list[Build]:
-    desk = BuildDesk(shop)
-    desk.offer(nest(), nest().space(PROBLEM, DEVICE))
-    desk.order(candidate)
-    return desk.collect(0.0, 1)
+def ordered(context: Shop, candidate: Candidate) -> list[Build]:
+    queue = BuildQueue(context)
+    queue.add_solver(nest(), nest().space(PROBLEM, DEVICE))
+    queue.submit(candidate)
+    return queue.collect(0.0, 1)
 
 
 @pytest.fixture
-def candidate(shop: Shop) -> Candidate:
+def candidate(context: Shop) -> Candidate:
     """One that was built before."""
     made = Candidate(PROBLEM, "nest", nest().space(PROBLEM, DEVICE).default())
-    digest = shop.artifacts.put(b"machine code")
+    digest = context.artifacts.put(b"machine code")
     build = Build(made, Status.OK, source_digest="s", compiler=nest().compiler())
-    record = build_record(shop, build, digest)
-    shop.ledger.add_build(
-        record, CandidateKey.of(made, nest().version), identity=identity_of(shop, made)
+    record = build_record(context, build, digest)
+    context.ledger.add_build(
+        record, CandidateKey.of(made, nest().version), identity=identity_of(context, made)
     )
     return made
 
 
-def test_a_build_of_before_is_used_again(shop: Shop, candidate: Candidate) -> None:
-    (build,) = ordered(shop, candidate)
+def test_a_build_of_before_is_used_again(context: Shop, candidate: Candidate) -> None:
+    (build,) = ordered(context, candidate)
     assert build.artifact == b"machine code"
-    assert not shop.pool.asked
+    assert not context.pool.asked
 
 
 def test_a_build_of_another_content_is_not(
-    shop: Shop, candidate: Candidate, monkeypatch: pytest.MonkeyPatch
+    context: Shop, candidate: Candidate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(build_desk, "build_identity", lambda *_: "of an edited operation")
-    assert not ordered(shop, candidate)
-    assert shop.pool.asked == [candidate]
+    monkeypatch.setattr(build_queue, "build_identity", lambda *_: "of an edited operation")
+    assert not ordered(context, candidate)
+    assert context.pool.asked == [candidate]
 
 
 def test_a_build_of_another_compiler_is_not(
-    shop: Shop, candidate: Candidate, monkeypatch: pytest.MonkeyPatch
+    context: Shop, candidate: Candidate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(type(nest()), "compiler", lambda _: "llvm of tomorrow")
-    assert not ordered(shop, candidate)
-    assert shop.pool.asked == [candidate]
+    assert not ordered(context, candidate)
+    assert context.pool.asked == [candidate]
 
 
 def test_a_study_of_another_content_or_compiler_is_another_study(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def study_id() -> str:
-        workshop = Workshop(Settings(tmp_path), DEVICE)
-        return arm.make_arm(workshop, PROBLEM, nest(), TuneOptions(), leads=True).study.id
+        context = DeviceContext(Settings(tmp_path), DEVICE)
+        return solver_search.make_search(
+            context, PROBLEM, nest(), TuneOptions(), leads=True
+        ).study.id
 
     first = study_id()
     assert study_id() == first
     with monkeypatch.context() as patch:
-        patch.setattr(arm, "build_identity", lambda *_: "of an edited solver")
+        patch.setattr(solver_search, "build_identity", lambda *_: "of an edited solver")
         assert study_id() != first
     monkeypatch.setattr(type(nest()), "compiler", lambda _: "llvm of tomorrow")
     assert study_id() != first
@@ -134,8 +136,8 @@ def test_a_study_is_told_by_its_searchers_parameters_but_not_by_their_defaults(
 ) -> None:
     def study(searcher: str) -> Study:
         options = TuneOptions(searcher=searcher)
-        workshop = Workshop(Settings(tmp_path), DEVICE)
-        return arm.make_arm(workshop, PROBLEM, nest(), options, leads=True).study
+        context = DeviceContext(Settings(tmp_path), DEVICE)
+        return solver_search.make_search(context, PROBLEM, nest(), options, leads=True).study
 
     plain = study("genetic")
     assert plain.searcher == "genetic"
@@ -156,9 +158,11 @@ def test_a_searcher_sees_the_problem_and_the_device(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(search, "_FACTORIES", {"curious": curious})
     with Ledger.in_memory() as ledger:
-        shop: Any = SimpleNamespace(ledger=ledger, device=DEVICE, target=DEVICE)
+        context: Any = SimpleNamespace(ledger=ledger, device=DEVICE, target=DEVICE)
         study = Study(PROBLEM, "nest", DEVICE.class_key, "curious", 0)
-        made = arm.Arm(PROBLEM, nest(), nest().space(PROBLEM, DEVICE), study, leads=True)
-        made.start(shop, TuneOptions(searcher="curious"))
+        made = solver_search.SolverSearch(
+            PROBLEM, nest(), nest().space(PROBLEM, DEVICE), study, leads=True
+        )
+        made.start(context, TuneOptions(searcher="curious"))
         made.ask(9)
     assert (seen[0].problem, seen[0].device) == (PROBLEM, DEVICE)

@@ -67,6 +67,6 @@ def test_a_real_cpu_of_the_name_takes_it_for_a_hint_and_not_for_an_answer(
     assert bank.lookup(f"{KEY}:f32", real.class_key) is None
     with Tuner(load_settings(), real) as tuner:
         tuner.tune(KEY, options)
-        ledger = tuner.workshop.ledger
+        ledger = tuner.context.ledger
         (study,) = (one for one in ledger.studies() if one.device == real.class_key)
         assert hint in [trial.config for trial in ledger.trials(study.id)]

@@ -16,7 +16,7 @@ from skipjack.tuning import Outcome, TuneOptions, Tuner, TuneResult
 @contextmanager
 def never_quiet(tuner: Tuner) -> Iterator[None]:
     """Each block of this tuner was disturbed."""
-    session = tuner.workshop.session
+    session = tuner.context.session
     time = session.time
 
     def disturbed(kernels: Sequence[int], blocks: int) -> tuple[list[Block], list[Failure]]:
@@ -39,26 +39,26 @@ def test_a_noisy_verdict_says_so_and_banks_nothing(tuner: Tuner) -> None:
     assert re.search(r" rounds beside (numpy|openblas|mkl|the default), so", result.reason)
     assert "close them, or give more --seconds" in result.reason
     assert result.to_json()["status"] == "noisy"
-    bank = tuner.workshop.bank
-    assert bank.lookup(result.problem.key, tuner.workshop.device.class_key) is None
-    bank.rebuild(tuner.workshop.ledger)
-    assert bank.lookup(result.problem.key, tuner.workshop.device.class_key) is None
+    bank = tuner.context.bank
+    assert bank.lookup(result.problem.key, tuner.context.device.class_key) is None
+    bank.rebuild(tuner.context.ledger)
+    assert bank.lookup(result.problem.key, tuner.context.device.class_key) is None
     assert tune(tuner, "matmul:16x24x32").status is not Outcome.NOISY, "once it is quiet again"
 
 
 def test_what_was_banked_stays(tuner: Tuner) -> None:
-    key, device = "matmul:16x32x32:f32", tuner.workshop.device.class_key
+    key, device = "matmul:16x32x32:f32", tuner.context.device.class_key
     tune(tuner, key)
-    before = tuner.workshop.bank.lookup(key, device)
+    before = tuner.context.bank.lookup(key, device)
     assert before is not None
     with never_quiet(tuner):
         assert tune(tuner, key, 8).status in (Outcome.NOISY, Outcome.KEPT)
-    assert tuner.workshop.bank.lookup(key, device) == before
+    assert tuner.context.bank.lookup(key, device) == before
 
 
 def test_a_noisy_ranking_is_not_kept(tuner: Tuner) -> None:
     with never_quiet(tuner):
         result = tuner.find("add:4096", TuneOptions(budget=Budget(trials=6)))
-    device = tuner.workshop.device.class_key
-    assert tuner.workshop.bank.lookup(result.problem.key, device, "find") is None
+    device = tuner.context.device.class_key
+    assert tuner.context.bank.lookup(result.problem.key, device, "find") is None
     assert "noisy" in result.reason

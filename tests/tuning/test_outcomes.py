@@ -17,12 +17,11 @@ from skipjack.solvers import only_solvers
 from skipjack.testing.fake_tuning import FakeContext, FakeLibrary, FakeSolver, tiles
 from skipjack.testing.sessions import Behaviour, FakeKernel
 from skipjack.tuning import FindResult, FindStatus, Outcome, Progress, TuneOptions, TuneResult
-from skipjack.tuning.final import finish_tuning
-from skipjack.tuning.find_run import run_find
+from skipjack.tuning.finding import run_find
 from skipjack.tuning.rounds import Sitting, build_round, evaluate_round
-from skipjack.tuning.rules import TuneRules
+from skipjack.tuning.strategy import TuneStrategy
 from skipjack.tuning.tuner import run_tune
-from skipjack.tuning.verdict import conclude
+from skipjack.tuning.verdict import conclude, finish_tuning
 
 PROBLEM = parse("add:64")
 OPTIONS = TuneOptions(budget=Budget(trials=4), searcher="exhaustive")
@@ -64,7 +63,7 @@ def found(context: FakeContext) -> TuneResult:
 
 def in_rounds(context: FakeContext) -> TuneResult:
     """Built two by two at one place, and timed at another."""
-    sitting = Sitting(PROBLEM, OPTIONS, TuneRules())
+    sitting = Sitting(PROBLEM, OPTIONS, TuneStrategy())
     for _ in range(4):
         build_round(context, sitting, 2)
         told = evaluate_round(
@@ -301,7 +300,7 @@ def test_interrupted_before_anything_ran_a_tuning_has_failed() -> None:
 
 
 def test_an_interrupted_round_tells_what_it_timed_and_leaves_the_rest_asked_for() -> None:
-    context, sitting = FakeContext(costs({2: 500.0})), Sitting(PROBLEM, OPTIONS, TuneRules())
+    context, sitting = FakeContext(costs({2: 500.0})), Sitting(PROBLEM, OPTIONS, TuneStrategy())
     build_round(context, sitting, 4)
     interrupt = Interrupt()
     interrupt.requested = True

@@ -35,7 +35,7 @@ def test_a_result_agrees_with_itself_and_with_the_bank(first: TuneResult, tuner:
     assert gain.low <= gain.ratio <= gain.high
     assert first.default_ns / first.time_ns == pytest.approx(gain.ratio, rel=1e-3)
     assert first.vendor_ns is not None
-    entry = tuner.workshop.bank.lookup(first.problem.key, tuner.workshop.device.class_key)
+    entry = tuner.context.bank.lookup(first.problem.key, tuner.context.device.class_key)
     if first.status is Outcome.NOISY:
         assert entry is None
         return
@@ -76,7 +76,7 @@ def test_wrong_arrays_are_refused(first: TuneResult) -> None:
 
 
 def test_running_again_continues(first: TuneResult, tuner: Tuner) -> None:
-    ledger = tuner.workshop.ledger
+    ledger = tuner.context.ledger
     (study,) = ledger.studies(f"{MATMUL}:f32")
     before = {trial.config.key for trial in ledger.trials(study.id)}
     second = tuner.tune(MATMUL, options(6, searcher="genetic"))
@@ -91,7 +91,7 @@ def test_starting_over_forgets_the_study_but_not_the_builds(
     first: TuneResult, tuner: Tuner
 ) -> None:
     again = tuner.tune(MATMUL, options(12, searcher="genetic", retune=True))
-    ledger = tuner.workshop.ledger
+    ledger = tuner.context.ledger
     (study,) = ledger.studies(f"{MATMUL}:f32")
     assert study.epoch == 1
     assert len(ledger.trials(study.id)) == len(again.trials) == 12
@@ -101,14 +101,14 @@ def test_starting_over_forgets_the_study_but_not_the_builds(
 
 def test_another_seed_is_another_study(first: TuneResult, tuner: Tuner) -> None:
     tuner.tune(MATMUL, options(2, searcher="random", seed=5))
-    assert len(tuner.workshop.ledger.studies(f"{MATMUL}:f32")) == 2
+    assert len(tuner.context.ledger.studies(f"{MATMUL}:f32")) == 2
 
 
 def test_the_bank_made_anew_has_the_same_bytes(first: TuneResult, tuner: Tuner) -> None:
-    bank = tuner.workshop.bank
+    bank = tuner.context.bank
     tuner.tune("add:64", options(3))
     bytes_before = bank.path.read_bytes()
-    bank.rebuild(tuner.workshop.ledger)
+    bank.rebuild(tuner.context.ledger)
     assert bank.path.read_bytes() == bytes_before
 
 
@@ -138,7 +138,7 @@ def test_a_study_with_the_same_seed_asks_the_same(user_dir: Path) -> None:
     for place in (user_dir / "one", user_dir / "two"):
         with Tuner(Settings(place)) as tuner:
             tuner.tune("neg:33", options(6, searcher="random", seed=9))
-            ledger = tuner.workshop.ledger
+            ledger = tuner.context.ledger
             (study,) = ledger.studies()
             asked.append([entry.config for entry in ledger.log(study.id) if entry.kind == "ask"])
     assert len(asked[0]) == 6

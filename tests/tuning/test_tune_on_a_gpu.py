@@ -42,7 +42,7 @@ def gpu_tuner(home: Path) -> Iterator[Tuner]:
         plugins.load((str(PLUGIN),))
         patch.setenv(plugins.VARIABLE, str(PLUGIN))
         made = Tuner(Settings(home), DEVICE)
-        made.workshop.protocol = replace(made.workshop.protocol, call_timeout_s=0.7)
+        made.context.protocol = replace(made.context.protocol, call_timeout_s=0.7)
         with made:
             yield made
 
@@ -60,13 +60,13 @@ def test_the_fast_one_wins_and_is_banked_for_the_gpu(result: TuneResult, gpu_tun
     assert result.status is Outcome.BANKED
     assert result.best["behaviour"] == "right"
     assert result.speedup.default.ratio == pytest.approx(3.0)
-    entry = gpu_tuner.workshop.bank.lookup("add:4096:f32", DEVICE.class_key)
+    entry = gpu_tuner.context.bank.lookup("add:4096:f32", DEVICE.class_key)
     assert entry is not None
     assert entry.config == {"behaviour": "right"}
 
 
 def test_measurements_say_how_gpus_are_timed(result: TuneResult, gpu_tuner: Tuner) -> None:
-    (study,) = gpu_tuner.workshop.ledger.studies("add:4096:f32")
+    (study,) = gpu_tuner.context.ledger.studies("add:4096:f32")
     assert '"caches":"rotating"' in study.protocol
 
 
@@ -108,7 +108,7 @@ def test_what_ships_is_the_build_that_was_banked(
     assert result.code is not None
     other = ArtifactStore(home / ARTIFACTS).put(b"built since then, and never run")
     candidate = Candidate(result.problem, "fake_gpu", result.best)
-    gpu_tuner.workshop.ledger.add_build(
+    gpu_tuner.context.ledger.add_build(
         BuildRecord("f" * 64, DEVICE.compat_key, Status.OK, other, "gpu", ABI),
         CandidateKey.of(candidate, 1),
     )

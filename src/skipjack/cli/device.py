@@ -20,7 +20,7 @@ def device(
     from skipjack.gpu.opening import find_gpus
     from skipjack.report.device import device_record, print_device
     from skipjack.settings import load_settings
-    from skipjack.tuning.workshop import measured_peaks
+    from skipjack.tuning.context import measured_peaks
 
     settings = load_settings()
     plugins.load(settings.plugins)

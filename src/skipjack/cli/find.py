@@ -104,7 +104,7 @@ def find(
         results = _find_all(tuner, entries, options, only, json)
     finally:
         if trace:
-            tuner.workshop.tracer.write(trace)
+            tuner.context.tracer.write(trace)
     if any(result.interrupted for result in results):
         raise KeyboardInterrupt
     if any(result.status == "failed" for result in results):
@@ -176,7 +176,7 @@ def _fitting(entry: Entry, tuner: Tuner, *, alone: bool) -> Entry:
 
     if isinstance(entry, Problem):
         try:
-            check_memory(entry, tuner.workshop.device.memory_bytes)
+            check_memory(entry, tuner.context.device.memory_bytes)
         except ProblemError as error:
             if alone:
                 raise
@@ -195,7 +195,7 @@ def _print(result: FindResult, json: bool) -> None:
 
 def _print_not_applicable(entry: NotApplicable, tuner: Tuner, json: bool) -> None:
     if json:
-        typer.echo(dumps({**entry.to_json(), "device": tuner.workshop.device.name, "solvers": []}))
+        typer.echo(dumps({**entry.to_json(), "device": tuner.context.device.name, "solvers": []}))
         return
     from skipjack.report.find import print_not_applicable
 

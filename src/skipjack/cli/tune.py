@@ -144,7 +144,7 @@ def tune(
 
             print_results(results)
         if trace:
-            tuner.workshop.tracer.write(trace)
+            tuner.context.tracer.write(trace)
     if any(result.interrupted for result in results):
         raise KeyboardInterrupt
     if any(result.status == "failed" for result in results):
@@ -157,7 +157,7 @@ def _check(tuner: Tuner, entries: list[Entry], solver: str | None, trace: Path |
     from skipjack.solvers import solver_for
     from skipjack.tuning.study_run import check_memory
 
-    device = tuner.workshop.device
+    device = tuner.context.device
     for problem in entries:
         if isinstance(problem, Problem):
             check_memory(problem, device.memory_bytes)

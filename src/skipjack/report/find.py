@@ -9,7 +9,7 @@ from skipjack.report import screen
 from skipjack.report.library import library_name
 from skipjack.report.numbers import gain_text
 from skipjack.report.ranking import ranking_table
-from skipjack.tuning.find_result import NOT_APPLICABLE, FindResult, FindStatus
+from skipjack.tuning.finding import NOT_APPLICABLE, FindResult, FindStatus
 from skipjack.tuning.result import DEFAULT, Outcome, TuneResult
 
 

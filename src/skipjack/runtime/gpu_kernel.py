@@ -137,9 +137,9 @@ class GpuKernel:
         on, stream = self._on(index), current_stream(arrays, index)
         for busy in {one.stream for one in seen.values()} - {None, stream()}:
             on.gpu.synchronize(busy)
-        places = _Addresses({name: one.address for name, one in seen.items()})
+        ranking = _Addresses({name: one.address for name, one in seen.items()})
         result = tuple(given) if len(given) > 1 else given[0]
-        return BoundGpuKernel(on, places, stream, result, arrays)
+        return BoundGpuKernel(on, ranking, stream, result, arrays)
 
     def _given(self, out: Any, inputs: Sequence[Any]) -> list[Any]:
         given = list(out) if isinstance(out, list | tuple) else [out]
@@ -178,8 +178,8 @@ class GpuKernel:
         """The GPU that the tensors are on."""
         told = {name: one.index for name, one in seen.items() if one.index is not None}
         if len(set(told.values())) > 1:
-            places = ", ".join(f"{name} on GPU {index}" for name, index in told.items())
-            raise UsageError(f"the tensors of a call must lie on one GPU; here is {places}")
+            ranking = ", ".join(f"{name} on GPU {index}" for name, index in told.items())
+            raise UsageError(f"the tensors of a call must lie on one GPU; here is {ranking}")
         return next(iter(told.values()), self._index)
 
 
@@ -191,12 +191,12 @@ class BoundGpuKernel:
     def __init__(
         self,
         on: _OnGpu,
-        places: _Addresses,
+        ranking: _Addresses,
         stream: Callable[[], int],
         out: Any,
         keep: tuple[Any, ...],
     ) -> None:
-        self._on, self._places, self._stream, self._keep = on, places, stream, keep
+        self._on, self._places, self._stream, self._keep = on, ranking, stream, keep
         self._queues: dict[int, Queue] = {}
         self.out = out
         """The output's tensor, or a tuple of all outputs."""

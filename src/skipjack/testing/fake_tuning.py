@@ -29,7 +29,7 @@ from skipjack.solvers.solver import ABI, Blob, Slot, Source
 from skipjack.storage import MemoryArtifacts
 from skipjack.testing.sessions import Behaviour, FakeClock, FakeKernel, NullSession, fake_code
 from skipjack.trace import Tracer
-from skipjack.tuning.runner import Runner
+from skipjack.tuning.evaluator import LoadedCandidate
 
 FAKE_DEVICE = Device("cpu", "haswell", 1, "made up", memory_bytes=1 << 34)
 COMPILER = "fake compiler 1"
@@ -231,6 +231,6 @@ class FakeContext:
         """Round numbers."""
         return Peaks((("f32", 1e11), ("f64", 5e10)), ((1 << 20, 1e11), (1 << 30, 1e10)))
 
-    def remember(self, runner: Runner) -> None:
+    def remember(self, loaded: LoadedCandidate) -> None:
         """Keep the digest."""
-        self.remembered.append(runner.artifact_digest)
+        self.remembered.append(loaded.artifact_digest)

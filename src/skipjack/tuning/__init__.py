@@ -5,7 +5,7 @@ from typing import Any
 
 from skipjack.tuning.build_only import Builder, BuildOptions, build
 from skipjack.tuning.build_result import BuildResult, BuiltConfig
-from skipjack.tuning.find_result import FindResult, FindStatus, RankedSolver
+from skipjack.tuning.finding import FindResult, FindStatus, RankedSolver
 from skipjack.tuning.object_files import write_objects
 from skipjack.tuning.options import Progress, TuneOptions
 from skipjack.tuning.result import Outcome, Speedup, TuneResult

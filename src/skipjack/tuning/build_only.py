@@ -30,7 +30,7 @@ from skipjack.settings import Settings, load_settings
 from skipjack.solvers import solver_for
 from skipjack.solvers.solver import BuildingSolver
 from skipjack.storage import ARTIFACTS, ArtifactStore, user_directory
-from skipjack.tuning.build_desk import BuildDesk, build_record, identity_of
+from skipjack.tuning.build_queue import BuildQueue, build_record, identity_of
 from skipjack.tuning.build_result import BuildResult, BuiltConfig
 from skipjack.tuning.options import Observer, Progress
 
@@ -95,7 +95,7 @@ class Builder:
             try:
                 result = run.build()
             finally:
-                run.desk.cancel()
+                run.queue.cancel()
         if interrupt.requested:
             raise Interrupted(replace(result, interrupted=True))
         return result
@@ -114,18 +114,18 @@ class _Run:
     """One problem's builds."""
 
     def __init__(
-        self, shop: Builder, problem: Problem, options: BuildOptions, interrupt: Interrupt
+        self, context: Builder, problem: Problem, options: BuildOptions, interrupt: Interrupt
     ) -> None:
-        self._shop, self._problem, self._options = shop, problem, options
+        self._context, self._problem, self._options = context, problem, options
         self._interrupt = interrupt
         self._started = time.monotonic()
         with blaming(f"a solver asked about {problem.key}"):
-            self._solver = solver_for(problem, shop.device, options.solver)
+            self._solver = solver_for(problem, context.device, options.solver)
         with blaming(f"solver {self._solver.name} asked for the space of {problem.key}"):
-            space = self._solver.space(problem, shop.device)
+            space = self._solver.space(problem, context.device)
             self._configs = promising_configs(space, options.configs, options.seed)
-        self.desk = BuildDesk(shop)
-        self.desk.offer(self._solver, space)
+        self.queue = BuildQueue(context)
+        self.queue.add_solver(self._solver, space)
         self._numbers = {config: number for number, config in enumerate(self._configs)}
         self._done: dict[Config, BuiltConfig] = {}
         self._facts: dict[str, dict[str, float]] = {}
@@ -133,14 +133,14 @@ class _Run:
     def build(self) -> BuildResult:
         solver = self._solver
         for config in self._configs:
-            self.desk.order(Candidate(self._problem, solver.name, config))
-        while self.desk.pending and not self._interrupt.requested:
-            for build in self.desk.collect(0.1, len(self._configs)):
+            self.queue.submit(Candidate(self._problem, solver.name, config))
+        while self.queue.pending and not self._interrupt.requested:
+            for build in self.queue.collect(0.1, len(self._configs)):
                 self._take(build)
             self._report()
         return BuildResult(
             self._problem,
-            self._shop.device,
+            self._context.device,
             solver.name,
             solver.version,
             solver.compiler(),
@@ -151,15 +151,15 @@ class _Run:
 
     def _take(self, build: Build) -> None:
         """Keep the object file and write the build down."""
-        shop, config = self._shop, build.candidate.config
+        context, config = self._context, build.candidate.config
         digest = ""
         if build.artifact is not None:
-            digest = shop.artifacts.put(build.artifact)
+            digest = context.artifacts.put(build.artifact)
             build = replace(build, resources={**build.resources, **self._read_off(build, digest)})
         if build.source_digest:
             key = CandidateKey.of(build.candidate, self._solver.version)
-            identity = identity_of(shop, build.candidate)
-            shop.ledger.add_build(build_record(shop, build, digest), key, identity=identity)
+            identity = identity_of(context, build.candidate)
+            context.ledger.add_build(build_record(context, build, digest), key, identity=identity)
         spills = build.resources.get("vector_spills")
         self._done[config] = BuiltConfig(
             self._numbers[config],
@@ -171,7 +171,7 @@ class _Run:
             int(build.resources.get("text_bytes", 0)),
             None if spills is None else int(spills),
             digest,
-            shop.artifacts.path(digest) if digest else None,
+            context.artifacts.path(digest) if digest else None,
             build.artifact or b"",
             build.symbol,
             build.abi,
@@ -188,7 +188,7 @@ class _Run:
             if "text_bytes" not in known:
                 known["text_bytes"] = float(text_bytes(build.artifact or b""))
             if "vector_spills" not in known:
-                spills = _spills(self._solver, build.candidate, self._shop.device)
+                spills = _spills(self._solver, build.candidate, self._context.device)
                 known |= {} if spills is None else {"vector_spills": float(spills)}
             self._facts[digest] = known
         return self._facts[digest]

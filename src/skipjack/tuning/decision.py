@@ -11,18 +11,18 @@ from skipjack.execute.confirm import ALPHA, LOOKS, MIN_EFFECT, Confirmation
 from skipjack.execute.statistics import Ratio, Timing, paired_ratio, summarize
 from skipjack.reading import quoted
 from skipjack.solvers import names
+from skipjack.tuning.evaluator import LoadedCandidate
 from skipjack.tuning.result import Outcome
-from skipjack.tuning.runner import Runner
-from skipjack.tuning.study_run import Standing, StudyRun
+from skipjack.tuning.study_run import SearchSummary, StudyRun
 
 UNITY = Ratio(1.0, 1.0, 1.0)
 _FAR = 2.0
 """A library that takes so many times as long is slower, however noisy its time is."""
 
 
-def rivals_of(winner: Runner, standing: Standing) -> list[Runner]:
+def rivals_of(winner: LoadedCandidate, summary: SearchSummary) -> list[LoadedCandidate]:
     """What a winner has to beat: the default, the bank's config and the libraries."""
-    others = [standing.default, standing.incumbent, *standing.vendors.values()]
+    others = [summary.default, summary.incumbent, *summary.vendors.values()]
     there = [r for r in others if r is not None and not r.cut_short]
     return list({r.kernel: r for r in there if r.kernel != winner.kernel}.values())
 
@@ -32,24 +32,24 @@ class Decision:
     """What a confirmation says: how a run ends, what to run from now on, and why."""
 
     run: StudyRun
-    standing: Standing
-    winner: Runner
-    default: Runner | None
+    summary: SearchSummary
+    winner: LoadedCandidate
+    default: LoadedCandidate | None
     confirmation: Confirmation
     met: Met | None
     """How the bank's entry fared."""
 
     @property
-    def vendors(self) -> dict[str, Runner]:
+    def vendors(self) -> dict[str, LoadedCandidate]:
         """The libraries whose times are known."""
-        return {name: r for name, r in self.standing.vendors.items() if self._known(r)}
+        return {name: r for name, r in self.summary.vendors.items() if self._known(r)}
 
-    def timing(self, runner: Runner) -> Timing:
-        if runner.kernel not in self.confirmation.blocks:
-            return Timing(runner.time_ns, runner.spread, 1, 0)  # it was cut short
-        return summarize(self.confirmation.blocks[runner.kernel])
+    def timing(self, loaded: LoadedCandidate) -> Timing:
+        if loaded.kernel not in self.confirmation.blocks:
+            return Timing(loaded.time_ns, loaded.spread, 1, 0)  # it was cut short
+        return summarize(self.confirmation.blocks[loaded.kernel])
 
-    def gain(self, chosen: Runner, rival: Runner) -> Ratio:
+    def gain(self, chosen: LoadedCandidate, rival: LoadedCandidate) -> Ratio:
         """How much faster the chosen one is, from the blocks of the confirmation."""
         if rival.kernel == chosen.kernel:
             return UNITY
@@ -59,7 +59,7 @@ class Decision:
             return Ratio(rival.time_ns / self.timing(chosen).time_ns, nan, nan)
         return paired_ratio(blocks[rival.kernel], blocks[chosen.kernel], 1.0 - ALPHA / len(LOOKS))
 
-    def rival_ns(self, chosen: Runner, rival: Runner) -> float:
+    def rival_ns(self, chosen: LoadedCandidate, rival: LoadedCandidate) -> float:
         """Its time beside the chosen one's: the same pairs as the gain, so the two agree."""
         if rival.cut_short:
             return rival.time_ns
@@ -72,9 +72,9 @@ class Decision:
         The fastest of them, unless the bank's is one of them and not confirmed to be slower.
         """
         beating = {
-            name: runner
-            for name, runner in self.standing.vendors.items()
-            if self.confirmation.beaten_by(runner.kernel)
+            name: loaded
+            for name, loaded in self.summary.vendors.items()
+            if self.confirmation.beaten_by(loaded.kernel)
         }
         if not beating:
             return ""
@@ -84,15 +84,15 @@ class Decision:
             return fastest
         return fastest if self._beats(beating[fastest], beating[held]) else held
 
-    def _beats(self, one: Runner, other: Runner) -> bool:
+    def _beats(self, one: LoadedCandidate, other: LoadedCandidate) -> bool:
         """Whether one is faster than the other by at least the minimum effect."""
         gain = self.gain(one, other)
         return gain.supported and gain.low > 1.0 + MIN_EFFECT
 
     def outcome(self) -> Outcome:
-        incumbent = self.standing.incumbent
+        incumbent = self.summary.incumbent
         if library := self.faster_vendor():
-            rival = self.standing.vendors[library]
+            rival = self.summary.vendors[library]
             stays = (
                 incumbent is not None
                 and self._timed(incumbent)
@@ -114,24 +114,24 @@ class Decision:
             return Outcome.BANKED
         return Outcome.KEPT if incumbent is not None else Outcome.RESERVED
 
-    def unclear(self) -> list[Runner]:
+    def unclear(self) -> list[LoadedCandidate]:
         """Those of whom noise hides whether the winner is faster."""
-        rivals = rivals_of(self.winner, self.standing)
+        rivals = rivals_of(self.winner, self.summary)
         return [r for r in rivals if self.confirmation.noisy(r.kernel) and not self._far(r)]
 
-    def _far(self, library: Runner) -> bool:
+    def _far(self, library: LoadedCandidate) -> bool:
         """Whether a library is so slow that a disturbed call says enough, by the time on the core.
 
         The time on the core is known where all the work is done by one thread.
         """
-        device = self.run.shop.device
+        device = self.run.context.device
         if library not in self.vendors.values() or device.kind != "cpu" or device.units > 1:
             return False
         return self.timing(library).time_ns > _FAR * self.timing(self.winner).time_ns
 
-    def chosen(self, outcome: Outcome) -> Runner:
+    def chosen(self, outcome: Outcome) -> LoadedCandidate:
         """What a user should run: the winner, or what was used before where nothing beat it."""
-        incumbent = self.standing.incumbent
+        incumbent = self.summary.incumbent
         stays = outcome in (Outcome.KEPT, Outcome.NOISY)
         if stays and incumbent is not None and self._timed(incumbent):
             return incumbent if incumbent.artifact_digest else self.winner
@@ -152,7 +152,7 @@ class Decision:
             return not (held and is_library(held) and held.solver == self.faster_vendor())
         return outcome is Outcome.BANKED
 
-    def kept(self, outcome: Outcome) -> Runner:
+    def kept(self, outcome: Outcome) -> LoadedCandidate:
         """What the bank may hold: the default also where the user asked for another solver."""
         if outcome is Outcome.RESERVED:
             return self.default_or(self.winner)
@@ -163,23 +163,23 @@ class Decision:
         outsider = self.run.outsider
         return self.default is not None and self.default.candidate == outsider
 
-    def ties(self, best: Runner) -> list[Runner]:
+    def ties(self, best: LoadedCandidate) -> list[LoadedCandidate]:
         """Those of its solver that could not be told from it; the winner too if it is another."""
         everyone = (
-            [self.winner, *self.standing.ties] if best is not self.winner else self.standing.ties
+            [self.winner, *self.summary.ties] if best is not self.winner else self.summary.ties
         )
         solver = best.candidate.solver
         return [t for t in everyone if t.kernel != best.kernel and t.candidate.solver == solver]
 
-    def default_or(self, other: Runner) -> Runner:
+    def default_or(self, other: LoadedCandidate) -> LoadedCandidate:
         """The default, or another where it does not run."""
         return self.default if self.default and self._known(self.default) else other
 
-    def _timed(self, runner: Runner | None) -> bool:
-        return runner is not None and runner.kernel in self.confirmation.blocks
+    def _timed(self, loaded: LoadedCandidate | None) -> bool:
+        return loaded is not None and loaded.kernel in self.confirmation.blocks
 
-    def _known(self, runner: Runner) -> bool:
-        return runner.cut_short or self._timed(runner)
+    def _known(self, loaded: LoadedCandidate) -> bool:
+        return loaded.cut_short or self._timed(loaded)
 
     def reason(self, outcome: Outcome) -> str:
         if outcome is Outcome.VENDOR:
@@ -216,8 +216,8 @@ class Decision:
             "--seconds"
         )
 
-    def _called(self, rival: Runner) -> str:
+    def _called(self, rival: LoadedCandidate) -> str:
         """A library by its name; else what it is, for its solver may be the winner's own."""
-        if rival in self.standing.vendors.values():
+        if rival in self.summary.vendors.values():
             return rival.solver
-        return "the bank's config" if rival is self.standing.incumbent else "the default"
+        return "the bank's config" if rival is self.summary.incumbent else "the default"

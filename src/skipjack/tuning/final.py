@@ -1,48 +1,340 @@
-"""The final: the leaders of a search once more, side by side."""
+"""The final of a search: its leaders once more, side by side; of a find, ranked with libraries.
+
+Whoever ran in the same rounds is compared there, by pairs, whatever the clock did. Where calls are
+long, rounds after the first are for those that may still win, and those that are far behind keep
+the time of the one call that was checked.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
 from skipjack.core.trial import Candidate
-from skipjack.execute.statistics import summarize
-from skipjack.solvers import vendors_for
-from skipjack.tuning.contest import SLOW_NS, Contest
-from skipjack.tuning.runner import Runner
-from skipjack.tuning.study_run import Standing, StudyRun
+from skipjack.execute.statistics import Block, Ratio, Timing, paired_ratio, summarize
+from skipjack.tuning.evaluator import LONG_NS, SLOW_NS, CandidateEvaluator, LoadedCandidate
 
 _FINALISTS, _SLOW_FINALISTS = 6, 2
+"""The fastest of all solvers take part: one of them may be better than it seemed."""
 _BLOCKS, _SLOW_BLOCKS = 4, 2
 LEAST_TIE, WIDEST_TIE = 0.005, 0.02
 """Times that differ by less are ties; by more they are none, however noisy they are."""
+_WIDEST_PAIRED_TIE = 0.05
+"""Likewise of times in pairs."""
+_ROUNDS, _DECIDING = 11, 24
+"""Of a find after the first: for all that can be afforded, then for those that may be ties."""
+_ALLOWANCE_S, _ALLOWANCE_SHARE = 2.0, 0.25
+"""About how long each of them may take: so much at most, and so much of a budget in seconds."""
+_BLOCK_NS, _BLOCK_CALLS, _SINGLE_NS = 4e5, 6, 2e6
+"""What a block takes at least; the calls of one, up to the time from which it is a single call."""
+_NEAR = 1.25
+_LOST, _SURELY_LOST = 1.25, 2.0
+"""One call says that a rival loses that is so much slower, of more and of less than a second."""
+_TOO_FAR = 4.0
+"""So many times slower than the fastest, long calls are not repeated."""
+_CLEARLY_BEHIND, _FAR_BEHIND = 1.25, 10.0
+"""So many times slower than the first, one is behind it also if few rounds say so, or none."""
+_UNKNOWN = float("nan")
+
+Blocks = Mapping[int, list[Block]]
+"""By kernel."""
+_Stage = Callable[[Mapping[int, float], Blocks, Mapping[int, float]], tuple[set[int], int]]
+"""Which kernels are timed further, and for how many rounds: from the times and blocks so far, and
+from what calls of those that were built took when they were checked."""
 
 
-def finish_tuning(run: StudyRun) -> Standing:
-    """Hold the final, and take the libraries in that the winner has to beat."""
-    winner, ties = hold_final(run.contest, run.outsider)
-    run.add_vendors(vendors_for(run.problem, run.shop.device))
-    return run.standing(winner, ties)
+@dataclass(frozen=True, slots=True)
+class Final:
+    """What was timed, and what came of it."""
+
+    everyone: tuple[LoadedCandidate, ...]
+    """All that took part or were left out as too far behind; several of a solver perhaps."""
+    blocks: Blocks
+    winner: LoadedCandidate | None
+    """The fastest that was built."""
+    ties: tuple[LoadedCandidate, ...]
+    """Others that were built and could not be told from it."""
 
 
-def hold_final(
-    contest: Contest, outsider: Candidate | None = None
-) -> tuple[Runner | None, tuple[Runner, ...]]:
-    """The winner, and those that are within the noise of it; an outsider does not take part."""
-    slow = contest.best is not None and contest.best.time_ns > SLOW_NS
-    finalists = contest.finalists(_SLOW_FINALISTS if slow else _FINALISTS, but=outsider)
+def tune_final(evaluator: CandidateEvaluator, outsider: Candidate | None = None) -> Final:
+    """The fastest few side by side; an outsider does not take part."""
+    slow = evaluator.best is not None and evaluator.best.time_ns > SLOW_NS
+    finalists = evaluator.finalists(_SLOW_FINALISTS if slow else _FINALISTS, but=outsider)
     if len(finalists) < 2:
-        return (finalists[0] if finalists else None), ()
-    blocks, _ = contest.time(finalists, _SLOW_BLOCKS if slow else _BLOCKS)
-    there = [runner for runner in finalists if runner.kernel in blocks]
-    for runner in there:
-        timing = summarize(blocks[runner.kernel])
-        runner.time_ns, runner.spread = timing.time_ns, timing.spread
-    if not there:
-        return None, ()
-    first, *others = sorted(there, key=lambda runner: runner.time_ns)
-    contest.best = first
-    return first, tuple(other for other in others if tied(first, other))
+        return Final(tuple(finalists), {}, finalists[0] if finalists else None, ())
+    return _hold(evaluator, finalists, (), _SLOW_BLOCKS if slow else _BLOCKS)
 
 
-def tied(first: Runner, other: Runner) -> bool:
+def find_final(
+    evaluator: CandidateEvaluator,
+    solvers: Sequence[str],
+    vendors: Sequence[LoadedCandidate],
+    seconds: float | None,
+) -> Final:
+    """The best of these solvers, and the libraries; `seconds` are those of the whole find."""
+    built = _best_of_each(evaluator, solvers)
+    _leave_out(evaluator, [*built, *vendors], vendors)
+    allowance = _ALLOWANCE_S if seconds is None else min(_ALLOWANCE_S, _ALLOWANCE_SHARE * seconds)
+
+    def contenders(
+        times: Mapping[int, float], blocks: Blocks, hopes: Mapping[int, float]
+    ) -> tuple[set[int], int]:
+        return _contenders(times, hopes, allowance)
+
+    def undecided(
+        times: Mapping[int, float], blocks: Blocks, hopes: Mapping[int, float]
+    ) -> tuple[set[int], int]:
+        return _undecided(times, blocks, allowance)
+
+    return _hold(evaluator, built, vendors, 1, contenders, undecided)
+
+
+def _hold(
+    evaluator: CandidateEvaluator,
+    built: Sequence[LoadedCandidate],
+    vendors: Sequence[LoadedCandidate],
+    rounds: int,
+    *stages: _Stage,
+) -> Final:
+    """Time all in so many rounds, then those that each stage names; the fastest built one wins."""
+    everyone = [*built, *vendors]
+    blocks = _rounds(
+        evaluator, [one for one in everyone if not one.cut_short], built, rounds, stages
+    )
+    for one in everyone:
+        if one.kernel in blocks:
+            timing = summarize(blocks[one.kernel])
+            one.time_ns, one.spread = timing.time_ns, timing.spread
+    timed = [one for one in built if one.cut_short or one.kernel in blocks]
+    ranked = sorted(timed, key=lambda one: one.time_ns)
+    winner = next((one for one in ranked if evaluator.runs_anywhere(one)), None)
+    evaluator.best = winner
+    alive = [one for one in ranked if one.candidate.key in evaluator.loaded]
+    there = [one for one in [*alive, *vendors] if one.cut_short or one.kernel in blocks]
+    ties = [
+        one for one in alive if winner and one is not winner and one.anywhere and tied(winner, one)
+    ]
+    return Final(tuple(there), blocks, winner, tuple(ties))
+
+
+def tied(first: LoadedCandidate, other: LoadedCandidate) -> bool:
     """Whether the times of two differ by no more than their noise."""
     noise = max(LEAST_TIE, min(first.spread, other.spread, WIDEST_TIE))
     return other.time_ns < first.time_ns * (1 + noise)
+
+
+def spare(winner: LoadedCandidate, rivals: Iterable[LoadedCandidate | None]) -> None:
+    """Mark rivals whose one long call says that they lose: they need not be confirmed to."""
+    factor = _LOST if winner.time_ns > 1e9 else _SURELY_LOST
+    for rival in rivals:
+        if rival is not None and rival is not winner:
+            rival.cut_short |= rival.time_ns > max(LONG_NS, factor * winner.time_ns)
+
+
+def _best_of_each(evaluator: CandidateEvaluator, solvers: Sequence[str]) -> list[LoadedCandidate]:
+    """The best of each solver and the fastest of all, checked on unaligned arrays.
+
+    Of those that are long, only who may win is checked again.
+    """
+    found: dict[int, LoadedCandidate] = {}
+    long = max(LONG_NS, _NEAR * evaluator.pace_ns)
+    for solver in solvers:
+        leader = evaluator.leaders().get(solver)
+        far = leader is not None and leader.time_ns > long
+        chosen = [leader] if leader and far else evaluator.finalists(1, solver)
+        found |= {one.kernel: one for one in chosen}
+    if evaluator.pace_ns < SLOW_NS:
+        found |= {one.kernel: one for one in evaluator.finalists(_FINALISTS)}
+    return list(found.values())
+
+
+def _leave_out(
+    evaluator: CandidateEvaluator,
+    everyone: Sequence[LoadedCandidate],
+    vendors: Sequence[LoadedCandidate],
+) -> None:
+    """Mark those that would take long and win nothing."""
+    pace = min((one.time_ns for one in everyone), default=float("inf"))
+    too_far = max(LONG_NS, _TOO_FAR * pace)
+    for library in vendors:
+        if library.time_ns > too_far:  # its first call may have set things up
+            evaluator.call_again(library)
+    for one in everyone:
+        one.cut_short = one.time_ns > too_far
+
+
+def _rounds(
+    evaluator: CandidateEvaluator,
+    everyone: Sequence[LoadedCandidate],
+    built: Sequence[LoadedCandidate],
+    rounds: int,
+    stages: Sequence[_Stage],
+) -> Blocks:
+    """Interleaved blocks of all, then more of those that it may matter for."""
+    blocks: dict[int, list[Block]] = {}
+    hopes = {one.kernel: one.checked_ns for one in built if one in everyone}
+    chosen, done = list(everyone), 0
+    for stage in (*stages, None):
+        if not chosen or (done and len(chosen) < 2):
+            break
+        timed, failures = evaluator.time(chosen, rounds)
+        for one in chosen:
+            later = (replace(b, round=b.round + done) for b in timed.get(one.kernel, []))
+            blocks.setdefault(one.kernel, []).extend(later)
+        for failure in failures:
+            blocks.pop(failure.kernel, None)
+        done += rounds
+        times = {kernel: summarize(mine).time_ns for kernel, mine in blocks.items()}
+        if stage is None or not times:
+            break
+        kept, rounds = stage(times, blocks, hopes)
+        chosen = [one for one in everyone if one.kernel in kept]
+    evaluator.record_blocks(blocks, everyone)
+    return blocks
+
+
+def _contenders(
+    times: Mapping[int, float], hopes: Mapping[int, float], allowance_s: float
+) -> tuple[set[int], int]:
+    """All that run; where that takes too long the first, and those built that may beat it.
+
+    One that was near when it was checked may have had a bad first round. Libraries meet the winner
+    in its confirmation anyway.
+    """
+    if _cost_s(times.values()) * _ROUNDS < allowance_s:
+        return set(times), _ROUNDS
+    near_ns = _NEAR * min((times[kernel] for kernel in hopes if kernel in times), default=0.0)
+    near = {k for k, hope in hopes.items() if k in times and min(times[k], hope) < near_ns}
+    chosen = near | {_fastest_kernel(times)} if len(near) > 1 else set[int]()
+    return chosen, _affordable((times[kernel] for kernel in chosen), _ROUNDS, allowance_s)
+
+
+def _undecided(
+    times: Mapping[int, float], blocks: Blocks, allowance_s: float
+) -> tuple[set[int], int]:
+    """Those that could be ties but are not known to be, with the first."""
+    first = _fastest_kernel(times)
+    ratios = {kernel: paired_ratio(blocks[kernel], blocks[first]) for kernel in times}
+    open_ = {first} | {k for k, ratio in ratios.items() if ratio.supported and could_tie(ratio)}
+    return open_, _affordable((times[kernel] for kernel in open_), _DECIDING, allowance_s)
+
+
+def _fastest_kernel(times: Mapping[int, float]) -> int:
+    return min(times, key=lambda kernel: times[kernel])
+
+
+def _affordable(times_ns: Iterable[float], rounds: int, allowance_s: float) -> int:
+    cost = _cost_s(times_ns)
+    return min(rounds, max(1, int(allowance_s / cost))) if cost else 1
+
+
+def _cost_s(times_ns: Iterable[float]) -> float:
+    """What a round of blocks takes."""
+    calls = (ns * (_BLOCK_CALLS if ns < _SINGLE_NS else 1) for ns in times_ns)
+    return sum(max(_BLOCK_NS, ns) for ns in calls) * 1e-9
+
+
+# Ranking
+
+
+@dataclass(frozen=True, slots=True)
+class RankedCandidate:
+    """Where a solver came in."""
+
+    loaded: LoadedCandidate
+    timing: Timing
+    behind: Ratio
+    """How many times slower than the first it is."""
+    tie: bool
+    """It cannot be told from the first."""
+    alone: bool = False
+    """It did not run beside the others: its time is that of one call."""
+
+
+def rank(
+    everyone: Sequence[LoadedCandidate], blocks: Mapping[int, Sequence[Block]]
+) -> tuple[RankedCandidate, ...]:
+    """The best of each solver, fastest first.
+
+    Times are the first one's, times how much slower the others were beside it: so they compare
+    although not all ran in all rounds. Who has no blocks keeps the time it has.
+    """
+    if not everyone:
+        return ()
+    first = _fastest(everyone, blocks)
+    ranking = [_place(loaded, first, blocks) for loaded in everyone]
+    ranking.sort(key=lambda place: (place.timing.time_ns, place.loaded is not first))
+    best = {place.loaded.solver: place for place in reversed(ranking)}
+    return tuple(place for place in ranking if best[place.loaded.solver] is place)
+
+
+def joined(
+    first: Mapping[int, Sequence[Block]], then: Mapping[int, Sequence[Block]]
+) -> dict[int, list[Block]]:
+    """The blocks of two stages that were timed one after the other."""
+    rounds = 1 + max((b.round for blocks in first.values() for b in blocks), default=-1)
+    both = {kernel: list(blocks) for kernel, blocks in first.items()}
+    for kernel, blocks in then.items():
+        both.setdefault(kernel, []).extend(replace(b, round=b.round + rounds) for b in blocks)
+    return both
+
+
+def could_tie(behind: Ratio) -> bool:
+    """Whether what is known of two does not tell them apart."""
+    if not behind.supported:
+        return behind.ratio < 1.0 + WIDEST_TIE
+    return behind.low <= 1.0 + LEAST_TIE and behind.ratio < 1.0 + _WIDEST_PAIRED_TIE
+
+
+def unclear(ranking: Sequence[RankedCandidate]) -> list[RankedCandidate]:
+    """Those of whom too few undisturbed rounds say that they are behind the first."""
+    return [
+        place
+        for place in ranking
+        if place.behind.noisy
+        and place.behind.ratio < (_CLEARLY_BEHIND if place.behind.pairs else _FAR_BEHIND)
+    ]
+
+
+def _fastest(
+    everyone: Sequence[LoadedCandidate], blocks: Mapping[int, Sequence[Block]]
+) -> LoadedCandidate:
+    """One that nobody is faster than; noise can make that a circle, which ends somewhere."""
+    timed = [loaded for loaded in everyone if blocks.get(loaded.kernel)]
+    if not timed:
+        return min(everyone, key=lambda loaded: loaded.time_ns)
+    first = max(timed, key=lambda loaded: len(blocks[loaded.kernel]))
+    for _ in timed:
+        leading = blocks[first.kernel]
+        slower = {r.kernel: _behind(blocks[r.kernel], leading).ratio for r in timed}
+        fastest = min(timed, key=lambda loaded: slower[loaded.kernel])
+        if slower[fastest.kernel] >= 1.0:
+            break
+        first = fastest
+    return first
+
+
+def _place(
+    loaded: LoadedCandidate, first: LoadedCandidate, blocks: Mapping[int, Sequence[Block]]
+) -> RankedCandidate:
+    mine, leading = blocks.get(loaded.kernel), blocks.get(first.kernel)
+    least_ns = summarize(leading).time_ns if leading else first.time_ns
+    if not mine or not leading:
+        ratio = Ratio(loaded.time_ns / least_ns, _UNKNOWN, _UNKNOWN)
+        timing = Timing(loaded.time_ns, loaded.spread, 1, 0)
+        return RankedCandidate(loaded, timing, ratio, tie=False, alone=True)
+    own = summarize(mine)
+    if loaded is first:
+        return RankedCandidate(loaded, own, Ratio(1.0, 1.0, 1.0), tie=False)
+    ratio = _behind(mine, leading)
+    timing = replace(own, time_ns=least_ns * max(1.0, ratio.ratio))
+    return RankedCandidate(loaded, timing, ratio, could_tie(ratio))
+
+
+def _behind(mine: Sequence[Block], leading: Sequence[Block]) -> Ratio:
+    """From the pairs; where all were disturbed from the times of each, without an interval."""
+    ratio = paired_ratio(mine, leading)
+    if ratio.pairs:
+        return ratio
+    apart = summarize(mine).time_ns / summarize(leading).time_ns
+    return replace(ratio, ratio=apart)

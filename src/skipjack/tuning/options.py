@@ -1,7 +1,8 @@
-"""What a user may choose about a tuning."""
+"""What a user may choose about a tuning, and the seconds of a study run."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -9,6 +10,8 @@ from skipjack.core.annotations import fits
 from skipjack.core.objective import Objective
 from skipjack.core.study import Budget
 from skipjack.errors import UsageError
+from skipjack.interrupt import Interrupt
+from skipjack.tuning.context import Clock
 
 DEFAULT_SECONDS = 5.0
 FIND_SECONDS = 10.0
@@ -66,3 +69,57 @@ class TuneOptions:
             raise UsageError(f"seed is {self.seed!r}; give a whole number")
         if self.seed < 0:
             raise UsageError(f"seed {self.seed} is negative; give 0 or more")
+
+
+_FINISH_SHARE = 0.12
+_FINISH_AT_LEAST_S = 0.25
+"""Of a budget in seconds, this much is kept for the final and the confirmation."""
+_SEARCH_SHARE = 0.3
+"""This much is searched, however long the final will take."""
+_OVERDUE, OVERDUE_S = 3.0, 30.0
+"""After so many times the seconds, and so many of them, nobody is waited for any more."""
+PREPARING = 0.4
+"""Share of the seconds that filling arrays, computing the reference and importing libraries can
+take away at most."""
+
+
+class TimeLimit:
+    """Begins when it is made. Preparing a problem counts until `prepared` is called."""
+
+    def __init__(
+        self, seconds: float | None, interrupt: Interrupt, clock: Clock = time.monotonic
+    ) -> None:
+        self._seconds, self._interrupt, self._clock = seconds, interrupt, clock
+        self.started = self._prepared = self._clock()
+
+    def prepared(self) -> None:
+        """Arrays and reference are there; what they took beyond a share is not counted."""
+        self._prepared = self._clock()
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether somebody pressed Ctrl-C."""
+        return self._interrupt.requested
+
+    def over(self) -> bool:
+        """Whether the seconds are spent, or somebody pressed Ctrl-C."""
+        return self.interrupted or self._left_s() < 0.0
+
+    def overdue(self) -> bool:
+        """Whether the seconds were spent several times over."""
+        seconds = self._seconds or 0.0
+        return self._left_s() < seconds - max(_OVERDUE * seconds, OVERDUE_S)
+
+    def late(self, final_s: float) -> bool:
+        """Whether what is left is needed for the final, which takes at least so long."""
+        if self._seconds is None:
+            return False
+        reserve = max(_FINISH_AT_LEAST_S, _FINISH_SHARE * self._seconds, final_s)
+        return self._left_s() <= min(reserve, (1.0 - _SEARCH_SHARE) * self._seconds)
+
+    def _left_s(self) -> float:
+        if self._seconds is None:
+            return float("inf")
+        # It began later than the sitting where preparing took most of it.
+        began = max(self.started, self._prepared - PREPARING * self._seconds)
+        return began + self._seconds - self._clock()

@@ -1,6 +1,6 @@
 """A search in rounds: configs are asked for and built at one place, timed and told at another.
 
-What passes between the places is in the ledger: a study's searcher is where the replayed tells put
+What passes between the ranking is in the ledger: a study's searcher is where the replayed tells put
 it, and configs that were asked for and not yet told are those of the round under way.
 """
 
@@ -20,13 +20,13 @@ from skipjack.execute.build_pool import Build
 from skipjack.interrupt import Interrupt
 from skipjack.ledger import CandidateKey, Ledger
 from skipjack.solvers.solver import Solver
-from skipjack.tuning.arm import TURN, Arm, make_arm
-from skipjack.tuning.build_desk import BuildDesk, build_record, identity_of, keep_artifact
+from skipjack.tuning.applicable_solvers import DefaultProposal, default_proposal
+from skipjack.tuning.build_queue import BuildQueue, build_record, identity_of, keep_artifact
 from skipjack.tuning.context import TuningContext
-from skipjack.tuning.journal import Journal
+from skipjack.tuning.ledger_buffer import LedgerBuffer
 from skipjack.tuning.options import TuneOptions
-from skipjack.tuning.proposal import Proposal, first_proposal
-from skipjack.tuning.rules import Rules, led_before
+from skipjack.tuning.solver_search import TURN, SolverSearch, make_search
+from skipjack.tuning.strategy import SearchStrategy, led_before
 from skipjack.tuning.study_run import StudyRun
 
 log = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ class Sitting:
 
     problem: Problem
     options: TuneOptions
-    rules: Rules
+    strategy: SearchStrategy
     epoch: int = 0
     first: tuple[Candidate, ...] = ()
     """What is tried before any searcher is asked: it did well elsewhere."""
@@ -72,47 +72,47 @@ class ToldRound(Generic[R]):
     best_ns: float | None
 
 
-def build_round(shop: TuningContext, sitting: Sitting, count: int) -> BuiltRound:
+def build_round(context: TuningContext, sitting: Sitting, count: int) -> BuiltRound:
     """Ask for up to `count` configs and build them, and the leaders so far, which run again."""
-    arms = _open_arms(shop, sitting)
-    desk = BuildDesk(shop)
-    journal = Journal(shop.ledger, shop.tracer)
-    for arm in arms:
-        desk.offer(arm.solver, arm.space)
-    asked = _first(arms, sitting)
-    room = max(count - len(asked), sum(not arm.asked for arm in arms) if asked else 0)
-    asked += _ask(shop, arms, sitting, room, tuple(asked))
+    searches = _open_arms(context, sitting)
+    queue = BuildQueue(context)
+    buffer = LedgerBuffer(context.ledger, context.tracer)
+    for search in searches:
+        queue.add_solver(search.solver, search.space)
+    asked = _first(searches, sitting)
+    room = max(count - len(asked), sum(not search.asked for search in searches) if asked else 0)
+    asked += _ask(context, searches, sitting, room, tuple(asked))
     for candidate in asked:
-        journal.ask(_arm_of(arms, candidate).study.id, candidate.config)
-    versions = {arm.name: arm.solver.version for arm in arms}
-    default = _default(shop, sitting)
+        buffer.ask(_arm_of(searches, candidate).study.id, candidate.config)
+    versions = {search.name: search.solver.version for search in searches}
+    default = _default(context, sitting)
     if default is not None and default.solver.name not in versions:
-        desk.offer(default.solver, default.space)
+        queue.add_solver(default.solver, default.space)
         versions[default.solver.name] = default.solver.version
     beside = [default.candidate] if default else []
-    again = led_before(arms, sitting.rules, default.candidate if default else None)
+    again = led_before(searches, sitting.strategy, default.candidate if default else None)
     for candidate in dict.fromkeys([*asked, *again, *beside]):
-        desk.order(candidate)
+        queue.submit(candidate)
     failed, digests = [], []
     try:
-        while desk.pending:
-            for build in desk.collect(1.0, count):
-                digest = _record(shop, journal, build, versions[build.candidate.solver])
+        while queue.pending:
+            for build in queue.collect(1.0, count):
+                digest = _record(context, buffer, build, versions[build.candidate.solver])
                 if build.status.failed and build.candidate in asked:
-                    arm = _arm_of(arms, build.candidate)
+                    search = _arm_of(searches, build.candidate)
                     trial = Trial(build.candidate.config, build.status, reason=build.reason)
-                    journal.tell(arm.study.id, [trial])
+                    buffer.tell(search.study.id, [trial])
                     failed.append((build.candidate, trial))
                 elif not build.status.failed:
                     digests.append(digest)
     finally:
-        desk.cancel()
-    journal.flush()
+        queue.cancel()
+    buffer.flush()
     return BuiltRound(len(asked), tuple(failed), tuple(dict.fromkeys(digests)))
 
 
 def evaluate_round(
-    shop: TuningContext,
+    context: TuningContext,
     sitting: Sitting,
     interrupt: Interrupt,
     finish: Callable[[StudyRun], R],
@@ -123,26 +123,28 @@ def evaluate_round(
     `finish` speaks the verdict once there is nothing left to try. It may take libraries in; those
     that are given here run from the start, so that nobody waits for what is far behind them.
     """
-    run = StudyRun(shop, sitting.problem, sitting.options, interrupt, sitting.rules)
+    run = StudyRun(context, sitting.problem, sitting.options, interrupt, sitting.strategy)
     try:
-        for arm in run.arms:
-            _open_study(shop.ledger, arm, sitting.epoch)
-        _check_known(shop.ledger, run.arms)
-        run.trials += [trial for arm in run.arms for trial in arm.known]  # the verdict is on all
+        for search in run.searches:
+            _open_study(context.ledger, search, sitting.epoch)
+        _check_known(context.ledger, run.searches)
+        run.trials += [
+            trial for search in run.searches for trial in search.known
+        ]  # the verdict is on all
         run.open_contest()
         run.limit.prepared()
         run.add_vendors(libraries)
-        waiting = [build for arm in run.arms for build in _recalled(run, arm)]
-        again = [build for leader in run.leaders() if (build := run.desk.recall(leader))]
+        waiting = [build for search in run.searches for build in _recalled(run, search)]
+        again = [build for leader in run.leaders() if (build := run.queue.cached_build(leader))]
         if again:
             run.enter_again(again)
         while waiting and not interrupt.requested:
             batch, waiting = waiting[: run.batch()], waiting[run.batch() :]
             run.take(batch)
-        trials = tuple((arm.name, trial) for arm in run.arms for trial in arm.trials)
-        finished = not waiting and _spent(shop, sitting)
+        trials = tuple((search.name, trial) for search in run.searches for trial in search.trials)
+        finished = not waiting and _spent(context, sitting)
         result = _finished(run, sitting, finish) if finished else None
-        best = run.contest.best
+        best = run.evaluator.best
         return ToldRound(trials, result, best.time_ns if best else None)
     finally:
         run.close()
@@ -151,158 +153,170 @@ def evaluate_round(
 def _finished(run: StudyRun, sitting: Sitting, finish: Callable[[StudyRun], R]) -> R:
     default = run.default
     if default is not None and run.default_runner is None:
-        build = run.desk.recall(default)
+        build = run.queue.cached_build(default)
         run.enter_again([build] if build else [])
-    for arm in run.arms:
-        arm.trials[:0] = arm.known  # what counts are the trials of all rounds
+    for search in run.searches:
+        search.trials[:0] = search.known  # what counts are the trials of all rounds
     return finish(run)
 
 
-def _default(shop: TuningContext, sitting: Sitting) -> Proposal | None:
+def _default(context: TuningContext, sitting: Sitting) -> DefaultProposal | None:
     """What gains are over: it is built beside every round, also if no searcher asks for it."""
-    if sitting.rules.compares:
-        with _forgiving(sitting.rules):
-            return first_proposal(sitting.problem, shop.target)
+    if sitting.strategy.compares:
+        with _skipping_failures(sitting.strategy):
+            return default_proposal(sitting.problem, context.target)
     return None
 
 
-def _open_arms(shop: TuningContext, sitting: Sitting) -> list[Arm]:
+def _open_arms(context: TuningContext, sitting: Sitting) -> list[SolverSearch]:
     """The solvers that race, their searchers where the tells so far put them."""
     with blaming(f"a solver asked about {sitting.problem.key}"):
-        solvers = sitting.rules.solvers(sitting.problem, shop.target)
-    arms: list[Arm] = []
+        solvers = sitting.strategy.solvers(sitting.problem, context.target)
+    searches: list[SolverSearch] = []
     for solver in solvers:
-        with _forgiving(sitting.rules):
-            arms.append(make_arm(shop, sitting.problem, solver, sitting.options, leads=not arms))
-    for arm in arms:
-        _open_study(shop.ledger, arm, sitting.epoch)
-        arm.asked = len(arm.known)
-    left = _left(arms, sitting)
+        with _skipping_failures(sitting.strategy):
+            searches.append(
+                make_search(context, sitting.problem, solver, sitting.options, leads=not searches)
+            )
+    for search in searches:
+        _open_study(context.ledger, search, sitting.epoch)
+        search.asked = len(search.known)
+    left = _left(searches, sitting)
     if left:
-        _start(shop, arms, sitting, left)
-    return arms
+        _start(context, searches, sitting, left)
+    return searches
 
 
-def _start(shop: TuningContext, arms: Sequence[Arm], sitting: Sitting, left: int) -> None:
+def _start(
+    context: TuningContext, searches: Sequence[SolverSearch], sitting: Sitting, left: int
+) -> None:
     options = replace(sitting.options, budget=Budget(trials=left))
-    for arm in arms:
-        with _forgiving(sitting.rules, arm):
-            arm.start(shop, options)
+    for search in searches:
+        with _skipping_failures(sitting.strategy, search):
+            search.start(context, options)
 
 
 @contextmanager
-def _forgiving(rules: Rules, arm: Arm | None = None) -> Iterator[None]:
-    """Go on without a solver or a searcher that raises something, if the rules are so."""
+def _skipping_failures(
+    strategy: SearchStrategy, search: SolverSearch | None = None
+) -> Iterator[None]:
+    """Go on without a solver or a searcher that raises something, if the strategy are so."""
     try:
         yield
     except ForeignError as error:
-        if not rules.forgiving:
+        if not strategy.skip_failing_solvers:
             raise
         log.warning("%s", error)
-        if arm is not None:
-            arm.broken = str(error)
+        if search is not None:
+            search.broken = str(error)
 
 
-def _open_study(ledger: Ledger, arm: Arm, epoch: int) -> None:
-    record = ledger.start_study(arm.study, arm.solver.version)
+def _open_study(ledger: Ledger, search: SolverSearch, epoch: int) -> None:
+    record = ledger.start_study(search.study, search.solver.version)
     for _ in range(record.epoch, epoch):
-        ledger.forget_study(arm.study.id)
-    arm.known = tuple(ledger.trials(arm.study.id))
-    arm.note(arm.known)
+        ledger.forget_study(search.study.id)
+    search.known = tuple(ledger.trials(search.study.id))
+    search.note(search.known)
 
 
-def _check_known(ledger: Ledger, arms: Sequence[Arm]) -> None:
+def _check_known(ledger: Ledger, searches: Sequence[SolverSearch]) -> None:
     """Whoever built the round has asked for something, by studies that are known here too."""
-    if not any(ledger.log(arm.study.id) for arm in arms):
-        what = f"the round of {arms[0].problem.key}" if arms else "a round"
+    if not any(ledger.log(search.study.id) for search in searches):
+        what = f"the round of {searches[0].problem.key}" if searches else "a round"
         raise WorkerError(
             f"{what} was asked for by other solvers or spaces than "
             "those here; builders and evaluators need the same version of Skipjack and of plug-ins"
         )
 
 
-def _open_asks(shop: TuningContext, arm: Arm) -> list[Candidate]:
-    entries = shop.ledger.log(arm.study.id)
+def _open_asks(context: TuningContext, search: SolverSearch) -> list[Candidate]:
+    entries = context.ledger.log(search.study.id)
     told = {entry.config for entry in entries if entry.trial is not None}
     asked = [entry.config for entry in entries if entry.kind == "ask" and entry.config not in told]
-    return [arm.candidate(config) for config in dict.fromkeys(asked)]
+    return [search.candidate(config) for config in dict.fromkeys(asked)]
 
 
-def _left(arms: Sequence[Arm], sitting: Sitting) -> int:
-    most = sitting.rules.most_trials(sitting.options.budget, arms)
+def _left(searches: Sequence[SolverSearch], sitting: Sitting) -> int:
+    most = sitting.strategy.most_trials(sitting.options.budget, searches)
     assert most is not None, "rounds have a budget of trials"
-    return max(0, most - sum(arm.asked for arm in arms))
+    return max(0, most - sum(search.asked for search in searches))
 
 
-def _first(arms: Sequence[Arm], sitting: Sitting) -> list[Candidate]:
+def _first(searches: Sequence[SolverSearch], sitting: Sitting) -> list[Candidate]:
     """What is to be tried before searchers are asked, if it can be built and was not yet tried."""
     found = []
-    by_name = {arm.name: arm for arm in arms}
+    by_name = {search.name: search for search in searches}
     for candidate in dict.fromkeys(sitting.first):
-        arm = by_name.get(candidate.solver)
-        if arm is None or any(trial.config == candidate.config for trial in arm.known):
+        search = by_name.get(candidate.solver)
+        if search is None or any(trial.config == candidate.config for trial in search.known):
             continue
-        with _forgiving(sitting.rules, arm), blaming(f"the space of {arm.name}"):
-            if arm.space.contains(candidate.config):
-                arm.asked += 1
+        with _skipping_failures(sitting.strategy, search), blaming(f"the space of {search.name}"):
+            if search.space.contains(candidate.config):
+                search.asked += 1
                 found.append(candidate)
     return found
 
 
 def _ask(
-    shop: TuningContext,
-    arms: Sequence[Arm],
+    context: TuningContext,
+    searches: Sequence[SolverSearch],
     sitting: Sitting,
     count: int,
     first: Sequence[Candidate],
 ) -> Iterator[Candidate]:
     """Up to so many configs, besides those that come first in any case."""
-    room = min(count, _left(arms, sitting))
-    with shop.tracer.span("ask", "search"):
+    room = min(count, _left(searches, sitting))
+    with context.tracer.span("ask", "search"):
         while room > 0:
-            asked = _ask_one_arm(arms, sitting.rules, min(room, TURN))
+            asked = _ask_one_arm(searches, sitting.strategy, min(room, TURN))
             if not asked:
                 return
             for candidate in asked:
                 if candidate in first:
-                    _arm_of(arms, candidate).asked -= 1  # it was counted before
+                    _arm_of(searches, candidate).asked -= 1  # it was counted before
                 else:
                     room -= 1
                     yield candidate
 
 
-def _ask_one_arm(arms: Sequence[Arm], rules: Rules, most: int) -> list[Candidate]:
-    for arm, limit in rules.round_turns([arm for arm in arms if not arm.broken]):
-        with _forgiving(rules, arm):
-            configs = arm.ask(min(most, limit)) if limit else []
+def _ask_one_arm(
+    searches: Sequence[SolverSearch], strategy: SearchStrategy, most: int
+) -> list[Candidate]:
+    for search, limit in strategy.round_turns([search for search in searches if not search.broken]):
+        with _skipping_failures(strategy, search):
+            configs = search.ask(min(most, limit)) if limit else []
             if configs:
-                return [arm.candidate(config) for config in configs]
+                return [search.candidate(config) for config in configs]
     return []
 
 
-def _arm_of(arms: Sequence[Arm], candidate: Candidate) -> Arm:
-    return next(arm for arm in arms if arm.name == candidate.solver)
+def _arm_of(searches: Sequence[SolverSearch], candidate: Candidate) -> SolverSearch:
+    return next(search for search in searches if search.name == candidate.solver)
 
 
-def _record(shop: TuningContext, journal: Journal, build: Build, version: int) -> str:
-    digest = keep_artifact(shop, build) if not build.status.failed else ""
+def _record(context: TuningContext, buffer: LedgerBuffer, build: Build, version: int) -> str:
+    digest = keep_artifact(context, build) if not build.status.failed else ""
     if build.source_digest:
         key = CandidateKey.of(build.candidate, version)
-        journal.build(build_record(shop, build, digest), key, identity_of(shop, build.candidate))
+        buffer.build(
+            build_record(context, build, digest), key, identity_of(context, build.candidate)
+        )
     return digest
 
 
-def _recalled(run: StudyRun, arm: Arm) -> Iterator[Build]:
-    for candidate in _open_asks(run.shop, arm):
-        build = run.desk.recall(candidate)
+def _recalled(run: StudyRun, search: SolverSearch) -> Iterator[Build]:
+    for candidate in _open_asks(run.context, search):
+        build = run.queue.cached_build(candidate)
         if build is None:
             raise MissingCodeError(f"the machine code of {candidate.key} is missing")
         yield build
 
 
-def _spent(shop: TuningContext, sitting: Sitting) -> bool:
+def _spent(context: TuningContext, sitting: Sitting) -> bool:
     """Whether nothing more is to be asked: the budget is gone, or the searchers have no more."""
-    arms = _open_arms(shop, sitting)
-    if sitting.rules.forgiving:  # whom the builder does not have would be waited for for ever
-        arms = [arm for arm in arms if shop.ledger.log(arm.study.id)]
-    return not _left(arms, sitting) or not _ask_one_arm(arms, sitting.rules, 1)
+    searches = _open_arms(context, sitting)
+    if (
+        sitting.strategy.skip_failing_solvers
+    ):  # whom the builder does not have would be waited for for ever
+        searches = [search for search in searches if context.ledger.log(search.study.id)]
+    return not _left(searches, sitting) or not _ask_one_arm(searches, sitting.strategy, 1)

@@ -21,18 +21,15 @@ from skipjack.interrupt import Interrupt
 from skipjack.operations import arrays_bytes
 from skipjack.solvers import solver_for
 from skipjack.solvers.solver import ImportingSolver, Solver
-from skipjack.tuning.arm import TURN, Arm, make_arm
-from skipjack.tuning.build_desk import BuildDesk
-from skipjack.tuning.contest import SLOW_NS, Contest
+from skipjack.tuning.applicable_solvers import DefaultProposal, compared, default_proposal
+from skipjack.tuning.build_queue import BuildQueue
 from skipjack.tuning.context import TuningContext
-from skipjack.tuning.incumbent import incumbent_of, outdated
-from skipjack.tuning.journal import Journal
-from skipjack.tuning.lineup import compared
-from skipjack.tuning.options import Progress, TuneOptions
-from skipjack.tuning.proposal import Proposal, first_proposal
-from skipjack.tuning.rules import Rules, led_before
-from skipjack.tuning.runner import Runner
-from skipjack.tuning.time_limit import PREPARING, TimeLimit
+from skipjack.tuning.evaluator import SLOW_NS, CandidateEvaluator, LoadedCandidate
+from skipjack.tuning.ledger_buffer import LedgerBuffer
+from skipjack.tuning.options import PREPARING, Progress, TimeLimit, TuneOptions
+from skipjack.tuning.solver_search import TURN, SolverSearch, make_search
+from skipjack.tuning.starting_points import incumbent_of, outdated
+from skipjack.tuning.strategy import SearchStrategy, led_before
 
 log = logging.getLogger(__name__)
 
@@ -42,20 +39,20 @@ _MUCH_BYTES = 4 << 30
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class SearchSummary:
     """What a search left: everything that the verdict needs."""
 
-    contest: Contest
-    winner: Runner | None
-    default: Runner | None
+    evaluator: CandidateEvaluator
+    winner: LoadedCandidate | None
+    default: LoadedCandidate | None
     """What would run without tuning."""
-    incumbent: Runner | None
+    incumbent: LoadedCandidate | None
     """What the bank held before, a library perhaps, if it runs now."""
-    vendors: dict[str, Runner]
-    ties: tuple[Runner, ...]
+    vendors: dict[str, LoadedCandidate]
+    ties: tuple[LoadedCandidate, ...]
     trials: list[Trial]
     interrupted: bool
-    untuned: Runner | None = None
+    untuned: LoadedCandidate | None = None
     """Plain loops, where a solver of loop nests was asked for by name."""
 
 
@@ -64,41 +61,43 @@ class StudyRun:
 
     def __init__(
         self,
-        shop: TuningContext,
+        context: TuningContext,
         problem: Problem,
         options: TuneOptions,
         interrupt: Interrupt,
-        rules: Rules,
+        strategy: SearchStrategy,
     ) -> None:
-        self.shop, self.problem, self.options = shop, problem, options
-        self.rules = rules
-        self.limit = TimeLimit(options.budget.seconds, interrupt, shop.clock)
-        check_memory(problem, shop.device.memory_bytes)
+        self.context, self.problem, self.options = context, problem, options
+        self.strategy = strategy
+        self.limit = TimeLimit(options.budget.seconds, interrupt, context.clock)
+        check_memory(problem, context.device.memory_bytes)
         with blaming(f"a solver asked about {problem.key}"):
-            solvers = rules.solvers(problem, shop.target)
+            solvers = strategy.solvers(problem, context.target)
         self.unusable: dict[str, str] = {}
         """Solvers that could not even take part, and why."""
-        self.arms: list[Arm] = []
+        self.searches: list[SolverSearch] = []
         for solver in solvers:
-            with self._forgiving(partial(self.unusable.__setitem__, solver.name)):
-                self.arms.append(make_arm(shop, problem, solver, options, leads=not self.arms))
-        self._by_solver = {arm.solver.name: arm for arm in self.arms}
-        self._proposal: Proposal | None = None
-        if rules.compares:
-            with self._forgiving(log.debug):
-                self._proposal = first_proposal(problem, shop.target)
-        self.entry = shop.bank.lookup(problem.key, shop.device.class_key)
-        self.ranking = shop.bank.lookup(problem.key, shop.device.class_key, FIND)
-        self.desk = BuildDesk(shop)
-        for arm in self.arms:
-            self.desk.offer(arm.solver, arm.space)
-        self._versions = {arm.solver.name: arm.solver.version for arm in self.arms}
+            with self._skipping_failures(partial(self.unusable.__setitem__, solver.name)):
+                self.searches.append(
+                    make_search(context, problem, solver, options, leads=not self.searches)
+                )
+        self._by_solver = {search.solver.name: search for search in self.searches}
+        self._proposal: DefaultProposal | None = None
+        if strategy.compares:
+            with self._skipping_failures(log.debug):
+                self._proposal = default_proposal(problem, context.target)
+        self.entry = context.bank.lookup(problem.key, context.device.class_key)
+        self.ranking = context.bank.lookup(problem.key, context.device.class_key, FIND)
+        self.queue = BuildQueue(context)
+        for search in self.searches:
+            self.queue.add_solver(search.solver, search.space)
+        self._versions = {search.solver.name: search.solver.version for search in self.searches}
         if self._proposal and self._proposal.solver.name not in self._versions:
-            self.desk.offer(self._proposal.solver, self._proposal.space)
+            self.queue.add_solver(self._proposal.solver, self._proposal.space)
             self._versions[self._proposal.solver.name] = self._proposal.solver.version
-        self.journal = Journal(shop.ledger, shop.tracer)
+        self.buffer = LedgerBuffer(context.ledger, context.tracer)
         self.trials: list[Trial] = []
-        self.vendors: dict[str, Runner] = {}
+        self.vendors: dict[str, LoadedCandidate] = {}
         """Libraries that were taken in and are right."""
         self.incumbent: Candidate | None = None
         self.ranked_first: Candidate | None = None
@@ -106,51 +105,55 @@ class StudyRun:
 
     def study_of(self, solver: str) -> Study:
         """The study that a solver's results belong to; the leading one for all other solvers."""
-        return self._by_solver.get(solver, self.arms[0]).study
+        return self._by_solver.get(solver, self.searches[0]).study
 
     def prepare(self) -> None:
         """Make arrays and reference, and set the searchers up."""
-        shop, ledger = self.shop, self.shop.ledger
-        with self._forgiving(log.debug):
-            self.incumbent = incumbent_of(self.entry, self.problem, shop.device)
-        with self._forgiving(log.debug):
-            self.ranked_first = incumbent_of(self.ranking, self.problem, shop.device)
-        for arm in self.arms:
-            ledger.start_study(arm.study, arm.solver.version)
+        context, ledger = self.context, self.context.ledger
+        with self._skipping_failures(log.debug):
+            self.incumbent = incumbent_of(self.entry, self.problem, context.device)
+        with self._skipping_failures(log.debug):
+            self.ranked_first = incumbent_of(self.ranking, self.problem, context.device)
+        for search in self.searches:
+            ledger.start_study(search.study, search.solver.version)
             if self.options.retune:
-                ledger.forget_study(arm.study.id)
+                ledger.forget_study(search.study.id)
             with (
-                shop.tracer.span("set up the search", "search"),
-                self._forgiving(partial(setattr, arm, "broken")),
+                context.tracer.span("set up the search", "search"),
+                self._skipping_failures(partial(setattr, search, "broken")),
             ):
-                arm.start(shop, self.options)
+                search.start(context, self.options)
         self.open_contest()
 
     def open_contest(self) -> None:
         """Make arrays and reference."""
-        shop = self.shop
+        context = self.context
         if (needed := arrays_bytes(self.problem)) > _MUCH_BYTES:
-            shop.say(f"preparing {self.problem.key}: {needed / 2**30:.0f} GiB to fill and check")
-        self.contest = Contest(
-            shop, self.journal, self.problem, self.options.objective, hurried=self.rules.hurried
+            context.say(f"preparing {self.problem.key}: {needed / 2**30:.0f} GiB to fill and check")
+        self.evaluator = CandidateEvaluator(
+            context,
+            self.buffer,
+            self.problem,
+            self.options.objective,
+            prune_slow=self.strategy.prune_slow,
         )
 
     def import_libraries(self, vendors: Sequence[Solver]) -> None:
         """Import what libraries take seconds to import: a part of preparing, as arrays are."""
         packages = (one.imports for one in vendors if isinstance(one, ImportingSolver))
         for package in dict.fromkeys(packages):
-            if package in self.shop.session.imported:
+            if package in self.context.session.imported:
                 continue
-            self.shop.say(f"importing {package}, to compare with it")
-            began = self.shop.clock()
-            with self.shop.tracer.span(f"import {package}", "search"):
-                self.shop.session.import_package(package)
-            self._tell_if_long(package, self.shop.clock() - began)
+            self.context.say(f"importing {package}, to compare with it")
+            began = self.context.clock()
+            with self.context.tracer.span(f"import {package}", "search"):
+                self.context.session.import_package(package)
+            self._tell_if_long(package, self.context.clock() - began)
 
     def _tell_if_long(self, package: str, took_s: float) -> None:
         seconds = self.options.budget.seconds
         if seconds is not None and took_s > PREPARING * seconds:
-            self.shop.say(
+            self.context.say(
                 f"importing {package} took {took_s:.1f} s, of which {PREPARING * seconds:g} s are "
                 f"counted: the search may go on for {(1.0 - PREPARING) * seconds:g} s"
             )
@@ -158,7 +161,7 @@ class StudyRun:
     def add_vendors(self, vendors: Sequence[Solver]) -> None:
         """Take libraries in; one that fails is none."""
         for vendor in vendors:
-            entered = self.contest.add_vendor(vendor.name, vendor.version)
+            entered = self.evaluator.add_vendor(vendor.name, vendor.version)
             if isinstance(entered, Failure):
                 log.warning("%s fails on %s: %s", vendor.name, self.problem.key, entered.reason)
             else:
@@ -169,59 +172,61 @@ class StudyRun:
         self.limit.prepared()
         self._retime_known()
         self._spend()
-        self.desk.withdraw()
-        self.journal.flush()
+        self.queue.withdraw()
+        self.buffer.flush()
         self._enter(self.default)
         self._enter(self.untuned)
         self.report("final")
 
     @contextmanager
-    def _forgiving(self, note: Callable[[str], None]) -> Iterator[None]:
-        """Note what foreign code raises, and go on without it, if the rules are so."""
+    def _skipping_failures(self, note: Callable[[str], None]) -> Iterator[None]:
+        """Note what foreign code raises, and go on without it, if the strategy are so."""
         try:
             yield
         except ForeignError as error:
-            if not self.rules.forgiving:
+            if not self.strategy.skip_failing_solvers:
                 raise
             log.warning("%s", error)
             note(str(error))
 
     def close(self) -> None:
         """Write down what is left, and leave the builders idle."""
-        self.desk.cancel()
-        self.journal.flush()
+        self.queue.cancel()
+        self.buffer.flush()
 
     def _retime_known(self) -> None:
         for candidate in self.leaders():
-            self.desk.order(candidate)
-        while self.desk.pending and not self.limit.interrupted:
-            self.enter_again(self.desk.collect(1.0, self.batch() if self.rules.hurried else _BATCH))
+            self.queue.submit(candidate)
+        while self.queue.pending and not self.limit.interrupted:
+            self.enter_again(
+                self.queue.collect(1.0, self.batch() if self.strategy.prune_slow else _BATCH)
+            )
 
     def leaders(self) -> list[Candidate]:
         """What led before: times of another day do not compare, so it runs again, first."""
-        again = led_before(self.arms, self.rules, self.default)
+        again = led_before(self.searches, self.strategy, self.default)
         for held in filter(None, (self.incumbent, self.ranked_first)):
             again.append(held)
             if held.solver not in self._versions:
-                solver = solver_for(self.problem, self.shop.target, held.solver)
-                self.desk.offer(solver, solver.space(self.problem, self.shop.target))
+                solver = solver_for(self.problem, self.context.target, held.solver)
+                self.queue.add_solver(solver, solver.space(self.problem, self.context.target))
                 self._versions[solver.name] = solver.version
         return list(dict.fromkeys(again))
 
     def enter_again(self, builds: list[Build]) -> None:
         """Take in builds that no searcher waits for."""
-        for arm, trials in self._by_arm(builds, self.contest.enter(builds, self._versions)):
-            arm.note(trials)
+        for search, trials in self._by_arm(builds, self.evaluator.enter(builds, self._versions)):
+            search.note(trials)
 
     def _by_arm(
         self, builds: list[Build], trials: list[Trial]
-    ) -> Iterator[tuple[Arm, list[Trial]]]:
-        """The trials of each arm that has any."""
-        for arm in self.arms:
+    ) -> Iterator[tuple[SolverSearch, list[Trial]]]:
+        """The trials of each search that has any."""
+        for search in self.searches:
             pairs = zip(builds, trials, strict=True)
-            own = [trial for build, trial in pairs if build.candidate.solver == arm.name]
+            own = [trial for build, trial in pairs if build.candidate.solver == search.name]
             if own:
-                yield arm, own
+                yield search, own
 
     # the search itself
 
@@ -230,30 +235,30 @@ class StudyRun:
             over = self.limit.interrupted or self._late()
             if not over:
                 self._order_more()
-            if over or not self.desk.pending:
+            if over or not self.queue.pending:
                 break
-            builds = self.desk.collect(0.05, self.batch())
+            builds = self.queue.collect(0.05, self.batch())
             if builds:
                 self.take(builds)
 
     def _late(self) -> bool:
-        late = self.limit.late(self.rules.final_s(self.contest))
-        return late and self.rules.enough(self.arms, self.limit)
+        late = self.limit.late(self.strategy.final_s(self.evaluator))
+        return late and self.strategy.enough(self.searches, self.limit)
 
     def batch(self) -> int:
         """How many are timed side by side; of slow ones few, so that the clock is looked at."""
-        pace = self.contest.pace_ns
+        pace = self.evaluator.pace_ns
         if pace == float("inf"):
-            return 1 if self.rules.hurried else 2
+            return 1 if self.strategy.prune_slow else 2
         return _BATCH if pace < SLOW_NS else 1
 
     def _order_more(self) -> None:
-        """Keep the builders busy a little ahead of the runner."""
-        room = 2 * self.shop.pool.size + _BATCH - self.desk.pending
-        limit = self.rules.most_trials(self.options.budget, self.arms)
+        """Keep the builders busy a little ahead of the loaded."""
+        room = 2 * self.context.pool.size + _BATCH - self.queue.pending
+        limit = self.strategy.most_trials(self.options.budget, self.searches)
         if limit is not None:
-            room = min(room, limit - sum(arm.asked for arm in self.arms))
-        with self.shop.tracer.span("ask", "search"):
+            room = min(room, limit - sum(search.asked for search in self.searches))
+        with self.context.tracer.span("ask", "search"):
             while room > 0:
                 asked = self._ask_one_arm(min(room, TURN))
                 if not asked:
@@ -261,27 +266,27 @@ class StudyRun:
                 room -= asked
 
     def _ask_one_arm(self, most: int) -> int:
-        """Let the arm whose turn it is ask; the next one where its searcher waits or is done."""
-        for arm, limit in self.rules.turns(self.arms, self.contest):
+        """Let the search whose turn it is ask; the next one where its searcher waits or is done."""
+        for search, limit in self.strategy.turns(self.searches, self.evaluator):
             configs: list[Config] = []
-            with self._forgiving(partial(setattr, arm, "broken")):
-                configs = arm.ask(min(most, limit)) if limit else []
+            with self._skipping_failures(partial(setattr, search, "broken")):
+                configs = search.ask(min(most, limit)) if limit else []
                 for config in configs:
-                    self.journal.ask(arm.study.id, config)
-                    self.desk.order(arm.candidate(config))
+                    self.buffer.ask(search.study.id, config)
+                    self.queue.submit(search.candidate(config))
             if configs:
                 return len(configs)
         return 0
 
     def take(self, builds: list[Build]) -> None:
         """Take in builds that were asked for, and tell who asked."""
-        trials = self.contest.enter(builds, self._versions)
-        with self.shop.tracer.span("tell", "search"):
-            for arm, own in self._by_arm(builds, trials):
-                with self._forgiving(partial(setattr, arm, "broken")):
-                    arm.tell(own)
-                self.journal.tell(arm.study.id, own)
-        self.journal.flush()
+        trials = self.evaluator.enter(builds, self._versions)
+        with self.context.tracer.span("tell", "search"):
+            for search, own in self._by_arm(builds, trials):
+                with self._skipping_failures(partial(setattr, search, "broken")):
+                    search.tell(own)
+                self.buffer.tell(search.study.id, own)
+        self.buffer.flush()
         self.trials += trials
         self.report("search")
 
@@ -294,10 +299,10 @@ class StudyRun:
                 phase,
                 len(self.trials),
                 sum(trial.status.failed for trial in self.trials),
-                self.contest.builds,
-                self.contest.best.time_ns if self.contest.best else None,
+                self.evaluator.builds,
+                self.evaluator.best.time_ns if self.evaluator.best else None,
                 default.time_ns if default else None,
-                self.shop.clock() - self.limit.started,
+                self.context.clock() - self.limit.started,
                 self.options.budget,
             )
         )
@@ -310,7 +315,7 @@ class StudyRun:
         return self._proposal.candidate if self._proposal else None
 
     @property
-    def default_runner(self) -> Runner | None:
+    def default_runner(self) -> LoadedCandidate | None:
         """The default, if it runs."""
         return self._running(self.default)
 
@@ -324,54 +329,58 @@ class StudyRun:
     @property
     def untuned(self) -> Candidate | None:
         """The plain loops of a solver of loop nests that was asked for by name."""
-        if self.options.solver is None or not self.arms:
+        if self.options.solver is None or not self.searches:
             return None
         from skipjack.solvers.cpu.nest import ScheduleSpace  # not loaded for other solvers
 
-        return self.arms[0].default if isinstance(self.arms[0].space, ScheduleSpace) else None
+        return (
+            self.searches[0].default if isinstance(self.searches[0].space, ScheduleSpace) else None
+        )
 
-    def _running(self, candidate: Candidate | None) -> Runner | None:
-        return self.contest.runners.get(candidate.key) if candidate else None
+    def _running(self, candidate: Candidate | None) -> LoadedCandidate | None:
+        return self.evaluator.loaded.get(candidate.key) if candidate else None
 
     def _enter(self, candidate: Candidate | None) -> None:
         """Time what gains are over also where the budget ended before its turn."""
         if candidate is None or self._running(candidate) or self.limit.interrupted:
             return
-        arm = self._by_solver.get(candidate.solver)
-        if arm and any(trial.config == candidate.config for trial in arm.trials):
+        search = self._by_solver.get(candidate.solver)
+        if search and any(trial.config == candidate.config for trial in search.trials):
             return  # it failed
-        self.desk.order(candidate)
-        while self.desk.pending and candidate.key not in self.contest.runners:
-            builds = [b for b in self.desk.collect(1.0, 1) if b.candidate == candidate]
-            self.contest.enter(builds, self._versions, once=True)
+        self.queue.submit(candidate)
+        while self.queue.pending and candidate.key not in self.evaluator.loaded:
+            builds = [b for b in self.queue.collect(1.0, 1) if b.candidate == candidate]
+            self.evaluator.enter(builds, self._versions, once=True)
             if builds:
                 break
 
-    def standing(self, winner: Runner | None, ties: Sequence[Runner]) -> Standing:
+    def summary(
+        self, winner: LoadedCandidate | None, ties: Sequence[LoadedCandidate]
+    ) -> SearchSummary:
         """What the verdict is on."""
-        return Standing(
-            self.contest,
+        return SearchSummary(
+            self.evaluator,
             winner,
             self.default_runner,
             self._incumbent_runner(),
-            {name: runner for name, runner in self.vendors.items() if compared(name)},
+            {name: loaded for name, loaded in self.vendors.items() if compared(name)},
             tuple(ties),
             self.trials,
             self.limit.interrupted,
             self._running(self.untuned),
         )
 
-    def _incumbent_runner(self) -> Runner | None:
+    def _incumbent_runner(self) -> LoadedCandidate | None:
         if self.incumbent is not None:
-            return self.contest.runners.get(self.incumbent.key)
+            return self.evaluator.loaded.get(self.incumbent.key)
         return self.vendors.get(self.entry.solver) if self.entry else None
 
-    def met(self, standing: Standing, confirmation: Confirmation) -> Met | None:
+    def met(self, summary: SearchSummary, confirmation: Confirmation) -> Met | None:
         """How the bank's entry fared beside the winner; None if there is none, or it did not run.
 
         It does not where its solver is not known here, or the search was interrupted.
         """
-        entry, incumbent = self.entry, standing.incumbent
+        entry, incumbent = self.entry, summary.incumbent
         if entry is None:
             return None
         if incumbent is not None:
@@ -380,7 +389,7 @@ class StudyRun:
         if self.incumbent is None and outdated(entry):
             return Met.OUTDATED
         held = self.incumbent or Candidate(self.problem, entry.solver, Config())
-        return Met.FAILED if held.key in self.contest.failed else None
+        return Met.FAILED if held.key in self.evaluator.failed else None
 
 
 def check_memory(problem: Problem, memory_bytes: int) -> None:

@@ -17,7 +17,7 @@ from skipjack.settings import Settings
 from skipjack.solvers import find_solver, solvers_for
 from skipjack.solvers.solver import slack_of
 from skipjack.tuning.build_only import promising_configs
-from skipjack.tuning.workshop import protocol_for, timing_cores
+from skipjack.tuning.context import protocol_for, timing_cores
 
 PROBLEMS = ("add:4096", "matmul:48x48x48", "softmax:16x256")
 """Small, and among them every kind of vector instruction that kernels use."""

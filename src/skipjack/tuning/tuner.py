@@ -17,17 +17,14 @@ from skipjack.operations import parse
 from skipjack.runtime import place
 from skipjack.settings import Settings, load_settings
 from skipjack.solvers import vendors_for
-from skipjack.tuning.context import TuningContext
-from skipjack.tuning.final import finish_tuning
-from skipjack.tuning.find_result import FindResult
-from skipjack.tuning.find_run import run_find
-from skipjack.tuning.lineup import line_up
+from skipjack.tuning.applicable_solvers import applicable_solvers
+from skipjack.tuning.context import DeviceContext, TuningContext
+from skipjack.tuning.finding import FindResult, run_find
 from skipjack.tuning.options import DEFAULT_SECONDS, FIND_SECONDS, TuneOptions
 from skipjack.tuning.result import TuneResult
-from skipjack.tuning.rules import TuneRules
+from skipjack.tuning.strategy import TuneStrategy
 from skipjack.tuning.study_run import StudyRun
-from skipjack.tuning.verdict import conclude
-from skipjack.tuning.workshop import Workshop
+from skipjack.tuning.verdict import conclude, finish_tuning
 
 FIND_OPTIONS = TuneOptions(budget=Budget(seconds=FIND_SECONDS))
 
@@ -47,7 +44,7 @@ class Tuner:
     ) -> None:
         self.settings = settings or load_settings()
         plugins.load(self.settings.plugins)
-        self.workshop = Workshop(self.settings, device, say=say)
+        self.context = DeviceContext(self.settings, device, say=say)
 
     @checked
     def tune(self, problem: str | Problem, options: TuneOptions | None = None) -> TuneResult:
@@ -59,7 +56,7 @@ class Tuner:
         asked = parse(problem) if isinstance(problem, str) else problem
         self._check_open()
         with watch_for_interrupt() as interrupt:
-            result = run_tune(self.workshop, asked, options or TuneOptions(), interrupt)
+            result = run_tune(self.context, asked, options or TuneOptions(), interrupt)
         if interrupt.requested:
             raise Interrupted(replace(result, interrupted=True))
         return result
@@ -78,24 +75,24 @@ class Tuner:
         asked = parse(problem) if isinstance(problem, str) else problem
         self._check_open()
         with watch_for_interrupt() as interrupt:
-            result = run_find(self.workshop, asked, options or FIND_OPTIONS, only, interrupt)
+            result = run_find(self.context, asked, options or FIND_OPTIONS, only, interrupt)
         if interrupt.requested:
             raise Interrupted(replace(result, interrupted=True))
         return result
 
     def _check_open(self) -> None:
-        if not self.workshop.opened:
+        if not self.context.opened:
             raise UsageError(
                 "this Tuner is not open: use it inside of `with Tuner() as tuner:`, which starts "
                 "its workers and ends them"
             )
 
     def __enter__(self) -> Tuner:
-        self.workshop.__enter__()
+        self.context.__enter__()
         try:
-            self.workshop.warm_up()
+            self.context.warm_up()
         except BaseException:
-            self.workshop.close()
+            self.context.close()
             raise
         return self
 
@@ -105,7 +102,7 @@ class Tuner:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.workshop.close()
+        self.context.close()
 
 
 def make_budget(
@@ -124,8 +121,8 @@ def run_tune(
     interrupt: Interrupt | None = None,
 ) -> TuneResult:
     """Search for a while, judge the best, and keep what is known."""
-    rules = TuneRules(options.solver)
-    run = StudyRun(context, problem, options, interrupt or Interrupt(), rules)
+    strategy = TuneStrategy(options.solver)
+    run = StudyRun(context, problem, options, interrupt or Interrupt(), strategy)
     try:
         run.prepare()
         run.import_libraries(vendors_for(problem, context.device))
@@ -208,7 +205,9 @@ def find(
     asked = parse(problem, dtype, layout=layout, direction=direction)
     tuner = Tuner(settings, place([asked], device, threads))
     only = (solvers,) if isinstance(solvers, str) else tuple(solvers)
-    line_up(asked, tuner.workshop.device, only)  # before workers start: a wrong name fails at once
+    applicable_solvers(
+        asked, tuner.context.device, only
+    )  # before workers start: a wrong name fails at once
     with tuner:
         return tuner.find(asked, options, only)
 

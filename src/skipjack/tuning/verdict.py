@@ -22,57 +22,71 @@ from skipjack.execute.statistics import Ratio
 from skipjack.ledger import OUTCOME, VerdictRecord
 from skipjack.operations import bytes_moved, get, outputs
 from skipjack.runtime import KernelCode
-from skipjack.solvers import names
+from skipjack.solvers import names, vendors_for
 from skipjack.storage import timestamp, utc_now
-from skipjack.tuning.arm import Arm
 from skipjack.tuning.beside import Beside
 from skipjack.tuning.decision import Decision, rivals_of
+from skipjack.tuning.evaluator import LoadedCandidate
+from skipjack.tuning.final import tune_final
 from skipjack.tuning.result import Outcome, SolverScore, Speedup, TuneResult
-from skipjack.tuning.runner import Runner
-from skipjack.tuning.study_run import Standing, StudyRun
+from skipjack.tuning.solver_search import SolverSearch
+from skipjack.tuning.study_run import SearchSummary, StudyRun
 
 log = logging.getLogger(__name__)
 
 
-def conclude(run: StudyRun, standing: Standing) -> TuneResult:
+def finish_tuning(run: StudyRun) -> SearchSummary:
+    """Hold the final, and take the libraries in that the winner has to beat."""
+    final = tune_final(run.evaluator, run.outsider)
+    run.add_vendors(vendors_for(run.problem, run.context.device))
+    return run.summary(final.winner, final.ties)
+
+
+def conclude(run: StudyRun, summary: SearchSummary) -> TuneResult:
     """Confirm the winner against the incumbent and the vendors, and write the outcome down."""
-    return judge(run, standing, confirm_winner(run, standing))
+    return judge(run, summary, confirm_winner(run, summary))
 
 
-def confirm_winner(run: StudyRun, standing: Standing) -> Confirmation:
+def verify_only(run: StudyRun) -> TuneResult:
+    """Time the config beside the libraries; no verdict is kept, for whoever chose it has spoken."""
+    summary = finish_tuning(run)
+    return judge(run, summary, confirm_winner(run, summary), keep=False)
+
+
+def confirm_winner(run: StudyRun, summary: SearchSummary) -> Confirmation:
     """Time the winner beside what it has to beat; nothing where there is none, or it fails now."""
-    winner = standing.winner
+    winner = summary.winner
     if winner is None:
         return Confirmation({}, {})
-    rivals = rivals_of(winner, standing)
-    with run.shop.tracer.span("confirm", "run"):
+    rivals = rivals_of(winner, summary)
+    with run.context.tracer.span("confirm", "run"):
         confirmation = confirm(
-            run.shop.session,
+            run.context.session,
             winner.kernel,
             [rival.kernel for rival in rivals],
-            run.shop.protocol.confirm_blocks,
+            run.context.protocol.confirm_blocks,
             run.limit.over,
-            run.shop.clock,
+            run.context.clock,
         )
-    standing.contest.record_blocks(confirmation.blocks, [winner, *rivals])
+    summary.evaluator.record_blocks(confirmation.blocks, [winner, *rivals])
     return confirmation
 
 
 def judge(
-    run: StudyRun, standing: Standing, confirmation: Confirmation, *, keep: bool = True
+    run: StudyRun, summary: SearchSummary, confirmation: Confirmation, *, keep: bool = True
 ) -> TuneResult:
     """The outcome, written to the ledger and the bank if it is to be kept."""
-    winner = standing.winner
+    winner = summary.winner
     if winner is None or winner.kernel not in confirmation.blocks:
-        return _failed(run, standing)
-    met = run.met(standing, confirmation)
-    decision = Decision(run, standing, winner, standing.default, confirmation, met)
-    result = _result(decision, decision.outcome(), run.shop.peaks())
+        return _failed(run, summary)
+    met = run.met(summary, confirmation)
+    decision = Decision(run, summary, winner, summary.default, confirmation, met)
+    result = _result(decision, decision.outcome(), run.context.peaks())
     if _is_outdone(decision, result):
-        result = _result(decision, Outcome.KEPT, run.shop.peaks())
+        result = _result(decision, Outcome.KEPT, run.context.peaks())
     best = decision.chosen(result.status)
     if best.artifact_digest:
-        run.shop.remember(best)
+        run.context.remember(best)
     if keep:
         _write(run, result, decision)
     return result
@@ -99,59 +113,61 @@ def _result(decision: Decision, outcome: Outcome, peaks: Peaks) -> TuneResult:
     timing = decision.timing(best)
     times = {name: decision.rival_ns(best, r) for name, r in decision.vendors.items()}
     beside = Beside(run, best)
-    untuned = beside.untuned(decision.standing.untuned)
+    untuned = beside.untuned(decision.summary.untuned)
     speedup = Speedup(
         decision.gain(best, default),
         {name: decision.gain(best, r) for name, r in decision.vendors.items()},
         untuned,
         beside.as_called(decision.vendors),
     )
-    now = run.shop.clock()
+    now = run.context.clock()
     return TuneResult(
         problem=problem,
-        device=run.shop.device.name,
+        device=run.context.device.name,
         solver=best.candidate.solver,
         status=outcome,
         best=best.candidate.config,
-        trials=decision.standing.trials,
+        trials=decision.summary.trials,
         speedup=speedup,
         time_ns=timing.time_ns,
         spread=timing.spread,
         default_ns=decision.rival_ns(best, default),
         vendor_ns=times.get(speedup.vendor_name),
         vendor_times_ns=times,
-        builds=decision.standing.contest.builds,
-        runs=decision.standing.contest.runs,
+        builds=decision.summary.evaluator.builds,
+        runs=decision.summary.evaluator.runs,
         seconds=now - run.limit.started,
-        overhead=run.shop.tracer.overhead(run.limit.started, now),
+        overhead=run.context.tracer.overhead(run.limit.started, now),
         flops=operation.flops(problem),
         bytes_moved=bytes_moved(problem),
         peak_share=_share(run, timing.time_ns, peaks),
         operation_class=operation.operation_class,
         ties=tuple(tie.candidate.config for tie in decision.ties(best)),
         reason=decision.reason(outcome),
-        interrupted=decision.standing.interrupted,
+        interrupted=decision.summary.interrupted,
         code=_code(run, best),
-        solvers=tuple(_score(arm) for arm in run.arms),
+        solvers=tuple(_score(search) for search in run.searches),
         untuned_ns=timing.time_ns * untuned.ratio if untuned else None,
     )
 
 
-def _score(arm: Arm) -> SolverScore:
-    return SolverScore(arm.name, len(arm.trials), arm.best if arm.best < float("inf") else None)
+def _score(search: SolverSearch) -> SolverScore:
+    return SolverScore(
+        search.name, len(search.trials), search.best if search.best < float("inf") else None
+    )
 
 
 def _share(run: StudyRun, time_ns: float, peaks: Peaks) -> float | None:
     problem = run.problem
     operation = get(problem.operation)
     if operation.operation_class == "cube":
-        peak = peaks.flops(problem.dtype) * run.shop.device.units
+        peak = peaks.flops(problem.dtype) * run.context.device.units
         return operation.flops(problem) / time_ns * 1e9 / peak if peak else None
     moved = bytes_moved(problem)
-    if run.shop.device.kind != "cpu":
+    if run.context.device.kind != "cpu":
         peak = peaks.bandwidth(sys.maxsize)  # arrays come from memory, however small they are
         return moved / time_ns * 1e9 / peak if peak else None
-    if run.shop.device.units > 1:
+    if run.context.device.units > 1:
         return None  # bandwidth was measured with one thread; cores share some of it
     read = sum(tensor.size for tensor in operation.inputs(problem))
     written = sum(tensor.size for tensor in outputs(problem))
@@ -159,55 +175,55 @@ def _share(run: StudyRun, time_ns: float, peaks: Peaks) -> float | None:
     return moved / time_ns * 1e9 / peak if peak else None
 
 
-def _code(run: StudyRun, runner: Runner) -> KernelCode:
-    data = run.shop.artifacts.get(runner.artifact_digest)
-    return KernelCode(data, runner.artifact_digest, runner.symbol, runner.abi, runner.slots)
+def _code(run: StudyRun, loaded: LoadedCandidate) -> KernelCode:
+    data = run.context.artifacts.get(loaded.artifact_digest)
+    return KernelCode(data, loaded.artifact_digest, loaded.symbol, loaded.abi, loaded.slots)
 
 
-def _failed(run: StudyRun, standing: Standing) -> TuneResult:
+def _failed(run: StudyRun, summary: SearchSummary) -> TuneResult:
     problem = run.problem
     operation = get(problem.operation)
-    reasons = [trial.reason for trial in standing.trials if trial.reason]
+    reasons = [trial.reason for trial in summary.trials if trial.reason]
     why = f"no config ran; the last one said: {reasons[-1]}" if reasons else "no config ran in time"
-    now = run.shop.clock()
+    now = run.context.clock()
     nan = float("nan")
     return TuneResult(
         problem=problem,
-        device=run.shop.device.name,
-        solver=run.arms[0].name,
+        device=run.context.device.name,
+        solver=run.searches[0].name,
         status=Outcome.FAILED,
         best=Config(),
-        trials=standing.trials,
+        trials=summary.trials,
         speedup=Speedup(Ratio(nan, nan, nan)),
         time_ns=nan,
         spread=nan,
         default_ns=nan,
         vendor_ns=None,
         vendor_times_ns={},
-        builds=standing.contest.builds,
-        runs=standing.contest.runs,
+        builds=summary.evaluator.builds,
+        runs=summary.evaluator.runs,
         seconds=now - run.limit.started,
-        overhead=run.shop.tracer.overhead(run.limit.started, now),
+        overhead=run.context.tracer.overhead(run.limit.started, now),
         flops=operation.flops(problem),
         bytes_moved=bytes_moved(problem),
         peak_share=None,
         operation_class=operation.operation_class,
         reason=why,
-        interrupted=standing.interrupted,
+        interrupted=summary.interrupted,
     )
 
 
 def _write(run: StudyRun, result: TuneResult, decision: Decision) -> None:
-    shop = run.shop
+    context = run.context
     now = timestamp(utc_now())
     enters = decision.enters(result.status)
     entry = _entry(run, result, decision, now)
-    with shop.tracer.span("write the verdict", "ledger"):
-        shop.ledger.add_verdict(
+    with context.tracer.span("write the verdict", "ledger"):
+        context.ledger.add_verdict(
             VerdictRecord(
                 run.study_of(entry.solver).id,
                 run.problem.key,
-                shop.device.class_key,
+                context.device.class_key,
                 entry.solver,
                 Config(dict(entry.config)),
                 "banked" if enters else str(result.status),
@@ -215,7 +231,7 @@ def _write(run: StudyRun, result: TuneResult, decision: Decision) -> None:
                 now,
             )
         )
-        if enters and shop.bank.put(entry).kept:
+        if enters and context.bank.put(entry).kept:
             log.warning(
                 "meanwhile the bank was given an entry of %s with stronger evidence, which stays",
                 run.problem.key,
@@ -224,10 +240,10 @@ def _write(run: StudyRun, result: TuneResult, decision: Decision) -> None:
 
 def _entry(run: StudyRun, result: TuneResult, decision: Decision, now: str) -> BankEntry:
     """Of what the bank may hold; a library's has no config."""
-    shop = run.shop
+    context = run.context
     vendor = decision.faster_vendor() if result.status is Outcome.VENDOR else ""
     best = decision.kept(result.status)
-    runner = decision.standing.vendors[vendor] if vendor else best
+    loaded = decision.summary.vendors[vendor] if vendor else best
     own = best is decision.chosen(result.status)
     timing = decision.timing(best)
     replaced = {}
@@ -245,10 +261,10 @@ def _entry(run: StudyRun, result: TuneResult, decision: Decision, now: str) -> B
         speedup["vendor"] = gains.vendor.to_json()
     return BankEntry(
         problem=run.problem.key,
-        device=shop.device.class_key,
-        device_name=shop.device.name,
-        solver=runner.solver,
-        solver_version=runner.version,
+        device=context.device.class_key,
+        device_name=context.device.name,
+        solver=loaded.solver,
+        solver_version=loaded.version,
         config={} if vendor else dict(best.candidate.config),
         time_ns=times[vendor] if vendor else timing.time_ns,
         default_ns=decision.rival_ns(best, default),
@@ -263,7 +279,7 @@ def _entry(run: StudyRun, result: TuneResult, decision: Decision, now: str) -> B
                 "set_aside": timing.set_aside,
                 "spread": round(timing.spread, 6),
                 OUTCOME: str(result.status),
-                **device_evidence(shop.device),
+                **device_evidence(context.device),
                 "study": run.study_of(result.solver).id,
                 "ties": [dict(config) for config in result.ties] if own else [],
                 BASELINE: {"name": gains.baseline_name, **gains.baseline.to_json()},
@@ -272,8 +288,8 @@ def _entry(run: StudyRun, result: TuneResult, decision: Decision, now: str) -> B
             }
         ),
         created=now,
-        protocol=shop.protocol.key,
-        toolchain=runner.compiler,
-        origin=Origin.of("tune", shop.device),
-        launch=runner.launch(shop.target.compat_key),
+        protocol=context.protocol.key,
+        toolchain=loaded.compiler,
+        origin=Origin.of("tune", context.device),
+        launch=loaded.launch(context.target.compat_key),
     )

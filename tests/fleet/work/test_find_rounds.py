@@ -13,7 +13,7 @@ from skipjack.fleet.work import Worker, finding
 from skipjack.ledger.facts import read_facts
 from skipjack.operations import parse
 from skipjack.solvers import find_solver
-from skipjack.tuning.lineup import entrants
+from skipjack.tuning.applicable_solvers import entrants
 
 SMALL, CONVOLUTION = "add:256", "conv2d:n1c4h6w6k4y3x3p1q1"
 SLOW = Known("nest", {"schedule": "i:128 i"})

@@ -19,7 +19,7 @@ from skipjack.report import doctor
 from skipjack.solvers.vendor import blas
 from skipjack.solvers.vendor.blas import MklSolver, OpenBlasSolver
 from skipjack.solvers.vendor.numpy_solver import NumpySolver
-from skipjack.tuning.lineup import compared
+from skipjack.tuning.applicable_solvers import compared
 
 SHAPES = {
     "matmul": "7x19x11/ta=1/beta=2/bias=1/act=relu",

@@ -10,7 +10,7 @@ from skipjack.fleet.states import Stage
 from skipjack.gpu.opening import find_gpus
 from skipjack.native import cpu
 from skipjack.settings import Settings
-from skipjack.tuning.workshop import timing_cores
+from skipjack.tuning.context import timing_cores
 
 
 def evaluator_cores(settings: Settings, evaluators: int) -> list[tuple[int, ...]]:

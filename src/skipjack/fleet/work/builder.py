@@ -13,9 +13,9 @@ from skipjack.errors import WorkerError
 from skipjack.execute.build_pool import BuildPool
 from skipjack.fleet.states import Stage
 from skipjack.fleet.task import Outcome, Task
+from skipjack.fleet.work.context import TaskContext
 from skipjack.fleet.work.course import Course, course_of
 from skipjack.fleet.work.miopen_jobs import pass_on
-from skipjack.fleet.work.shop import TaskShop
 from skipjack.fleet.work.telling import line_of_trial, performing
 from skipjack.ledger import Ledger
 from skipjack.operations import parse
@@ -58,23 +58,23 @@ class Builder:
         if course.fresh:
             log.info("compiling anew, whatever was built before")
         pool = self._pool_for(task.device, fresh=course.fresh)
-        shop = TaskShop(self._settings, task, pool=pool)
+        context = TaskContext(self._settings, task, pool=pool)
         try:
-            built = _build_some(shop, course, problem, task)
-            self._keep(shop)
+            built = _build_some(context, course, problem, task)
+            self._keep(context)
             if _nothing_to_run(built, task):
                 return _nothing_built(task, built.failed)
             return Outcome(
                 task.job,
                 Stage.BUILD,
-                facts=shop.facts(),
+                facts=context.facts(),
                 digests=built.digests,
-                artifacts=shop.new_artifacts.new,
+                artifacts=context.new_artifacts.new,
                 trials=len(built.failed),
                 failed_trials=len(built.failed),
             )
         finally:
-            shop.close()
+            context.close()
 
     def _pool_for(self, device: Device, *, fresh: bool) -> BuildPool:
         """A compiler for the device; a fresh one knows nothing of what was built before."""
@@ -85,11 +85,11 @@ class Builder:
             self._device, self._fresh = device, fresh
         return self._pool
 
-    def _keep(self, shop: TaskShop) -> None:
+    def _keep(self, context: TaskContext) -> None:
         """Other problems lower to the same code: their builds are found on this machine."""
-        for data in shop.new_artifacts.new.values():
+        for data in context.new_artifacts.new.values():
             self._artifacts.put(data)
-        self._ledger.add_facts(shop.facts_of_builds())
+        self._ledger.add_facts(context.facts_of_builds())
 
     def _dismiss(self) -> None:
         if self._pool:
@@ -109,11 +109,11 @@ def _check_compiler(solvers: Sequence[BuildingSolver]) -> None:
         raise WorkerError(reason)  # another machine may have it
 
 
-def _build_some(shop: TaskShop, course: Course, problem: Problem, task: Task) -> BuiltRound:
+def _build_some(context: TaskContext, course: Course, problem: Problem, task: Task) -> BuiltRound:
     """A round; of a first one none of whose configs builds, what the budget has beyond it, too."""
     done = BuiltRound(0, (), ())
     while True:
-        more = build_round(shop, course.sitting(problem), course.at_once(problem))
+        more = build_round(context, course.sitting(problem), course.at_once(problem))
         _say(more)
         done = BuiltRound(done.asked + more.asked, (*done.failed, *more.failed), more.digests)
         if not more.failed or not _nothing_to_run(done, task):

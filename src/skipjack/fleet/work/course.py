@@ -13,7 +13,7 @@ from skipjack.errors import UsageError, WorkerError
 from skipjack.fleet.records import JobKind
 from skipjack.fleet.task import Task
 from skipjack.fleet.toolchain import toolchain
-from skipjack.fleet.work.shop import TaskShop
+from skipjack.fleet.work.context import TaskContext
 from skipjack.interrupt import Interrupt
 from skipjack.ledger import CandidateKey
 from skipjack.operations import parse
@@ -48,7 +48,7 @@ class Course(Protocol):
         ...
 
     def evaluate(
-        self, shop: TaskShop, problem: Problem
+        self, context: TaskContext, problem: Problem
     ) -> tuple[ToldRound[Any], Mapping[str, Any] | None]:
         """Time the round; with the job's result in JSON if it is the last one."""
         ...
@@ -90,7 +90,7 @@ def building(name: str) -> BuildingSolver:
     return solver
 
 
-def toolchain_of(task: Task, shop: TaskShop, timed: Iterable[tuple[str, Config]]) -> str:
+def toolchain_of(task: Task, context: TaskContext, timed: Iterable[tuple[str, Config]]) -> str:
     """The toolchain, with what compiled these configs, by the name of that compiler here."""
     problem = parse(task.plan.problem)
     found: dict[str, set[str]] = defaultdict(set)
@@ -100,7 +100,7 @@ def toolchain_of(task: Task, shop: TaskShop, timed: Iterable[tuple[str, Config]]
             continue
         key = CandidateKey.of(Candidate(problem, name, config), solver.version)
         identity = build_identity(problem, solver, task.device)
-        made = shop.ledger.find_build(key, identity, task.device.compat_key)
+        made = context.ledger.find_build(key, identity, task.device.compat_key)
         if made is not None and made.compiler:
             found[solver.compiler()].add(made.compiler)
     return toolchain(task.device, found)

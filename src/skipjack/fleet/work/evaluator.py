@@ -11,16 +11,16 @@ from skipjack.execute.device_lock import slot_lock
 from skipjack.execute.session import RunSession
 from skipjack.fleet.states import Stage
 from skipjack.fleet.task import Outcome, Task
+from skipjack.fleet.work.context import TaskContext
 from skipjack.fleet.work.course import course_of
 from skipjack.fleet.work.miopen_jobs import MiopenJobs
 from skipjack.fleet.work.seating import Seating, seat_on_cores, seat_on_gpu
-from skipjack.fleet.work.shop import TaskShop
 from skipjack.fleet.work.telling import line_of_trial, performing
 from skipjack.native import cpu
 from skipjack.operations import parse
 from skipjack.settings import Settings
+from skipjack.tuning.context import protocol_for, timing_cores
 from skipjack.tuning.rounds import ToldRound
-from skipjack.tuning.workshop import protocol_for, timing_cores
 
 log = logging.getLogger(__name__)
 
@@ -51,12 +51,12 @@ class Evaluator:
                 self._dismiss()  # its program has the GPU's memory to itself
                 return self._miopen.evaluate(task, seating)
             session = self._session_on(seating)
-            shop = TaskShop(self._settings, task, device=seating.device, session=session)
+            context = TaskContext(self._settings, task, device=seating.device, session=session)
             try:
-                told, result = course_of(task).evaluate(shop, parse(task.plan.problem))
-                return _outcome(task, shop, told, result)
+                told, result = course_of(task).evaluate(context, parse(task.plan.problem))
+                return _outcome(task, context, told, result)
             finally:
-                shop.close()
+                context.close()
 
     def _cores_for(self, units: int) -> tuple[int, ...]:
         if units > len(self._cores):
@@ -87,7 +87,7 @@ class Evaluator:
 
 
 def _outcome(
-    task: Task, shop: TaskShop, told: ToldRound[Any], result: Mapping[str, Any] | None
+    task: Task, context: TaskContext, told: ToldRound[Any], result: Mapping[str, Any] | None
 ) -> Outcome:
     for solver, trial in told.trials:
         log.info("%s", line_of_trial(solver, trial))
@@ -95,7 +95,7 @@ def _outcome(
         task.job,
         Stage.EVALUATE,
         finished=result is not None,
-        facts=shop.facts(),
+        facts=context.facts(),
         trials=len(told.trials),
         failed_trials=sum(trial.status.failed for _, trial in told.trials),
         best_ns=told.best_ns,

@@ -10,15 +10,14 @@ from typing import Any
 
 from skipjack.core.problem import Problem
 from skipjack.fleet.task import Task
+from skipjack.fleet.work.context import TaskContext, options_of
 from skipjack.fleet.work.course import first_of, never, toolchain_of
-from skipjack.fleet.work.shop import TaskShop, options_of
 from skipjack.solvers import find_solver, for_gpus_alone, names
 from skipjack.solvers.solver import BuildingSolver
-from skipjack.tuning.find_result import FindResult, RankedSolver
-from skipjack.tuning.find_rules import FindRules
-from skipjack.tuning.find_run import rank_all
-from skipjack.tuning.lineup import entrants, line_up
+from skipjack.tuning.applicable_solvers import applicable_solvers, entrants
+from skipjack.tuning.finding import FindResult, RankedSolver, rank_all
 from skipjack.tuning.rounds import Sitting, ToldRound, evaluate_round
+from skipjack.tuning.strategy import FindStrategy
 
 log = logging.getLogger(__name__)
 
@@ -43,26 +42,28 @@ class FindCourse:
 
     def sitting(self, problem: Problem) -> Sitting:
         """As `skipjack find`, and what did well in other jobs is tried first."""
-        rules = FindRules(entrants(problem, self.task.device))
+        strategy = FindStrategy(entrants(problem, self.task.device))
         options = replace(options_of(self.task), solver=None)
         first = first_of(self.task)
-        return Sitting(problem, options, rules, self.task.epoch, first)
+        return Sitting(problem, options, strategy, self.task.epoch, first)
 
     def at_once(self, problem: Problem) -> int:
         """As the plan says, but one for everybody."""
         return max(self.task.plan.round, len(self.solvers(problem)))
 
     def evaluate(
-        self, shop: TaskShop, problem: Problem
+        self, context: TaskContext, problem: Problem
     ) -> tuple[ToldRound[FindResult], Mapping[str, Any] | None]:
         """Time the round; the result is the ranking."""
-        lineup = line_up(problem, shop.device)
-        finish = partial(rank_all, lineup=lineup)
-        told = evaluate_round(shop, self.sitting(problem), never(), finish, lineup.vendors)
-        return told, _ranking(self.task, shop, told)
+        applicable = applicable_solvers(problem, context.device)
+        finish = partial(rank_all, applicable=applicable)
+        told = evaluate_round(context, self.sitting(problem), never(), finish, applicable.vendors)
+        return told, _ranking(self.task, context, told)
 
 
-def _ranking(task: Task, shop: TaskShop, told: ToldRound[FindResult]) -> dict[str, Any] | None:
+def _ranking(
+    task: Task, context: TaskContext, told: ToldRound[FindResult]
+) -> dict[str, Any] | None:
     """What a job keeps of a ranking: also its first place, as a tuning's verdict has it."""
     result = told.result
     if result is None:
@@ -82,7 +83,7 @@ def _ranking(task: Task, shop: TaskShop, told: ToldRound[FindResult]) -> dict[st
     return {
         **record,
         **(_winner(first) if first else {}),
-        "toolchain": toolchain_of(task, shop, timed),
+        "toolchain": toolchain_of(task, context, timed),
     }
 
 

@@ -10,7 +10,7 @@ from skipjack.core.problem import Problem
 from skipjack.errors import WorkerError
 from skipjack.interop.miopen import Record
 from skipjack.solvers.miopen.driving import Driven, Entry
-from skipjack.tuning.find_result import OK, FindResult, FindStatus, RankedSolver
+from skipjack.tuning.finding import OK, FindResult, FindStatus, RankedSolver
 
 log = logging.getLogger(__name__)
 

@@ -10,16 +10,17 @@ from skipjack.core.problem import Problem
 from skipjack.errors import UsageError, WorkerError
 from skipjack.fleet.records import Known
 from skipjack.fleet.task import Task
+from skipjack.fleet.work.context import TaskContext, options_of
 from skipjack.fleet.work.course import building, first_of, never
-from skipjack.fleet.work.shop import TaskShop, options_of
 from skipjack.fleet.work.tuning import verdict_of
 from skipjack.ledger.facts import read_facts
 from skipjack.solvers import refusal
 from skipjack.solvers.solver import BuildingSolver
-from skipjack.tuning.chosen_rules import ChosenRules, vouch_for
 from skipjack.tuning.result import Outcome as Verdict
 from skipjack.tuning.result import TuneResult
 from skipjack.tuning.rounds import Sitting, ToldRound, evaluate_round
+from skipjack.tuning.strategy import VerifyStrategy
+from skipjack.tuning.verdict import verify_only
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,20 +54,20 @@ class KernelCourse:
         """The winner's config and nothing else."""
         options = replace(options_of(self.task), solver=None)
         first = first_of(self.task)
-        return Sitting(problem, options, ChosenRules(self._solver()), self.task.epoch, first)
+        return Sitting(problem, options, VerifyStrategy(self._solver()), self.task.epoch, first)
 
     def at_once(self, problem: Problem) -> int:
         """The one."""
         return 1
 
     def evaluate(
-        self, shop: TaskShop, problem: Problem
+        self, context: TaskContext, problem: Problem
     ) -> tuple[ToldRound[TuneResult], Mapping[str, Any] | None]:
         """Load, check and time it."""
-        told = evaluate_round(shop, self.sitting(problem), never(), vouch_for)
+        told = evaluate_round(context, self.sitting(problem), never(), verify_only)
         if told.result is not None and told.result.status is Verdict.FAILED:
             raise WorkerError(f"the winner fails now: {told.result.reason}")
-        return told, verdict_of(self.task, shop, told)
+        return told, verdict_of(self.task, context, told)
 
     def _solver(self) -> BuildingSolver:
         return building(self._winner().solver)

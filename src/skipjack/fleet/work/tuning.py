@@ -10,17 +10,16 @@ from typing import Any
 from skipjack.core.problem import Problem
 from skipjack.errors import UsageError
 from skipjack.fleet.task import Task
+from skipjack.fleet.work.context import TaskContext, options_of
 from skipjack.fleet.work.course import building, never, toolchain_of
-from skipjack.fleet.work.shop import TaskShop, options_of
 from skipjack.solvers import find_solver, solvers_for
 from skipjack.solvers.solver import BuildingSolver
-from skipjack.tuning.final import finish_tuning
 from skipjack.tuning.result import Outcome as Verdict
 from skipjack.tuning.result import TuneResult
 from skipjack.tuning.rounds import Sitting, ToldRound, evaluate_round
-from skipjack.tuning.rules import TuneRules
+from skipjack.tuning.strategy import TuneStrategy
 from skipjack.tuning.study_run import StudyRun
-from skipjack.tuning.verdict import conclude
+from skipjack.tuning.verdict import conclude, finish_tuning
 
 log = logging.getLogger(__name__)
 
@@ -50,25 +49,27 @@ class TuneCourse:
     def sitting(self, problem: Problem) -> Sitting:
         """As `skipjack tune`."""
         options = options_of(self.task)
-        return Sitting(problem, options, TuneRules(options.solver), self.task.epoch)
+        return Sitting(problem, options, TuneStrategy(options.solver), self.task.epoch)
 
     def at_once(self, problem: Problem) -> int:
         """As the plan says."""
         return self.task.plan.round
 
     def evaluate(
-        self, shop: TaskShop, problem: Problem
+        self, context: TaskContext, problem: Problem
     ) -> tuple[ToldRound[TuneResult], Mapping[str, Any] | None]:
         """Time the round; the result is the verdict."""
-        told = evaluate_round(shop, self.sitting(problem), never(), _conclude)
-        return told, verdict_of(self.task, shop, told)
+        told = evaluate_round(context, self.sitting(problem), never(), _conclude)
+        return told, verdict_of(self.task, context, told)
 
 
 def _conclude(run: StudyRun) -> TuneResult:
     return conclude(run, finish_tuning(run))
 
 
-def verdict_of(task: Task, shop: TaskShop, told: ToldRound[TuneResult]) -> dict[str, Any] | None:
+def verdict_of(
+    task: Task, context: TaskContext, told: ToldRound[TuneResult]
+) -> dict[str, Any] | None:
     """What a job keeps of its verdict, if it is spoken."""
     result = told.result
     if result is None:
@@ -80,6 +81,6 @@ def verdict_of(task: Task, shop: TaskShop, told: ToldRound[TuneResult]) -> dict[
     return {
         **result.to_json(),
         "solver_version": find_solver(result.solver).version,
-        "toolchain": toolchain_of(task, shop, [*timed, (result.solver, result.best)]),
+        "toolchain": toolchain_of(task, context, [*timed, (result.solver, result.best)]),
         "code": result.code.record() if result.code else None,
     }

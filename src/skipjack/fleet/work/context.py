@@ -1,4 +1,4 @@
-"""A workshop for one task: its ledger is in memory, and its facts go back with the outcome."""
+"""The context of one task: its ledger is in memory, and its facts go back with the outcome."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from skipjack.ledger import Ledger
 from skipjack.ledger.facts import BUILD_TABLES
 from skipjack.settings import Settings
 from skipjack.storage import MemoryArtifacts
-from skipjack.tuning.build_desk import Builders
+from skipjack.tuning.build_queue import Builders
+from skipjack.tuning.context import DeviceContext
 from skipjack.tuning.options import TuneOptions
-from skipjack.tuning.workshop import Workshop
 
 
 class _NoBank(Bank):
@@ -58,7 +58,7 @@ class NoBuilders:
         """Nothing is under way."""
 
 
-class TaskShop(Workshop):
+class TaskContext(DeviceContext):
     """Everything that a round needs; workers are lent by who does many tasks."""
 
     compiles = False  # builders and evaluators may have different compilers

@@ -8,7 +8,7 @@ from skipjack.core.parameter import Parameter
 from skipjack.core.parameters import ParameterSpace
 from skipjack.ledger import BankedConfig
 from skipjack.operations import parse
-from skipjack.tuning.seeds import distance, nearest_winners, starting_points, strongest
+from skipjack.tuning.starting_points import distance, nearest_winners, starting_points, strongest
 
 CONV = "conv2d:n1c64h28w28k64y3x3p1q1"
 

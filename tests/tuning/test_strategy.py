@@ -12,26 +12,26 @@ from skipjack.interrupt import Interrupt
 from skipjack.native import cpu
 from skipjack.operations import parse
 from skipjack.solvers.loops.nest_solver import NestSolver
-from skipjack.tuning import time_limit
-from skipjack.tuning.arm import Arm
-from skipjack.tuning.contest import Contest
-from skipjack.tuning.find_rules import FindRules
-from skipjack.tuning.time_limit import TimeLimit
+from skipjack.tuning import options
+from skipjack.tuning.evaluator import CandidateEvaluator
+from skipjack.tuning.options import TimeLimit
+from skipjack.tuning.solver_search import SolverSearch
+from skipjack.tuning.strategy import FindStrategy
 
 PROBLEM = parse("matmul:96x96x96")
-RULES = FindRules(())
+RULES = FindStrategy(())
 QUICK, SLOW = 1e5, 5e8
 
 
-def contest(pace_ns: float) -> Contest:
-    return cast(Contest, SimpleNamespace(pace_ns=pace_ns))
+def evaluator(pace_ns: float) -> CandidateEvaluator:
+    return cast(CandidateEvaluator, SimpleNamespace(pace_ns=pace_ns))
 
 
-def arm(asked: int = 0, *values: float | None, done: bool = False) -> Arm:
+def search(asked: int = 0, *values: float | None, done: bool = False) -> SolverSearch:
     """One that asked so often and was told these values; None is a failure."""
     solver = NestSolver()
     study = Study(PROBLEM, solver.name, "device", "random", 0)
-    made = Arm(PROBLEM, solver, solver.space(PROBLEM, cpu.detect()), study, False)
+    made = SolverSearch(PROBLEM, solver, solver.space(PROBLEM, cpu.detect()), study, False)
     made._searcher = cast(Any, SimpleNamespace(done=done))
     made.asked = asked
     for number, value in enumerate(values):
@@ -41,40 +41,40 @@ def arm(asked: int = 0, *values: float | None, done: bool = False) -> Arm:
     return made
 
 
-def turns(arms: list[Arm], pace_ns: float = QUICK) -> list[tuple[int, int]]:
-    """Numbers of the arms in turn, with the most that each may ask."""
-    return [(arms.index(who), room) for who, room in RULES.turns(arms, contest(pace_ns))]
+def turns(searches: list[SolverSearch], pace_ns: float = QUICK) -> list[tuple[int, int]]:
+    """Numbers of the searches in turn, with the most that each may ask."""
+    return [(searches.index(who), room) for who, room in RULES.turns(searches, evaluator(pace_ns))]
 
 
 def test_everybody_is_asked_once_first_in_order_of_promise() -> None:
-    assert turns([arm(), arm(), arm()]) == [(0, 1), (1, 1), (2, 1)]
-    assert turns([arm(1), arm(), arm()]) == [(1, 1), (2, 1)]
+    assert turns([search(), search(), search()]) == [(0, 1), (1, 1), (2, 1)]
+    assert turns([search(1), search(), search()]) == [(1, 1), (2, 1)]
 
 
 def test_then_everybody_gets_its_opening() -> None:
-    (who, room), *_ = turns([arm(4, 100.0), arm(1, 900.0)])
+    (who, room), *_ = turns([search(4, 100.0), search(1, 900.0)])
     assert (who, room) == (1, 3)
 
 
 def test_of_slow_problems_one_trial_says_that_a_solver_is_hopeless() -> None:
-    asked = turns([arm(4, 100.0), arm(1, 900.0)], SLOW)
+    asked = turns([search(4, 100.0), search(1, 900.0)], SLOW)
     assert [who for who, _ in asked] == [0]
 
 
 def test_of_slow_problems_nobody_is_tried_twice_before_everybody_was_once() -> None:
-    assert turns([arm(1, 100.0), arm(1)], SLOW) == []
-    assert turns([arm(1, 100.0), arm()], SLOW) == [(1, 1)]
-    assert turns([arm(1, 100.0), arm(1, None)], SLOW)[0][0] == 0
+    assert turns([search(1, 100.0), search(1)], SLOW) == []
+    assert turns([search(1, 100.0), search()], SLOW) == [(1, 1)]
+    assert turns([search(1, 100.0), search(1, None)], SLOW)[0][0] == 0
 
 
 def test_after_its_opening_a_hopeless_solver_gets_no_more() -> None:
-    assert 1 not in [who for who, _ in turns([arm(9, 100.0), arm(4, 301.0)])]
-    assert 1 in [who for who, _ in turns([arm(9, 100.0), arm(4, 299.0)])]
-    assert 1 not in [who for who, _ in turns([arm(9, 100.0), arm(4, None)])]
+    assert 1 not in [who for who, _ in turns([search(9, 100.0), search(4, 301.0)])]
+    assert 1 in [who for who, _ in turns([search(9, 100.0), search(4, 299.0)])]
+    assert 1 not in [who for who, _ in turns([search(9, 100.0), search(4, None)])]
 
 
 def test_where_everything_fails_the_search_goes_on() -> None:
-    assert len(turns([arm(4, None), arm(4, None)])) == 2
+    assert len(turns([search(4, None), search(4, None)])) == 2
 
 
 def test_nobody_to_ask_is_no_turn() -> None:
@@ -82,28 +82,28 @@ def test_nobody_to_ask_is_no_turn() -> None:
 
 
 def test_a_budget_of_trials_has_one_for_everybody() -> None:
-    arms = [arm(), arm(), arm()]
-    assert RULES.most_trials(Budget(trials=2), arms) == 3
-    assert RULES.most_trials(Budget(trials=8), arms) == 8
-    assert RULES.most_trials(Budget(seconds=8), arms) is None
+    searches = [search(), search(), search()]
+    assert RULES.most_trials(Budget(trials=2), searches) == 3
+    assert RULES.most_trials(Budget(trials=8), searches) == 8
+    assert RULES.most_trials(Budget(seconds=8), searches) is None
 
 
-def round_turns(arms: list[Arm]) -> list[tuple[int, int]]:
-    return [(arms.index(who), room) for who, room in RULES.round_turns(arms)]
+def round_turns(searches: list[SolverSearch]) -> list[tuple[int, int]]:
+    return [(searches.index(who), room) for who, room in RULES.round_turns(searches)]
 
 
-def told(asked: int, value: float | None) -> Arm:
+def told(asked: int, value: float | None) -> SolverSearch:
     """One that was told this in an earlier round."""
-    made = arm(asked, value)
+    made = search(asked, value)
     made.known, made.trials = tuple(made.trials), []
     return made
 
 
 def test_a_first_round_asks_everybody_for_openings_and_keeps_the_rest_of_the_budget() -> None:
-    assert round_turns([arm(), arm()]) == [(0, 1), (1, 1)]
-    assert round_turns([arm(1), arm(3)]) == [(0, 3), (1, 1)]
-    assert round_turns([arm(4), arm(4)]) == []
-    assert RULES.most_trials(Budget(trials=2), [arm(3), arm(), arm()]) == 5
+    assert round_turns([search(), search()]) == [(0, 1), (1, 1)]
+    assert round_turns([search(1), search(3)]) == [(0, 3), (1, 1)]
+    assert round_turns([search(4), search(4)]) == []
+    assert RULES.most_trials(Budget(trials=2), [search(3), search(), search()]) == 5
 
 
 def test_later_rounds_go_to_those_that_are_close_to_the_best() -> None:
@@ -115,21 +115,21 @@ def test_later_rounds_go_to_those_that_are_close_to_the_best() -> None:
 
 def test_it_is_enough_when_everybody_was_tried_or_is_exhausted() -> None:
     limit = TimeLimit(None, Interrupt())
-    assert not RULES.enough([arm(2, 1.0, 2.0), arm(1)], limit)
-    assert RULES.enough([arm(2, 1.0, 2.0), arm(1, None)], limit)
-    assert RULES.enough([arm(2, 1.0, 2.0), arm(0, done=True)], limit)
-    assert not RULES.enough([arm(1, 1.0)], limit), "every sitting brings some news"
+    assert not RULES.enough([search(2, 1.0, 2.0), search(1)], limit)
+    assert RULES.enough([search(2, 1.0, 2.0), search(1, None)], limit)
+    assert RULES.enough([search(2, 1.0, 2.0), search(0, done=True)], limit)
+    assert not RULES.enough([search(1, 1.0)], limit), "every sitting brings some news"
 
 
 def test_nobody_is_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     limit = TimeLimit(1e-9, Interrupt())
-    assert not RULES.enough([arm(), arm()], limit)
-    monkeypatch.setattr(time_limit, "OVERDUE_S", 0.0)
-    assert RULES.enough([arm(), arm()], limit)
+    assert not RULES.enough([search(), search()], limit)
+    monkeypatch.setattr(options, "OVERDUE_S", 0.0)
+    assert RULES.enough([search(), search()], limit)
 
 
 def test_of_earlier_sittings_the_best_of_every_solver_runs_again() -> None:
-    first, second = arm(), arm()
+    first, second = search(), search()
     second.solver = cast(Any, SimpleNamespace(name="other"))
     trials = [Trial(Config(n=n), Status.OK, value) for n, value in enumerate([3.0, 1.0, 2.0])]
     known = [(first, trials[0]), (first, trials[1]), (second, trials[2])]

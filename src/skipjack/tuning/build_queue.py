@@ -58,7 +58,7 @@ class Builders(Protocol):
         ...
 
 
-class BuildShop(Protocol):
+class BuildContext(Protocol):
     """What building needs: builders, and where builds of earlier sittings are found."""
 
     @property
@@ -82,22 +82,22 @@ class BuildShop(Protocol):
         ...
 
 
-def identity_of(shop: BuildShop, candidate: Candidate) -> str:
+def identity_of(context: BuildContext, candidate: Candidate) -> str:
     """What a candidate is built from and for, beside its config."""
-    return build_identity(candidate.problem, find_solver(candidate.solver), shop.target)
+    return build_identity(candidate.problem, find_solver(candidate.solver), context.target)
 
 
-def keep_artifact(shop: BuildShop, build: Build) -> str:
+def keep_artifact(context: BuildContext, build: Build) -> str:
     """Store a build's machine code; gives its digest."""
     if build.artifact is None:
         return build.artifact_digest
-    return shop.artifacts.put(build.artifact)
+    return context.artifacts.put(build.artifact)
 
 
-def build_record(shop: BuildShop, build: Build, digest: str) -> BuildRecord:
+def build_record(context: BuildContext, build: Build, digest: str) -> BuildRecord:
     """What the ledger keeps of a build whose machine code has this digest."""
-    compat = shop.target.compat_key
-    known = shop.ledger.find_source(build.source_digest, compat) if build.cached else None
+    compat = context.target.compat_key
+    known = context.ledger.find_source(build.source_digest, compat) if build.cached else None
     return known or BuildRecord(
         build.source_digest,
         compat,
@@ -113,21 +113,21 @@ def build_record(shop: BuildShop, build: Build, digest: str) -> BuildRecord:
     )
 
 
-class BuildDesk:
+class BuildQueue:
     """Orders of one sitting. Candidates that differ in run-time settings alone share a build."""
 
-    def __init__(self, shop: BuildShop) -> None:
-        self._shop = shop
+    def __init__(self, context: BuildContext) -> None:
+        self._context = context
         self._offers: dict[str, tuple[BuildingSolver, Space]] = {}
         self._finished: dict[_Part, Build] = {}
         self._waiting: dict[_Part, list[Candidate]] = {}
         self._ready: deque[Build] = deque()
 
-    def offer(self, solver: BuildingSolver, space: Space) -> None:
+    def add_solver(self, solver: BuildingSolver, space: Space) -> None:
         """Take orders for this solver from now on."""
         self._offers[solver.name] = (solver, space)
 
-    def order(self, candidate: Candidate) -> None:
+    def submit(self, candidate: Candidate) -> None:
         """Ask for a build; it comes out of `collect` sooner or later."""
         part = self._part(candidate)
         if part in self._finished:
@@ -139,17 +139,17 @@ class BuildDesk:
             self._ready.append(known)
         else:
             self._waiting[part] = []
-            self._shop.pool.submit(candidate)
+            self._context.pool.submit(candidate)
 
     @property
     def pending(self) -> int:
         """Orders that were not collected yet."""
         waiting = sum(len(sharers) for sharers in self._waiting.values())
-        return self._shop.pool.pending + waiting + len(self._ready)
+        return self._context.pool.pending + waiting + len(self._ready)
 
     def collect(self, timeout_s: float, most: int) -> list[Build]:
         """Up to `most` finished builds, waiting up to this long for the first."""
-        for build in self._shop.pool.poll(0.0 if self._ready else timeout_s):
+        for build in self._context.pool.poll(0.0 if self._ready else timeout_s):
             part = self._part(build.candidate)
             self._finished[part] = build
             self._ready.append(build)
@@ -159,12 +159,12 @@ class BuildDesk:
 
     def withdraw(self) -> None:
         """Take back what no worker was given yet; the rest goes on while others time."""
-        for candidate in self._shop.pool.withdraw():
+        for candidate in self._context.pool.withdraw():
             self._waiting.pop(self._part(candidate), None)
 
     def cancel(self) -> None:
         """Drop all orders, also those that a worker has begun."""
-        self._shop.pool.cancel()
+        self._context.pool.cancel()
         self._waiting.clear()
         self._ready.clear()
 
@@ -177,7 +177,7 @@ class BuildDesk:
     def _slots(self, candidate: Candidate) -> tuple[Slot, ...]:
         solver, _ = self._offers[candidate.solver]
         with blaming(f"solver {solver.name} asked for the slots of {candidate.config}"):
-            return tuple(solver.slots(candidate.problem, self._shop.target, candidate.config))
+            return tuple(solver.slots(candidate.problem, self._context.target, candidate.config))
 
     def _shared(self, build: Build, candidate: Candidate) -> Build:
         slots = self._slots(candidate)
@@ -186,27 +186,27 @@ class BuildDesk:
     def _known(self, candidate: Candidate) -> Build | None:
         """A build that this compiler made in an earlier sitting."""
         solver, _ = self._offers[candidate.solver]
-        known = self.recall(candidate)
+        known = self.cached_build(candidate)
         if known is None or known.compiler != solver.compiler():
             return None
         if isinstance(solver, SourceAware) and not solver.same_source(
-            *(candidate.problem, self._shop.target, candidate.config),
+            *(candidate.problem, self._context.target, candidate.config),
             *(known.source_digest, known.compiler),
         ):
             return None
         return known
 
-    def recall(self, candidate: Candidate) -> Build | None:
+    def cached_build(self, candidate: Candidate) -> Build | None:
         """A build of an earlier sitting, if its machine code is still there."""
         solver, _ = self._offers[candidate.solver]
         key = CandidateKey.of(candidate, solver.version)
-        shop = self._shop
-        identity = identity_of(shop, candidate)
-        record = shop.ledger.find_build(key, identity, shop.target.compat_key)
+        context = self._context
+        identity = identity_of(context, candidate)
+        record = context.ledger.find_build(key, identity, context.target.compat_key)
         if record is None or record.status.failed or not record.artifact_digest:
             return None
         try:
-            data = self._shop.artifacts.get(record.artifact_digest)
+            data = self._context.artifacts.get(record.artifact_digest)
         except StorageError as error:
             log.info("building again: %s", error)
             return None

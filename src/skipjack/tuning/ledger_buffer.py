@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from skipjack.core.config import Config
 from skipjack.core.trial import Trial
 from skipjack.execute.statistics import Block
 from skipjack.ledger import BuildRecord, CandidateKey, Ledger, MeasurementRecord
 from skipjack.trace import Tracer
-from skipjack.tuning.context import TuningContext
-from skipjack.tuning.runner import Runner
+
+if TYPE_CHECKING:
+    from skipjack.tuning.context import TuningContext
+    from skipjack.tuning.evaluator import LoadedCandidate
 
 
-class Journal:
+class LedgerBuffer:
     """One transaction for each batch: a transaction for each record took longer than the search."""
 
     def __init__(self, ledger: Ledger, tracer: Tracer) -> None:
@@ -53,17 +56,17 @@ class Journal:
 
 
 def measurement(
-    shop: TuningContext, runner: Runner, block: Block, number: int
+    context: TuningContext, loaded: LoadedCandidate, block: Block, number: int
 ) -> MeasurementRecord:
     """What the ledger keeps of a block, the so-and-so-manieth of a sitting."""
     sentinel = block.sentinel_ns
     return MeasurementRecord(
-        CandidateKey.of(runner.candidate, runner.version),
-        runner.source_digest,
-        shop.device.instance_key,
-        shop.device.class_key,
-        shop.protocol.key,
-        shop.id,
+        CandidateKey.of(loaded.candidate, loaded.version),
+        loaded.source_digest,
+        context.device.instance_key,
+        context.device.class_key,
+        context.protocol.key,
+        context.id,
         number,
         block.samples_ns,
         sum(sentinel) / len(sentinel) if sentinel else None,

@@ -22,7 +22,7 @@ from skipjack.solvers.identity import build_identity
 from skipjack.solvers.solver import BuildingSolver
 from skipjack.tuning.context import TuningContext
 from skipjack.tuning.options import TuneOptions
-from skipjack.tuning.seeds import starting_points, strongest
+from skipjack.tuning.starting_points import starting_points, strongest
 
 TURN = 2
 """Configs that a solver asks before another one may."""
@@ -35,7 +35,7 @@ _LEAST = 1e-3
 
 
 @dataclass(slots=True)
-class Arm:
+class SolverSearch:
     """One solver in the race."""
 
     problem: Problem
@@ -78,12 +78,12 @@ class Arm:
             bool(self.trials) or self.best < float("inf") or (self._searcher.done and not waiting)
         )
 
-    def start(self, shop: TuningContext, options: TuneOptions) -> None:
+    def start(self, context: TuningContext, options: TuneOptions) -> None:
         """Set the searcher up, with what is known of earlier sittings."""
-        self.known = tuple(shop.ledger.trials(self.study.id))
-        known = self.problem.operation, shop.device.class_key
-        winners = strongest(shop.ledger.banked(*known))
-        others = strongest(shop.ledger.banked_on_namesakes(*known))
+        self.known = tuple(context.ledger.trials(self.study.id))
+        known = self.problem.operation, context.device.class_key
+        winners = strongest(context.ledger.banked(*known))
+        others = strongest(context.ledger.banked_on_namesakes(*known))
         with blaming(f"solver {self.name} asked where to start on {self.problem.key}"):
             seeds = starting_points(self.problem, self.space, self.name, winners, others)
         with self._blaming():
@@ -91,7 +91,7 @@ class Arm:
                 self.study.searcher,
                 SearchContext(
                     *(self.space, options.seed, options.budget.trials, seeds, self.known),
-                    *(self.leads, self.problem, shop.target),
+                    *(self.leads, self.problem, context.target),
                 ),
             )
 
@@ -121,13 +121,17 @@ class Arm:
         return blaming(f"searcher {self.study.searcher} on the space of {self.name}")
 
 
-def make_arm(
-    shop: TuningContext, problem: Problem, solver: BuildingSolver, options: TuneOptions, leads: bool
-) -> Arm:
+def make_search(
+    context: TuningContext,
+    problem: Problem,
+    solver: BuildingSolver,
+    options: TuneOptions,
+    leads: bool,
+) -> SolverSearch:
     """A solver's space and study."""
     try:
         with blaming(f"solver {solver.name} asked for the space of {problem.key}"):
-            space = solver.space(problem, shop.target)
+            space = solver.space(problem, context.target)
             space.default()
     except SpaceError as error:
         # An empty space is the solver's fault: it should have refused the problem.
@@ -140,28 +144,28 @@ def make_arm(
     study = Study(
         problem,
         solver.name,
-        shop.target.class_key,
+        context.target.class_key,
         name,
         options.seed,
-        f"{solver.version}:{_space_digest(space)}:{_content_digest(shop, problem, solver)}",
+        f"{solver.version}:{_space_digest(space)}:{_content_digest(context, problem, solver)}",
         options.objective,
-        shop.protocol,
+        context.protocol,
     )
-    return Arm(problem, solver, space, study, leads)
+    return SolverSearch(problem, solver, space, study, leads)
 
 
-def in_turn(arms: Sequence[Arm]) -> list[tuple[Arm, int]]:
-    """The arms in the order in which they should be asked, each with the most it may ask now."""
-    best = min(arm.best for arm in arms)
+def in_turn(searches: Sequence[SolverSearch]) -> list[tuple[SolverSearch, int]]:
+    """The searches in the order in which they should be asked, each with the most it may ask."""
+    best = min(search.best for search in searches)
     ranked = []
-    for place, arm in enumerate(arms):
-        new = not arm.trials and arm.best == float("inf")
-        weight = 1.0 if new else max(nearness(best, arm.best) ** _SHARPNESS, _LEAST)
-        room = _OPENING - arm.asked if new and not arm.leads else None
-        ranked.append(((arm.asked + 1) / weight, place, arm, room))
+    for place, search in enumerate(searches):
+        new = not search.trials and search.best == float("inf")
+        weight = 1.0 if new else max(nearness(best, search.best) ** _SHARPNESS, _LEAST)
+        room = _OPENING - search.asked if new and not search.leads else None
+        ranked.append(((search.asked + 1) / weight, place, search, room))
     ranked.sort(key=lambda entry: entry[:2])
     most = 10**9
-    return [(arm, most if room is None else max(0, room)) for _, _, arm, room in ranked]
+    return [(search, most if room is None else max(0, room)) for _, _, search, room in ranked]
 
 
 def nearness(best: float, value: float) -> float:
@@ -172,10 +176,10 @@ def nearness(best: float, value: float) -> float:
     return max(ratio, 0.0)
 
 
-def _content_digest(shop: TuningContext, problem: Problem, solver: BuildingSolver) -> str:
+def _content_digest(context: TuningContext, problem: Problem, solver: BuildingSolver) -> str:
     """Of all that decides what becomes of a config: values of other code are of no use."""
-    compiler = solver.compiler() if shop.compiles else ""
-    parts = f"{build_identity(problem, solver, shop.target)}\0{compiler}"
+    compiler = solver.compiler() if context.compiles else ""
+    parts = f"{build_identity(problem, solver, context.target)}\0{compiler}"
     return hashlib.sha256(parts.encode()).hexdigest()[:16]
 
 

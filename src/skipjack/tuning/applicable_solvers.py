@@ -1,13 +1,16 @@
-"""Everybody who might compute a problem: solvers to build, libraries, and who cannot, and why."""
+"""The solvers of a problem: those to build, libraries, those that cannot and why, the default."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from skipjack.core.config import Config
 from skipjack.core.device import Device
 from skipjack.core.problem import Problem
-from skipjack.errors import blaming
+from skipjack.core.space import Promising, Space
+from skipjack.core.trial import Candidate
+from skipjack.errors import UsageError, blaming
 from skipjack.solvers import (
     building_solvers,
     driven_elsewhere,
@@ -22,7 +25,7 @@ from skipjack.solvers.solver import BuildingSolver, DrivingSolver, Solver
 
 
 @dataclass(frozen=True, slots=True)
-class Lineup:
+class ApplicableSolvers:
     """The known solvers of a problem on a device."""
 
     building: tuple[BuildingSolver, ...]
@@ -38,7 +41,9 @@ def entrants(problem: Problem, device: Device) -> tuple[BuildingSolver, ...]:
         return tuple(_by_promise(problem, device))
 
 
-def line_up(problem: Problem, device: Device, only: Sequence[str] = ()) -> Lineup:
+def applicable_solvers(
+    problem: Problem, device: Device, only: Sequence[str] = ()
+) -> ApplicableSolvers:
     """All solvers, or those that are named."""
     for name in only:
         find_solver(name)  # a wrong name is an error, also where nothing else is asked
@@ -48,7 +53,7 @@ def line_up(problem: Problem, device: Device, only: Sequence[str] = ()) -> Lineu
         able = {name for name, reason in refused.items() if not reason}
         building = _by_promise(problem, device)
         vendors = [*vendors_for(problem, device), *map(find_solver, sorted(able))]
-    return Lineup(
+    return ApplicableSolvers(
         tuple(solver for solver in building if solver.name in able),
         tuple(
             solver
@@ -81,3 +86,33 @@ def _by_promise(problem: Problem, device: Device) -> list[BuildingSolver]:
 def compared(vendor: str) -> bool:
     """Whether a library takes part in verdicts."""
     return bool(getattr(find_solver(vendor), "compared", False))
+
+
+@dataclass(frozen=True, slots=True)
+class DefaultProposal:
+    """The default of a problem on a device, and whose it is."""
+
+    solver: BuildingSolver
+    space: Space
+    candidate: Candidate
+
+
+def default_proposal(problem: Problem, device: Device) -> DefaultProposal | None:
+    """The default that gains are measured against; None where no solver builds the problem.
+
+    It depends on the problem and the device alone: not on the solvers that race, nor on what is
+    known of other problems.
+    """
+    with blaming(f"a solver asked about {problem.key}"):
+        try:
+            solver = solvers_for(problem, device)[0]
+        except UsageError:
+            return None
+        space = solver.space(problem, device)
+        return DefaultProposal(solver, space, Candidate(problem, solver.name, _first_config(space)))
+
+
+def _first_config(space: Space) -> Config:
+    """What analysis promises most of; the space's own default where nobody knows."""
+    promising = space.promising(1) if isinstance(space, Promising) else ()
+    return promising[0] if promising else space.default()

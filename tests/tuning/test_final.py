@@ -8,14 +8,16 @@ from skipjack.core.config import Config
 from skipjack.core.trial import Candidate
 from skipjack.execute.statistics import Block
 from skipjack.operations import parse
-from skipjack.tuning.ranking import joined, rank
-from skipjack.tuning.runner import Runner
+from skipjack.tuning.evaluator import LoadedCandidate
+from skipjack.tuning.final import joined, rank
 
 PROBLEM = parse("add:8")
 
 
-def runner(kernel: int, solver: str, time_ns: float = 1.0) -> Runner:
-    return Runner(Candidate(PROBLEM, solver, Config(n=kernel)), 1, None, kernel, time_ns=time_ns)
+def loaded(kernel: int, solver: str, time_ns: float = 1.0) -> LoadedCandidate:
+    return LoadedCandidate(
+        Candidate(PROBLEM, solver, Config(n=kernel)), 1, None, kernel, time_ns=time_ns
+    )
 
 
 def blocks(kernel: int, times: Sequence[float], start: int = 0) -> list[Block]:
@@ -23,16 +25,16 @@ def blocks(kernel: int, times: Sequence[float], start: int = 0) -> list[Block]:
     return [Block(kernel, at, 1, (time_ns,), (1.0, 1.0), False) for at, time_ns in rounds]
 
 
-NEST, ROWS, NUMPY = runner(1, "nest"), runner(2, "rows"), runner(3, "numpy")
+NEST, ROWS, NUMPY = loaded(1, "nest"), loaded(2, "rows"), loaded(3, "numpy")
 
 
 def test_the_fastest_is_first() -> None:
     timed = {1: blocks(1, [30.0] * 12), 2: blocks(2, [10.0] * 12), 3: blocks(3, [20.0] * 12)}
-    places = rank([NEST, ROWS, NUMPY], timed)
-    assert [place.runner.solver for place in places] == ["rows", "numpy", "nest"]
-    assert [place.timing.time_ns for place in places] == pytest.approx([10.0, 20.0, 30.0])
-    assert [place.behind.ratio for place in places] == pytest.approx([1.0, 2.0, 3.0])
-    assert not any(place.tie for place in places)
+    ranking = rank([NEST, ROWS, NUMPY], timed)
+    assert [place.loaded.solver for place in ranking] == ["rows", "numpy", "nest"]
+    assert [place.timing.time_ns for place in ranking] == pytest.approx([10.0, 20.0, 30.0])
+    assert [place.behind.ratio for place in ranking] == pytest.approx([1.0, 2.0, 3.0])
+    assert not any(place.tie for place in ranking)
 
 
 def test_those_that_pairs_do_not_tell_apart_are_ties() -> None:
@@ -54,21 +56,21 @@ def test_rounds_that_only_some_took_part_in_do_not_change_the_order() -> None:
     """The machine was twice as slow later, when the slower one was not timed any more."""
     timed = {1: blocks(1, [10.0] * 4 + [20.0] * 8), 2: blocks(2, [15.0] * 4)}
     first, second = rank([ROWS, NEST], timed)
-    assert (first.runner, second.runner) == (NEST, ROWS)
+    assert (first.loaded, second.loaded) == (NEST, ROWS)
     assert second.timing.time_ns == pytest.approx(1.5 * first.timing.time_ns)
 
 
 def test_a_solver_has_one_place_its_best() -> None:
-    slower = runner(4, "nest")
+    slower = loaded(4, "nest")
     timed = {1: blocks(1, [10.0] * 5), 4: blocks(4, [12.0] * 5), 2: blocks(2, [11.0] * 5)}
-    places = rank([slower, NEST, ROWS], timed)
-    assert [place.runner for place in places] == [NEST, ROWS]
+    ranking = rank([slower, NEST, ROWS], timed)
+    assert [place.loaded for place in ranking] == [NEST, ROWS]
 
 
 def test_who_was_left_out_keeps_the_time_of_its_one_call() -> None:
-    far = runner(5, "naive", 90.0)
+    far = loaded(5, "naive", 90.0)
     first, second = rank([far, NEST], {1: blocks(1, [10.0] * 5)})
-    assert (first.runner, second.runner) == (NEST, far)
+    assert (first.loaded, second.loaded) == (NEST, far)
     assert (second.timing.time_ns, second.timing.samples) == (90.0, 1)
     assert second.behind.ratio == pytest.approx(9.0)
     assert not second.behind.supported

@@ -1,0 +1,436 @@
+"""Candidates of one problem as they are built, verified and timed beside the best so far."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from skipjack.bank import Launch
+from skipjack.core.config import Config
+from skipjack.core.objective import Objective
+from skipjack.core.problem import Problem
+from skipjack.core.trial import Candidate, Status, Trial
+from skipjack.execute.build_pool import Build
+from skipjack.execute.session import Failure, Loadable
+from skipjack.execute.statistics import Block, best_sentinel, summarize
+from skipjack.gpu.artifact import ABI as GPU_ABI
+from skipjack.gpu.plan import from_slots, scratch_sizes
+from skipjack.ledger import CandidateKey
+from skipjack.native.slots import workspace_bytes
+from skipjack.solvers import find_solver
+from skipjack.solvers.solver import slack_of
+from skipjack.tuning.build_queue import build_record, identity_of, keep_artifact
+from skipjack.tuning.context import TuningContext
+from skipjack.tuning.ledger_buffer import LedgerBuffer, measurement
+
+log = logging.getLogger(__name__)
+
+HOPELESS = 1.25
+"""A candidate this much slower than the best after its first block gets no second one."""
+_MOST_DRIFT = 1.5
+SLOW_NS = 2e7
+"""A sample this long has averaged out most of the noise, so few are taken and few side by side."""
+LONG_NS = 1e8
+"""Where a single call takes longer, those far behind are not called a second time."""
+_FAR = 2.0
+"""So many times slower than the fastest is far behind."""
+_PATIENCE = 20.0
+"""A call that takes so many times the fastest one's time is ended."""
+
+
+class CandidateEvaluator:
+    """Runs candidates of one problem; remembers the best and writes everything down.
+
+    With `prune_slow` it spends little on those that are long and far behind: see
+    `LoadedCandidate.cut_short`.
+    """
+
+    def __init__(
+        self,
+        context: TuningContext,
+        buffer: LedgerBuffer,
+        problem: Problem,
+        objective: Objective,
+        *,
+        prune_slow: bool = False,
+    ) -> None:
+        self._context, self._buffer = context, buffer
+        self._problem, self._objective = problem, objective
+        self._checks = _Checks(context)
+        self._blocks: list[Block] = []
+        self._block_number = 0
+        self._prune_slow = prune_slow
+        self._library_ns = float("inf")
+        self.failures: dict[str, tuple[Status, str]] = {}
+        """The last one of each solver that had any."""
+        self.failed: set[str] = set()
+        """Keys of candidates that failed, whatever they did before."""
+        self.loaded: dict[str, LoadedCandidate] = {}
+        """By the candidate's key."""
+        self.best: LoadedCandidate | None = None
+        self.builds = 0
+        self.runs = 0
+        with context.tracer.span("prepare", "run"):
+            context.session.prepare(problem)
+
+    @property
+    def pace_ns(self) -> float:
+        """How long the fastest takes, a library perhaps; infinite while nothing is known."""
+        return min(self._library_ns, self.best.time_ns if self.best else float("inf"))
+
+    # building
+
+    def record_build(self, build: Build, version: int) -> str:
+        """Keep the artifact and the fact; gives the artifact's digest."""
+        context = self._context
+        context.tracer.add(str(build.candidate.config), "build", build.started, build.seconds)
+        digest = keep_artifact(context, build)
+        self.builds += not build.cached and build.status is Status.OK
+        if build.source_digest:
+            key = CandidateKey.of(build.candidate, version)
+            self._buffer.build(
+                build_record(context, build, digest), key, identity_of(context, build.candidate)
+            )
+        return digest
+
+    # running
+
+    def enter(
+        self, builds: Sequence[Build], versions: Mapping[str, int], *, once: bool = False
+    ) -> list[Trial]:
+        """Take in builds of a batch: verify, time beside the best, give their trials in order.
+
+        `versions` has the version of every solver that they are of. One call is enough of those
+        that will be timed again, if it is long and the evaluator prune_slow: say `once`.
+        """
+        trials: dict[str, Trial] = {}
+        entered: list[LoadedCandidate] = []
+        for build in builds:
+            key = build.candidate.key
+            version = versions[build.candidate.solver]
+            digest = self.record_build(build, version)
+            if build.status.failed:
+                trials[key] = self._failed(build.candidate, build.status, build.reason)
+                continue
+            loaded = self._load(build, digest, version)
+            failure = self._checks.check(loaded)
+            if failure:
+                trials[key] = self._failed(build.candidate, failure.status, failure.reason)
+            elif self._one_call_says_enough(loaded, once):
+                trials[key] = self._settle_by_one_call(loaded)
+            else:
+                entered.append(loaded)
+        for loaded, trial in self._race(entered):
+            trials[loaded.candidate.key] = trial
+        return [trials[build.candidate.key] for build in builds]
+
+    def _load(self, build: Build, digest: str, version: int) -> LoadedCandidate:
+        data = build.artifact
+        if data is None:
+            data = self._context.artifacts.get(digest)
+        slack = slack_of(find_solver(build.candidate.solver), self._problem)
+        sha256 = hashlib.sha256(data).hexdigest()
+        loadable = Loadable(data, sha256, build.symbol, build.abi, build.slots, slack=slack)
+        return LoadedCandidate(
+            build.candidate,
+            version,
+            build.source_digest,
+            self._context.session.add(loadable),
+            digest,
+            build.symbol,
+            build.abi,
+            tuple(build.slots),
+            resources=build.resources,
+            compiler=build.compiler,
+        )
+
+    def add_vendor(self, name: str, version: int) -> LoadedCandidate | Failure:
+        """Take in a library's function; it is checked like everybody else."""
+        candidate = Candidate(self._problem, name, Config())
+        slack = slack_of(find_solver(name), self._problem)
+        kernel = self._context.session.add(Loadable(vendor=name, slack=slack))
+        loaded = LoadedCandidate(candidate, version, None, kernel)
+        failure = self._checks.check(loaded)
+        if failure:
+            self._failed(candidate, failure.status, failure.reason)
+            return failure
+        self._library_ns = min(self._library_ns, loaded.checked_ns)
+        loaded.time_ns = loaded.checked_ns
+        self._hurry()
+        return loaded
+
+    def call_again(self, loaded: LoadedCandidate) -> None:
+        """Check it once more; it is as fast as the faster of its calls."""
+        self._checks.again(loaded)
+        loaded.time_ns = min(loaded.time_ns, loaded.checked_ns)
+
+    def far_behind(self, time_ns: float) -> bool:
+        """Whether a time is long and far from the fastest, for a evaluator that is prune_slow."""
+        return self._prune_slow and time_ns > max(LONG_NS, _FAR * self.pace_ns)
+
+    def leaders(self) -> dict[str, LoadedCandidate]:
+        """The fastest of every solver so far, by its name."""
+        ranked = sorted(self.loaded.values(), key=lambda loaded: -loaded.time_ns)
+        return {loaded.solver: loaded for loaded in ranked}
+
+    def _one_call_says_enough(self, loaded: LoadedCandidate, once: bool) -> bool:
+        """A long call that is far behind, or the first of its solver, of which few are tried.
+
+        Its time need not be exact: the best of every solver runs again in the final.
+        """
+        first = loaded.solver not in self.leaders()
+        long = self._prune_slow and loaded.checked_ns > LONG_NS
+        return long and (once or first or self.far_behind(loaded.checked_ns))
+
+    def _settle_by_one_call(self, loaded: LoadedCandidate) -> Trial:
+        """Its one call, the checked one, is its time."""
+        loaded.time_ns = loaded.checked_ns
+        block = Block(loaded.kernel, 0, 1, (loaded.checked_ns,), (), False)
+        self._record({loaded.kernel: [block]}, {loaded.kernel: loaded})
+        trial = self._trial(loaded, loaded.checked_ns)
+        self._crown([loaded])
+        return trial
+
+    def _hurry(self) -> None:
+        if self._prune_slow:
+            self._context.session.hurry(_PATIENCE * self.pace_ns * 1e-9)
+
+    def _failed(self, candidate: Candidate, status: Status, reason: str) -> Trial:
+        self.failures[candidate.solver] = status, reason
+        self.failed.add(candidate.key)
+        return Trial(candidate.config, status, reason=reason)
+
+    def _race(self, entered: list[LoadedCandidate]) -> list[tuple[LoadedCandidate, Trial]]:
+        """One block for all; more for those that may win; the best of before runs along."""
+        if not entered:
+            return []
+        field_ = {loaded.kernel: loaded for loaded in entered}
+        everyone = {loaded.kernel: loaded for loaded in [*entered, *self._along()]}
+        blocks, failures = self.time(list(field_.values()), 1)
+        first = {kernel: summarize(mine).time_ns for kernel, mine in blocks.items()}
+        leader = min(first.values(), default=float("inf"))
+        hopeful = [
+            r for r in field_.values() if first.get(r.kernel, float("inf")) < leader * HOPELESS
+        ]
+        if hopeful and not (self._prune_slow and leader > LONG_NS):
+            again = self._context.protocol.race_blocks - 1
+            more, late = self.time(hopeful, again if leader < SLOW_NS else 1)
+            failures += late
+            for kernel, mine in more.items():
+                blocks[kernel] = [*blocks.get(kernel, []), *mine]
+        failed = {failure.kernel: failure for failure in failures}
+        scale = self._scale(blocks)
+        results = []
+        for loaded in entered:
+            failure = failed.get(loaded.kernel)
+            if failure or loaded.kernel not in blocks:
+                reason = failure.reason if failure else "it was not timed"
+                status = failure.status if failure else Status.ERROR
+                results.append((loaded, self._failed(loaded.candidate, status, reason)))
+                continue
+            results.append((loaded, self._settle(loaded, blocks[loaded.kernel], scale)))
+        self._record(blocks, everyone)
+        self._crown(entered)
+        return results
+
+    def _along(self) -> list[LoadedCandidate]:
+        return [self.best] if self.best else []
+
+    def time(
+        self, group: Sequence[LoadedCandidate], blocks: int
+    ) -> tuple[dict[int, list[Block]], list[Failure]]:
+        """Interleaved blocks of these and of the best so far."""
+        everyone = {one.kernel: one for one in [*group, *self._along()]}
+        with self._context.tracer.span(f"time {len(everyone)} kernels", "run"):
+            timed, failures = self._context.session.time(list(everyone), blocks)
+        for failure in failures:
+            # A kernel that crashes now and then is no winner, also if it led so far.
+            self._drop(everyone[failure.kernel], failure.status, failure.reason)
+        by_kernel: dict[int, list[Block]] = {}
+        for block in timed:
+            by_kernel.setdefault(block.kernel, []).append(block)
+        self._blocks += timed
+        self.runs += len(group)
+        return by_kernel, failures
+
+    def _scale(self, blocks: Mapping[int, list[Block]]) -> float:
+        """How much slower than usual the best so far ran just now.
+
+        Dividing by it makes values of different batches comparable. What is usual is the median
+        of all its blocks: its first ones were probably lucky, or it would not lead.
+        """
+        if not self.best or self.best.kernel not in blocks:
+            return 1.0
+        self.best.blocks += blocks[self.best.kernel]
+        self.best.time_ns = summarize(self.best.blocks).time_ns
+        scale = summarize(blocks[self.best.kernel]).time_ns / self.best.time_ns
+        return min(max(scale, 1.0 / _MOST_DRIFT), _MOST_DRIFT)
+
+    def _settle(self, loaded: LoadedCandidate, blocks: list[Block], scale: float) -> Trial:
+        timing = summarize(blocks, best_sentinel(self._blocks))
+        loaded.time_ns, loaded.spread = timing.time_ns / scale, timing.spread
+        loaded.blocks = list(blocks)
+        return self._trial(loaded, timing.time_ns)
+
+    def _trial(self, loaded: LoadedCandidate, raw_ns: float) -> Trial:
+        metrics = {
+            "time_ns": loaded.time_ns,
+            "raw_time_ns": raw_ns,
+            "error_over_tolerance": loaded.error_ratio,
+            **loaded.resources,
+        }
+        value = self._objective.value(metrics)
+        self.loaded[loaded.candidate.key] = loaded
+        spread = loaded.spread * (value or 0.0)
+        return Trial(loaded.candidate.config, Status.OK, value, spread, metrics=metrics)
+
+    def _crown(self, entered: list[LoadedCandidate]) -> None:
+        """Keep the leaders loaded; free the others."""
+        for loaded in entered:
+            if loaded.time_ns < (self.best.time_ns if self.best else float("inf")):
+                self.best = loaded
+        for loaded in entered:
+            if self.best and loaded.time_ns > self.best.time_ns * HOPELESS:
+                self._context.session.unload(loaded.kernel)
+        self._hurry()
+
+    def _record(
+        self, blocks: Mapping[int, list[Block]], who: Mapping[int, LoadedCandidate]
+    ) -> None:
+        records = []
+        for kernel, mine in blocks.items():
+            for block in mine:
+                self._block_number += 1
+                records.append(measurement(self._context, who[kernel], block, self._block_number))
+        self._buffer.measure(records)
+
+    def record_blocks(
+        self, blocks: Mapping[int, Sequence[Block]], who: Sequence[LoadedCandidate]
+    ) -> None:
+        """Write down the blocks of a final or a confirmation too."""
+        self._record({k: list(mine) for k, mine in blocks.items()}, {r.kernel: r for r in who})
+
+    def finalists(
+        self, count: int, solver: str | None = None, but: Candidate | None = None
+    ) -> list[LoadedCandidate]:
+        """The fastest so far, best first, checked once more on arrays that are not aligned.
+
+        Of one solver, or of all; `but` is none of them.
+        """
+        found: list[LoadedCandidate] = []
+        for loaded in sorted(self.loaded.values(), key=lambda loaded: loaded.time_ns):
+            if len(found) == count:
+                break
+            if loaded.candidate == but:
+                continue
+            if solver in (None, loaded.solver) and self.runs_anywhere(loaded):
+                found.append(loaded)
+        self.best = found[0] if found and self.best is None else self.best
+        return found
+
+    def runs_anywhere(self, loaded: LoadedCandidate) -> bool:
+        """Whether it is right on arrays that are not aligned, too; if not it is out."""
+        if loaded.anywhere:
+            return True
+        failure = self._checks.elsewhere(loaded)
+        if failure:
+            reason = f"it fails on unaligned arrays: {failure.reason}"
+            log.warning("%s is no winner, %s", loaded.candidate.key, reason)
+            self._drop(loaded, failure.status, reason)
+        return loaded.anywhere
+
+    def _drop(self, loaded: LoadedCandidate, status: Status, reason: str) -> None:
+        self._failed(loaded.candidate, status, reason)
+        self.loaded.pop(loaded.candidate.key, None)
+        self.best = None if loaded is self.best else self.best
+
+
+class _Checks:
+    """_Checks loaded of one problem in the session, and notes on them what came of it."""
+
+    def __init__(self, context: TuningContext) -> None:
+        self._context = context
+        self._judged: dict[tuple[str, tuple[str | int, ...]], Failure | tuple[float, float]] = {}
+
+    def check(self, loaded: LoadedCandidate) -> Failure | None:
+        """What is wrong with it; the error and the time of the checked call go to the loaded."""
+        key = (loaded.source_digest or loaded.solver, loaded.slots)
+        if key not in self._judged:
+            self._judged[key] = self.again(loaded) or (loaded.error_ratio, loaded.checked_ns)
+        known = self._judged[key]
+        if isinstance(known, Failure):
+            return known
+        loaded.error_ratio, loaded.checked_ns = known
+        return None
+
+    def again(self, loaded: LoadedCandidate) -> Failure | None:
+        """The same, whatever is known already."""
+        session = self._context.session
+        with self._context.tracer.span(f"verify {loaded.candidate.config}", "run"):
+            failure, error = session.verify(loaded.kernel)
+        if failure is None:
+            loaded.error_ratio = error
+            loaded.checked_ns = session.checked_ns(loaded.kernel)
+        return failure
+
+    def elsewhere(self, loaded: LoadedCandidate) -> Failure | None:
+        """What is wrong with it on arrays that are not aligned."""
+        with self._context.tracer.span(f"verify {loaded.candidate.config} elsewhere", "run"):
+            failure, _ = self._context.session.verify(loaded.kernel, elsewhere=True)
+        loaded.anywhere = failure is None
+        return failure
+
+
+@dataclass(slots=True)
+class LoadedCandidate:
+    """A candidate that was built and loaded, or a library's function."""
+
+    candidate: Candidate
+    version: int
+    source_digest: str | None
+    kernel: int
+    artifact_digest: str = ""
+    symbol: str = ""
+    abi: str = ""
+    slots: tuple[str | int, ...] = ()
+    time_ns: float = float("inf")
+    spread: float = 0.0
+    error_ratio: float = 0.0
+    checked_ns: float = 0.0
+    """How long the call took that was checked."""
+    cut_short: bool = False
+    """It was left out of the final, being long and far behind: one call is all that is known."""
+    compiler: str = ""
+    """Name and version of what compiled it."""
+    anywhere: bool = False
+    """It was right on arrays that are not aligned, too."""
+    blocks: list[Block] = field(default_factory=list)
+    """All that was timed of it, for those that were timed beside others again and again."""
+    resources: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def solver(self) -> str:
+        """The solver's name."""
+        return self.candidate.solver
+
+    def launch(self, compat: str) -> Launch | None:
+        """How its machine code, which loads where `compat` does, is called; None for a library."""
+        if not self.artifact_digest:
+            return None
+        return Launch(
+            self.artifact_digest,
+            self.symbol,
+            self.abi,
+            self.slots,
+            self.workspace_bytes,
+            compat,
+        )
+
+    @property
+    def workspace_bytes(self) -> int:
+        """Memory that it borrows for a call."""
+        if self.abi == GPU_ABI:
+            return sum(scratch_sizes(from_slots(self.slots)).values())
+        return workspace_bytes(self.slots)

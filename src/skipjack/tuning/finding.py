@@ -1,0 +1,482 @@
+"""A find: every solver of a problem is tried, the best of each is ranked, the ranking is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+
+from skipjack.bank import FIND, REPLACED, BankEntry, Evidence, Met, Origin, replacing
+from skipjack.bank.evidence import device_evidence
+from skipjack.core.config import Config
+from skipjack.core.problem import Problem
+from skipjack.core.study import Study
+from skipjack.core.trial import Candidate, Status
+from skipjack.errors import UsageError
+from skipjack.execute.confirm import MIN_EFFECT
+from skipjack.execute.statistics import Ratio
+from skipjack.interrupt import Interrupt
+from skipjack.ledger import VerdictRecord
+from skipjack.solvers import for_gpus_alone
+from skipjack.storage import timestamp, utc_now
+from skipjack.tuning.applicable_solvers import ApplicableSolvers, applicable_solvers, compared
+from skipjack.tuning.context import TuningContext
+from skipjack.tuning.evaluator import LoadedCandidate
+from skipjack.tuning.final import (
+    Final,
+    RankedCandidate,
+    find_final,
+    joined,
+    rank,
+    spare,
+    unclear,
+)
+from skipjack.tuning.options import TuneOptions
+from skipjack.tuning.result import FORMAT, Outcome, TuneResult, rounded
+from skipjack.tuning.solver_search import SolverSearch
+from skipjack.tuning.starting_points import outdated
+from skipjack.tuning.strategy import FindStrategy
+from skipjack.tuning.study_run import SearchSummary, StudyRun
+from skipjack.tuning.verdict import confirm_winner, judge
+
+if TYPE_CHECKING:
+    from skipjack.runtime import GpuKernel, TunedKernel
+
+NOT_APPLICABLE = "not_applicable"
+"""The status of a solver that cannot do the problem."""
+NOT_TRIED = "not_tried"
+"""The status of one whose turn did not come before Ctrl-C."""
+OK = "ok"
+
+
+class FindStatus(StrEnum):
+    """How a find ended."""
+
+    OK = "ok"  # something ran and is ranked
+    FAILED = "failed"  # nothing ran
+    NOT_APPLICABLE = "not_applicable"  # no solver can do the problem here
+
+
+@dataclass(frozen=True, slots=True)
+class RankedSolver:
+    """How one solver did with the best config that is known of it."""
+
+    solver: str
+    status: str
+    """``ok``, a failed trial's status, ``not_applicable`` or ``not_tried``."""
+    time_ns: float | None = None
+    workspace_bytes: int | None = None
+    config: Config = field(default_factory=Config)
+    spread: float | None = None
+    samples: int = 0
+    behind: Ratio | None = None
+    """How many times slower than the first it is."""
+    tie: bool = False
+    """It cannot be told from the first."""
+    trials: int = 0
+    """In this sitting."""
+    reason: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether it has a time."""
+        return self.status == OK
+
+    def to_json(self) -> dict[str, Any]:
+        """One record for machines."""
+        return {
+            "solver": self.solver,
+            "time_ns": rounded(self.time_ns),
+            "workspace_bytes": self.workspace_bytes,
+            "config": dict(self.config),
+            "status": self.status,
+            "spread": rounded(self.spread, 5),
+            "samples": self.samples,
+            "behind": self.behind.to_json() if self.behind else None,
+            "tie": self.tie,
+            "trials": self.trials,
+            "reason": self.reason,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class FindResult:
+    """The solvers of a problem: those that ran, fastest first, those that failed, the others."""
+
+    problem: Problem
+    device: str
+    status: FindStatus
+    solvers: tuple[RankedSolver, ...]
+    perf: TuneResult | None = None
+    """The verdict on the fastest config that was built, as a tuning gives it."""
+    seconds: float = 0.0
+    reason: str = ""
+    interrupted: bool = False
+
+    @property
+    def ranked(self) -> tuple[RankedSolver, ...]:
+        """Those that have a time, fastest first."""
+        return tuple(solver for solver in self.solvers if solver.ok)
+
+    def __getitem__(self, solver: str) -> RankedSolver:
+        """How this solver did."""
+        for one in self.solvers:
+            if one.solver == solver:
+                return one
+        raise KeyError(solver)
+
+    @property
+    def remark(self) -> str:
+        """Why the first of the ranking is not what the verdict is about; empty if it is."""
+        perf, ranked = self.perf, self.ranked
+        if perf is None or perf.status is Outcome.FAILED or not ranked:
+            return ""
+        first = ranked[0]
+        if first.solver == perf.solver and first.config == perf.best:
+            return ""
+        if not first.config and not compared(first.solver):
+            return f"{first.solver} is ranked to compare with, and takes no part in verdicts"
+        if perf.status is Outcome.VENDOR:
+            return ""
+        if any(one.tie and one.solver == perf.solver for one in ranked):
+            return f"{first.solver} and {perf.solver} are a tie: which of them is first is chance"
+        return (
+            f"{first.solver} is first, but it is not confirmed to be more than {MIN_EFFECT:.0%} "
+            f"faster than {perf.solver} with {perf.best}"
+        )
+
+    def kernel(self) -> TunedKernel | GpuKernel:
+        """The fastest config that was built, as a function of arrays where it runs."""
+        if self.perf is None:
+            raise UsageError(f"there is no kernel of {self.problem.key}: nothing was built")
+        return self.perf.kernel()
+
+    def to_json(self) -> dict[str, Any]:
+        """One record for machines."""
+        perf = self.perf
+        return {
+            "format": FORMAT,
+            "problem": self.problem.key,
+            "device": self.device,
+            "status": str(self.status),
+            "solvers": [solver.to_json() for solver in self.solvers],
+            "verdict": _verdict_json(perf) if perf else None,
+            "remark": self.remark,
+            "trials": len(perf.trials) if perf else 0,
+            "failed": sum(trial.status.failed for trial in perf.trials) if perf else 0,
+            "builds": perf.builds if perf else 0,
+            "runs": perf.runs if perf else 0,
+            "seconds": rounded(self.seconds),
+            "interrupted": self.interrupted,
+            "reason": self.reason,
+        }
+
+
+def _verdict_json(perf: TuneResult) -> Mapping[str, Any]:
+    """What the bank says of the fastest config that was built."""
+    return {
+        "status": str(perf.status),
+        "solver": perf.solver,
+        "config": dict(perf.best),
+        "time_ns": rounded(perf.time_ns),
+        "default_ns": rounded(perf.default_ns),
+        "baseline": perf.baseline,
+        "baseline_ns": rounded(perf.baseline_ns),
+        "speedup": rounded(perf.speedup.baseline.ratio, 4),
+        "vendor": perf.vendor,
+        "vendor_ns": rounded(perf.vendor_ns),
+        "as_called": perf.speedup.as_called.to_json() if perf.speedup.as_called else None,
+        "reason": perf.reason,
+    }
+
+
+def keep_ranking(run: StudyRun, ranking: Sequence[RankedCandidate], result: FindResult) -> None:
+    """Write a ranking down; it must have a first place."""
+    context, first = run.context, ranking[0].loaded
+    entry = _ranking_entry(run, ranking, result)
+    verdict = VerdictRecord(
+        _study(run, ranking[0]).id,
+        run.problem.key,
+        context.device.class_key,
+        first.solver,
+        first.candidate.config,
+        "found",
+        entry.record(),
+        entry.created,
+    )
+    with context.tracer.span("write the ranking", "ledger"):
+        context.ledger.add_verdict(verdict)
+        context.bank.put(entry)
+
+
+def _ranking_entry(
+    run: StudyRun, ranking: Sequence[RankedCandidate], result: FindResult
+) -> BankEntry:
+    context, first, perf = run.context, ranking[0], result.perf
+    time_ns = first.timing.time_ns
+    # The verdict is of the fastest that was built and confirmed; the first may be a library.
+    same = perf is not None and (perf.solver, perf.best) == (
+        first.loaded.solver,
+        first.loaded.candidate.config,
+    )
+    judged = perf is not None and same and isfinite(perf.default_ns)
+    return BankEntry(
+        problem=run.problem.key,
+        device=context.device.class_key,
+        device_name=context.device.name,
+        solver=first.loaded.solver,
+        solver_version=first.loaded.version,
+        config=first.loaded.candidate.config,
+        time_ns=time_ns,
+        default_ns=perf.default_ns if perf and judged else time_ns,
+        vendor_ns=perf.vendor_ns if perf else None,
+        vendor=perf.vendor if perf else "",
+        speedup=_speedup(perf) if perf and judged else {},
+        evidence=Evidence(
+            {
+                "ranking": [
+                    *(_row(run, place, result) for place in ranking),
+                    *(_failure(solver) for solver in result.solvers if _has_failed(solver)),
+                ],
+                "ties": [place.loaded.solver for place in ranking if place.tie],
+                "samples": first.timing.samples,
+                "set_aside": first.timing.set_aside,
+                "spread": round(first.timing.spread, 6),
+                **device_evidence(context.device),
+                **_replaced(run),
+            }
+        ),
+        created=timestamp(utc_now()),
+        kind=FIND,
+        protocol=context.protocol.key,
+        toolchain=first.loaded.compiler,
+        origin=Origin.of("find", context.device),
+        launch=first.loaded.launch(context.target.compat_key),
+    )
+
+
+def _replaced(run: StudyRun) -> dict[str, Any]:
+    """What is said of the ranking that the bank holds, if its first place took part again."""
+    held = run.ranking
+    if held is None:
+        return {}
+    key = Candidate(run.problem, held.solver, Config(dict(held.config))).key
+    if key in run.evaluator.failed:
+        return {REPLACED: replacing(held, Met.FAILED)}
+    if key in run.evaluator.loaded or held.solver in run.vendors:
+        return {REPLACED: replacing(held, Met.AGAIN)}
+    if run.ranked_first is None and outdated(held):
+        return {REPLACED: replacing(held, Met.OUTDATED)}
+    return {}
+
+
+def _row(run: StudyRun, place: RankedCandidate, result: FindResult) -> dict[str, Any]:
+    """How a solver did, and where the trials are that led to it."""
+    loaded = place.loaded
+    own = next((search.study.id for search in run.searches if search.name == loaded.solver), "")
+    return {
+        **result[loaded.solver].to_json(),
+        "version": loaded.version,
+        "set_aside": place.timing.set_aside,
+        "study": own,
+        "artifact": loaded.artifact_digest,
+    }
+
+
+def _has_failed(solver: RankedSolver) -> bool:
+    return not solver.ok and solver.status not in ("not_applicable", "not_tried")
+
+
+def _failure(solver: RankedSolver) -> dict[str, Any]:
+    return {"solver": solver.solver, "status": solver.status, "reason": solver.reason}
+
+
+def _speedup(perf: TuneResult) -> dict[str, Any]:
+    gains = {"default": perf.speedup.default, "vendor": perf.speedup.vendor}
+    return {name: gain.to_json() for name, gain in gains.items() if gain}
+
+
+def _study(run: StudyRun, first: RankedCandidate) -> Study:
+    """The study of the fastest; a library has none of its own unless nothing else took part."""
+    if run.searches:
+        return run.study_of(first.loaded.solver)
+    context, options = run.context, run.options
+    study = Study(
+        run.problem,
+        first.loaded.solver,
+        context.device.class_key,
+        "exhaustive",
+        options.seed,
+        f"{first.loaded.version}:",
+        options.objective,
+        context.protocol,
+    )
+    context.ledger.start_study(study, first.loaded.version)
+    return study
+
+
+def run_find(
+    context: TuningContext,
+    problem: Problem,
+    options: TuneOptions,
+    only: Sequence[str] = (),
+    interrupt: Interrupt | None = None,
+) -> FindResult:
+    """Rank all solvers, or `only` some; then judge the fastest config as a tuning does.
+
+    A ranking of all of them, unless it was interrupted, goes to the ledger and the bank.
+    """
+    applicable = applicable_solvers(problem, context.device, only)
+    if not applicable.building and not applicable.vendors:
+        reason = f"no solver can do {problem.key} on {context.device.name}"
+        reason += ": it is for GPUs" if for_gpus_alone(problem, context.device) else ""
+        refused = tuple(_refused(applicable))
+        return FindResult(
+            problem, context.device.name, FindStatus.NOT_APPLICABLE, refused, reason=reason
+        )
+    run = StudyRun(
+        context, problem, options, interrupt or Interrupt(), FindStrategy(applicable.building)
+    )
+    try:
+        run.prepare()
+        run.import_libraries(applicable.vendors)
+        run.add_vendors(applicable.vendors)
+        run.search()
+        return rank_all(run, applicable, keep=not only)
+    finally:
+        run.close()
+
+
+def rank_all(run: StudyRun, applicable: ApplicableSolvers, *, keep: bool = True) -> FindResult:
+    """Hold the final of a search whose libraries are in, and judge its winner.
+
+    The ranking is kept unless the search was interrupted, noise hides who is first, or `keep` says
+    that it is of some only.
+    """
+    solvers = [search.name for search in run.searches]
+    vendors, seconds = list(run.vendors.values()), run.options.budget.seconds
+    final = find_final(run.evaluator, solvers, vendors, seconds)
+    summary = run.summary(final.winner, final.ties)
+    if final.winner:
+        spare(final.winner, [summary.default, summary.incumbent, *summary.vendors.values()])
+    confirmation = confirm_winner(run, summary)
+    perf = judge(run, summary, confirmation) if run.searches else None
+    timed = joined(final.blocks, confirmation.blocks)
+    everyone = _asked_for(final, run)
+    ranking = rank(everyone, timed)
+    if ranking and (chosen := _preferred(ranking[0].loaded, perf, summary, timed)):
+        ranking = rank([chosen, *(r for r in everyone if r.solver != chosen.solver)], timed)
+    result = _result(run, applicable, ranking, perf)
+    if ranking and keep and not result.interrupted and not unclear(ranking):
+        keep_ranking(run, ranking, result)
+    return result
+
+
+def _preferred(
+    first: LoadedCandidate,
+    perf: TuneResult | None,
+    summary: SearchSummary,
+    timed: Mapping[int, object],
+) -> LoadedCandidate | None:
+    """What the verdict chose of the first one's solver, if that is another config that was timed.
+
+    It is not confirmed to be slower, and it is what programs get: its solver is ranked by it.
+    """
+    if perf is None or (perf.solver, perf.best) == (first.solver, first.candidate.config):
+        return None
+    if perf.solver != first.solver:
+        return None
+    wanted = Candidate(perf.problem, perf.solver, perf.best)
+    known = (summary.winner, summary.default, summary.incumbent)
+    there = (one for one in known if one is not None and one.kernel in timed)
+    return next((one for one in there if one.candidate == wanted), None)
+
+
+def _asked_for(final: Final, run: StudyRun) -> list[LoadedCandidate]:
+    """What the bank held may be of a solver that is not to be ranked."""
+    names = {*run.vendors, *(search.name for search in run.searches)}
+    return [loaded for loaded in final.everyone if loaded.solver in names]
+
+
+def _result(
+    run: StudyRun,
+    applicable: ApplicableSolvers,
+    ranking: Sequence[RankedCandidate],
+    perf: TuneResult | None,
+) -> FindResult:
+    ranked = [_ranked(place, run) for place in ranking]
+    there = {solver.solver for solver in ranked}
+    failed = [_failed(search, run) for search in run.searches if search.name not in there]
+    failed += [
+        RankedSolver(name, str(Status.ERROR), reason=reason)
+        for name, reason in run.unusable.items()
+    ]
+    failed += [_failed_library(v.name, run) for v in applicable.vendors if v.name not in there]
+    return FindResult(
+        run.problem,
+        run.context.device.name,
+        FindStatus.OK if ranked else FindStatus.FAILED,
+        (*ranked, *failed, *_refused(applicable)),
+        perf,
+        run.context.clock() - run.limit.started,
+        _reason(ranking),
+        run.limit.interrupted,
+    )
+
+
+def _reason(ranking: Sequence[RankedCandidate]) -> str:
+    if not ranking:
+        return "no solver ran"
+    rivals = [place.loaded.solver for place in unclear(ranking)]
+    if not rivals:
+        return ""
+    return (
+        f"noisy: other programs disturbed the rounds of {', '.join(rivals)}, so the ranking was "
+        "not kept; close them, or give more --seconds"
+    )
+
+
+def _ranked(place: RankedCandidate, run: StudyRun) -> RankedSolver:
+    loaded, timing = place.loaded, place.timing
+    trials = {search.name: len(search.trials) for search in run.searches}
+    once = "one call, far behind, and not repeated" if place.alone else ""
+    once = once or ("noisy" if place.behind.noisy else "")
+    return RankedSolver(
+        loaded.solver,
+        OK,
+        timing.time_ns,
+        loaded.workspace_bytes,
+        loaded.candidate.config,
+        timing.spread,
+        timing.samples,
+        place.behind,
+        place.tie,
+        trials.get(loaded.solver, 0),
+        once,
+    )
+
+
+def _failed(search: SolverSearch, run: StudyRun) -> RankedSolver:
+    """One of which nothing ran; the reason is its last."""
+    failures: list[tuple[str, str]] = [(NOT_TRIED, "the find ended before its turn")]
+    failures += [(trial.status, trial.reason) for trial in search.known if trial.status.failed]
+    if search.name in run.evaluator.failures:
+        failures.append(run.evaluator.failures[search.name])
+    if search.broken:
+        failures.append((Status.ERROR, search.broken))
+    status, reason = failures[-1]
+    return RankedSolver(search.name, str(status), trials=len(search.trials), reason=reason)
+
+
+def _failed_library(name: str, run: StudyRun) -> RankedSolver:
+    status, reason = run.evaluator.failures.get(name, (Status.ERROR, "it was not timed"))
+    return RankedSolver(name, str(status), reason=reason)
+
+
+def _refused(applicable: ApplicableSolvers) -> list[RankedSolver]:
+    return [
+        RankedSolver(name, NOT_APPLICABLE, reason=reason)
+        for name, reason in applicable.refused.items()
+    ]
