@@ -1,11 +1,13 @@
 """Every searcher keeps to the kit that ships for users' own."""
 
-from collections.abc import Generator
+from typing import Any
 
+import numpy as np
+
+from skipjack.core.device import Device
+from skipjack.core.problem import Problem
 from skipjack.core.space import Space
-from skipjack.core.trial import Trial
-from skipjack.search import GeneratorSearcher, SearchContext, Searcher, create
-from skipjack.search.generator import Batch
+from skipjack.search import Batches, GeneratorSearcher, SearchContext, Searcher, create
 from skipjack.testing.searchers import SearcherConformance
 from skipjack.testing.spaces import BareSpace, tiled_space, tiny_space
 
@@ -59,7 +61,7 @@ class TestGeneticOnABareSpace(_WithoutCapabilities, TestGenetic):
     pass
 
 
-def _wanderer(context: SearchContext) -> Generator[Batch, list[Trial], None]:
+def _wanderer(context: SearchContext) -> Batches:
     rng = context.rng()
     while True:
         yield context.space.sample(rng)
@@ -68,3 +70,20 @@ def _wanderer(context: SearchContext) -> Generator[Batch, list[Trial], None]:
 class TestAUsersGenerator(SearcherConformance):
     def create(self, context: SearchContext) -> Searcher:
         return GeneratorSearcher(_wanderer, context)
+
+
+def _specialist(context: SearchContext) -> Batches:
+    assert context.problem is not None
+    assert context.device is not None
+    rng = np.random.default_rng([*context.problem.shape, context.device.units, context.seed])
+    while True:
+        yield [context.space.sample(rng) for _ in range(4)]
+
+
+class TestASearcherThatNeedsAProblemAndADevice(SearcherConformance):
+    def create(self, context: SearchContext) -> Searcher:
+        return GeneratorSearcher(_specialist, context)
+
+    def context(self, space: Space, **more: Any) -> SearchContext:
+        problem, device = Problem("matmul", (64, 64, 64)), Device("cpu", "haswell", 1)
+        return SearchContext(space, problem=problem, device=device, **more)

@@ -19,7 +19,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from operator import index
+from typing import Any, NamedTuple, SupportsIndex
 
 from skipjack.core.config import Config
 from skipjack.core.trial import Status, Trial
@@ -167,11 +168,9 @@ def check_callable(function: object, what: str) -> None:
 
 def whole_number(value: object, what: str) -> int:
     """An int from what a user gave as one; numpy's integers are, floats and bools are not."""
-    index = getattr(value, "__index__", None)
-    if isinstance(value, bool) or index is None:
+    if isinstance(value, bool) or not isinstance(value, SupportsIndex):
         raise UsageError(f"{what} must be a whole number, not {value!r}")
-    number: int = index()
-    return number
+    return index(value)
 
 
 def listed(values: object, name: str, owner: str) -> tuple[Any, ...]:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from skipjack.core.config import Config
 from skipjack.errors import UsageError
-from skipjack.search.points import SearcherInterface
+from skipjack.search.scripted import SearcherInterface
 from skipjack.sweep.configs.base_config import BaseConfig, is_allowed
 from skipjack.sweep.files.sweep_file import SweepFile
 from skipjack.sweep.ordering import (

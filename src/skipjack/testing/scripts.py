@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from skipjack.core.trial import Status
-from skipjack.search.points import Point, Run, SearcherInterface, Stats
+from skipjack.search.scripted import Point, Run, SearcherInterface, Stats
 
 Answer = Callable[[Point], Mapping[str, Any] | Status | bool]
 """What a run at a point says: its stats, how it failed, or just whether it is ``VALID``."""

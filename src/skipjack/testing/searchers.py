@@ -10,6 +10,7 @@ class TestMySearcher(SearcherConformance):
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from skipjack.core.config import Config
 from skipjack.core.space import Space
@@ -53,43 +54,47 @@ class SearcherConformance:
         """A space of at most a hundred configs, which a searcher can exhaust."""
         return tiny_space()
 
+    def context(self, space: Space, **more: Any) -> SearchContext:
+        """What a searcher is made from; override it to add a problem and a device."""
+        return SearchContext(space, **more)
+
     def _run(self, context: SearchContext, limit: int = 60, batch: int = 5) -> list[Trial]:
         surface = CostSurface(context.space, seed=1, failure_rate=0.1)
         return drive(self.create(context), surface.trial, limit, batch)
 
     def test_asks_legal_configs_only(self) -> None:
         space = self.space()
-        trials = self._run(SearchContext(space, trials=60))
+        trials = self._run(self.context(space, trials=60))
         assert trials, "the searcher asked nothing at all"
         illegal = [trial.config for trial in trials if not space.contains(trial.config)]
         assert not illegal, f"asked for {illegal[0]}, which the space does not contain"
 
     def test_asks_no_config_twice(self) -> None:
         space = self.space()
-        keys = [space.key(trial.config) for trial in self._run(SearchContext(space, trials=60))]
+        keys = [space.key(trial.config) for trial in self._run(self.context(space, trials=60))]
         assert len(set(keys)) == len(keys), "the same config was asked more than once"
 
     def test_never_gives_more_than_asked_for(self) -> None:
-        searcher = self.create(SearchContext(self.space()))
+        searcher = self.create(self.context(self.space()))
         assert len(searcher.ask(3)) <= 3, "ask(3) gave more than 3 configs"
         assert searcher.ask(0) == [], "ask(0) gave configs"
 
     def test_the_default_and_the_seeds_come_first(self) -> None:
         space = self.space()
-        rng = SearchContext(space, seed=9).rng()
-        context = SearchContext(space, trials=40, seeds=(space.sample(rng), space.sample(rng)))
+        rng = self.context(space, seed=9).rng()
+        context = self.context(space, trials=40, seeds=(space.sample(rng), space.sample(rng)))
         asked = [trial.config for trial in self._run(context, limit=10)]
         wanted = list(context.starts())
         assert set(asked[: len(wanted)]) == set(wanted), "the seeds were not asked first"
 
     def test_the_same_seed_and_trials_give_the_same_asks(self) -> None:
         space = self.space()
-        first = self._run(SearchContext(space, seed=3, trials=60))
-        second = self._run(SearchContext(space, seed=3, trials=60))
+        first = self._run(self.context(space, seed=3, trials=60))
+        second = self._run(self.context(space, seed=3, trials=60))
         assert first == second, "two runs with the same seed and trials went different ways"
 
     def test_stops_at_the_budget(self) -> None:
-        context = SearchContext(self.space(), trials=7)
+        context = self.context(self.space(), trials=7)
         searcher = self.create(context)
         surface = CostSurface(context.space)
         trials = drive(searcher, surface.trial, limit=100, batch=4)
@@ -98,7 +103,7 @@ class SearcherConformance:
         assert searcher.ask(1) == [], "asked again after it was done"
 
     def test_survives_when_all_trials_fail(self) -> None:
-        searcher = self.create(SearchContext(self.space(), trials=40))
+        searcher = self.create(self.context(self.space(), trials=40))
         trials = drive(searcher, lambda config: Trial(config, Status.BUILD_ERROR), limit=40)
         assert len(trials) == 40, f"gave up after {len(trials)} failing trials of 40"
 
@@ -106,7 +111,7 @@ class SearcherConformance:
         """Two batches are out at a time and come back last first."""
         space = self.space()
         surface = CostSurface(space, failure_rate=0.1)
-        searcher = self.create(SearchContext(space, trials=50))
+        searcher = self.create(self.context(space, trials=50))
         pending: list[Config] = []
         keys: list[str] = []
         for _ in range(200):
@@ -122,7 +127,7 @@ class SearcherConformance:
     def test_survives_results_that_are_withheld(self) -> None:
         """Asking without telling gives new configs or none; telling late gets it going again."""
         space = self.space()
-        searcher = self.create(SearchContext(space, trials=50))
+        searcher = self.create(self.context(space, trials=50))
         withheld = [config for _ in range(30) for config in searcher.ask(4)]
         assert len({space.key(config) for config in withheld}) == len(withheld) <= 50
         surface = CostSurface(space)
@@ -133,12 +138,12 @@ class SearcherConformance:
 
     def test_does_not_repeat_what_it_was_told(self) -> None:
         space = self.space()
-        earlier = self._run(SearchContext(space, seed=4, trials=30))
+        earlier = self._run(self.context(space, seed=4, trials=30))
         known = {space.key(trial.config) for trial in earlier}
         surface = CostSurface(space, seed=1, failure_rate=0.1)
         for context in (
-            SearchContext(space, seed=4, trials=30),
-            SearchContext(space, seed=4, trials=30, known=tuple(earlier)),
+            self.context(space, seed=4, trials=30),
+            self.context(space, seed=4, trials=30, known=tuple(earlier)),
         ):
             searcher = self.create(context)
             for trial in () if context.known else earlier:
@@ -149,14 +154,14 @@ class SearcherConformance:
             assert not repeated, f"asked again for {repeated[0]}, which it was told"
 
     def test_ignores_trials_from_outside_the_space(self) -> None:
-        searcher = self.create(SearchContext(self.space(), trials=10))
+        searcher = self.create(self.context(self.space(), trials=10))
         searcher.tell(Trial(Config(nobody_has_this=1), value=1.0))
         assert searcher.ask(1), "a trial from another space stopped the search"
 
     def test_ends_when_a_tiny_space_is_exhausted(self) -> None:
         space = self.tiny()
         surface = CostSurface(space)
-        searcher = self.create(SearchContext(space))
+        searcher = self.create(self.context(space))
         keys = [space.key(trial.config) for trial in drive(searcher, surface.trial, limit=1000)]
         assert len(set(keys)) == len(keys), "the same config was asked more than once"
         assert searcher.done, "not done although there is nothing left to ask"

@@ -29,7 +29,6 @@ from skipjack.search.scripted import (
     adapter,
     as_search,
 )
-from skipjack.search.scripted.adapter import OpenSpace
 from skipjack.testing.searchers import SearcherConformance, drive
 from skipjack.testing.spaces import tiled_space, tiny_space
 from skipjack.testing.surface import CostSurface
@@ -210,16 +209,6 @@ def test_a_long_way_through_known_points_is_no_circle() -> None:
     for x in range(count):
         told(searcher, 1.0, x=x)
     assert keys(searcher.ask(5)) == [{"x": count}]
-
-
-def test_defaults_fill_in_what_a_point_leaves_out() -> None:
-    script = Scripted({"x": 1}, {"y": 2, "x": None})
-    searcher = ScriptedSearcher(script, OpenSpace({"x": 0, "y": 0}))
-    assert keys(searcher.ask(1)) == [{"x": 1, "y": 0}]
-    told(searcher, 5.0, x=1, y=0)
-    assert keys(searcher.ask(1)) == [{"x": None, "y": 2}]
-    assert script.sent[0] is not None
-    assert script.sent[0].cross == {"x": 1, "y": 0}
 
 
 def test_a_point_outside_of_the_space_is_answered_as_infeasible() -> None:

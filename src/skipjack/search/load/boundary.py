@@ -1,9 +1,4 @@
-"""The largest load that holds, where single runs can be lucky or unlucky.
-
-A bisection believes every run, so one unlucky run early on caps its answer for good. `Boundary`
-weighs all runs together (`load_posterior`), runs next where it would learn most, runs a load again
-where that is the best use of a run, and says how sure it is.
-"""
+"""The largest load that holds, where single runs can be lucky or unlucky."""
 
 from __future__ import annotations
 
@@ -77,11 +72,29 @@ def valid(run: Run) -> bool:
 class Boundary(SearcherInterface):
     """Search for the largest load that holds. Runs that fail in any way did not hold.
 
-    `holds` is the share of runs that hold at the limit. The search ends when the limit is known to
-    `resolution` (relative) with `confidence`, or after `runs` runs. `safe` asks for a second load:
-    one that holds with at least this probability, given all that is not known. `grow` doubles the
-    upper bound when everything holds. `known` are loads that were run before, and whether they
-    held; they are no part of `runs`.
+    A bisection believes every run, so one unlucky run early on caps its answer for good. This
+    search weighs all runs together (`load_posterior`), runs next where it would learn most, if need
+    be the same load again, and says how sure it is. It is how thresholds of perception are found:
+    Kontsevich and Tyler, Bayesian Adaptive Estimation of Psychometric Slope and Threshold, Vision
+    Research 39 (1999).
+
+    Args:
+        search_param: the parameter that is the load.
+        lower_bound: where the limit may lie at least.
+        upper_bound: where it may lie at most.
+        predicate: whether a run held; without it, whether it says VALID or nothing about that.
+        resolution: how well the limit is to be known, relative, for the search to end.
+        runs: after so many it ends anyway.
+        confidence: how sure the answer's interval is to be.
+        holds: the share of runs that hold at the limit.
+        safe: asks for a second load, which holds with at least this probability.
+        integer: whether loads are whole numbers.
+        grow: whether the upper bound is doubled when everything holds.
+        known: loads that were run before, and whether they held; no part of `runs`.
+
+    Example::
+
+        Boundary("server_target_qps", 500, 9000, lambda run: run["p99_ms"] <= 15, runs=24)
     """
 
     is_dynamic = True

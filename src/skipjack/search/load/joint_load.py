@@ -1,10 +1,4 @@
-"""The setting that holds the largest load, searched together with the load.
-
-To bisect the load of every setting takes far too many runs. Here the best load known so far is the
-bar: a setting is first run a little above it, and one that does not hold that is done with. What
-each run says counts for similar settings as well (`setting_model`), so the most promising settings
-come first, and those that promise nothing are never built. The winner is confirmed at the end.
-"""
+"""The setting that holds the largest load, searched together with the load."""
 
 from __future__ import annotations
 
@@ -66,11 +60,29 @@ class _Done:
 class JointLoad(SearcherInterface):
     """Search settings and load together.
 
-    `load` is a `LoadRange`, or its parameter, lower and upper bound. Settings are all combinations
-    of `parameters`, or exactly `points`. `build_parameters` are those whose change needs a build,
-    which costs as much as `build_runs` runs. `screen` goes over the points of the search (shorter
-    runs, say), but not over those of the last `confirm` runs. A setting must promise to be better
-    by `improvement` to be run. `runs` bounds all runs.
+    To bisect the load of every setting takes far too many runs. Here the best load known so far is
+    the bar: a setting is first run a little above it, and one that does not hold that is done with.
+    What each run says counts for similar settings as well (`setting_model`, a Gaussian process on
+    which expected improvement is judged: Jones, Schonlau and Welch, Efficient Global Optimization,
+    1998), so the most promising settings come first, and those that promise nothing are never
+    built. The winner is confirmed at the end.
+
+    Args:
+        load: a `LoadRange`, or its parameter, lower and upper bound.
+        parameters: names with their values; settings are all combinations.
+        points: the settings themselves, instead of `parameters`.
+        build_parameters: those whose change needs a build.
+        predicate: whether a run held; without it, whether it says VALID or nothing about that.
+        screen: laid over the points of the search (shorter runs, say), not over confirming ones.
+        runs: the most runs of all kinds.
+        confirm: how many of them confirm a setting.
+        improvement: how much better a setting must promise to be, relative, to be run.
+        build_runs: how many runs a build costs.
+        confidence: as for `Boundary`, like `holds` and `safe`.
+
+    Example::
+
+        JointLoad(("qps", 500, 9000), {"batch": [32, 64], "streams": [1, 2, 4]}, runs=40)
     """
 
     is_dynamic = True

@@ -38,34 +38,25 @@ MAX_REFUSED = 100_000
 """So many points in a row that are not in the space are no search."""
 
 
-class OpenSpace:
-    """Any point at all: a sweep's search names its points itself. `defaults` fill in the rest."""
-
-    def __init__(self, defaults: Point | None = None) -> None:
-        self._default = Config.of(defaults or {})
+class _AnyPoint:
+    """The space of a search that names its points itself: all of them."""
 
     def default(self) -> Config:
-        """What points leave out."""
-        return self._default
+        return Config.of({})
 
     def contains(self, config: Config) -> bool:
-        """Always."""
         return True
 
     def sample(self, rng: np.random.Generator) -> Config:
-        """There is nothing to choose from but the default."""
-        return self._default
+        return self.default()
 
     def neighbours(self, config: Config) -> tuple[Config, ...]:
-        """None are known."""
         return ()
 
     def key(self, config: Config) -> str:
-        """The config's own."""
         return config.key
 
     def features(self, config: Config) -> tuple[float, ...]:
-        """None are known."""
         return ()
 
 
@@ -80,7 +71,7 @@ class ScriptedSearcher(GeneratorSearcher):
     """
 
     def __init__(self, searcher: SearcherInterface, space: Space | None = None) -> None:
-        context = SearchContext(space or OpenSpace(), repeats=True)
+        context = SearchContext(space or _AnyPoint(), repeats=True)
         super().__init__(partial(_search, lambda: searcher), context, starts=False)
 
 
@@ -138,7 +129,7 @@ def _whole_point(searcher: SearcherInterface, point: object, space: Space) -> Co
         raise UsageError(f"{_name(searcher)} yielded {point!r}, which is no dict of parameters")
     settings = {name: plain(value) for name, value in point.items()}
     whole = space.default()
-    if not isinstance(space, OpenSpace):
+    if not isinstance(space, _AnyPoint):
         settings = {name: _fitting(searcher, whole, name, settings[name]) for name in settings}
     try:
         return Config.of({**whole, **settings})

@@ -45,11 +45,17 @@ class _Member:
 
     def wants(self, run: Run | None) -> bool:
         """The given predicate decides, else the searcher's own, else it always wants."""
-        if self.given is not None:
-            return _given_wants(self.given, run, f"{self.name} in Composer")
-        if self.own is not None:
-            return is_good(run, self.own, f"{self.name} in Composer")
-        return True
+        if self.given is None:
+            return self.own is None or is_good(run, self.own, f"{self.name} in Composer")
+        if run is None:
+            return False
+        with blaming(f"the predicate of {self.name} in Composer"):
+            try:
+                return bool(self.given(run))
+            except MissingStatError:
+                if run.ok:
+                    raise
+                return False  # a failing run has few numbers
 
 
 class Composer(SearcherInterface):
@@ -111,19 +117,6 @@ class Composer(SearcherInterface):
             if (term := do_send(points, run)) is not None:
                 return term
         return None
-
-
-def _given_wants(predicate: Predicate, run: Run | None, owner: str) -> bool:
-    """A failing run has few numbers; one that a predicate misses there is a no."""
-    if run is None:
-        return False
-    with blaming(f"the predicate of {owner}"):
-        try:
-            return bool(predicate(run))
-        except MissingStatError:
-            if run.ok:
-                raise
-            return False
 
 
 def _member(part: object) -> _Member:

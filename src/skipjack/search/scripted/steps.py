@@ -74,14 +74,15 @@ class Step(SearcherInterface):
     def values(self) -> Sequence[Any]:
         """All values in order; found at the first use, since `update` is a user's function."""
         values = [self.start]
-        seen = _Seen(self.start)
+        seen = {repr(self.start)}  # values may not be hashable
         one_way = True
         while (value := self._after(values[-1])) != self.end:
             one_way = one_way and _is_between(values[0], values[-1], value)
             if one_way and _is_between(values[-1], self.end, value):
                 raise self._refusal(f"after {values[-1]!r} comes {value!r}")
-            if not seen.adds(value):
+            if repr(value) in seen:
                 raise self._refusal(f"after {values[-1]!r} it comes back to {value!r}")
+            seen.add(repr(value))
             if len(values) == MAX_VALUES:
                 raise self._refusal(f"it is at {value!r} after {MAX_VALUES} values")
             values.append(value)
@@ -108,25 +109,6 @@ def _is_between(first: Any, middle: Any, last: Any) -> bool:
         return bool(first <= middle < last or first >= middle > last)
     except TypeError:  # values that have no order
         return False
-
-
-class _Seen:
-    """Values that occurred, hashable or not."""
-
-    def __init__(self, first: Any) -> None:
-        self._hashed: set[Any] = set()
-        self._listed: list[Any] = []
-        self.adds(first)
-
-    def adds(self, value: Any) -> bool:
-        """Note a value; whether it is new."""
-        try:
-            known = value in self._hashed
-            self._hashed.add(value)
-        except TypeError:
-            known = value in self._listed
-            self._listed.append(value)
-        return not known
 
 
 Better = Callable[[Run, Run], Any]

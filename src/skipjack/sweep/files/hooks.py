@@ -12,7 +12,7 @@ from typing import Any
 from skipjack.core.config import Config
 from skipjack.core.trial import Status
 from skipjack.errors import ForeignError, UsageError
-from skipjack.search.points import SearcherInterface, Stats
+from skipjack.search.scripted import SearcherInterface, Stats
 from skipjack.sweep.files import search_hook
 from skipjack.sweep.files.blame import blaming_file, did_you_mean, place
 from skipjack.sweep.files.legacy_imports import FileImports

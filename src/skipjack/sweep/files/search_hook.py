@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from skipjack.errors import UsageError
-from skipjack.search.points import (
+from skipjack.search.scripted import (
     Points,
     Run,
     SearcherInterface,

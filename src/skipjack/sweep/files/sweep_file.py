@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from skipjack.search.points import SearcherInterface
+from skipjack.search.scripted import SearcherInterface
 
 ALL = "all"
 """The search that runs every combination, in the file's order."""

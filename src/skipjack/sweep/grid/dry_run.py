@@ -10,7 +10,7 @@ from typing import Any
 from skipjack.core.config import Config
 from skipjack.core.trial import Status
 from skipjack.errors import UsageError
-from skipjack.search.points import Run, SearcherInterface, Stats
+from skipjack.search.scripted import Run, SearcherInterface, Stats
 from skipjack.sweep.configs.base_config import is_allowed
 from skipjack.sweep.files.sweep_file import Synthetic
 from skipjack.sweep.grid.request import GridRequest
