@@ -52,9 +52,9 @@ ENTRY_POINTS = [
     EntryPoint(
         "status",
         command("status"),
-        150,
+        135,
         (
-            *("numpy", "llvmlite", "rich.progress", "skipjack.devices"),
+            *("numpy", "llvmlite", "rich.progress", "skipjack.devices", "skipjack.ledger"),
             *("sqlalchemy.dialects.mysql", "sqlalchemy.dialects.postgresql"),
         ),
     ),

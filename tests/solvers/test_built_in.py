@@ -18,7 +18,14 @@ from skipjack.native.named_cpu import describe
 from skipjack.operations import get, parse, registry
 from skipjack.operations import names as operations
 from skipjack.operations.convolution import CONVOLUTIONS, Convolution
-from skipjack.solvers import building_solvers, find_solver, refusal, vendors_for
+from skipjack.solvers import (
+    building_for,
+    building_solvers,
+    find_solver,
+    is_for,
+    refusal,
+    vendors_for,
+)
 from skipjack.solvers.built_in import BUILT_IN, BuiltIn, Use
 from skipjack.solvers.solver import BuildingSolver
 from skipjack.testing.solver_sweep import DEVICES, random_problem
@@ -74,6 +81,13 @@ def test_no_solver_that_can_do_a_problem_is_left_out_nor_changes_its_place(devic
         assert taken == {declared.name for declared in of_kind}
 
 
+@pytest.mark.parametrize("device", [CPUS[0], *GPUS], ids=lambda device: device.name)
+def test_those_that_build_for_a_kind_of_device_are_all_that_do(device: Device) -> None:
+    everyone = [find_solver(name) for name in sorted(declared.name for declared in BUILT_IN)]
+    able = [one for one in everyone if isinstance(one, BuildingSolver) and is_for(one, device)]
+    assert building_for(device) == able
+
+
 def test_an_operation_of_a_plug_in_that_is_a_convolution_gets_solvers_for_convolutions(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -111,12 +125,13 @@ def loaded_by(code: str) -> set[str]:
     ("code", "folders"),
     [
         ("solvers.names(); solvers.find_solver('numpy')", {"vendor"}),
-        ("solvers.find_solver('nest')", {"loops"}),
+        ("solvers.find_solver('nest')", {"cpu", "loops"}),
         (
             "problem, device = parse('add:8'), describe_gpu('sm_90/132')\n"
             "solvers.solvers_for(problem, device); solvers.vendors_for(problem, device)",
             {"gpu", "vendor"},
         ),
+        ("solvers.building_for(describe_gpu('gfx942/304'))", {"gpu"}),
     ],
 )
 def test_solvers_are_loaded_when_used(code: str, folders: set[str]) -> None:

@@ -7,8 +7,7 @@ from collections.abc import Collection, Mapping
 from importlib.metadata import PackageNotFoundError, version
 
 from skipjack.core.device import Device
-from skipjack.solvers import find_solver, is_for, names
-from skipjack.solvers.solver import BuildingSolver
+from skipjack.solvers import building_for
 
 _LONGEST = 255
 """What a column of the store holds."""
@@ -23,12 +22,7 @@ def toolchain(device: Device, built: Mapping[str, Collection[str]] | None = None
     It does not depend on the order in which plugins registered their solvers, nor on compilers for
     other kinds of devices, which a machine need not have.
     """
-    everyone = [find_solver(name) for name in names()]
-    building = [
-        solver
-        for solver in everyone
-        if isinstance(solver, BuildingSolver) and is_for(solver, device)
-    ]
+    building = building_for(device)
     versions = "\n".join(f"{solver.name} {solver.version}" for solver in building)
     digest = hashlib.sha256(versions.encode()).hexdigest()[:12]
     here = {solver.compiler() for solver in building}

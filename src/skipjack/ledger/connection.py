@@ -10,7 +10,6 @@ from pathlib import Path
 
 from skipjack.errors import CorruptFileError, StorageError
 from skipjack.ledger.migrations import check_schema, migrate, read_version
-from skipjack.ledger.transaction import BUSY_TIMEOUT_S, storage_error
 from skipjack.storage import FileLock, ensure_directory, is_network_file_system, set_aside
 from skipjack.storage.sqlite_files import (
     WRITE_AHEAD_LOG,
@@ -21,6 +20,7 @@ from skipjack.storage.sqlite_files import (
     is_damage,
     unfinished,
 )
+from skipjack.storage.transaction import BUSY_TIMEOUT_S, storage_error
 
 FILE_NAME = "ledger.sqlite"
 

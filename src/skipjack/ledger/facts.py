@@ -14,8 +14,8 @@ from typing import Any
 from skipjack.errors import MalformedError, NewerFormatError, StorageError
 from skipjack.ledger.checking import complaint
 from skipjack.ledger.merge import KEYS, UNIONS
-from skipjack.ledger.transaction import transaction
 from skipjack.reading import Field, quoted, read_json
+from skipjack.storage.transaction import transaction
 
 FORMAT = 2
 """Since 2 a candidate's map to its build has an identity; rows of 1 are taken in without."""

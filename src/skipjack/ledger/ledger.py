@@ -29,10 +29,10 @@ from skipjack.ledger.records import (
     Summary,
     VerdictRecord,
 )
-from skipjack.ledger.transaction import storage_error, transaction
 from skipjack.reading import parse_json, quoted
 from skipjack.storage import Clock, timestamp, utc_now
 from skipjack.storage.sqlite_files import is_damage, primary_code
+from skipjack.storage.transaction import storage_error, transaction
 
 if TYPE_CHECKING:
     from skipjack.core.study import Study

@@ -17,7 +17,6 @@ from skipjack.errors import CorruptFileError, StorageError
 from skipjack.ledger.checking import remove_bad_rows
 from skipjack.ledger.connection import check_pages, connect
 from skipjack.ledger.migrations import check_schema, migrate, read_version
-from skipjack.ledger.transaction import is_full, transaction
 from skipjack.storage.failure import disk_full
 from skipjack.storage.litter import temporary_folder
 from skipjack.storage.sqlite_files import (
@@ -29,6 +28,7 @@ from skipjack.storage.sqlite_files import (
     is_damage,
     unfinished,
 )
+from skipjack.storage.transaction import is_full, transaction
 
 _FIRST = "DO UPDATE SET created = excluded.created WHERE excluded.created < {table}.created"
 _LAST = "DO UPDATE SET created = excluded.created WHERE excluded.created > {table}.created"

@@ -14,8 +14,8 @@ from functools import cache
 from pathlib import Path
 
 from skipjack.errors import NewerFormatError, StorageError
-from skipjack.ledger.transaction import transaction
 from skipjack.storage.sqlite_files import DamagedError
+from skipjack.storage.transaction import transaction
 
 APPLICATION_ID = 0x536B6A6B
 """Marks an SQLite file as a ledger of ours: "Skjk"."""

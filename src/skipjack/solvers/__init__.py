@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     )
     from skipjack.solvers.registry import (
         EXAMPLE_GPUS,
+        building_for,
         building_solvers,
         driven_elsewhere,
         find_solver,
@@ -62,6 +63,7 @@ __all__ = [
     "SourceAware",
     "VendorSolver",
     "build_identity",
+    "building_for",
     "building_solvers",
     "definition_digest",
     "driven_elsewhere",

@@ -46,6 +46,10 @@ class BuiltIn:
     use: Use = Use.BUILT
     kinds: tuple[str, ...] = ("cpu",)
 
+    def builds_for(self, device: Device) -> bool:
+        """Whether it is one that builds for devices of this kind."""
+        return self.use is Use.BUILT and device.kind in self.kinds
+
     def may_do(self, problem: Problem, device: Device) -> bool:
         """Whether it is worth loading for a problem."""
         if device.kind not in self.kinds:

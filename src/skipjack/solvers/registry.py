@@ -99,6 +99,19 @@ def _asked(problem: Problem, device: Device, use: Use) -> Iterator[Solver]:
             yield load(known)
 
 
+def building_for(device: Device) -> list[BuildingSolver]:
+    """Every solver that builds for devices of this kind, by name; others of ours are not loaded."""
+    found = []
+    for name in names():
+        known = _known[name]
+        if isinstance(known, BuiltIn) and not known.builds_for(device):
+            continue
+        solver = find_solver(name)
+        if isinstance(solver, BuildingSolver) and is_for(solver, device):
+            found.append(solver)
+    return found
+
+
 def refusal(solver: Solver, problem: Problem, device: Device) -> str:
     """Why a solver cannot do a problem on a device; empty if it can.
 

@@ -23,8 +23,8 @@ from skipjack.errors import StorageError
 from skipjack.fleet.bundle import checking
 from skipjack.fleet.bundle.manifest import FORMAT, Manifest, chained, entry_text, manifest_text
 from skipjack.fleet.seal import seal, sealed
-from skipjack.ledger.transaction import is_full, transaction
 from skipjack.storage.sqlite_files import check_journal, primary_code, suspicious
+from skipjack.storage.transaction import is_full, transaction
 
 _BUSY_S = 1.0
 

@@ -17,7 +17,6 @@ from skipjack.fleet.store.devices import same_class
 from skipjack.fleet.store.stored_json import stored
 from skipjack.fleet.store.transitions import JobRow
 from skipjack.fleet.winners import Result, known_of, winner_of, worth_trying
-from skipjack.ledger.facts import read_facts
 
 _NEWEST = 6
 """Evaluated jobs of a problem that are looked into."""
@@ -97,6 +96,8 @@ def _of_any_label(connection: Connection, row: JobRow) -> Iterator[Result]:
 
 def _searched(connection: Connection, id: int) -> Iterator[Result]:
     """The best trial of each solver of a job, as if it were the result of one."""
+    from skipjack.ledger.facts import read_facts  # of all that use the store, few read facts
+
     done = tables.rounds.c
     same = and_(tables.jobs.c.id == done.job, tables.jobs.c.epoch == done.epoch)
     query = select(done.facts).join(tables.jobs, same).where(done.job == id)

@@ -28,10 +28,10 @@ from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from skipjack.errors import CorruptFileError, StorageError, UsageError
-from skipjack.ledger.transaction import storage_error
 from skipjack.reading import decoded
 from skipjack.settings import Settings, expanded
 from skipjack.storage.sqlite_files import damage_in_words, is_damage
+from skipjack.storage.transaction import storage_error
 
 log = logging.getLogger(__name__)
 
