@@ -1,14 +1,20 @@
 """What is known: the best config and the ranked solvers of each problem and class of device."""
 
-from skipjack.bank.bank import Bank, Changes, next_best
+from typing import TYPE_CHECKING, Any
+
+from skipjack.bank.bank import FILE_NAME, Bank, Changes, next_best
 from skipjack.bank.entry import FIND, PERF, BankEntry
 from skipjack.bank.entry_evidence import BASELINE, REPLACED, Evidence, Gain, Replaced
 from skipjack.bank.entry_reading import FORMAT
 from skipjack.bank.evidence import Met, merge_entries, replacing, stronger
 from skipjack.bank.launch import Launch, Origin
 
+if TYPE_CHECKING:
+    from skipjack.bank.kernel_db import KernelDb, KernelRecord, gain_of, write_kernel_db
+
 __all__ = [
     "BASELINE",
+    "FILE_NAME",
     "FIND",
     "FORMAT",
     "PERF",
@@ -18,12 +24,25 @@ __all__ = [
     "Changes",
     "Evidence",
     "Gain",
+    "KernelDb",
+    "KernelRecord",
     "Launch",
     "Met",
     "Origin",
     "Replaced",
+    "gain_of",
     "merge_entries",
     "next_best",
     "replacing",
     "stronger",
+    "write_kernel_db",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Load SQLite when a file of kernels is first asked for: a lookup needs none."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from skipjack.bank import kernel_db
+
+    return getattr(kernel_db, name)

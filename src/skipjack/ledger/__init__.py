@@ -1,6 +1,6 @@
 """Every candidate, build and measurement, in one SQLite file that merges with others."""
 
-from skipjack.ledger.connection import fold_in
+from skipjack.ledger.connection import FILE_NAME, fold_in
 from skipjack.ledger.ledger import Ledger
 from skipjack.ledger.merge import Merged
 from skipjack.ledger.records import (
@@ -16,6 +16,7 @@ from skipjack.ledger.records import (
 )
 
 __all__ = [
+    "FILE_NAME",
     "OUTCOME",
     "BankedConfig",
     "BuildRecord",

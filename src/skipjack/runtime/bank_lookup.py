@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from skipjack import plugins as plugin_modules
-from skipjack.bank import Bank
-from skipjack.bank.bank import FILE_NAME
+from skipjack.bank import FILE_NAME, Bank
 from skipjack.core.annotations import checked
 from skipjack.core.problem import Problem
 from skipjack.errors import ProblemError, SkipjackError

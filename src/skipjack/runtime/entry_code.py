@@ -21,9 +21,16 @@ from skipjack.reading import quoted
 from skipjack.runtime.kernel import TunedKernel
 from skipjack.runtime.kernel_code import KernelCode
 from skipjack.runtime.verified import VerifiedKernel, VerifiedKernels, fault_of, kernel_key
-from skipjack.solvers import find_solver, names, refusal
-from skipjack.solvers.identity import build_identity, source_key
-from skipjack.solvers.solver import BuildingSolver, SourceAware, slack_of
+from skipjack.solvers import (
+    BuildingSolver,
+    SourceAware,
+    build_identity,
+    find_solver,
+    names,
+    refusal,
+    slack_of,
+    source_key,
+)
 
 log = logging.getLogger(__name__)
 
@@ -64,8 +71,7 @@ def usable(entry: BankEntry, problem: Problem, device: Device, user_dir: Path) -
 def _others(entry: BankEntry, user_dir: Path) -> list[BankEntry]:
     """What else is known, the best first; nothing if there is no ledger that can be read."""
     # A program that only looks things up need not load SQLite.
-    from skipjack.ledger import Ledger
-    from skipjack.ledger.connection import FILE_NAME
+    from skipjack.ledger import FILE_NAME, Ledger
 
     if not (user_dir / FILE_NAME).is_file():
         return []

@@ -21,10 +21,9 @@ from skipjack.native import llvm, pool
 from skipjack.native.bound import BoundKernel, LoadedCode
 from skipjack.native.memory import aligned
 from skipjack.native.slots import Slots
-from skipjack.operations import get, outputs, tensor_dtype
-from skipjack.operations.broadcast import is_padded
+from skipjack.operations import get, is_padded, outputs, tensor_dtype
 from skipjack.runtime.kernel_code import Again, KernelCode, banked_again, pickled
-from skipjack.solvers.solver import ABI
+from skipjack.solvers import ABI
 
 _loaded: weakref.WeakValueDictionary[tuple[str, str], LoadedCode] = weakref.WeakValueDictionary()
 _loading = Lock()
@@ -60,7 +59,7 @@ Out = Array | Sequence[Array | None] | Mapping[str, Array] | None
 made; or arrays by name. What is left out is made."""
 
 
-class Winner(Protocol):
+class KernelResult(Protocol):
     """What a tuning gives back, as far as a kernel needs it."""
 
     @property
@@ -99,7 +98,7 @@ class TunedKernel:
         self._code = load_code(code)
 
     @classmethod
-    def of(cls, result: Winner) -> TunedKernel:
+    def of(cls, result: KernelResult) -> TunedKernel:
         """The winner of a tuning."""
         if result.code is None:
             raise SkipjackError(f"{result.problem.key} has no tuned kernel: {result.reason}")

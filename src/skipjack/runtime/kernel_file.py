@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 
 from skipjack import plugins
-from skipjack.bank.kernel_db import KernelDb, KernelRecord
+from skipjack.bank import KernelDb, KernelRecord
 from skipjack.core.annotations import checked
 from skipjack.core.device import Device
 from skipjack.devices import here
@@ -19,7 +19,7 @@ from skipjack.runtime.kernel import TunedKernel
 from skipjack.runtime.kernel_code import KernelCode, callable_of, lacking, named_plugins
 from skipjack.runtime.warning_once import warn_once
 from skipjack.settings import load_settings
-from skipjack.solvers.identity import definition_digest
+from skipjack.solvers import definition_digest
 
 log = logging.getLogger(__name__)
 

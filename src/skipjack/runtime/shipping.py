@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from skipjack.bank import Bank, BankEntry
-from skipjack.bank.entry import PERF
-from skipjack.bank.kernel_db import KernelRecord
+from skipjack.bank import PERF, Bank, BankEntry, KernelRecord
 from skipjack.core.device import Device
 from skipjack.devices import here
 from skipjack.errors import ProblemError, UsageError
@@ -15,7 +13,7 @@ from skipjack.reading import quoted
 from skipjack.runtime.entry_code import UselessEntryError, usable
 from skipjack.runtime.kernel_code import KernelCode
 from skipjack.settings import Settings
-from skipjack.solvers.identity import definition_digest
+from skipjack.solvers import definition_digest
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,9 +20,7 @@ from skipjack.execute.verification import Checker
 from skipjack.operations import arrays_bytes, get, outputs
 from skipjack.reading import read_json
 from skipjack.runtime.kernel import TunedKernel
-from skipjack.storage import ARTIFACTS, ArtifactStore, atomic_write
-from skipjack.storage.failure import write_failure
-from skipjack.storage.litter import sweep
+from skipjack.storage import ARTIFACTS, ArtifactStore, atomic_write, sweep, write_failure
 
 FORMAT = 1
 _FOLDER = "verified"
