@@ -3,12 +3,14 @@
 import ast
 import subprocess
 import sys
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import skipjack
+from layout_debts import LARGE, NAMES, PAST
 
 ROOT = Path(skipjack.__file__).parent
 
@@ -88,6 +90,10 @@ for _name, _below in BELOW.items():
 INSIDE: dict[str, set[str]] = {"solvers/cpu/nest": {"core", "errors", "reading"}}
 """For folders that may import less than their package: what they may, besides themselves."""
 
+CLEAN = ("runtime", "solvers/cpu/nest")
+"""Never in the lists of `layout_debts`, nor is any package that is not there today."""
+MOST_FILES = 20
+
 HEAVY = ("llvmlite", "numpy", "torch", "triton", "ray", "sqlalchemy", "yaml")
 
 
@@ -155,6 +161,108 @@ def test_nothing_imports_the_command_line_or_the_fakes() -> None:
 def test_no_file_has_a_name_without_a_purpose() -> None:
     vague = {"utils", "util", "helpers", "common", "misc"}
     assert not [path for path in FILES if path.stem in vague]
+
+
+def folder_of(path: Path) -> str:
+    return path.parent.relative_to(ROOT).as_posix().removeprefix(".")
+
+
+FOLDERS = {folder_of(path) for path in FILES}
+
+
+def reached(name: str) -> tuple[str, str]:
+    """The folder that an import is from, and the module in it; none where it is the `__init__`."""
+    parts = name.split(".")[1:]
+    deepest = max(at for at in range(len(parts) + 1) if "/".join(parts[:at]) in FOLDERS)
+    folder, rest = "/".join(parts[:deepest]), parts[deepest:]
+    is_module = bool(rest) and (ROOT / folder / f"{rest[0]}.py").exists()
+    return folder, rest[0] if is_module else ""
+
+
+def modules_past_folders(path: Path) -> set[tuple[str, str]]:
+    """Modules that a file imports past the `__init__` of a folder that it is not in.
+
+    The modules of `core` are the nouns, one each, and are imported one by one.
+    """
+    here = f"{folder_of(path)}/"
+    found = {reached(name) for name in ours(path)}
+    return {
+        (folder, module)
+        for folder, module in found
+        if module and folder not in ("", "core") and not here.startswith(f"{folder}/")
+    }
+
+
+def has_api(folder: str) -> bool:
+    return "__all__" in (ROOT / folder / "__init__.py").read_text()
+
+
+def is_clean(path: Path) -> bool:
+    """Whether a file is of a package that came after the lists."""
+    here = f"{folder_of(path)}/"
+    return home(path) not in PAST or any(here.startswith(f"{folder}/") for folder in CLEAN)
+
+
+def imports_past_folders() -> Counter[tuple[str, str]]:
+    """How many there are, by the package that imports and the folder."""
+    return Counter(
+        (home(path), folder)
+        for path in FILES
+        if not is_clean(path)
+        for folder, _ in modules_past_folders(path)
+    )
+
+
+def large_folders() -> dict[str, int]:
+    files = Counter(map(folder_of, FILES))
+    return {folder: count for folder, count in files.items() if count > MOST_FILES}
+
+
+def repeated_names() -> dict[str, set[str]]:
+    """Public classes that several folders define, and which do."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for path in FILES:
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found[node.name].add(folder_of(path) or ".")
+    return {name: folders for name, folders in found.items() if len(folders) > 1}
+
+
+def test_no_folder_becomes_large() -> None:
+    large = large_folders()
+    grown = {folder for folder, count in large.items() if count > LARGE.get(folder, 0)}
+    assert not grown, (
+        f"more than {MOST_FILES} files, and more than before: make sub-folders or merge files"
+    )
+    assert not LARGE.keys() - large.keys(), "no longer large: take them off layout_debts.LARGE"
+
+
+def test_imports_past_the_init_of_a_folder_become_fewer() -> None:
+    counts = imports_past_folders()
+    grown = {pair: count for pair, count in counts.items() if count > PAST[pair[0]].get(pair[1], 0)}
+    assert not grown, "import from the folder, whose __init__ is its API, and not from its modules"
+    listed = {(package, folder) for package, folders in PAST.items() for folder in folders}
+    assert not listed - counts.keys(), "there are none any more: take them off layout_debts.PAST"
+
+
+def test_new_packages_import_from_folders_and_not_from_their_modules() -> None:
+    past = {
+        f"{path.relative_to(ROOT)}: {folder}/{module}"
+        for path in FILES
+        if is_clean(path)
+        for folder, module in modules_past_folders(path)
+        if has_api(folder)
+    }
+    assert not past, "import from the folder, whose __init__ is its API"
+
+
+def test_a_new_class_has_a_name_of_its_own() -> None:
+    names = repeated_names()
+    listed = {name: set(folders.split()) for name, folders in NAMES.items()}
+    grown = {name: more for name in names if (more := names[name] - listed.get(name, set()))}
+    assert not grown, "other folders have a class of this name: choose another"
+    gone = {name: less for name in listed if (less := listed[name] - names.get(name, set()))}
+    assert not gone, "not there any more: take them off layout_debts.NAMES"
 
 
 def modules_after(code: str) -> set[str]:
