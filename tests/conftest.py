@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from processes import PATIENCE_S, command, gone, workers_of
 from skipjack import plugins
@@ -14,6 +15,12 @@ from skipjack.core.problem import Problem
 from skipjack.operations import parse
 
 Skipjack = Callable[..., subprocess.CompletedProcess[str]]
+
+# Whether a property holds does not depend on how busy the machine is.
+settings.register_profile(
+    "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("any machine")
 
 
 ROGUE = Path(__file__).with_name("rogue.py")

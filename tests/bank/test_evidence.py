@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skipjack.bank import (
@@ -146,7 +146,7 @@ def test_rankings_compare_by_how_far_the_library_is_behind_their_first(entry: Ma
     assert stronger(weak, ranking(0.0, LATE, "openblas")) is weak
 
 
-anywhere = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+anywhere = settings(deadline=None)
 """However busy the machine is."""
 numbers = st.none() | st.floats(0.1, 9.0).map(lambda x: round(x, 1))
 gains = st.fixed_dictionaries({"ratio": numbers, "low": numbers, "high": numbers})

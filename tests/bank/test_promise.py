@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from skipjack.bank import BASELINE, REPLACED, Bank, BankEntry, Met, replacing, stronger
@@ -177,7 +177,7 @@ def take(users: list[User], step: object) -> User:
     return users[who]
 
 
-quick = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+quick = settings(max_examples=12, deadline=None)
 
 
 def never_slower(history: list[object]) -> None:
