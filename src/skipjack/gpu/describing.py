@@ -6,7 +6,7 @@ import re
 
 from skipjack.core.device import BY_NAME, Device, parse_device_name
 from skipjack.errors import UsageError
-from skipjack.gpu.architectures import KNOWN, Limits
+from skipjack.gpu.architectures import KNOWN, GpuLimits
 
 _GPU = re.compile(r"sm_\d+\w?|gfx\d\w+")
 _MOST_UNITS = 1024
@@ -39,7 +39,7 @@ def describe_gpu(text: str) -> Device:
     )
 
 
-def limits_of(device: Device) -> Limits:
+def limits_of(device: Device) -> GpuLimits:
     """What is known of a GPU's architecture; `UsageError` if nothing is."""
     limits = KNOWN.get(device.arch)
     if limits is None:

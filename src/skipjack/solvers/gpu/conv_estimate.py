@@ -12,7 +12,7 @@ from math import prod
 
 from skipjack.core.config import Config
 from skipjack.core.device import Device
-from skipjack.gpu.architectures import KNOWN, Limits
+from skipjack.gpu.architectures import KNOWN, GpuLimits
 from skipjack.solvers.gpu.conv_arguments import strides
 from skipjack.solvers.gpu.conv_boxes import ceil_div
 from skipjack.solvers.gpu.conv_layer import Layer
@@ -43,7 +43,7 @@ class Block:
     step_bytes: int
     steps: float
 
-    def at_once(self, limits: Limits, walk: int) -> int:
+    def at_once(self, limits: GpuLimits, walk: int) -> int:
         """Blocks that a unit holds."""
         threads = self.warps * limits.warp
         registers = self.sums // threads + (70 if walk else 45)

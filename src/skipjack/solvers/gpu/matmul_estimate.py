@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from skipjack.core.device import Device
 from skipjack.core.nest import Tensor
-from skipjack.gpu.architectures import KNOWN, Limits
+from skipjack.gpu.architectures import KNOWN, GpuLimits
 from skipjack.solvers.gpu.product import Product
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def _around_ns(product: Product, point: TilePoint, tiles: int, units: int) -> fl
     return total
 
 
-def _beside(point: TilePoint, limits: Limits, shared_bytes: int) -> int:
+def _beside(point: TilePoint, limits: GpuLimits, shared_bytes: int) -> int:
     """How many programs share a unit."""
     threads = limits.warp * point.warps
     registers = point.tile_m * point.tile_n // threads + 48
@@ -108,7 +108,7 @@ def _beside(point: TilePoint, limits: Limits, shared_bytes: int) -> int:
 
 
 def _step_cycles(
-    product: Product, point: TilePoint, limits: Limits, busy: int, cold: bool
+    product: Product, point: TilePoint, limits: GpuLimits, busy: int, cold: bool
 ) -> float:
     rate = _RATES.get(limits.arch, 512) * 2 / product.element_bytes
     if product.dtype == "f32":

@@ -10,7 +10,7 @@ from typing import Any
 from skipjack.core.config import Config, Value
 from skipjack.core.device import Device
 from skipjack.core.parameters import LISTABLE, Parameter, ParameterSpace
-from skipjack.gpu.architectures import KNOWN, Limits
+from skipjack.gpu.architectures import KNOWN, GpuLimits
 from skipjack.solvers.gpu.matmul_estimate import thin_ns, tiled_ns
 from skipjack.solvers.gpu.product import Product
 
@@ -80,7 +80,7 @@ class ThinPoint:
         return cls(**values)
 
 
-def shared_bytes(point: TilePoint, product: Product, limits: Limits) -> int:
+def shared_bytes(point: TilePoint, product: Product, limits: GpuLimits) -> int:
     """An estimate from above: the stages of both operands, and the tile on its way out."""
     each = (point.tile_m + point.tile_n) * point.tile_k * product.element_bytes
     stages = point.stages if limits.kind == "cuda" else max(1, point.stages - 1)
