@@ -30,6 +30,7 @@ from skipjack.errors import MalformedError, StorageError, UsageError
 from skipjack.reading import parse_toml, whole_number
 
 CONFIG_FILE = "config.toml"
+USER_DIR_VARIABLE = "SKIPJACK_USER_DB_PATH"
 LOG_LEVELS = ("debug", "info", "warning", "error", "critical")
 
 T = TypeVar("T")
@@ -118,7 +119,7 @@ class _Sources:
 
 
 def _user_dir(argument: Path | str | None) -> Path:
-    given = argument or os.environ.get("SKIPJACK_USER_DB_PATH")
+    given = argument or os.environ.get(USER_DIR_VARIABLE)
     if not given:
         return _platforms_directory()
     return expanded(given).absolute()

@@ -8,7 +8,16 @@ import pytest
 from skipjack.core.dtypes import DTYPES
 from skipjack.core.operation import NestOperation, ProgramOperation
 from skipjack.errors import ProblemError
-from skipjack.operations import arrays_bytes, bytes_moved, get, names, parse, register, tensors
+from skipjack.operations import (
+    arrays_bytes,
+    bytes_moved,
+    get,
+    names,
+    parse,
+    register,
+    registry,
+    tensors,
+)
 from skipjack.operations.convolution import Convolution
 from skipjack.operations.elementwise import Elementwise
 from skipjack.operations.reduce import REDUCTIONS
@@ -127,3 +136,8 @@ def test_an_operation_that_was_added_starts_keys(monkeypatch: pytest.MonkeyPatch
     register(Elementwise("double", np.add, 2, step="add"))
     assert names() == ["double"]
     assert parse("double:4").key == "double:4:f32"
+
+
+def test_the_table_of_families_says_what_is_in_each() -> None:
+    for family, listed in registry._FAMILIES.items():
+        assert list(registry._of_family(family)) == listed.split()

@@ -26,7 +26,7 @@ from skipjack.ledger import Ledger, VerdictRecord
 from skipjack.native import cpu
 from skipjack.native.llvm import CompileError
 from skipjack.operations import parse
-from skipjack.runtime import bank_lookup, entry_code, verified, warning_once
+from skipjack.runtime import bank_lookup, entry_code, placing, verified, warning_once
 from skipjack.runtime import kernel as kernels
 from skipjack.runtime.kernel import TunedKernel
 from skipjack.runtime.shipping import banked
@@ -320,7 +320,7 @@ def mutated(rng: random.Random) -> BankEntry:
 def served(count: int, seed: int, monkeypatch: pytest.MonkeyPatch) -> int:
     """How many of so many odd entries are served; each of them must be right."""
     rng, good = random.Random(seed), 0
-    monkeypatch.setattr(looking, "place", lambda *_: cpu.detect())  # takes the longest by far
+    monkeypatch.setattr(placing, "place", lambda *_: cpu.detect())  # takes the longest by far
     for _ in range(count):
         told = mutated(rng)
         looking._kept.clear()

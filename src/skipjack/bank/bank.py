@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from skipjack.bank.entry import PERF, BankEntry, Key, to_lines
 from skipjack.bank.entry_reading import NewerEntryError
@@ -88,6 +88,9 @@ class Bank:
     (`NewerFormatError`).
     """
 
+    writes: ClassVar[int] = 0
+    """How often this process has written to a bank."""
+
     def __init__(self, path: Path) -> None:
         self.path = path
         self._content = _Content()
@@ -167,6 +170,7 @@ class Bank:
         if changes.changed or always:
             unread = b"".join(line.data + b"\n" for line in bad)
             atomic_write(self.path, to_lines(after) + unread)
+            Bank.writes += 1
         return changes
 
     def _writable(self) -> _Content:

@@ -17,6 +17,11 @@ BY_NAME = ", by name"
 _SPELLING = re.compile(r"([A-Za-z0-9_-]+)/([1-9][0-9]{0,5})")
 
 
+ABI = "slots-1"
+"""How kernels for CPUs are called: ``void symbol(slot *slots)``, each slot 8 bytes, a pointer or an
+i64. Those for GPUs carry theirs in the artifact."""
+
+
 @dataclass(frozen=True, slots=True)
 class Device:
     """A device. `units` are its compute units, or for a CPU the threads a kernel may use."""

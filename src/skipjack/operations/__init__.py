@@ -4,6 +4,7 @@ from skipjack.operations.broadcast import is_padded
 from skipjack.operations.registry import (
     arrays_bytes,
     bytes_moved,
+    comes_with_skipjack,
     get,
     magnitudes,
     names,
@@ -18,6 +19,7 @@ from skipjack.operations.registry import (
 __all__ = [
     "arrays_bytes",
     "bytes_moved",
+    "comes_with_skipjack",
     "get",
     "is_padded",
     "magnitudes",

@@ -223,3 +223,6 @@ def _backward(count: int) -> _Formula:
     across = Call("sub", (straight, Call("mul", (centred, factor))))
     body = Call("mul", (across, Call("mul", (gamma, invstd))))
     return _Formula(statistics, body, (Call("mul", (projection, invstd)), total))
+
+
+BATCHNORMS = (BatchNorm(),)

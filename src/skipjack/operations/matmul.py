@@ -278,3 +278,6 @@ def _checked(name: str, text: str, where: str) -> str:
         raise ProblemError(f"problem {where!r}: {name} must be a number, not {shown(text)!r}")
     value += 0.0  # -0 and 0 are one problem
     return f"{value:g}" if float(f"{value:g}") == value else repr(value)
+
+
+PRODUCTS = (Matmul(), Matmul("bmm", batched=True))

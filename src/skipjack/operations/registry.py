@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import functools
+import importlib
 import math
 from collections.abc import Mapping, Sequence
 from typing import TypeGuard, get_args
@@ -10,9 +12,7 @@ from typing import TypeGuard, get_args
 import numpy as np
 
 from skipjack.core.dtypes import DTYPES, listed
-from skipjack.core.guarding import guard
 from skipjack.core.membership import called, check_members
-from skipjack.core.naming import check_new_name
 from skipjack.core.nest import Tensor
 from skipjack.core.operation import (
     Arrays,
@@ -29,26 +29,27 @@ from skipjack.core.operation import (
 )
 from skipjack.core.problem import Problem, parse_shape, shown, split_key
 from skipjack.errors import ForeignError, ProblemError, UsageError, blaming
-from skipjack.operations.batchnorm import BatchNorm
-from skipjack.operations.convolution import CONVOLUTIONS
-from skipjack.operations.elementwise import ELEMENTWISE
-from skipjack.operations.matmul import Matmul
-from skipjack.operations.normalization import NORMALIZATIONS
-from skipjack.operations.reduce import REDUCTIONS
 
 _MAX_ELEMENTS = 2**48
 """More than any memory holds; keeps sizes far from 64-bit overflow."""
 
-_operations: tuple[Operation, ...] = (
-    Matmul(),
-    Matmul("bmm", batched=True),
-    *ELEMENTWISE,
-    *REDUCTIONS,
-    *NORMALIZATIONS,
-    BatchNorm(),
-    *CONVOLUTIONS,
-)
-_known: dict[str, Operation] = {operation.name: operation for operation in _operations}
+_FAMILIES = {
+    "matmul:PRODUCTS": "matmul bmm",
+    "elementwise:ELEMENTWISE": (
+        "add sub mul div maximum minimum bias scale neg abs square sqrt reciprocal relu exp log "
+        "tanh erf rsqrt sigmoid silu gelu gelu_tanh"
+    ),
+    "reduce:REDUCTIONS": "sum mean prod max min absmax sumsq norm",
+    "normalization:NORMALIZATIONS": "softmax logsoftmax layernorm rmsnorm",
+    "batchnorm:BATCHNORMS": "batchnorm",
+    "convolution:CONVOLUTIONS": "conv2d conv3d conv_transpose2d conv_transpose3d",
+}
+"""Tuples of operations as ``module:NAME`` of this package, and the names of those in each. A module
+is loaded when one of its operations is asked for."""
+_known: dict[str, Operation | str] = {
+    name: family for family, names_ in _FAMILIES.items() for name in names_.split()
+}
+"""Operations of others, and the families of ours."""
 
 _PROTOCOLS = (
     *(NestOperation, ProgramOperation, SeveralOutputs, LetteredShape),
@@ -59,6 +60,9 @@ _PROTOCOLS = (
 
 def register(operation: Operation) -> None:
     """Add an operation, so that its name can start a problem's key."""
+    from skipjack.core.guarding import guard
+    from skipjack.core.naming import check_new_name
+
     check_members("operation", operation, Operation)
     check_new_name("operation", operation.name, _known)
     _check_values(operation)
@@ -81,6 +85,11 @@ def _check_values(operation: Operation) -> None:
         raise UsageError(f"{this}: domain is {operation.domain!r}; give a least and a most value")
 
 
+def comes_with_skipjack(name: str) -> bool:
+    """Whether the operation of this name is ours and not of a plug-in."""
+    return isinstance(_known.get(name), str)
+
+
 def names() -> list[str]:
     """All known operations, sorted."""
     return sorted(_known)
@@ -92,7 +101,15 @@ def get(name: str) -> Operation:
         close = difflib.get_close_matches(shown(name), _known, 1)
         hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(names())}"
         raise ProblemError(f"unknown operation {shown(name)!r}: {hint}")
-    return _known[name]
+    known = _known[name]
+    return _of_family(known)[name] if isinstance(known, str) else known
+
+
+@functools.cache
+def _of_family(family: str) -> Mapping[str, Operation]:
+    module, _, name = family.partition(":")
+    found = getattr(importlib.import_module(f"skipjack.operations.{module}"), name)
+    return {operation.name: operation for operation in found}
 
 
 def parse(

@@ -2,41 +2,66 @@
 
 A bank is text that people merge, so that its entries are proposals: a solver and a config. What
 runs was verified on this machine, or is built and verified now (`skipjack.runtime.entry_code`).
+
+Solvers are loaded where something must be built or verified; a kernel that is known here is found
+by names and digests alone. An answer is remembered. Whether it still holds (same bank file, same
+directory, same cores) is looked at again after `_INTERVAL_S`, or at once if this process has
+written to a bank: asking the file system takes longer than all else.
 """
 
 from __future__ import annotations
 
 import functools
 import logging
+import os
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Any
 
 from skipjack import plugins as plugin_modules
-from skipjack.bank import FILE_NAME, Bank
+from skipjack.bank import FILE_NAME, Bank, BankEntry
 from skipjack.core.annotations import checked
+from skipjack.core.config import Config
+from skipjack.core.device import Device, parse_device_name
+from skipjack.core.dtypes import CPU_DTYPES
 from skipjack.core.problem import Problem
 from skipjack.errors import ProblemError, SkipjackError
-from skipjack.gpu.opening import gpu_name
 from skipjack.native import cpu
-from skipjack.operations import parse
-from skipjack.runtime.entry_code import UselessEntryError, usable
-from skipjack.runtime.gpu_kernel import GpuKernel
+from skipjack.native.own_code import own_identity
+from skipjack.operations import comes_with_skipjack, parse
 from skipjack.runtime.kernel import TunedKernel
-from skipjack.runtime.kernel_code import banked_again, callable_of, lacking
-from skipjack.runtime.placing import NoGpuError, place
-from skipjack.runtime.warning_once import warn_once
-from skipjack.settings import Settings, load_settings
-from skipjack.solvers import names
+from skipjack.runtime.kernel_code import KernelCode, banked_again, callable_of, lacking
+from skipjack.runtime.verified import VerifiedKernels, kernel_key
+from skipjack.settings import USER_DIR_VARIABLE, Settings, load_settings
+
+if TYPE_CHECKING:
+    from skipjack.runtime.gpu_kernel import GpuKernel
 
 log = logging.getLogger("skipjack.runtime.lookup")
 
+_INTERVAL_S = 0.1
+"""After so long, an answer that is remembered is compared with the bank's file again."""
 _MOST_KEPT = 256
 """Kernels that stay loaded though their callers have let them go."""
-_kept: dict[tuple[object, ...], TunedKernel] = {}
-"""What was looked up, by what was asked for and the bank's file as it was."""
 
 
-@checked
+@dataclass(slots=True)
+class _Answer:
+    """What was looked up, and what it depends on."""
+
+    kernel: TunedKernel
+    depends: tuple[object, ...]
+    seen: float
+    """When it was last found to hold."""
+    writes: int
+
+
+_kept: dict[tuple[object, ...], _Answer] = {}
+"""By what was asked for."""
+
+
 def lookup(
     problem: str,
     *,
@@ -59,19 +84,60 @@ def lookup(
     for example from a merged bank, is compiled and verified now, once. A GPU's is not: None, until
     it is tuned here.
     """
+    asked = (problem, dtype, layout, direction, threads, device, plugins, settings)
+    question: tuple[object, ...] = ()
+    try:
+        directory = os.environ.get(USER_DIR_VARIABLE)
+        question = (*asked[:6], type(threads), tuple(plugins), settings, directory)
+        known = _kept.get(question)
+    except TypeError:  # an argument of a wrong type
+        known = None
+    now, writes = monotonic(), Bank.writes
+    if known is not None:
+        if known.writes == writes and now - known.seen < _INTERVAL_S:
+            return known.kernel
+        if known.depends == _depends(_settings(plugins, settings)):
+            known.seen, known.writes = now, writes
+            return known.kernel
+    kernel: TunedKernel | GpuKernel | None
+    kernel, depends = _look_up(*asked)
+    if isinstance(kernel, TunedKernel):
+        _keep(question, _Answer(kernel, depends, now, writes))
+    return kernel
+
+
+@checked
+def _look_up(
+    problem: str,
+    dtype: str | None,
+    layout: str | None,
+    direction: str | None,
+    threads: int | None,
+    device: str | None,
+    plugins: str | Sequence[str],
+    settings: Settings | None,
+) -> tuple[Any, tuple[object, ...]]:
+    """The kernel, and what it depends on, as that was before."""
+    chosen = _settings(plugins, settings)
+    plugin_modules.load(chosen.plugins)
+    depends = _depends(chosen)
+    asked = parse(problem, dtype, layout=layout, direction=direction)
+    directory = str(chosen.user_dir) if settings else None
+    found = _known(asked, threads, device, chosen, directory)
+    return found or _found(asked, threads, device, chosen, directory), depends
+
+
+def _settings(plugins: str | Sequence[str], settings: Settings | None) -> Settings:
+    """Those that are given or in force, with the plug-ins that are named besides."""
     named = (plugins,) if isinstance(plugins, str) else tuple(plugins)
     chosen = settings or load_settings(plugins=named or None)
-    plugin_modules.load((*chosen.plugins, *named))
-    cores = len(cpu.usable_cores())
-    question = (problem, dtype, layout, direction, threads, device, cores, len(names()))
-    memo = (question, settings is None, chosen, _file_identity(chosen.user_dir / FILE_NAME))
-    if known := _kept.get(memo):
-        return known
-    asked = parse(problem, dtype, layout=layout, direction=direction)
-    found = _found(asked, threads, device, chosen, str(chosen.user_dir) if settings else None)
-    if isinstance(found, TunedKernel):
-        _keep(memo, found)
-    return found
+    return replace(chosen, plugins=(*chosen.plugins, *named)) if settings and named else chosen
+
+
+def _depends(settings: Settings) -> tuple[object, ...]:
+    """What an answer depends on besides the question."""
+    path = settings.user_dir / FILE_NAME
+    return path, _file_identity(path), settings.plugins, len(cpu.usable_cores())
 
 
 def look_up_again(
@@ -97,6 +163,56 @@ def look_up_again(
     return found
 
 
+def _known(
+    asked: Problem,
+    threads: int | None,
+    device: str | None,
+    settings: Settings,
+    directory: str | None,
+) -> TunedKernel | None:
+    """The kernel for this CPU, if it was verified here before and is built by a solver of ours."""
+    here = _this_cpu(asked, threads, device)
+    if here is None or not comes_with_skipjack(asked.operation):
+        return None
+    entry = _bank(settings.user_dir).lookup(asked.key, here.class_key)
+    code = _verified(entry, asked, here, settings.user_dir) if entry else None
+    return TunedKernel(asked, code, banked_again(asked, here.name, directory)) if code else None
+
+
+def _this_cpu(asked: Problem, threads: int | None, device: str | None) -> Device | None:
+    """This machine's CPU, if that is meant for sure."""
+    if asked.dtype not in CPU_DTYPES or not cpu.detectable():
+        return None
+    units = threads or 1
+    if device not in (None, "cpu"):
+        try:
+            arch, units = parse_device_name(device)
+        except SkipjackError:
+            return None
+        if arch != cpu.detect().arch or threads not in (None, units):
+            return None
+    return cpu.detect(units) if 0 < units <= len(cpu.usable_cores()) else None
+
+
+def _verified(
+    entry: BankEntry, asked: Problem, device: Device, user_dir: Path
+) -> KernelCode | None:
+    """The code of an entry, if a solver of ours built it and it was verified here.
+
+    Only then there is a record under this name: solvers of others have other identities.
+    """
+    try:
+        identity = own_identity(asked.key, entry.solver, device)
+        key = kernel_key(asked, entry.solver, entry.solver_version, Config(entry.config), identity)
+    except (TypeError, ValueError):  # an entry may be odd in any way, which is told elsewhere
+        return None
+    found = VerifiedKernels(user_dir).find(key)
+    if found is None:
+        return None
+    kernel, data = found
+    return KernelCode(data, kernel.artifact, kernel.symbol, kernel.abi, kernel.slots)
+
+
 def _found(
     asked: Problem,
     threads: int | None,
@@ -104,7 +220,12 @@ def _found(
     settings: Settings,
     directory: str | None,
 ) -> TunedKernel | GpuKernel | None:
-    """The kernel, or None with a warning where there should be one."""
+    """The kernel, or None with a warning where there should be one; it may be built for that."""
+    from skipjack.gpu.opening import gpu_name
+    from skipjack.runtime.entry_code import UselessEntryError, usable
+    from skipjack.runtime.placing import NoGpuError, place
+    from skipjack.runtime.warning_once import warn_once
+
     if threads is not None and threads > len(cpu.usable_cores()):
         return None  # nothing was tuned for what is here
     try:
@@ -140,7 +261,7 @@ def _file_identity(path: Path) -> tuple[int, int, int] | None:
     return status.st_ino, status.st_mtime_ns, status.st_size
 
 
-def _keep(memo: tuple[object, ...], kernel: TunedKernel) -> None:
-    _kept[memo] = kernel
+def _keep(question: tuple[object, ...], answer: _Answer) -> None:
+    _kept[question] = answer
     for oldest in list(_kept)[:-_MOST_KEPT]:
         _kept.pop(oldest, None)

@@ -17,10 +17,12 @@ from skipjack.core.device import Device
 from skipjack.core.problem import Problem
 from skipjack.core.trial import Candidate
 from skipjack.errors import SkipjackError, StorageError
+from skipjack.execute.verification import Checker
+from skipjack.operations import arrays_bytes, get, outputs
 from skipjack.reading import quoted
 from skipjack.runtime.kernel import TunedKernel
 from skipjack.runtime.kernel_code import KernelCode
-from skipjack.runtime.verified import VerifiedKernel, VerifiedKernels, fault_of, kernel_key
+from skipjack.runtime.verified import VerifiedKernel, VerifiedKernels, kernel_key
 from skipjack.solvers import (
     BuildingSolver,
     SourceAware,
@@ -138,7 +140,8 @@ def _code_of(
     if solver is None:
         return None
     candidate = Candidate(problem, solver.name, Config(dict(entry.config)))
-    key = kernel_key(candidate, solver.version, build_identity(problem, solver, device))
+    identity = build_identity(problem, solver, device)
+    key = kernel_key(problem, solver.name, solver.version, candidate.config, identity)
     store = VerifiedKernels(user_dir)
     known = _known(store, key, candidate, solver, device)
     if known is None and device.kind != "cpu":
@@ -163,8 +166,7 @@ def _known(
         problem, device, config, kernel.source, kernel.compiler
     ):
         return None
-    slots = tuple(solver.slots(problem, device, config))
-    return KernelCode(data, kernel.artifact, kernel.symbol, kernel.abi, slots)
+    return KernelCode(data, kernel.artifact, kernel.symbol, kernel.abi, kernel.slots)
 
 
 def _checked_now(
@@ -191,9 +193,31 @@ def _checked_now(
     if fault:
         raise UselessEntryError(f"{what} of solver {solver.name} fails: {fault}; tune it here")
     digest = source_key(solver, source)
-    verified = VerifiedKernel(blob.digest, blob.symbol, blob.abi, digest, source.compiler)
+    verified = VerifiedKernel(blob.digest, blob.symbol, blob.abi, digest, source.compiler, slots)
     try:
         store.put(key, verified, blob.data)
     except StorageError as error:
         log.info("%s will be verified again by the next lookup: %s", problem.key, error)
     return code
+
+
+def fault_of(kernel: TunedKernel, slack: float, memory_bytes: int) -> str:
+    """Why a kernel is not right, found by running it on random inputs; empty if it is.
+
+    On arrays that are aligned, and on others that are not. It runs in this process.
+    """
+    problem = kernel.problem
+    if memory_bytes and arrays_bytes(problem) > 0.8 * memory_bytes:
+        return "its arrays are too large to check it here"
+    checker = Checker(problem)
+    return _fault_on(checker, kernel, slack) or _fault_on(checker.elsewhere(), kernel, slack)
+
+
+def _fault_on(checker: Checker, kernel: TunedKernel, slack: float) -> str:
+    problem = kernel.problem
+    checker.prepare()
+    inputs = [checker.arrays[tensor.name] for tensor in get(problem.operation).inputs(problem)]
+    out = {tensor.name: checker.arrays[tensor.name] for tensor in outputs(problem)}
+    kernel.bind(*inputs, out=out)()
+    verdict = checker.verdict(slack)
+    return "" if verdict.right else verdict.reason

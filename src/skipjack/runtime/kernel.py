@@ -13,17 +13,17 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from skipjack.core.device import ABI
 from skipjack.core.dtypes import numpy_dtype
 from skipjack.core.nest import Tensor
 from skipjack.core.problem import Problem
 from skipjack.errors import SkipjackError, UsageError
-from skipjack.native import llvm, pool
+from skipjack.native import llvm
 from skipjack.native.bound import BoundKernel, LoadedCode
 from skipjack.native.memory import aligned
 from skipjack.native.slots import Slots
 from skipjack.operations import get, is_padded, outputs, tensor_dtype
 from skipjack.runtime.kernel_code import Again, KernelCode, banked_again, pickled
-from skipjack.solvers import ABI
 
 _loaded: weakref.WeakValueDictionary[tuple[str, str], LoadedCode] = weakref.WeakValueDictionary()
 _loading = Lock()
@@ -57,6 +57,15 @@ Array = npt.NDArray[Any]
 Out = Array | Sequence[Array | None] | Mapping[str, Array] | None
 """Where to write: the main output's array; one for each output in order, with None for those to be
 made; or arrays by name. What is left out is made."""
+
+
+def _pool_lock(slots: Sequence[str | int]) -> Lock | None:
+    """What a kernel holds while it runs, if it uses a pool of threads."""
+    if not any(str(slot).startswith("@parallel") for slot in slots):
+        return None
+    from skipjack.native.pool import calls
+
+    return calls
 
 
 class KernelResult(Protocol):
@@ -93,8 +102,7 @@ class TunedKernel:
         for slot in code.slots:
             if isinstance(slot, str) and not slot.startswith("@") and slot not in arrays:
                 raise SkipjackError(f"the kernel wants an array {slot!r}: {problem.key} has none")
-        shares = any(str(slot).startswith("@parallel") for slot in code.slots)
-        self._lock = pool.calls if shares else None
+        self._lock = _pool_lock(code.slots)
         self._code = load_code(code)
 
     @classmethod

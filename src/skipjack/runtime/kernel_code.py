@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from skipjack import plugins
 from skipjack.core.problem import Problem
 from skipjack.errors import UsageError
-from skipjack.gpu.artifact import ABI as GPU_ABI
 
 if TYPE_CHECKING:
     from skipjack.runtime.gpu_kernel import GpuKernel
@@ -81,6 +80,8 @@ def callable_of(
     problem: Problem, code: KernelCode, device: str, again: Again | None = None
 ) -> TunedKernel | GpuKernel:
     """Machine code as a function on a device of this machine: ``sm_90/132``, or ``cuda:1``."""
+    from skipjack.gpu.artifact import ABI as GPU_ABI
+
     if code.abi == GPU_ABI:
         from skipjack.runtime.gpu_kernel import GpuKernel
 

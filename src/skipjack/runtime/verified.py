@@ -10,21 +10,20 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from skipjack.core.config import Config
 from skipjack.core.digest import digest_of
-from skipjack.core.trial import Candidate
+from skipjack.core.problem import Problem
 from skipjack.errors import MalformedError, StorageError
-from skipjack.execute.verification import Checker
-from skipjack.operations import arrays_bytes, get, outputs
 from skipjack.reading import read_json
-from skipjack.runtime.kernel import TunedKernel
 from skipjack.storage import ARTIFACTS, ArtifactStore, atomic_write, sweep, write_failure
 
-FORMAT = 1
+FORMAT = 2
+"""Since 2 a record has the slots, so that a kernel is called without its solver."""
 _FOLDER = "verified"
-_MOST_BYTES = 1 << 14
+_MOST_BYTES = 1 << 16
 _MOST_KEPT = 10_000
 """Records, of less than a kilobyte each. Past that, those go whose machine code is gone, then the
 oldest tenth; what is looked up after all is verified again, on a GPU by tuning it again."""
@@ -41,12 +40,13 @@ class VerifiedKernel:
     source: str
     """The digest of what was compiled."""
     compiler: str
+    slots: tuple[str | int, ...] = ()
+    """The arguments of a launch, as it was verified with them."""
 
 
-def kernel_key(candidate: Candidate, version: int, identity: str) -> str:
+def kernel_key(problem: Problem, solver: str, version: int, config: Config, identity: str) -> str:
     """What tells a kernel from all others; see `skipjack.solvers.identity.build_identity`."""
-    parts = (candidate.problem.key, candidate.solver, version, candidate.config.key, identity)
-    return digest_of(parts)
+    return digest_of((problem.key, solver, version, config.key, identity))
 
 
 class VerifiedKernels:
@@ -69,10 +69,7 @@ class VerifiedKernels:
         try:
             data = (self._directory / key).read_bytes()
             field = read_json(data, key, most=_MOST_BYTES)
-            if field["format"].plain != FORMAT:
-                return None
-            names = [one.name for one in fields(VerifiedKernel)]
-            return VerifiedKernel(**{name: field[name].text() for name in names})
+            return field.without("format", FORMAT).of(VerifiedKernel)
         except (OSError, MalformedError):
             return None
 
@@ -115,25 +112,3 @@ class VerifiedKernels:
                 if not entry.name.startswith("."):
                     times[entry.name] = entry.stat().st_mtime_ns
         return times
-
-
-def fault_of(kernel: TunedKernel, slack: float, memory_bytes: int) -> str:
-    """Why a kernel is not right, found by running it on random inputs; empty if it is.
-
-    On arrays that are aligned, and on others that are not. It runs in this process.
-    """
-    problem = kernel.problem
-    if memory_bytes and arrays_bytes(problem) > 0.8 * memory_bytes:
-        return "its arrays are too large to check it here"
-    checker = Checker(problem)
-    return _fault_on(checker, kernel, slack) or _fault_on(checker.elsewhere(), kernel, slack)
-
-
-def _fault_on(checker: Checker, kernel: TunedKernel, slack: float) -> str:
-    problem = kernel.problem
-    checker.prepare()
-    inputs = [checker.arrays[tensor.name] for tensor in get(problem.operation).inputs(problem)]
-    out = {tensor.name: checker.arrays[tensor.name] for tensor in outputs(problem)}
-    kernel.bind(*inputs, out=out)()
-    verdict = checker.verdict(slack)
-    return "" if verdict.right else verdict.reason

@@ -60,6 +60,12 @@ class BuiltIn:
             return True  # an operation that raises: the solver is asked, and refuses for that
 
 
+def is_built_in(solver: Solver) -> bool:
+    """Whether a solver is of the table, where nobody else's can be."""
+    ours = type(solver).__module__.startswith("skipjack.")
+    return ours and any(one.name == solver.name for one in BUILT_IN)
+
+
 @functools.cache
 def load(built_in: BuiltIn) -> Solver:
     """The solver itself, made once."""

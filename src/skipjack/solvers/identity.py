@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ast
 import functools
-import hashlib
 import io
 import sys
 import tokenize
@@ -26,13 +25,12 @@ from skipjack.core.device import Device
 from skipjack.core.digest import digest_of
 from skipjack.core.problem import Problem
 from skipjack.errors import SkipjackError, blaming
-from skipjack.native import cpu
-from skipjack.operations import get
+from skipjack.native.own_code import own_code, own_identity, target_identity
+from skipjack.operations import comes_with_skipjack, get
+from skipjack.solvers.built_in import is_built_in
 from skipjack.solvers.module_names import ModuleNames, absolute, read_module
 from skipjack.solvers.solver import BuildingSolver, Solver, Source
 
-_GENERATORS = ("core", "gpu", "integrations", "native", "operations", "solvers")
-"""Packages of ours that decide what comes out of a build."""
 _PLAIN = (str, bytes, int, float, complex, bool, type(None))
 _DEEPEST = 6
 """Levels of an object's state that are looked into."""
@@ -44,8 +42,9 @@ def build_identity(problem: Problem, solver: Solver, device: Device) -> str:
     Neither the compiler's version nor the machine that computes this has a part in it: builds say
     themselves what compiled them, and the machines of a fleet must come to the same.
     """
-    target = cpu.target_of(device) if device.kind == "cpu" else device.arch
-    return digest_of([_content(problem, solver), device.class_key, device.compat_key, target])
+    if is_built_in(solver) and comes_with_skipjack(problem.operation):
+        return own_identity(problem.key, solver.name, device)
+    return digest_of([_content(problem, solver), *target_identity(device)])
 
 
 def definition_digest(problem: Problem) -> str:
@@ -73,7 +72,7 @@ def source_key(solver: BuildingSolver, source: Source) -> str:
 
 def _content(problem: Problem, solver: Solver) -> str:
     texts = [_texts(one) for one in (get(problem.operation), solver)]
-    return digest_of([_of_skipjack(), _meaning(problem), *texts])
+    return digest_of([own_code(), _meaning(problem), *texts])
 
 
 _texts_of_ours: dict[int, tuple[object, list[str]]] = {}
@@ -98,17 +97,6 @@ def _meaning(problem: Problem) -> list[str]:
             for name in ("nest", "programs")
             if hasattr(operation, name)
         ]
-
-
-@functools.cache
-def _of_skipjack() -> str:
-    root = Path(__file__).parents[1]
-    digest = hashlib.sha256()
-    for folder in _GENERATORS:
-        for path in sorted((root / folder).rglob("*.py")):
-            digest.update(f"\0{path.relative_to(root).as_posix()}\0".encode())
-            digest.update(path.read_bytes())
-    return digest.hexdigest()
 
 
 def _texts_of(thing: object, depth: int) -> list[str]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from skipjack.core.config import Config
+from skipjack.core.device import ABI as ABI
 from skipjack.core.device import Device
 from skipjack.core.operation import Arrays
 from skipjack.core.problem import Problem
@@ -19,9 +20,6 @@ from skipjack.core.space import Space
 
 Slot = str | int
 """A kernel argument: the name of a tensor, or a whole number."""
-
-ABI = "slots-1"
-"""The launch ABI: ``void symbol(slot *slots)``, each slot 8 bytes, a pointer or an i64."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,17 @@
 """Files that survive crashes, full disks and many processes: what ledger and bank stand on."""
 
-from skipjack.storage.artifacts import ARTIFACTS, ArtifactStore, MemoryArtifacts
-from skipjack.storage.atomic import atomic_replacement, atomic_write
-from skipjack.storage.clock import Clock, timestamp, utc_now
-from skipjack.storage.damage import set_aside
-from skipjack.storage.directory import ensure_directory, output_directory, user_directory
-from skipjack.storage.failure import write_failure
-from skipjack.storage.litter import sweep
-from skipjack.storage.lock import FileLock
-from skipjack.storage.mounts import is_network_file_system
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from skipjack.storage.artifacts import ARTIFACTS, ArtifactStore, MemoryArtifacts
+    from skipjack.storage.atomic import atomic_replacement, atomic_write
+    from skipjack.storage.clock import Clock, timestamp, utc_now
+    from skipjack.storage.damage import set_aside
+    from skipjack.storage.directory import ensure_directory, output_directory, user_directory
+    from skipjack.storage.failure import write_failure
+    from skipjack.storage.litter import sweep
+    from skipjack.storage.lock import FileLock
+    from skipjack.storage.mounts import is_network_file_system
 
 __all__ = [
     "ARTIFACTS",
@@ -28,3 +31,25 @@ __all__ = [
     "utc_now",
     "write_failure",
 ]
+_HOMES = {
+    "artifacts": ("ARTIFACTS", "ArtifactStore", "MemoryArtifacts"),
+    "atomic": ("atomic_replacement", "atomic_write"),
+    "clock": ("Clock", "timestamp", "utc_now"),
+    "damage": ("set_aside",),
+    "directory": ("ensure_directory", "output_directory", "user_directory"),
+    "failure": ("write_failure",),
+    "litter": ("sweep",),
+    "lock": ("FileLock",),
+    "mounts": ("is_network_file_system",),
+}
+"""Modules and their names, loaded when asked for: a program that looks things up needs few."""
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    for home, names in _HOMES.items():
+        if name in names:
+            found = globals()[name] = getattr(import_module(f"skipjack.storage.{home}"), name)
+            return found
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

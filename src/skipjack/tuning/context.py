@@ -212,12 +212,14 @@ class DeviceContext:
         candidate, digest = loaded.candidate, loaded.artifact_digest
         identity = build_identity(candidate.problem, find_solver(loaded.solver), self.target)
         kernel = VerifiedKernel(
-            digest, loaded.symbol, loaded.abi, loaded.source_digest or "", loaded.compiler
+            *(digest, loaded.symbol, loaded.abi, loaded.source_digest or "", loaded.compiler),
+            slots=tuple(loaded.slots),
         )
         try:
-            VerifiedKernels(self.settings.user_dir).put(
-                kernel_key(candidate, loaded.version, identity), kernel, self.artifacts.get(digest)
+            key = kernel_key(
+                candidate.problem, loaded.solver, loaded.version, candidate.config, identity
             )
+            VerifiedKernels(self.settings.user_dir).put(key, kernel, self.artifacts.get(digest))
         except StorageError as error:
             log.info("lookup will check %s once more: %s", candidate.problem.key, error)
 
