@@ -48,9 +48,14 @@ def test_a_clock_that_is_set_back_loses_nothing(bank: Bank, entry: MakeEntry) ->
     assert [one.config for one in bank.entries()] == [{"tile": 4}]
 
 
-def test_the_file_is_sorted_lines(bank: Bank, entry: MakeEntry) -> None:
+def test_entries_are_appended_and_a_compacted_file_is_sorted_lines(
+    bank: Bank, entry: MakeEntry
+) -> None:
     for problem in ("b:1:f32", "c:1:f32", "a:1:f32"):
+        before = bank.path.read_bytes() if bank.path.exists() else b""
         bank.put(entry(problem))
+        assert bank.path.read_bytes() == before + entry(problem).line.encode() + b"\n"
+    bank.compact()
     lines = bank.path.read_text().split("\n")
     assert [BankEntry.from_line(line).problem for line in lines[:-1]] == [
         "a:1:f32",
@@ -189,6 +194,7 @@ def test_rebuilding_gives_the_same_bytes(bank: Bank, ledger: Ledger, entry: Make
         bank.put(made)
         conclude(ledger, made)
     conclude(ledger, entry("a:1:f32", created=LATE), status="reserved")
+    bank.compact()
     before = bank.path.read_bytes()
     bank.path.unlink()
     assert bank.rebuild(ledger) == Changes(new=3)
@@ -205,6 +211,7 @@ def test_rankings_stand_beside_configs_and_are_rebuilt_too(
         conclude(ledger, made, status)
     assert bank.lookup(perf.problem, perf.device) == perf
     assert bank.lookup(find.problem, find.device, FIND) == find
+    bank.compact()
     before = bank.path.read_bytes()
     assert bank.rebuild(ledger) == Changes(same=2)
     assert bank.path.read_bytes() == before

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skipjack.bank import FORMAT, BankEntry, Launch, Origin
+from skipjack.bank import FORMAT, BankEntry, EntryOrigin, LaunchData
 from skipjack.core.config import Config
 
 MakeEntry = Any
@@ -36,12 +36,12 @@ def test_a_line_reads_back(entry: BankEntry) -> None:
     assert json.loads(entry.line)["format"] == FORMAT
 
 
-LAUNCH = Launch("ab" * 32, "kernel", "slots-v1", ("a", "out", 64), 4096, "cpu:x86-64-v3")
+LAUNCH = LaunchData("ab" * 32, "kernel", "slots-v1", ("a", "out", 64), 4096, "cpu:x86-64-v3")
 
 
 def test_launch_data_and_origin_are_of_the_line(entry: MakeEntry) -> None:
     parts = {"protocol": "p", "toolchain": "llvm-20", "output": "cd" * 32}
-    made = entry(launch=LAUNCH, origin=Origin("tune", "ef"), **parts)
+    made = entry(launch=LAUNCH, origin=EntryOrigin("tune", "ef"), **parts)
     read = BankEntry.from_line(made.line)
     assert read == made and read.launch == LAUNCH and read.launch.complete
     assert read.launch.slots == ("a", "out", 64)
@@ -58,10 +58,10 @@ FORMAT_1 = (
 
 def test_format_1_is_read_and_format_2_written() -> None:
     read = BankEntry.from_line(FORMAT_1 % "ab")
-    assert read.launch == Launch("ab") and not read.launch.complete
+    assert read.launch == LaunchData("ab") and not read.launch.complete
     assert read.protocol == "hot"
     assert dict(read.evidence) == {"samples": 20, "study": "s"}
-    assert read.origin == Origin() and (read.toolchain, read.output) == ("", "")
+    assert read.origin == EntryOrigin() and (read.toolchain, read.output) == ("", "")
     assert json.loads(read.line)["format"] == 2
     assert BankEntry.from_line(read.line) == read
     assert BankEntry.from_line(FORMAT_1 % "").launch is None

@@ -118,11 +118,11 @@ def _kernel_record(data: bytes) -> object:
 def _bank(path: Path) -> object:
     """All that is read can be compared and written again."""
     from skipjack.bank import Bank, BankEntry, stronger
-    from skipjack.bank.entry import to_lines
+    from skipjack.bank.content import laid_out
 
     entries = Bank(path).entries()
     sound = BankEntry.from_line(_bank_seeds()[0].splitlines()[0])
-    return to_lines({entry.key: stronger(entry, sound) for entry in entries})
+    return laid_out({entry.key: [stronger(entry, sound)] for entry in entries}, ())[0]
 
 
 @cache

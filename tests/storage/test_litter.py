@@ -25,7 +25,7 @@ with atomic_replacement(Path(sys.argv[1]) / 'bank.jsonl') as temporary:
 """
 IN_ARTIFACT = f"""{KILL}
 from skipjack.storage import ArtifactStore, atomic
-atomic._write = lambda path, data, durable: (path.write_bytes(data[:1]), {DIE})
+atomic.write_synced = lambda path, data, **_: (path.write_bytes(data[:1]), {DIE})
 ArtifactStore(Path(sys.argv[1]) / 'artifacts').put(b'code')
 """
 IN_MERGE = f"""{KILL}

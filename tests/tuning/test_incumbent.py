@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from skipjack.bank import BASELINE, FIND, REPLACED, BankEntry, Met, Origin
+from skipjack.bank import BASELINE, FIND, REPLACED, BankEntry, EntryOrigin, Met
 from skipjack.bank.evidence import digest
 from skipjack.core.config import Config
 from skipjack.core.problem import Problem
@@ -126,7 +126,7 @@ def test_an_entry_says_how_its_kernel_is_called_and_where_it_was_made(tuner: Tun
     assert launch.slots == code.slots
     assert launch.compat == device.compat_key
     assert now.protocol == tuner.workshop.protocol.key
-    assert now.origin == Origin.of("tune", device)
+    assert now.origin == EntryOrigin.of("tune", device)
     assert now.toolchain.startswith("llvm-")
 
 

@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING, Any
 
 from skipjack.bank.bank import FILE_NAME, Bank, Changes, next_best
 from skipjack.bank.entry import FIND, PERF, BankEntry
-from skipjack.bank.entry_evidence import BASELINE, REPLACED, Evidence, Gain, Replaced
+from skipjack.bank.entry_evidence import BASELINE, REPLACED, Evidence, KnownGain, Replaced
 from skipjack.bank.entry_reading import FORMAT
 from skipjack.bank.evidence import Met, merge_entries, replacing, stronger
-from skipjack.bank.launch import Launch, Origin
+from skipjack.bank.launch import EntryOrigin, LaunchData
 
 if TYPE_CHECKING:
     from skipjack.bank.kernel_db import KernelDb, KernelRecord, gain_of, write_kernel_db
@@ -22,13 +22,13 @@ __all__ = [
     "Bank",
     "BankEntry",
     "Changes",
+    "EntryOrigin",
     "Evidence",
-    "Gain",
     "KernelDb",
     "KernelRecord",
-    "Launch",
+    "KnownGain",
+    "LaunchData",
     "Met",
-    "Origin",
     "Replaced",
     "gain_of",
     "merge_entries",

@@ -9,7 +9,7 @@ from typing import Any
 
 from skipjack.bank.entry_evidence import Evidence
 from skipjack.bank.entry_reading import FORMAT, checked
-from skipjack.bank.launch import Launch, Origin
+from skipjack.bank.launch import EntryOrigin, LaunchData
 from skipjack.core.config import Value
 from skipjack.reading import parse_json
 
@@ -57,8 +57,8 @@ class BankEntry:
     output: str = ""
     """SHA-256 of what it computed from the inputs that builds are verified on, to tell whether
     another build gives the same bits; empty where it is not known."""
-    origin: Origin = field(default_factory=Origin)
-    launch: Launch | None = None
+    origin: EntryOrigin = field(default_factory=EntryOrigin)
+    launch: LaunchData | None = None
     format: int = FORMAT
 
     def __post_init__(self) -> None:
@@ -102,8 +102,3 @@ class BankEntry:
 
 
 _FIELDS = tuple(one.name for one in fields(BankEntry))
-
-
-def to_lines(entries: Mapping[Key, BankEntry]) -> bytes:
-    """The canonical bytes of a bank."""
-    return "".join(f"{entries[key].line}\n" for key in sorted(entries)).encode("ascii")

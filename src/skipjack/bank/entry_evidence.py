@@ -18,7 +18,7 @@ BASELINE = "baseline"
 
 
 @dataclass(frozen=True, slots=True)
-class Gain:
+class KnownGain:
     """How many times faster, with its interval; a bound is None where there were too few pairs."""
 
     ratio: float | None
@@ -28,7 +28,7 @@ class Gain:
     """What it is a gain over, where the evidence names it."""
 
     @classmethod
-    def read(cls, told: object) -> Gain | None:
+    def read(cls, told: object) -> KnownGain | None:
         """What an entry, a bank or a job says of a gain; None if that is no gain."""
         if not isinstance(told, Mapping) or any(
             told.get(name) is not None and not _is_number(told.get(name)) for name in _BOUNDS
@@ -126,14 +126,14 @@ class Evidence(Mapping[str, Any]):
         return ranking
 
     @property
-    def baseline(self) -> Gain | None:
+    def baseline(self) -> KnownGain | None:
         """The gain that tables show, and over what; None in old entries and in rankings."""
-        return Gain.read(self._told.get(BASELINE))
+        return KnownGain.read(self._told.get(BASELINE))
 
     @property
-    def as_called(self) -> Gain | None:
+    def as_called(self) -> KnownGain | None:
         """The gain over a library, both called from Python; None where it was not measured."""
-        return Gain.read(self._told.get("as_called"))
+        return KnownGain.read(self._told.get("as_called"))
 
     @property
     def replaced(self) -> Replaced | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from skipjack.bank.entry_evidence import BASELINE, REPLACED
-from skipjack.bank.launch import Launch, Origin
+from skipjack.bank.launch import EntryOrigin, LaunchData
 from skipjack.reading import Field, described, quoted
 
 FORMAT = 2
@@ -51,8 +51,8 @@ def checked(record: object) -> dict[str, Any]:
 def _parts(record: dict[str, Any]) -> dict[str, Any]:
     origin, launch = record["origin"], record["launch"]
     read = {
-        "origin": Field(origin, path="origin").of(Origin),
-        "launch": None if launch is None else Field(launch, path="launch").of(Launch),
+        "origin": Field(origin, path="origin").of(EntryOrigin),
+        "launch": None if launch is None else Field(launch, path="launch").of(LaunchData),
     }
     return {**record, **read}
 
@@ -66,7 +66,7 @@ def _of_format_1(record: dict[str, Any]) -> dict[str, Any]:
         "format": FORMAT,
         "evidence": evidence,
         "protocol": protocol if isinstance(protocol, str) else "",
-        "launch": Launch(artifact) if isinstance(artifact, str) and artifact else None,
+        "launch": LaunchData(artifact) if isinstance(artifact, str) and artifact else None,
     }
 
 

@@ -1,4 +1,4 @@
-"""Which of two entries for one key a bank keeps: the one with the stronger evidence. Pure.
+"""Which of two entries for one key a bank gives out: the one with the stronger evidence. Pure.
 
 Times of different sessions do not compare, and a date says nothing about how fast a kernel is. What
 compares is the guaranteed gain over the default, which is the same for all solvers of a problem:
@@ -20,6 +20,7 @@ written entry by entry.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable, Mapping
 from enum import IntEnum, StrEnum
 from math import inf, nextafter
@@ -30,6 +31,8 @@ from skipjack.bank.entry_evidence import BASELINE, number_or_none
 from skipjack.bank.entry_reading import LARGEST_SCORE, LONGEST_CHAIN
 from skipjack.core.device import Device, name_apart
 
+MOST_KEPT = 16
+"""Entries of one key that a bank keeps."""
 _ONE_CALL = 1.25
 """A gain that is known from one long call may be smaller by so much."""
 _LARGEST_GAIN = LARGEST_SCORE / 2
@@ -84,13 +87,34 @@ def stronger(first: BankEntry, second: BankEntry) -> BankEntry:
     return max(first, second, key=lambda entry: entry.line)
 
 
-def merge_entries(entries: Iterable[BankEntry]) -> dict[Key, BankEntry]:
-    """The strongest entry of each key, sorted by key."""
-    kept: dict[Key, BankEntry] = {}
+def ranked(entries: Iterable[BankEntry]) -> tuple[BankEntry, ...]:
+    """What a bank keeps of the entries of one key, the strongest first.
+
+    Of each solver, version, config and protocol the entry with the strongest evidence, and of
+    those the first `MOST_KEPT`. So the union of two banks is the same in any order.
+    """
+    kept: dict[tuple[object, ...], BankEntry] = {}
     for entry in entries:
-        have = kept.get(entry.key)
-        kept[entry.key] = entry if have is None else stronger(have, entry)
-    return dict(sorted(kept.items()))
+        candidate = (entry.solver, entry.solver_version, config_key(entry), entry.protocol)
+        have = kept.get(candidate)
+        kept[candidate] = entry if have is None else stronger(have, entry)
+    if len(kept) < 2:
+        return tuple(kept.values())
+    order = sorted(kept.values(), key=lambda one: (strength(one), one.line), reverse=True)
+    return tuple(order[:MOST_KEPT])
+
+
+def config_key(entry: BankEntry) -> str:
+    """Equal for equal configs."""
+    return json.dumps(entry.config, sort_keys=True)
+
+
+def merge_entries(entries: Iterable[BankEntry]) -> dict[Key, tuple[BankEntry, ...]]:
+    """What a bank keeps of these, sorted by key: see `ranked`."""
+    kept: dict[Key, list[BankEntry]] = {}
+    for entry in entries:
+        kept.setdefault(entry.key, []).append(entry)
+    return {key: ranked(kept[key]) for key in sorted(kept)}
 
 
 def replacing(incumbent: BankEntry, met: Met) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from threading import Lock
 from types import TracebackType
 from typing import Any
 
-from skipjack.bank.entry_evidence import Gain
+from skipjack.bank.entry_evidence import KnownGain
 from skipjack.errors import CorruptFileError, MalformedError, NewerFormatError, StorageError
 from skipjack.reading import Field, read_json
 from skipjack.storage import atomic_replacement
@@ -78,7 +78,7 @@ class KernelRecord:
 
 def gain_of(told: object) -> dict[str, float | None] | None:
     """What a bank or a job says of a gain, as records keep it; None if that is no gain."""
-    gain = Gain.read(told)
+    gain = KnownGain.read(told)
     return gain.record() if gain and gain.ratio is not None else None
 
 

@@ -10,7 +10,7 @@ from skipjack.core.digest import digest_of
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class LaunchData:
     """What is needed to call a kernel without its solver, beside the code itself.
 
     It was written by whoever made the entry. Whoever merged a bank has checked none of it: code
@@ -48,7 +48,7 @@ class Launch:
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class EntryOrigin:
     """Who made an entry; empty in entries of format 1."""
 
     command: str = ""
@@ -57,7 +57,7 @@ class Origin:
     """A digest of `Device.instance_key`: entries of one machine have the same."""
 
     @classmethod
-    def of(cls, command: str, device: Device) -> Origin:
+    def of(cls, command: str, device: Device) -> EntryOrigin:
         """That of an entry which is made on this device."""
         return cls(command, digest_of(device.instance_key)[:16])
 

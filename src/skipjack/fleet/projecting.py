@@ -1,8 +1,8 @@
 """From a label's finished jobs to the ledger and the bank of this user.
 
-All facts go into the ledger, and of each problem and class of devices the verdict with the
-strongest evidence is offered to the bank, which keeps its own entry where that is stronger. Jobs of
-several solvers ran in sessions of their own, so what compares is their gain over the library that
+All facts go into the ledger, and the verdicts are offered to the bank, which gives out the one with
+the strongest evidence of each problem and class of devices, its own perhaps. Jobs of several
+solvers ran in sessions of their own, so what compares is their gain over the library that
 was timed beside each: see `skipjack.bank.evidence`.
 """
 
@@ -13,9 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from skipjack.bank import Bank, BankEntry, Changes, stronger
+from skipjack.bank import Bank, BankEntry, Changes
 from skipjack.bank.bank import PROJECTED
-from skipjack.bank.entry import Key
 from skipjack.errors import UsageError
 from skipjack.fleet.store.jobs import JobResult
 from skipjack.ledger import Ledger
@@ -54,20 +53,18 @@ class Projection:
 def project(store: Results, label: str, ledger: Ledger, bank: Bank) -> Projection:
     """Take a label's results in; doing so again changes nothing."""
     jobs = rows = 0
-    found: dict[Key, BankEntry] = {}
+    found: list[BankEntry] = []
     for result in store.results(label):
         jobs += 1
         rows += sum(ledger.add_facts(text) for text in result.facts)
-        for entry in _entries(result):
-            known = found.get(entry.key)
-            found[entry.key] = stronger(known, entry) if known else entry
+        found += _entries(result)
     if not jobs:
         raise UsageError(
             f"label {label} has no finished job yet; skipjack status -l {label} shows how far it is"
         )
-    changes = bank.add(found.values()) if found else Changes()
+    changes = bank.add(found) if found else Changes()
     counts = (changes.changed, changes.new, changes.replaced, changes.kept)
-    return Projection(label, jobs, rows, len(found), *counts)
+    return Projection(label, jobs, rows, changes.offered, *counts)
 
 
 def _entries(result: JobResult) -> Iterator[BankEntry]:

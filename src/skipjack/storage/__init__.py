@@ -3,8 +3,9 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from skipjack.storage.appending import AppendedFile
     from skipjack.storage.artifacts import ARTIFACTS, ArtifactStore, MemoryArtifacts
-    from skipjack.storage.atomic import atomic_replacement, atomic_write
+    from skipjack.storage.atomic import atomic_replacement, atomic_write, write_synced
     from skipjack.storage.clock import Clock, timestamp, utc_now
     from skipjack.storage.damage import set_aside
     from skipjack.storage.directory import ensure_directory, output_directory, user_directory
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ARTIFACTS",
+    "AppendedFile",
     "ArtifactStore",
     "Clock",
     "FileLock",
@@ -30,10 +32,12 @@ __all__ = [
     "user_directory",
     "utc_now",
     "write_failure",
+    "write_synced",
 ]
 _HOMES = {
+    "appending": ("AppendedFile",),
     "artifacts": ("ARTIFACTS", "ArtifactStore", "MemoryArtifacts"),
-    "atomic": ("atomic_replacement", "atomic_write"),
+    "atomic": ("atomic_replacement", "atomic_write", "write_synced"),
     "clock": ("Clock", "timestamp", "utc_now"),
     "damage": ("set_aside",),
     "directory": ("ensure_directory", "output_directory", "user_directory"),

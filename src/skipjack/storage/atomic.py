@@ -20,7 +20,7 @@ def atomic_write(path: Path, data: bytes, *, durable: bool = True) -> None:
     is gone; the operating system's errors become `StorageError`.
     """
     with atomic_replacement(path, durable=durable) as temporary:
-        _write(temporary, data, durable)
+        write_synced(temporary, data, durable=durable)
 
 
 @contextlib.contextmanager
@@ -54,7 +54,8 @@ def plain_file(path: Path) -> Path:
     return place
 
 
-def _write(path: Path, data: bytes, durable: bool) -> None:
+def write_synced(path: Path, data: bytes, *, durable: bool = True) -> None:
+    """Make a new file, on disk when this returns; for `atomic_replacement`."""
     with path.open("xb", buffering=0) as file:
         view = memoryview(data)
         while view:

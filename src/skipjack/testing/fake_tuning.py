@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from skipjack.bank import PERF, BankEntry, Changes, merge_entries
+from skipjack.bank import PERF, BankEntry, Changes, stronger
 from skipjack.core.config import Config
 from skipjack.core.device import Device, Peaks
 from skipjack.core.operation import Arrays
@@ -172,11 +172,11 @@ class MemoryBank:
 
     def put(self, entry: BankEntry) -> Changes:
         """Keep the stronger one."""
-        before = self.entries
-        self.entries = dict(merge_entries([*before.values(), entry]))
-        if self.entries == before:
+        held = self.entries.get(entry.key)
+        if held is not None and stronger(held, entry) is held:
             return Changes(kept=1)
-        return Changes(new=1) if len(self.entries) > len(before) else Changes(replaced=1)
+        self.entries[entry.key] = entry
+        return Changes(replaced=1) if held else Changes(new=1)
 
 
 class FakeContext:

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from skipjack.bank import Launch
+from skipjack.bank import LaunchData
 from skipjack.core.config import Config
 from skipjack.core.objective import Objective
 from skipjack.core.problem import Problem
@@ -415,11 +415,11 @@ class LoadedCandidate:
         """The solver's name."""
         return self.candidate.solver
 
-    def launch(self, compat: str) -> Launch | None:
+    def launch(self, compat: str) -> LaunchData | None:
         """How its machine code, which loads where `compat` does, is called; None for a library."""
         if not self.artifact_digest:
             return None
-        return Launch(
+        return LaunchData(
             self.artifact_digest,
             self.symbol,
             self.abi,

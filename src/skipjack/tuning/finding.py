@@ -8,7 +8,7 @@ from enum import StrEnum
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from skipjack.bank import FIND, REPLACED, BankEntry, Evidence, Met, Origin, replacing
+from skipjack.bank import FIND, REPLACED, BankEntry, EntryOrigin, Evidence, Met, replacing
 from skipjack.bank.evidence import device_evidence
 from skipjack.core.config import Config
 from skipjack.core.problem import Problem
@@ -252,7 +252,7 @@ def _ranking_entry(
         kind=FIND,
         protocol=context.protocol.key,
         toolchain=first.loaded.compiler,
-        origin=Origin.of("find", context.device),
+        origin=EntryOrigin.of("find", context.device),
         launch=first.loaded.launch(context.target.compat_key),
     )
 

@@ -9,8 +9,8 @@ from skipjack.bank import (
     BASELINE,
     REPLACED,
     BankEntry,
+    EntryOrigin,
     Evidence,
-    Origin,
     replacing,
     stronger,
 )
@@ -290,6 +290,6 @@ def _entry(run: StudyRun, result: TuneResult, decision: Decision, now: str) -> B
         created=now,
         protocol=context.protocol.key,
         toolchain=loaded.compiler,
-        origin=Origin.of("tune", context.device),
+        origin=EntryOrigin.of("tune", context.device),
         launch=loaded.launch(context.target.compat_key),
     )

@@ -1,0 +1,163 @@
+"""What the lines of a bank say: entries, and lines that nobody can read. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from skipjack.bank.entry import BankEntry, Key
+from skipjack.bank.entry_reading import NewerEntryError
+from skipjack.bank.evidence import ranked
+from skipjack.bank.index import Identity, IndexSummary, key_hash
+from skipjack.errors import NewerFormatError
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadLine:
+    """A line that is not an entry. The other lines are read all the same."""
+
+    number: int
+    data: bytes
+    reason: str
+    newer: bool
+    """It is of a format that only a newer Skipjack knows."""
+    offset: int = 0
+
+    def __str__(self) -> str:
+        return f"line {self.number}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedEntry:
+    """An entry and where its line is."""
+
+    offset: int
+    length: int
+    """Bytes of the line with its end."""
+    entry: BankEntry
+
+
+@dataclass(slots=True)
+class Content:
+    """Lines that were read."""
+
+    lines: int = 0
+    """How many there are."""
+    placed: dict[Key, list[PlacedEntry]] = field(default_factory=dict)
+    """All entries, those that others have displaced among them."""
+    bad: list[UnreadLine] = field(default_factory=list)
+    torn: int | None = None
+    """Where a last line begins that was not written to its end."""
+
+    def kept(self, key: Key) -> list[PlacedEntry]:
+        """What the bank keeps of a key, the strongest first."""
+        return kept_of(self.placed.get(key, ()))
+
+    def entries(self) -> dict[Key, tuple[BankEntry, ...]]:
+        """What the bank keeps, sorted by key."""
+        return {key: tuple(one.entry for one in self.kept(key)) for key in sorted(self.placed)}
+
+    def summary(self, identity: Identity, tail: bytes, content: bytes) -> IndexSummary:
+        """What an index says of a file of these lines."""
+        inode, changed_ns, size = identity
+        newer = next((line for line in self.bad if line.newer), None)
+        known = IndexSummary(inode, changed_ns, size, self.lines, self._dead(), len(self.bad))
+        if self.bad:
+            known = replace(known, bad_at=self.bad[0].offset, bad_number=self.bad[0].number)
+        if newer:
+            known = replace(known, newer_at=newer.offset, newer_number=newer.number)
+        return replace(known, tail=tail, content=content)
+
+    def pairs(self) -> list[tuple[int, int]]:
+        """Hashes of keys and places of the entries that the bank keeps."""
+        return [(key_hash(key), one.offset) for key in self.placed for one in self.kept(key)]
+
+    def _dead(self) -> int:
+        """Bytes of lines that others have displaced."""
+        dead = 0
+        for key, placed in self.placed.items():
+            if len(placed) > 1:
+                dead += _bytes(placed) - _bytes(self.kept(key))
+        return dead
+
+
+def _bytes(placed: Iterable[PlacedEntry]) -> int:
+    return sum(one.length for one in placed)
+
+
+def kept_of(placed: Iterable[PlacedEntry]) -> list[PlacedEntry]:
+    """What a bank keeps of the entries of one key, the strongest first."""
+    known = list(placed)
+    if len(known) < 2:
+        return known
+    by_id = {id(one.entry): one for one in known}
+    return [by_id[id(entry)] for entry in ranked(one.entry for one in known)]
+
+
+def read_content(data: bytes, *, start: int = 0, lines: int = 0, growing: bool = False) -> Content:
+    """The content of lines, which follow others: so many bytes and lines.
+
+    In a file that is `growing`, a last line that has no end and makes no sense is being written, or
+    its writer was killed: it is not there yet.
+    """
+    content = Content(lines)
+    place = 0
+    while place < len(data):
+        end = data.find(b"\n", place)
+        line = data[place:] if end < 0 else data[place:end]
+        offset = start + place
+        place = len(data) if end < 0 else end + 1
+        content.lines += 1
+        try:
+            entry = BankEntry.from_line(line)
+            content.placed.setdefault(entry.key, []).append(
+                PlacedEntry(offset, start + place - offset, entry)
+            )
+        except ValueError as error:
+            if end < 0 and growing and line.startswith(b"{"):
+                content.torn = offset
+                content.lines -= 1
+            else:
+                content.bad.append(bad_line(content.lines, line, error, offset))
+    return content
+
+
+def laid_out(
+    entries: Mapping[Key, Iterable[BankEntry]], bad: Iterable[UnreadLine]
+) -> tuple[bytes, Content]:
+    """The canonical bytes of a bank with what could not be read at its end, and their content."""
+    content, parts, offset = Content(), [], 0
+    for key in sorted(entries):
+        for entry in entries[key]:
+            parts.append(f"{entry.line}\n".encode())
+            placed = PlacedEntry(offset, len(parts[-1]), entry)
+            content.placed.setdefault(key, []).append(placed)
+            offset += placed.length
+    for line in bad:
+        content.bad.append(replace(line, number=len(parts) + 1, offset=offset))
+        parts.append(line.data + b"\n")
+        offset += len(parts[-1])
+    content.lines = len(parts)
+    return b"".join(parts), content
+
+
+def bad_line(number: int, data: bytes, error: ValueError, offset: int) -> UnreadLine:
+    """Why a line is none."""
+    reason = str(error).removeprefix("line 1: ")  # of the document that a line is
+    return UnreadLine(number, data, reason, isinstance(error, NewerEntryError), offset)
+
+
+def refuse_newer(bad: Iterable[UnreadLine], path: Path) -> None:
+    """`NewerFormatError` if a line is of a format that is not known yet."""
+    for line in bad:
+        if line.newer:
+            raise NewerFormatError(f"{path} {line}; it was left as it is, use a newer Skipjack")
+
+
+def complaint(path: Path, bad: list[UnreadLine], count: int, remedy: str) -> str:
+    """What to say of lines that are left out, of which there are so many."""
+    more = f", and {count - 1} more lines" if count > 1 else ""
+    if any(line.newer for line in bad):
+        remedy = "use a newer Skipjack"
+    return f"left out of the bank {path}: {bad[0]}{more}; {remedy}"

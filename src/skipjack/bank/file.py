@@ -1,0 +1,109 @@
+"""The file of a bank as it is read: opened again when it changes, by its index where there is one.
+
+What writes is `skipjack.bank.writing`, which a program that only looks things up does not load.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypeVar
+
+from skipjack.bank.content import Content, PlacedEntry, complaint
+from skipjack.bank.entry import Key
+from skipjack.bank.index import Identity, identity_of
+from skipjack.bank.views import (
+    INDEXED_BYTES,
+    BankView,
+    IndexedView,
+    StaleIndexError,
+    WholeView,
+    open_view,
+    open_whole,
+)
+from skipjack.errors import StorageError
+
+RESTORE = "`skipjack bank rebuild` restores it from the ledger"
+
+log = logging.getLogger(__name__)
+V = TypeVar("V", bound=BankView)
+
+
+class BankFile:
+    """One for each `Bank`. Several threads may read."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.view: BankView = nothing()
+        """The file as it was when it was last looked at."""
+        self._complained: Identity | None = None
+
+    def kept(self, key: Key) -> list[PlacedEntry]:
+        """What is kept of a key, the strongest first, whatever the index says."""
+        with self.sentences():
+            try:
+                return self._load().kept(key)
+            except StaleIndexError as error:
+                log.info("the index of %s is made anew: %s", self.path, error)
+                view = self.adopt(open_whole(self.path))
+                self._offer_index(view)
+                return view.kept(key)
+
+    def whole(self) -> Content:
+        """All of the file, parsed again only if it changed."""
+        with self.sentences():
+            view = self._load()
+            if not isinstance(view, WholeView):
+                view = self.adopt(open_whole(self.path))
+            return view.content
+
+    def identity(self) -> Identity:
+        """The state of the file now; `OSError`."""
+        return identity_of(self.path.stat())
+
+    def adopt(self, view: V) -> V:
+        """Use a view from now on; complain of what cannot be read, once for a state of the file."""
+        self.view = view
+        if view.bad and self._complained != view.identity:
+            log.warning("%s", complaint(self.path, view.bad, view.bad_count, RESTORE))
+            self._complained = view.identity
+        return view
+
+    @contextlib.contextmanager
+    def sentences(self) -> Iterator[None]:
+        """What the operating system says of reading, in one sentence."""
+        try:
+            yield
+        except OSError as error:
+            raise StorageError(f"cannot read the bank {self.path}: {error.strerror}") from error
+
+    def _load(self) -> BankView:
+        """The file as it is, opened again only if it changed."""
+        view = self.view
+        try:
+            if self.identity() == view.identity:
+                return view
+            view = self.adopt(open_view(self.path))
+        except FileNotFoundError:
+            return self.adopt(nothing())
+        self._offer_index(view)
+        return view
+
+    def _offer_index(self, view: BankView) -> None:
+        """Leave an index for the next reader, where it is worth it and can be done."""
+        if view.identity is None or view.identity[2] < INDEXED_BYTES:
+            return
+        if isinstance(view, IndexedView) and (view.current or view.has_tail):
+            return  # it is there, or the next writer brings it up to date
+        if os.access(self.path.parent, os.W_OK):
+            from skipjack.bank.writing import offer_index
+
+            offer_index(self, view)
+
+
+def nothing() -> WholeView:
+    """The view of a file that is not there."""
+    return WholeView(None, b"", Content())

@@ -1,0 +1,209 @@
+"""Writing the file of a bank: appended to or replaced, under its lock, with its index beside it.
+
+What entries mean is not decided here: the caller says which lines are new and which are displaced.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+
+from skipjack.bank.content import PlacedEntry, UnreadLine, laid_out, refuse_newer
+from skipjack.bank.entry import BankEntry, Key
+from skipjack.bank.file import RESTORE, BankFile, nothing
+from skipjack.bank.index import (
+    TAIL,
+    UNKNOWN,
+    IndexSummary,
+    identity_of,
+    key_hash,
+    tail_digest,
+    write_index,
+)
+from skipjack.bank.views import (
+    INDEXED_BYTES,
+    BankView,
+    IndexedView,
+    WholeView,
+    index_path,
+    open_view,
+    open_whole,
+)
+from skipjack.errors import StorageError
+from skipjack.storage import (
+    AppendedFile,
+    FileLock,
+    atomic_replacement,
+    atomic_write,
+    ensure_directory,
+    write_synced,
+)
+
+BAD_LINES = "bank.jsonl.bad-lines"
+"""Where a bank leaves the lines that nobody can read."""
+
+log = logging.getLogger(__name__)
+
+
+class BankWriter:
+    """``with BankWriter(file) as writer``: the file of a bank, locked and fit to be written.
+
+    A last line that a killed writer left unfinished is taken away. `NewerFormatError` if a line is
+    of a format that is not known yet.
+    """
+
+    def __init__(self, file: BankFile) -> None:
+        self._file, self._path = file, file.path
+        self._lock = FileLock(_lock_path(file), on_wait=log.info)
+
+    def __enter__(self) -> BankWriter:
+        ensure_directory(self._path.parent)
+        self._lock.__enter__()
+        try:
+            self._prepare()
+        except BaseException:
+            self._lock.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._lock.__exit__(kind, error, trace)
+
+    def _prepare(self) -> None:
+        file = self._file
+        with file.sentences():
+            try:
+                if not isinstance(file.view, WholeView) or file.view.identity != file.identity():
+                    file.adopt(open_view(self._path, writing=True))
+            except FileNotFoundError:
+                file.adopt(nothing())
+            if isinstance(file.view, WholeView) and file.view.torn:
+                self._take_away(file.view)
+                file.adopt(open_whole(self._path))
+        refuse_newer(file.view.bad, self._path)
+
+    def _take_away(self, view: WholeView) -> None:
+        """The line that is not finished."""
+        self.keep_aside([view.torn])
+        os.truncate(self._path, view.size - len(view.torn))
+        log.warning("the last line of the bank %s was not finished; %s", self._path, RESTORE)
+
+    def append(self, new: Iterable[BankEntry], gone: Iterable[PlacedEntry]) -> bool:
+        """Write entries behind the rest and note which lines they displace.
+
+        False if the file should be written anew: there is none, it has other names, or displaced
+        lines would be half of it.
+        """
+        view, displaced = self._file.view, list(gone)
+        if view.identity is None:
+            return False
+        known = view.summary()
+        dead = known.dead_bytes + sum(one.length for one in displaced)
+        if 2 * dead > known.size + INDEXED_BYTES:
+            return False
+        with AppendedFile(self._path) as file:
+            if file.status().st_nlink > 1:
+                return False
+            placed = _write(file, new)
+            after = replace(
+                known.at(identity_of(file.status())),
+                lines=known.lines + len(placed),
+                dead_bytes=dead,
+                tail=tail_digest(file.end(TAIL)),
+                content=UNKNOWN,
+            )
+            # Before the wait for the disk, during which others may read.
+            self._note(view, after, placed, displaced)
+        return True
+
+    def _note(
+        self,
+        view: BankView,
+        after: IndexSummary,
+        new: Iterable[PlacedEntry],
+        gone: Iterable[PlacedEntry],
+    ) -> None:
+        """Bring the index up to date; where that fails, the next reader makes it anew."""
+        added, left = _pairs(new), _pairs(gone)
+        with contextlib.suppress(OSError, StorageError):
+            if isinstance(view, IndexedView):
+                view.index.update(after, added, left)
+            elif isinstance(view, WholeView) and after.size >= INDEXED_BYTES:
+                kept = [pair for pair in view.content.pairs() if pair not in set(left)]
+                write_index(index_path(self._path), after, [*kept, *added])
+
+    def replace(
+        self,
+        entries: Mapping[Key, Iterable[BankEntry]],
+        bad: Iterable[UnreadLine],
+        *,
+        always: bool = False,
+    ) -> bool:
+        """Write these entries and these lines, if the file is not just that; gives whether."""
+        data, content = laid_out(entries, bad)
+        if not always and data == self._bytes():
+            return False
+        with atomic_replacement(self._path) as temporary:
+            write_synced(temporary, data)
+            if len(data) >= INDEXED_BYTES:
+                identity = identity_of(temporary.stat())  # it keeps it under its new name
+                digest = hashlib.sha256(data).digest()
+                summary = content.summary(identity, tail_digest(data), digest)
+                with contextlib.suppress(StorageError):
+                    write_index(index_path(self._path), summary, content.pairs())
+        return True
+
+    def keep_aside(self, lines: Iterable[bytes]) -> None:
+        """Add lines to the file of those that cannot be read."""
+        aside = self._path.with_name(BAD_LINES)
+        known = aside.read_bytes() if aside.exists() else b""
+        atomic_write(aside, known + b"".join(line + b"\n" for line in lines))
+
+    def _bytes(self) -> bytes:
+        try:
+            return self._path.read_bytes()
+        except FileNotFoundError:
+            return b""
+
+
+def offer_index(file: BankFile, view: BankView) -> None:
+    """Leave an index of a file as it was read, if nobody is writing the file."""
+    with contextlib.suppress(OSError, StorageError), FileLock(_lock_path(file), timeout_s=0.0):
+        if view.identity is None or file.identity() != view.identity:
+            return
+        if isinstance(view, IndexedView):  # that of a copy
+            view.index.update(view.index.summary.at(view.identity), (), ())
+        elif isinstance(view, WholeView) and view.ends:
+            write_index(index_path(file.path), view.summary(), view.content.pairs())
+
+
+def _write(file: AppendedFile, entries: Iterable[BankEntry]) -> list[PlacedEntry]:
+    """Write a line for each, and say where they are."""
+    lines = [] if file.end(1) in (b"\n", b"") else [b"\n"]
+    offset = file.size + len(lines)
+    placed = []
+    for entry in entries:
+        lines.append(f"{entry.line}\n".encode())
+        placed.append(PlacedEntry(offset, len(lines[-1]), entry))
+        offset += len(lines[-1])
+    file.write(b"".join(lines))
+    return placed
+
+
+def _pairs(placed: Iterable[PlacedEntry]) -> list[tuple[int, int]]:
+    return [(key_hash(one.entry.key), one.offset) for one in placed]
+
+
+def _lock_path(file: BankFile) -> Path:
+    return file.path.with_name("bank.lock")
