@@ -136,7 +136,6 @@ PAST = {
     "sweep": {
         "execute": 4,
         "interop": 11,
-        "ledger": 1,
         "native": 2,
         "search": 1,
         "storage": 3,

@@ -100,9 +100,18 @@ def _fill(ledger: Ledger) -> None:
     from skipjack.core.config import Config
     from skipjack.core.device import Device
     from skipjack.core.trial import Status, Trial
-    from skipjack.ledger import BuildRecord, CandidateKey, MeasurementRecord, VerdictRecord
+    from skipjack.ledger import (
+        BuildRecord,
+        CandidateKey,
+        MarkKind,
+        MarkRecord,
+        MeasurementRecord,
+        MetricSamples,
+        VerdictRecord,
+    )
 
     study, config = _study(), Config(tile=8)
+    timed = {"time_ns": MetricSamples("ns", (1.0, 2.5))}
     candidate = CandidateKey("matmul:8x8x8:f32", "loops", 1, config.key)
     ledger.add_device(Device("cpu", "znver4", 1, caches=(("L1", 32768),)))
     ledger.start_study(study, 1)
@@ -110,7 +119,10 @@ def _fill(ledger: Ledger) -> None:
     ledger.log_tells(study.id, [Trial(config, value=2.5, metrics={"rate": 1.5, "w": "x"})])
     ledger.add_build(BuildRecord("source", "c", Status.OK, "artifact"), candidate)
     ledger.add_measurements(
-        [MeasurementRecord(candidate, None, "i", "c", study.protocol.key, "s", 0, (1.0, 2.5))]
+        [MeasurementRecord(candidate, None, "i", "c", study.protocol.key, "s", 0, timed)]
+    )
+    ledger.add_mark(
+        MarkRecord(MarkKind.FORGET, "failures", candidate.problem, "loops", 1, None, "i", "c", "s")
     )
     ledger.add_verdict(
         VerdictRecord(study.id, candidate.problem, "c", "loops", config, "banked", {"a": 1})
@@ -133,8 +145,10 @@ def _use_ledger(ledger: Ledger) -> object:
     record = ledger.start_study(study, 1)
     ledger.log_tells(study.id, [Trial(Config(tile=9), value=1.0)])
     found = (ledger.studies(), ledger.log(study.id), ledger.devices(), ledger.verdicts())
-    more = (ledger.measurements("matmul:8x8x8:f32"), ledger.banked("matmul"), ledger.summary())
-    return record, found, more, ledger.find_source("source", "c")
+    key = "matmul:8x8x8:f32"
+    measured = (ledger.measurements(key), ledger.marks(key))
+    more = (ledger.banked("matmul"), ledger.summary(), ledger.find_source("source", "c"))
+    return record, found, measured, more
 
 
 def _emptied(directory: Path) -> Path:

@@ -18,9 +18,13 @@ from skipjack.ledger import (
     BuildRecord,
     CandidateKey,
     Ledger,
+    MarkKind,
+    MarkRecord,
     MeasurementRecord,
+    MetricSamples,
     Summary,
     VerdictRecord,
+    unit_of,
 )
 
 TRIALS = [
@@ -43,10 +47,13 @@ def measurement(config: Config, block: int = 0, **changes: object) -> Measuremen
         protocol='{"caches":"hot"}',
         session="session-1",
         block=block,
-        samples_ns=(10.25, 11.5, math.inf),
+        metrics={
+            "time_ns": MetricSamples("ns", (10.25, 11.5, math.inf)),
+            "calls": MetricSamples("1", (3.0,)),
+            "validity": MetricSamples("", ("VALID",)),
+        },
         sentinel_ns=5.0,
         disturbed=1,
-        metrics={"time_ns": 10.25},
     )
     return replace(record, **changes)  # type: ignore[arg-type]
 
@@ -233,12 +240,12 @@ def test_only_a_build_that_worked_has_an_artifact(ledger: Ledger, build: BuildRe
 
 def test_measurements_come_back_whole(ledger: Ledger) -> None:
     written = [measurement(Config(tile=4), block) for block in range(3)]
-    written.append(measurement(Config(), source_digest=None, sentinel_ns=None, verdict="wrong"))
+    failed = {"status": Status.CRASH, "reason": "signal 11", "details": {"log": "1.txt"}}
+    written.append(measurement(Config(), source_digest=None, sentinel_ns=None, **failed))
     ledger.add_measurements(written)
     found = ledger.measurements("matmul:8x8x8:f32")
     assert {one.created for one in found} == {"2025-01-01T00:00:00.000000Z"}
-    unstamped = [replace(one, created="") for one in found]
-    assert sorted(unstamped, key=repr) == sorted(written, key=repr)
+    assert [replace(one, created="", seq=0) for one in found] == written
     assert ledger.measurements("matmul:9x9x9:f32") == []
 
 
@@ -247,6 +254,66 @@ def test_a_batch_is_written_whole_or_not_at_all(ledger: Ledger) -> None:
     with pytest.raises(StorageError, match="refused a record"):
         ledger.add_measurements(batch)
     assert ledger.summary() == Summary(0, 0, 0, 0, 0, 0, 0)
+
+
+def test_after_a_refused_batch_its_candidates_are_written_with_the_next(ledger: Ledger) -> None:
+    with pytest.raises(StorageError, match="refused a record"), ledger.writing():
+        ledger.add_measurements([measurement(Config())])
+        ledger.add_measurements([measurement(Config(), 1, disturbed=-1)])
+    ledger.add_measurements([measurement(Config())])
+    assert len(ledger.measurements("matmul:8x8x8:f32")) == 1
+
+
+def test_one_query_gives_each_metric_with_its_unit(ledger: Ledger) -> None:
+    ledger.add_measurements([measurement(Config(tile=4), status=Status.CRASH, reason="signal 11")])
+    connection = sqlite3.connect(ledger.path)
+    found = connection.execute(
+        "SELECT problem, solver, config, device_class, protocol, metric, unit, samples, status, "
+        "reason FROM trials_view ORDER BY metric"
+    ).fetchall()
+    connection.close()
+    of = ("matmul:8x8x8:f32", "loops", '{"tile":4}', "cpu:znver4/1:abc", '{"caches":"hot"}')
+    assert found == [
+        (*of, "calls", "1", "[3.0]", "crash", "signal 11"),
+        (*of, "time_ns", "ns", '[10.25,11.5,"inf"]', "crash", "signal 11"),
+        (*of, "validity", "", '["VALID"]', "crash", "signal 11"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "unit"),
+    [
+        ("time_ns", "ns"),
+        ("result_99.00_percentile_latency_ns", "ns"),
+        ("result_samples_per_second", "1/s"),
+        ("result_scheduled_samples_per_sec", "1/s"),
+        ("build_seconds", "s"),
+        ("workspace_bytes", "B"),
+        ("result_query_count", "1"),
+        ("qps", "1/s"),
+        ("accuracy", ""),
+    ],
+)
+def test_a_metrics_name_may_say_its_unit(name: str, unit: str) -> None:
+    assert unit_of(name) == unit
+
+
+# Marks
+
+
+def test_marks_and_measurements_have_one_order_whatever_the_clock_says(tmp_path: Path) -> None:
+    moments = iter(datetime(2025, 1, 30 - day, tzinfo=UTC) for day in range(20))
+    mark = MarkRecord(MarkKind.FORGET, "failures", "matmul:8x8x8:f32", "loops", 1, None, *"ics")
+    with Ledger.open(tmp_path, clock=lambda: next(moments)) as ledger:
+        for _ in range(2):
+            ledger.add_measurements([measurement(Config(), block) for block in range(2)])
+            ledger.add_mark(mark)
+        measured, marks = ledger.measurements(mark.problem), ledger.marks(mark.problem)
+    assert [one.block for one in measured] == [0, 1, 0, 1]
+    assert [replace(one, created="", seq=0) for one in marks] == [mark, mark]
+    order = sorted([*measured, *marks], key=lambda one: one.seq)
+    assert [isinstance(one, MarkRecord) for one in order] == [False, False, True] * 2
+    assert len({one.seq for one in order}) == 6
 
 
 def test_a_candidate_has_a_key_with_its_solvers_version() -> None:
@@ -348,12 +415,13 @@ def test_what_was_written_is_there_after_reopening(tmp_path: Path, study: Study)
         assert ledger.trials(study.id) == TRIALS
 
 
-@pytest.mark.parametrize("table", ["study_log", "builds", "measurements", "verdicts"])
+@pytest.mark.parametrize("table", ["study_log", "builds", "measurements", "marks", "verdicts"])
 def test_facts_cannot_be_changed_or_deleted(ledger: Ledger, study: Study, table: str) -> None:
     ledger.start_study(study, 1)
     ledger.log_tells(study.id, TRIALS)
     ledger.add_build(BuildRecord("source", "c", Status.BUILD_ERROR))
     ledger.add_measurements([measurement(Config())])
+    ledger.add_mark(MarkRecord(MarkKind.FORGET, "everything", "p", "loops", 1, None, *"ics"))
     ledger.add_verdict(verdict(study, "add:4:f32", 1))
     connection = sqlite3.connect(ledger.path)
     for statement in (f"DELETE FROM {table}", f"UPDATE {table} SET created = created"):

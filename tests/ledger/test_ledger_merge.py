@@ -14,8 +14,19 @@ from skipjack.core.device import Device
 from skipjack.core.study import Study
 from skipjack.core.trial import Status, Trial
 from skipjack.errors import CorruptFileError, NewerFormatError, StorageError
-from skipjack.ledger import BuildRecord, CandidateKey, Ledger, MeasurementRecord, VerdictRecord
+from skipjack.ledger import (
+    BuildRecord,
+    CandidateKey,
+    Ledger,
+    MarkKind,
+    MarkRecord,
+    MeasurementRecord,
+    MetricSamples,
+    VerdictRecord,
+)
 from skipjack.ledger.migrations import migrate
+
+TIMED = {"time_ns": MetricSamples("ns", (1.0,))}
 
 Facts = dict[str, set[tuple[object, ...]]]
 
@@ -45,9 +56,14 @@ def work(directory: Path, study: Study, number: int) -> Path:
         ledger.add_build(BuildRecord(f"source{number % 2}", "c", Status.OK, "artifact"), shared)
         ledger.add_measurements(
             [
-                MeasurementRecord(shared, None, "i", "c", "{}", f"s{number}", block, (1.0,))
+                MeasurementRecord(shared, None, "i", "c", "{}", f"s{number}", block, TIMED)
                 for block in range(2)
             ]
+        )
+        ledger.add_mark(
+            MarkRecord(
+                MarkKind.FORGET, "everything", shared.problem, "loops", 1, "{}", "i", "c", "s"
+            )
         )
         ledger.add_verdict(
             VerdictRecord(study.id, "matmul:8x8x8:f32", "c", "loops", Config(), "banked")
@@ -69,7 +85,7 @@ def test_a_merge_is_order_free_and_loses_nothing(tmp_path: Path, study: Study) -
         for n, order in enumerate(itertools.permutations(paths))
     ]
     assert all(one == unions[0] for one in unions)
-    for table in ("study_log", "builds", "measurements", "verdicts"):
+    for table in ("study_log", "builds", "measurements", "marks", "verdicts"):
         assert unions[0][table] == set().union(*(facts(path)[table] for path in paths))
 
 
@@ -187,7 +203,7 @@ def test_studies_of_different_problems_stay_apart(
 
 APPEND_ONLY = "".join(
     f"DROP TRIGGER {table}_no_update;"
-    for table in ("study_log", "builds", "measurements", "verdicts")
+    for table in ("study_log", "builds", "measurements", "marks", "verdicts")
 )
 POISON = {
     "a seed that is no number": ("studies", "UPDATE studies SET seed = ''"),
@@ -200,7 +216,12 @@ POISON = {
     ),
     "an infinite value": ("study_log", "UPDATE study_log SET value = -9e999 WHERE status = 'ok'"),
     "metrics that are none": ("measurements", """UPDATE measurements SET metrics = '{"a":[]}'"""),
-    "samples that are none": ("measurements", """UPDATE measurements SET samples_ns = '[{}]'"""),
+    "samples that are none": (
+        "measurements",
+        """UPDATE measurements SET metrics = '{"a":{"samples":[{}],"unit":""}}'""",
+    ),
+    "a measurement of no status": ("measurements", "UPDATE measurements SET status = 'x'"),
+    "a mark of no kind": ("marks", "UPDATE marks SET kind = 'x'"),
     "a build of no kind": ("builds", "UPDATE builds SET status = 'x', artifact_digest = NULL"),
     "resources that are none": ("builds", """UPDATE builds SET resources = '{"a":"x"}'"""),
     "a place at the end of numbers": (
@@ -264,6 +285,7 @@ def read_all(ledger: Ledger, study: Study) -> None:
     ledger.verdicts()
     ledger.banked("matmul")
     ledger.measurements("matmul:8x8x8:f32")
+    ledger.marks("matmul:8x8x8:f32")
     for source in ("source0", "source1"):
         ledger.find_source(source, "c")
     candidate = CandidateKey("matmul:8x8x8:f32", "loops", 1, Config(tile=8).key)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import earlier_ledgers
 from skipjack.core.config import Config
 from skipjack.core.study import Study
 from skipjack.core.trial import Trial
@@ -53,17 +54,17 @@ def test_a_migrated_file_equals_a_fresh_one_and_keeps_its_rows(
         rows.close()
 
 
-def test_a_step_that_fails_leaves_the_version_before_it(
+def test_a_step_that_fails_leaves_the_file_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    broken = (MIGRATIONS[0], ("CREATE TABLE half (x)", "CREATE TABLE half (x)"))
-    monkeypatch.setattr("skipjack.ledger.migrations.MIGRATIONS", broken)
+    path = earlier_ledgers.make(tmp_path, 2)
+    before = earlier_ledgers.rows(path)
+    half = ("CREATE TABLE half (x)", "CREATE TABLE half (x)")
+    monkeypatch.setattr("skipjack.ledger.migrations.MIGRATIONS", (*MIGRATIONS[:4], half))
     with pytest.raises(StorageError, match="already exists"):
         Ledger.open(tmp_path)
-    left = sqlite3.connect(tmp_path / "ledger.sqlite")
-    assert left.execute("PRAGMA user_version").fetchone() == (1,)
-    assert not left.execute("SELECT 1 FROM sqlite_schema WHERE name = 'half'").fetchall()
-    left.close()
+    assert earlier_ledgers.version(path) == 2
+    assert earlier_ledgers.rows(path) == before
 
 
 def test_a_newer_file_is_refused_by_name_and_untouched(tmp_path: Path, study: Study) -> None:

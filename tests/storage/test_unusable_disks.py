@@ -10,7 +10,7 @@ import pytest
 from skipjack.bank import Bank
 from skipjack.core.config import Config
 from skipjack.errors import StorageError
-from skipjack.ledger import CandidateKey, Ledger, MeasurementRecord
+from skipjack.ledger import CandidateKey, Ledger, MeasurementRecord, MetricSamples
 from skipjack.settings import Settings
 from skipjack.storage import ArtifactStore, atomic_write, user_directory
 
@@ -47,9 +47,8 @@ def make_read_only(disk: Path) -> None:
 
 
 def block(number: int, samples: int) -> MeasurementRecord:
-    return MeasurementRecord(
-        CANDIDATE, None, "i", "c", "{}", "s", number, tuple(map(float, range(samples)))
-    )
+    times = MetricSamples("ns", tuple(map(float, range(samples))))
+    return MeasurementRecord(CANDIDATE, None, "i", "c", "{}", "s", number, {"time_ns": times})
 
 
 def test_a_file_that_does_not_fit_leaves_the_old_one(disk: Path) -> None:

@@ -19,7 +19,14 @@ from skipjack.core.trial import Status
 from skipjack.errors import CorruptFileError, StorageError
 from skipjack.integrations.outcomes import Outcome
 from skipjack.integrations.race import fold
-from skipjack.ledger import CandidateKey, Ledger, MeasurementRecord
+from skipjack.ledger import (
+    CandidateKey,
+    Ledger,
+    MarkKind,
+    MarkRecord,
+    MeasurementRecord,
+    MetricSamples,
+)
 
 log = logging.getLogger(__name__)
 
@@ -68,28 +75,29 @@ class Results:
         self._directory = directory
         self.place = place
         self._own: list[MeasurementRecord] = []
+        self._own_marks: set[str] = set()
 
     def known(self) -> Known:
         """Everything that is still valid here."""
         sessions: dict[str, dict[str, float]] = {}
         failures: dict[str, Outcome] = {}
-        marks = set()
-        for record in filter(self._is_valid, self._records()):
-            text, status = record.candidate.config, Status(record.verdict)
-            if record.samples_ns:
+        measured, marks = self._with_ledger(self._read) or ([], [])
+        for record in filter(self._is_valid, self._with_own(measured)):
+            text = record.candidate.config
+            if record.times_ns:
                 times = sessions.setdefault(record.session, {})
-                times[text] = median(record.samples_ns)
+                times[text] = median(record.times_ns)
                 failures.pop(text, None)
-            elif status in _LASTING:
-                failures[text] = Outcome(status, str(record.metrics.get("reason", "")))
-            elif status is Status.NO_RESULT:
-                marks.add(text)
-        return Known(fold(sessions.values()), failures, frozenset(marks))
+            elif record.status in _LASTING:
+                failures[text] = Outcome(record.status, record.reason)
+        ended = {mark.scope for mark in marks if self._holds(mark)}
+        return Known(fold(sessions.values()), failures, frozenset(ended | self._own_marks))
 
-    def _records(self) -> list[MeasurementRecord]:
-        """Of the ledger, and those of our own that it could not take: a disk may be full."""
-        problem = self.place.problem
-        kept = self._with_ledger(lambda ledger: ledger.measurements(problem)) or []
+    def _read(self, ledger: Ledger) -> tuple[list[MeasurementRecord], list[MarkRecord]]:
+        return ledger.measurements(self.place.problem), ledger.marks(self.place.problem)
+
+    def _with_own(self, kept: list[MeasurementRecord]) -> list[MeasurementRecord]:
+        """Those of the ledger, and our own that it could not take: a disk may be full."""
         sessions = {record.session for record in kept}
         return kept + [record for record in self._own if record.session not in sessions]
 
@@ -101,14 +109,36 @@ class Results:
             and record.candidate.solver_version == _VERSION
         )
 
+    def _holds(self, mark: MarkRecord) -> bool:
+        return (
+            mark.kind is MarkKind.SEARCH_ENDED
+            and mark.device_class == self.place.device_class
+            and mark.protocol == self.place.protocol
+            and mark.solver == SOLVER
+            and mark.solver_version == _VERSION
+        )
+
     def mark(self, text: str) -> None:
         """Note that a search came to its end, so that nobody starts it again."""
-        self.keep({}, {text: Outcome(Status.NO_RESULT, "a search that came to its end")})
+        place = self.place
+        mark = MarkRecord(
+            MarkKind.SEARCH_ENDED,
+            text,
+            place.problem,
+            SOLVER,
+            _VERSION,
+            place.protocol,
+            place.device_instance,
+            place.device_class,
+            session=secrets.token_hex(8),
+        )
+        self._own_marks.add(text)
+        self._with_ledger(lambda ledger: ledger.add_mark(mark))
 
     def keep(
         self, samples_ns: Mapping[str, Sequence[float]], failures: Mapping[str, Outcome]
     ) -> None:
-        """Add what one sitting found."""
+        """Add what one round of timings found."""
         session = secrets.token_hex(8)
         records = [self._record(text, session, tuple(ns)) for text, ns in samples_ns.items() if ns]
         records += [self._record(text, session, (), outcome) for text, outcome in failures.items()]
@@ -127,9 +157,9 @@ class Results:
             protocol=place.protocol,
             session=session,
             block=0,
-            samples_ns=samples_ns,
-            metrics={"reason": outcome.reason} if outcome else {},
-            verdict=(outcome.status if outcome else Status.OK).value,
+            metrics={"time_ns": MetricSamples("ns", samples_ns)},
+            status=outcome.status if outcome else Status.OK,
+            reason=outcome.reason if outcome else "",
         )
 
     def _with_ledger(self, use: Callable[[Ledger], T]) -> T | None:

@@ -3,12 +3,15 @@
 from skipjack.ledger.connection import FILE_NAME, fold_in
 from skipjack.ledger.ledger import Ledger
 from skipjack.ledger.merge import Merged
+from skipjack.ledger.metrics import MetricSamples, single, unit_of
 from skipjack.ledger.records import (
     OUTCOME,
     BankedConfig,
     BuildRecord,
     CandidateKey,
     LogEntry,
+    MarkKind,
+    MarkRecord,
     MeasurementRecord,
     StudyRecord,
     Summary,
@@ -23,10 +26,15 @@ __all__ = [
     "CandidateKey",
     "Ledger",
     "LogEntry",
+    "MarkKind",
+    "MarkRecord",
     "MeasurementRecord",
     "Merged",
+    "MetricSamples",
     "StudyRecord",
     "Summary",
     "VerdictRecord",
     "fold_in",
+    "single",
+    "unit_of",
 ]

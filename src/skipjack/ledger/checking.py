@@ -16,12 +16,13 @@ from typing import Any
 
 from skipjack.core.config import Config
 from skipjack.core.device import Device
+from skipjack.core.trial import Status
 from skipjack.ledger import rows
 from skipjack.ledger.migrations import columns_of
+from skipjack.ledger.records import MarkKind
+from skipjack.ledger.sequence import LARGEST
 from skipjack.reading import described, parse_json, quoted
 
-LARGEST = 1 << 53
-"""Of versions, epochs and places in a log: counting on from there stays within 64 bits."""
 _CREATED = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
 
 UNREADABLE = (ValueError, TypeError, KeyError, AttributeError, OverflowError)
@@ -37,8 +38,13 @@ def _study(row: rows.Row) -> None:
 
 
 def _measurement(row: rows.Row) -> None:
-    rows.decode_samples(row["samples_ns"])
-    rows.decode_metrics(row["metrics"])
+    rows.decode_samples(row["metrics"])
+    rows.decode_details(row.get("details"))
+    Status(row["status"])
+
+
+def _mark_row(row: rows.Row) -> None:
+    MarkKind(row["kind"])
 
 
 def _candidate(row: rows.Row) -> None:
@@ -52,6 +58,7 @@ _READERS: Mapping[str, Callable[[rows.Row], object]] = {
     "candidates": _candidate,
     "builds": rows.build_record,
     "measurements": _measurement,
+    "marks": _mark_row,
     "verdicts": rows.verdict_record,
 }
 
@@ -105,7 +112,7 @@ def is_text(value: str) -> bool:
 def check_texts(row: rows.Row) -> None:
     """`ValueError` if a text of a row came out of bytes that are no UTF-8."""
     for name, value in row.items():
-        if isinstance(value, str) and not (value.isascii() or is_text(value)):
+        if type(value) is str and not value.isascii() and not is_text(value):
             raise ValueError(f"{name} is not UTF-8")
 
 
@@ -133,6 +140,7 @@ _ORPHANS = (
         "candidate NOT IN (SELECT id FROM candidates) "
         "OR protocol NOT IN (SELECT id FROM protocols)",
     ),
+    ("marks", "protocol NOT IN (SELECT id FROM protocols)"),
     ("verdicts", "study NOT IN (SELECT id FROM studies)"),
 )
 """Rows that refer to one that is not there; parents stand before their children."""

@@ -13,12 +13,15 @@ from typing import Any
 
 from skipjack.errors import MalformedError, NewerFormatError, StorageError
 from skipjack.ledger.checking import complaint
+from skipjack.ledger.format_4 import converted_row
 from skipjack.ledger.merge import KEYS, UNIONS
 from skipjack.reading import Field, quoted, read_json
 from skipjack.storage.transaction import transaction
 
-FORMAT = 2
-"""Since 2 a candidate's map to its build has an identity; rows of 1 are taken in without."""
+FORMAT = 3
+"""Since 2 a candidate's map to its build has an identity; rows of 1 are taken in without. Since 3
+measurements have named metrics with units, and a number for their order."""
+_NAMED_METRICS = 3
 
 Snapshot = Mapping[str, frozenset[tuple[object, ...]]]
 """The keys of the rows of each table."""
@@ -75,17 +78,19 @@ def read_facts(text: str) -> dict[str, list[dict[str, Any]]]:
         if strange := parts.keys() - KEYS.keys():
             names = ", ".join(map(quoted, sorted(strange)))
             raise StorageError(f"results have rows of unknown tables: {names}")
-        return {table: list(_rows(table, part)) for table, part in parts.items()}
+        return {table: list(_rows(table, part, form)) for table, part in parts.items()}
     except MalformedError as error:
         raise StorageError(f"results are not in the form of a ledger's rows: {error}") from None
 
 
-def _rows(table: str, part: Field) -> Iterator[dict[str, Any]]:
+def _rows(table: str, part: Field, form: int) -> Iterator[dict[str, Any]]:
     columns = [name.text() for name in part["columns"].elements()]
     for row in part["rows"].elements():
         if not isinstance(row.plain, list) or len(row.plain) != len(columns):
             raise row.malformed(f"expected {len(columns)} values")
         fields = dict(zip(columns, row.plain, strict=True))
+        if form < _NAMED_METRICS:
+            fields = converted_row(table, fields)
         if why := complaint(table, fields):
             raise row.malformed(f"it is no row of {table}: {why}")
         yield fields

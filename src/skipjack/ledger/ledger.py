@@ -24,11 +24,13 @@ from skipjack.ledger.records import (
     BuildRecord,
     CandidateKey,
     LogEntry,
+    MarkRecord,
     MeasurementRecord,
     StudyRecord,
     Summary,
     VerdictRecord,
 )
+from skipjack.ledger.sequence import next_number
 from skipjack.reading import parse_json, quoted
 from skipjack.storage import Clock, timestamp, utc_now
 from skipjack.storage.sqlite_files import is_damage, primary_code
@@ -54,6 +56,8 @@ class Ledger:
         self._connection = connection
         self._clock = clock
         self._passed_over: set[tuple[str, str]] = set()
+        self._written: set[str] = set()
+        """Ids of candidates and protocols that are in the file: rows are never deleted."""
         self.path = path
 
     @classmethod
@@ -183,7 +187,7 @@ class Ledger:
         now, source = self._now(), build.source_digest
         with self.writing():
             rows.insert(self._connection, "builds", [rows.build_row(build, now)])
-            rows.insert(self._connection, "candidates", rows.candidate_rows(candidates, now))
+            self._insert_once("candidates", rows.candidate_rows(candidates, now))
             # Replacing a row makes it the last one.
             self._connection.executemany(
                 "REPLACE INTO candidate_builds "
@@ -195,30 +199,58 @@ class Ledger:
             )
 
     def add_measurements(self, measurements: Sequence[MeasurementRecord]) -> None:
-        """Keep many measurements in one transaction."""
+        """Keep many measurements in one transaction, in this order."""
+        if not measurements:
+            return
         now = self._now()
         candidates = rows.candidate_rows((one.candidate for one in measurements), now)
         protocols = rows.protocol_rows((one.protocol for one in measurements), now)
         with self.writing():
-            rows.insert(self._connection, "candidates", candidates)
-            rows.insert(self._connection, "protocols", protocols)
+            self._insert_once("candidates", candidates)
+            self._insert_once("protocols", protocols)
+            first = next_number(self._connection, now)
             rows.insert(
                 self._connection,
                 "measurements",
-                [rows.measurement_row(one, now) for one in measurements],
+                [
+                    rows.measurement_row(one, place, now)
+                    for place, one in enumerate(measurements, start=first)
+                ],
             )
 
     def measurements(self, problem_key: str) -> list[MeasurementRecord]:
-        """Every measurement of a problem, oldest first."""
+        """Every measurement of a problem, in the order of writing."""
         found = self._select(
-            "SELECT measurements.*, problem, solver, solver_version, config, "
-            "protocols.text AS protocol_text FROM measurements "
+            "SELECT measurements.id, source_digest, device_instance, device_class, session, block, "
+            "metrics, sentinel_ns, disturbed, details, status, measurements.created, reason, seq, "
+            "problem, solver, solver_version, config, protocols.text AS protocol FROM measurements "
             "JOIN candidates ON candidates.id = measurements.candidate "
             "JOIN protocols ON protocols.id = measurements.protocol "
-            "WHERE problem = ? ORDER BY measurements.created, session, block, measurements.id",
+            "WHERE problem = ? ORDER BY measurements.seq, session, block, measurements.id",
             (problem_key,),
         )
         return self._readable("measurements", found, rows.measurement_record)
+
+    def add_mark(self, mark: MarkRecord) -> None:
+        """Keep what later runs have to heed, after all that was measured so far."""
+        now = self._now()
+        protocols = [mark.protocol] if mark.protocol is not None else []
+        with self.writing():
+            self._insert_once("protocols", rows.protocol_rows(protocols, now))
+            place = next_number(self._connection, now)
+            rows.insert(self._connection, "marks", [rows.mark_row(mark, place, now)])
+
+    def marks(self, problem_key: str) -> list[MarkRecord]:
+        """Every mark of a problem, in the order of writing."""
+        found = self._select(
+            "SELECT marks.id, kind, scope, problem, solver, solver_version, "
+            "protocols.text AS protocol, device_instance, device_class, session, "
+            "marks.created, seq FROM marks "
+            "LEFT JOIN protocols ON protocols.id = marks.protocol "
+            "WHERE problem = ? ORDER BY marks.seq, marks.id",
+            (problem_key,),
+        )
+        return self._readable("marks", found, rows.mark_record)
 
     # Verdicts
 
@@ -302,6 +334,11 @@ class Ledger:
         with self._translating():
             return facts.add_facts(self._connection, text)
 
+    def _insert_once(self, table: str, parents: Sequence[rows.Row]) -> None:
+        new = [row for row in parents if row["id"] not in self._written]
+        rows.insert(self._connection, table, new)
+        self._written.update(row["id"] for row in new)
+
     def _studies(self, where: str, *values: str) -> list[StudyRecord]:
         found = self._select(studies.STUDIES.format(where=where), values)
         return self._readable("studies", found, rows.study_record)
@@ -350,8 +387,12 @@ class Ledger:
         if self._connection.in_transaction:
             yield
             return
-        with self._translating(), transaction(self._connection):
-            yield
+        try:
+            with self._translating(), transaction(self._connection):
+                yield
+        except BaseException:
+            self._written.clear()
+            raise
 
     @contextmanager
     def _translating(self) -> Iterator[None]:

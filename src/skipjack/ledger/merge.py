@@ -45,6 +45,7 @@ UNIONS = (
     ("builds", "id", _SAME),
     ("candidate_builds", "candidate, compat, identity, source_digest", _LAST),
     ("measurements", "id", _SAME),
+    ("marks", "id", _SAME),
     ("verdicts", "id", _SAME),
 )
 

@@ -7,13 +7,16 @@ digest of their content, so that a union of ledgers is a union of rows.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 from skipjack.errors import NewerFormatError, StorageError
+from skipjack.ledger import format_4
 from skipjack.storage.sqlite_files import DamagedError
 from skipjack.storage.transaction import transaction
 
@@ -200,8 +203,102 @@ _BUILDS_IN_SEQUENCE = (
     "DROP TABLE candidate_builds_3",
 )
 
+_FORGET = "solver = 'command' AND protocols.text = 'command:forget'"
+_SEARCH_ENDED = "solver = 'triton_autotune' AND verdict = 'no_result' AND samples_ns = '[]'"
+_FROM_4 = """FROM measurements_4 AS old
+    LEFT JOIN candidates ON candidates.id = old.candidate
+    LEFT JOIN protocols ON protocols.id = old.protocol"""
+_CONVERTED = "(solver, CAST(samples_ns AS BLOB), CAST(old.metrics AS BLOB))"
+_OF_4 = "old.id, device_instance, device_class, session, format_5_seq(old.created), old.created"
+
+# Measurements have named metrics with units; what is no measurement is a mark. The order of rows
+# is that of `seq`, not of dates. What cannot be read is kept as it was.
+_NAMED_METRICS = (
+    "ALTER TABLE measurements RENAME TO measurements_4",
+    f"""CREATE TABLE measurements (
+        {_ID},
+        candidate TEXT NOT NULL REFERENCES candidates (id),
+        source_digest TEXT,
+        device_instance TEXT NOT NULL,
+        device_class TEXT NOT NULL,
+        protocol TEXT NOT NULL REFERENCES protocols (id),
+        session TEXT NOT NULL,
+        block INTEGER NOT NULL,
+        metrics TEXT NOT NULL CHECK ({_is_json("metrics", "object")}),
+        sentinel_ns REAL,
+        disturbed INTEGER NOT NULL CHECK (disturbed >= 0),
+        details TEXT CHECK (details IS NULL OR {_is_json("details", "object")}),
+        status TEXT NOT NULL,
+        {_CREATED},
+        reason TEXT NOT NULL,
+        seq INTEGER NOT NULL
+    ) STRICT""",
+    f"""CREATE TABLE marks (
+        {_ID},
+        kind TEXT NOT NULL CHECK (kind <> ''),
+        scope TEXT NOT NULL,
+        problem TEXT NOT NULL,
+        solver TEXT NOT NULL,
+        solver_version INTEGER NOT NULL,
+        protocol TEXT REFERENCES protocols (id),
+        device_instance TEXT NOT NULL,
+        device_class TEXT NOT NULL,
+        session TEXT NOT NULL,
+        seq INTEGER NOT NULL,
+        {_CREATED}
+    ) STRICT""",
+    f"""INSERT INTO marks (kind, scope, problem, solver, solver_version,
+        id, device_instance, device_class, session, seq, created)
+        SELECT 'forget', verdict, problem, solver, solver_version, {_OF_4} {_FROM_4}
+        WHERE {_FORGET}""",
+    f"""INSERT INTO marks (kind, scope, problem, solver, solver_version, protocol,
+        id, device_instance, device_class, session, seq, created)
+        SELECT 'search_ended', config, problem, solver, solver_version, old.protocol, {_OF_4}
+        {_FROM_4} WHERE {_SEARCH_ENDED}""",
+    f"""INSERT INTO measurements (candidate, source_digest, protocol, block, metrics, sentinel_ns,
+        disturbed, details, status, reason,
+        id, device_instance, device_class, session, seq, created)
+        SELECT candidate, source_digest, old.protocol, block,
+        coalesce(format_5_metrics{_CONVERTED},
+            json_object('samples_ns', samples_ns, 'metrics', old.metrics)),
+        sentinel_ns, disturbed, format_5_details{_CONVERTED}, verdict,
+        coalesce(format_5_reason{_CONVERTED}, ''), {_OF_4} {_FROM_4}
+        WHERE NOT EXISTS (SELECT 1 FROM marks WHERE marks.id = old.id)
+        ORDER BY old.rowid""",
+    "DELETE FROM candidates WHERE id IN "
+    "(SELECT candidate FROM measurements_4 AS old JOIN marks ON marks.id = old.id) "
+    "AND id NOT IN (SELECT candidate FROM measurements) "
+    "AND id NOT IN (SELECT candidate FROM candidate_builds)",
+    "DELETE FROM protocols WHERE text = 'command:forget' "
+    "AND id NOT IN (SELECT protocol FROM measurements) "
+    "AND id NOT IN (SELECT protocol FROM studies)",
+    "DROP TABLE measurements_4",
+    "CREATE INDEX measurements_by_candidate ON measurements (candidate)",
+    "CREATE INDEX measurements_in_order ON measurements (seq)",
+    "CREATE INDEX marks_by_problem ON marks (problem)",
+    "CREATE INDEX marks_in_order ON marks (seq)",
+    *_append_only("measurements"),
+    *_append_only("marks"),
+    """CREATE VIEW trials_view AS
+        SELECT measurements.id AS measurement, measurements.seq AS seq, problem, solver,
+        solver_version, config, source_digest, device_class, device_instance,
+        protocols.text AS protocol, session, block, metric.key AS metric,
+        json_extract(metric.value, '$.unit') AS unit,
+        json_extract(metric.value, '$.samples') AS samples,
+        status, reason, sentinel_ns, disturbed, measurements.created AS created
+        FROM measurements
+        JOIN candidates ON candidates.id = measurements.candidate
+        JOIN protocols ON protocols.id = measurements.protocol
+        JOIN json_each(measurements.metrics) AS metric
+        WHERE metric.type = 'object'""",
+)
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
-    *(_TABLES, _INDICES_AND_VIEW, _BUILD_IDENTITY, _BUILDS_IN_SEQUENCE),
+    _TABLES,
+    _INDICES_AND_VIEW,
+    _BUILD_IDENTITY,
+    _BUILDS_IN_SEQUENCE,
+    _NAMED_METRICS,
 )
 """Step n, counted from 1, leads from ``user_version`` n - 1 to n."""
 
@@ -223,25 +320,37 @@ def read_version(connection: sqlite3.Connection, path: Path) -> int:
     return int(version)
 
 
-def check_schema(connection: sqlite3.Connection) -> None:
+def check_schema(connection: sqlite3.Connection, version: int = len(MIGRATIONS)) -> None:
     """`DamagedError` if a table or view of ours is missing or was altered."""
-    missing = _expected() - _schema(connection)
-    if missing:
-        kind, name, _ = min(missing)
-        raise DamagedError(f"it has no {kind} {name} as ledgers have it")
+    expected = {one for one in _made_of(version) if one.kind in ("table", "view")}
+    if missing := expected.difference(_objects(connection)):
+        first = min(missing)
+        raise DamagedError(f"it has no {first.kind} {first.name} as ledgers have it")
 
 
-def _schema(connection: sqlite3.Connection) -> frozenset[tuple[str, str, str]]:
+class _Object(NamedTuple):
+    """A table, index, view or trigger."""
+
+    kind: str
+    name: str
+    sql: str
+
+
+def _objects(connection: sqlite3.Connection) -> Iterator[_Object]:
     found = connection.execute(
-        "SELECT type, name, sql FROM sqlite_schema WHERE type IN ('table', 'view')"
+        "SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL "
+        "ORDER BY type <> 'table', rowid"
     )
-    return frozenset((str(kind), str(name), str(sql)) for kind, name, sql in found)
+    return (_Object(str(kind), str(name), str(sql)) for kind, name, sql in found)
 
 
 @cache
-def _expected() -> frozenset[tuple[str, str, str]]:
-    with closing(_empty()) as connection:
-        return _schema(connection)
+def _made_of(version: int) -> tuple[_Object, ...]:
+    """What a ledger of a format consists of, in an order in which it can be made."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        with transaction(connection):
+            _apply(connection, _steps(0, version))
+        return tuple(_objects(connection))
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,11 +379,30 @@ def _empty() -> sqlite3.Connection:
 
 
 def migrate(connection: sqlite3.Connection, *, target: int = len(MIGRATIONS)) -> None:
-    """Apply the missing steps, one transaction each."""
+    """Apply the missing steps in one transaction: all or nothing, whoever is killed when."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
-    for number in range(version + 1, target + 1):
+    if version >= target:
+        return
+    if version > 0:
+        check_schema(connection, version)
+    # A row whose parent is missing is passed over by readers, and must not stop a migration.
+    (enforced,) = connection.execute("PRAGMA foreign_keys").fetchone()
+    connection.execute("PRAGMA foreign_keys = OFF")
+    try:
         with transaction(connection):
-            for statement in MIGRATIONS[number - 1]:
-                connection.execute(statement)
+            made = (one.sql for one in _made_of(target))
+            _apply(connection, made if version == 0 else _steps(version, target))
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            connection.execute(f"PRAGMA user_version = {number}")
+            connection.execute(f"PRAGMA user_version = {target}")
+    finally:
+        connection.execute(f"PRAGMA foreign_keys = {'ON' if enforced else 'OFF'}")
+
+
+def _steps(version: int, target: int) -> Iterator[str]:
+    return chain.from_iterable(MIGRATIONS[version:target])
+
+
+def _apply(connection: sqlite3.Connection, statements: Iterable[str]) -> None:
+    format_4.register(connection)
+    for statement in statements:
+        connection.execute(statement)

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, Literal, NamedTuple
 
 from skipjack.core.config import Config
-from skipjack.core.objective import Metric
 from skipjack.core.trial import Candidate, Status, Trial
+from skipjack.ledger.metrics import TIME, MetricSamples
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,7 @@ class BuildRecord:
 
 @dataclass(frozen=True, slots=True)
 class MeasurementRecord:
-    """One block of samples of one candidate."""
+    """One block of samples of one candidate, or one run of it that failed."""
 
     candidate: CandidateKey
     source_digest: str | None
@@ -94,13 +95,54 @@ class MeasurementRecord:
     session: str
     """Blocks of one session are comparable with each other."""
     block: int
-    samples_ns: tuple[float, ...]
+    metrics: Mapping[str, MetricSamples]
+    """What was measured, by name. A kernel's time is `time_ns`."""
     sentinel_ns: float | None = None
     disturbed: int = 0
     """How many samples were set aside."""
-    metrics: Mapping[str, Metric] = field(default_factory=dict)
-    verdict: str = "ok"
+    status: Status = Status.OK
+    reason: str = ""
+    """One sentence, where it failed."""
+    details: Mapping[str, Any] = field(default_factory=dict)
+    """What else is to be known of a run, as JSON values."""
     created: str = ""
+    seq: int = 0
+    """Its place in the order of measurements and marks; the ledger fills it in."""
+
+    @property
+    def times_ns(self) -> tuple[float, ...]:
+        """The samples of a kernel's time."""
+        times = self.metrics.get(TIME)
+        return tuple(map(float, times.values)) if times else ()
+
+
+class MarkKind(StrEnum):
+    """What a mark says to those who read the ledger later."""
+
+    FORGET = "forget"
+    """Runs before it are not used any more: all of them (`everything`) or those that failed
+    (`failures`)."""
+    SEARCH_ENDED = "search_ended"
+    """A search came to its end and need not be run again; the scope describes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class MarkRecord:
+    """What a later run has to heed about measurements, and is none itself."""
+
+    kind: MarkKind
+    scope: str
+    problem: str
+    solver: str
+    solver_version: int
+    protocol: str | None
+    """None: for all of them."""
+    device_instance: str
+    device_class: str
+    session: str
+    created: str = ""
+    seq: int = 0
+    """Its place in the order of measurements and marks; the ledger fills it in."""
 
 
 OUTCOME = "outcome"

@@ -7,16 +7,20 @@ import json
 import math
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from skipjack.core.config import Config
 from skipjack.core.objective import Metric
 from skipjack.core.trial import Status, Trial
 from skipjack.errors import MalformedError
+from skipjack.ledger.metrics import NOT_FINITE, MetricSamples
 from skipjack.ledger.records import (
     BuildRecord,
     CandidateKey,
     LogEntry,
+    MarkKind,
+    MarkRecord,
     MeasurementRecord,
     StudyRecord,
     VerdictRecord,
@@ -51,12 +55,12 @@ def identified(row: Row) -> Row:
     return {"id": content_id(*row.values()), **row}
 
 
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
+
+
 def canonical_json(value: object) -> str:
     """Compact JSON with sorted keys; the same value gives the same text."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"))
-
-
-_NOT_FINITE = ("inf", "-inf", "nan")
+    return _ENCODER.encode(value)
 
 
 def encode_metrics(metrics: Mapping[str, Metric]) -> str:
@@ -74,9 +78,34 @@ def decode_numbers(text: str) -> dict[str, float]:
     return {name: float(number) for name, number in parse_json(text).items()}
 
 
-def decode_samples(text: str) -> tuple[float, ...]:
-    """A list of times."""
-    return tuple(float(ns) for ns in parse_json(text))
+def encode_samples(metrics: Mapping[str, MetricSamples]) -> str:
+    """Named samples as JSON: ``{"time_ns": {"samples": [1.5, 1.25], "unit": "ns"}}``."""
+    return canonical_json(
+        {
+            name: {"samples": [_encode(value) for value in one.values], "unit": one.unit}
+            for name, one in metrics.items()
+        }
+    )
+
+
+def decode_samples(text: str) -> dict[str, MetricSamples]:
+    """What `encode_samples` wrote."""
+    return {name: _samples(one) for name, one in parse_json(text).items()}
+
+
+def _samples(one: Mapping[str, Any]) -> MetricSamples:
+    unit = one["unit"]
+    if not isinstance(unit, str):
+        raise MalformedError(f"unit: expected a text, found {described(unit)}")
+    values = one["samples"]
+    if not isinstance(values, list):
+        raise MalformedError(f"samples: expected a list, found {described(values)}")
+    return MetricSamples(unit, tuple([v if type(v) is float else _decode(v) for v in values]))
+
+
+def decode_details(text: str | None) -> dict[str, Any]:
+    """What else is known of a run; texts in it may stand for bytes that are no UTF-8."""
+    return dict(parse_json(text, surrogates=True)) if text else {}
 
 
 def _encode(metric: Metric) -> Metric:
@@ -87,10 +116,11 @@ def _encode(metric: Metric) -> Metric:
 
 def _decode(metric: Metric) -> Metric:
     if isinstance(metric, str):
-        return float(metric) if metric in _NOT_FINITE else metric
+        return float(metric) if metric in NOT_FINITE else metric
     return float(metric)
 
 
+@lru_cache(maxsize=4096)
 def candidate_id(candidate: CandidateKey) -> str:
     """The id of a candidate in every ledger."""
     return content_id(
@@ -113,10 +143,16 @@ def candidate_rows(candidates: Iterable[CandidateKey], created: str) -> list[Row
     ]
 
 
+@lru_cache(maxsize=64)
+def protocol_id(protocol: str) -> str:
+    """The id of a protocol in every ledger."""
+    return content_id(protocol)
+
+
 def protocol_rows(protocols: Iterable[str], created: str) -> list[Row]:
     """Rows of `protocols`, each once."""
     return [
-        {"id": content_id(text), "text": text, "created": created}
+        {"id": protocol_id(text), "text": text, "created": created}
         for text in dict.fromkeys(protocols)
     ]
 
@@ -126,7 +162,7 @@ def study_row(study: Study, created: str) -> Row:
     return {
         "id": study.id,
         **study_columns(study),
-        "protocol": content_id(study.protocol.key),
+        "protocol": protocol_id(study.protocol.key),
         "created": created,
     }
 
@@ -224,7 +260,7 @@ def build_record(row: Row) -> BuildRecord:
     return BuildRecord(**columns)
 
 
-def measurement_row(measurement: MeasurementRecord, created: str) -> Row:
+def measurement_row(measurement: MeasurementRecord, seq: int, created: str) -> Row:
     """A row of `measurements`."""
     return identified(
         {
@@ -232,15 +268,17 @@ def measurement_row(measurement: MeasurementRecord, created: str) -> Row:
             "source_digest": measurement.source_digest,
             "device_instance": measurement.device_instance,
             "device_class": measurement.device_class,
-            "protocol": content_id(measurement.protocol),
+            "protocol": protocol_id(measurement.protocol),
             "session": measurement.session,
             "block": measurement.block,
-            "samples_ns": canonical_json([_encode(float(ns)) for ns in measurement.samples_ns]),
+            "metrics": encode_samples(measurement.metrics),
             "sentinel_ns": measurement.sentinel_ns,
             "disturbed": measurement.disturbed,
-            "metrics": encode_metrics(measurement.metrics),
-            "verdict": measurement.verdict,
+            "details": canonical_json(measurement.details) if measurement.details else None,
+            "status": measurement.status.value,
             "created": measurement.created or created,
+            "reason": storable(measurement.reason),
+            "seq": seq,
         }
     )
 
@@ -252,16 +290,49 @@ def measurement_record(row: Row) -> MeasurementRecord:
         source_digest=row["source_digest"],
         device_instance=row["device_instance"],
         device_class=row["device_class"],
-        protocol=row["protocol_text"],
+        protocol=row["protocol"],
         session=row["session"],
         block=row["block"],
-        samples_ns=decode_samples(row["samples_ns"]),
+        metrics=decode_samples(row["metrics"]),
         sentinel_ns=row["sentinel_ns"],
         disturbed=row["disturbed"],
-        metrics=decode_metrics(row["metrics"]),
-        verdict=row["verdict"],
+        status=Status(row["status"]),
+        reason=row["reason"],
+        details=decode_details(row["details"]),
         created=row["created"],
+        seq=row["seq"],
     )
+
+
+def mark_row(mark: MarkRecord, seq: int, created: str) -> Row:
+    """A row of `marks`."""
+    return identified(
+        {
+            "kind": mark.kind.value,
+            "scope": mark.scope,
+            "problem": mark.problem,
+            "solver": mark.solver,
+            "solver_version": mark.solver_version,
+            "protocol": None if mark.protocol is None else protocol_id(mark.protocol),
+            "device_instance": mark.device_instance,
+            "device_class": mark.device_class,
+            "session": mark.session,
+            "seq": seq,
+            "created": mark.created or created,
+        }
+    )
+
+
+def mark_record(row: Row) -> MarkRecord:
+    """A row of `marks` joined with its protocol."""
+    columns = {name: value for name, value in row.items() if name != "id"}
+    columns["kind"] = MarkKind(columns["kind"])
+    return MarkRecord(**columns)
+
+
+def storable(text: str) -> str:
+    """A text as UTF-8 has it; halves of surrogate pairs, which it has not, are spelled out."""
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
 def verdict_row(verdict: VerdictRecord, created: str) -> Row:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from skipjack.errors import NewerFormatError, StorageError
 from skipjack.ledger import rows
-from skipjack.ledger.checking import LARGEST
+from skipjack.ledger.sequence import LARGEST
 
 if TYPE_CHECKING:
     from skipjack.core.study import Study

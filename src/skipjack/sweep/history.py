@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
+import heapq
 import json
+import math
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from skipjack.core.config import Config
-from skipjack.core.objective import Metric
 from skipjack.core.trial import Status
-from skipjack.errors import MalformedError
-from skipjack.ledger import Ledger
-from skipjack.ledger.records import CandidateKey, MeasurementRecord
-from skipjack.reading import read_json
+from skipjack.ledger import (
+    CandidateKey,
+    Ledger,
+    MarkKind,
+    MarkRecord,
+    MeasurementRecord,
+    MetricSamples,
+    single,
+)
 from skipjack.sweep.outcome import Outcome
 from skipjack.sweep.workload import Workload
 
 SOLVER = "command"
 SOLVER_VERSION = 1
 
-_MARK = "command:forget"
-"""The protocol of a record that is no run, but says what of those before it is forgotten."""
 _EVERYTHING, _FAILURES = "everything", "failures"
 _OURS = "skipjack."
-"""Prefix of what is kept beside the metrics of a run."""
+"""Prefix of what Skipjack measures beside the metrics that a run says of itself."""
+_RUN_SECONDS, _BUILD_SECONDS = f"{_OURS}run_seconds", f"{_OURS}build_seconds"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +62,14 @@ class History:
         self._runs: dict[tuple[str, str], list[Outcome]] = defaultdict(list)
         self._used: dict[tuple[str, str], int] = defaultdict(int)
         self._block = 0
-        for record in ledger.measurements(workload.key):
+        runs: list[MeasurementRecord | MarkRecord] = [*ledger.measurements(workload.key)]
+        for record in heapq.merge(ledger.marks(workload.key), runs, key=lambda one: one.seq):
             if record.device_class != place.device_class:
                 continue
-            if record.protocol == _MARK:
-                self._drop(record.verdict)
-            elif record.verdict != Status.TIMEOUT or self._would_time_out(record):
+            if isinstance(record, MarkRecord):
+                if record.kind is MarkKind.FORGET:
+                    self._drop(record.scope)
+            elif record.status is not Status.TIMEOUT or self._would_time_out(record):
                 self._runs[(record.candidate.config, record.protocol)].append(_outcome(record))
 
     def known(self, point: Config, settings: Mapping[str, Any]) -> bool:
@@ -80,8 +87,8 @@ class History:
         return self._runs[key][used]
 
     def _would_time_out(self, record: MeasurementRecord) -> bool:
-        limit = record.metrics.get(f"{_OURS}timeout_s", float("inf"))
-        return not isinstance(limit, str) and self._timeout_s <= limit
+        limit = record.details.get("timeout_s", math.inf)
+        return isinstance(limit, int | float) and self._timeout_s <= limit
 
     def forget_failures(self) -> None:
         """Let points that failed be run again; LoadGen's INVALID is an answer, not a failure."""
@@ -92,11 +99,24 @@ class History:
         self._forget(_EVERYTHING)
 
     def _forget(self, what: str) -> None:
-        self._write(Config(), _MARK, (), {}, what)
+        place = self._place
+        self._ledger.add_mark(
+            MarkRecord(
+                MarkKind.FORGET,
+                what,
+                self._workload.key,
+                SOLVER,
+                SOLVER_VERSION,
+                None,
+                place.device_instance,
+                place.device_class,
+                place.session,
+            )
+        )
         self._drop(what)
 
     def _drop(self, what: str) -> None:
-        """What was recorded so far and is forgotten, now or in an earlier sitting."""
+        """What was recorded so far and is forgotten, now or in an earlier run."""
         kept = (Status.OK, Status.INVALID) if what == _FAILURES else ()
         for key, runs in self._runs.items():
             self._runs[key] = [run for run in runs if run.status in kept]
@@ -104,36 +124,34 @@ class History:
     def add(self, point: Config, settings: Mapping[str, Any], outcome: Outcome) -> None:
         """Keep a run that was just made; it is in the file when this returns."""
         text = protocol_text(settings)
-        metrics = _stored(outcome)
-        if outcome.status is Status.TIMEOUT:
-            metrics[f"{_OURS}timeout_s"] = self._timeout_s
-        self._write(point, text, (outcome.seconds * 1e9,), metrics, outcome.status.value)
-        key = (point.key, text)
-        self._runs[key].append(outcome)
-        self._used[key] = len(self._runs[key])
-
-    def _write(
-        self,
-        point: Config,
-        protocol: str,
-        samples_ns: tuple[float, ...],
-        metrics: Mapping[str, Metric],
-        verdict: str,
-    ) -> None:
         self._block += 1
         record = MeasurementRecord(
             CandidateKey(self._workload.key, SOLVER, SOLVER_VERSION, point.key),
             None,
             self._place.device_instance,
             self._place.device_class,
-            protocol,
+            text,
             self._place.session,
             self._block,
-            samples_ns,
-            metrics=metrics,
-            verdict=verdict,
+            _metrics(outcome),
+            status=outcome.status,
+            reason=outcome.reason,
+            details=self._details(outcome),
         )
         self._ledger.add_measurements([record])
+        key = (point.key, text)
+        self._runs[key].append(outcome)
+        self._used[key] = len(self._runs[key])
+
+    def _details(self, outcome: Outcome) -> dict[str, Any]:
+        details: dict[str, Any] = {}
+        if outcome.log:
+            details["log"] = outcome.log
+        if outcome.notes:
+            details["notes"] = list(outcome.notes)
+        if outcome.status is Status.TIMEOUT and math.isfinite(self._timeout_s):
+            details["timeout_s"] = self._timeout_s
+        return details
 
     def seconds(self) -> list[tuple[float, float]]:
         """Run and build seconds of everything recorded, for estimates."""
@@ -150,32 +168,32 @@ def protocol_text(settings: Mapping[str, Any]) -> str:
     return f"command:{json.dumps(dict(settings), sort_keys=True, separators=(',', ':'))}"
 
 
-def _stored(outcome: Outcome) -> dict[str, Metric]:
-    ours: dict[str, Metric] = {
-        f"{_OURS}build_seconds": outcome.build_seconds,
-        f"{_OURS}reason": outcome.reason,
-        f"{_OURS}log": outcome.log,
-        f"{_OURS}notes": json.dumps(outcome.notes),
-    }
-    return {**outcome.metrics, **{name: value for name, value in ours.items() if value}}
-
-
-def _notes(text: str) -> tuple[str, ...]:
-    try:
-        return tuple(note.text() for note in read_json(text, surrogates=True).elements())
-    except MalformedError:  # of a ledger that others wrote: the run counts all the same
-        return ()
+def _metrics(outcome: Outcome) -> dict[str, MetricSamples]:
+    ours = {_RUN_SECONDS: MetricSamples("s", (outcome.seconds,))}
+    if outcome.build_seconds:
+        ours[_BUILD_SECONDS] = MetricSamples("s", (outcome.build_seconds,))
+    return {**single(outcome.metrics), **ours}
 
 
 def _outcome(record: MeasurementRecord) -> Outcome:
-    metrics = {k: v for k, v in record.metrics.items() if not k.startswith(_OURS)}
-    kept = {k.removeprefix(_OURS): v for k, v in record.metrics.items() if k.startswith(_OURS)}
+    said = {
+        name: samples.values[0]
+        for name, samples in record.metrics.items()
+        if samples.values and not name.startswith(_OURS)
+    }
+    notes = record.details.get("notes")
     return Outcome(
-        Status(record.verdict),
-        metrics,
-        str(kept.get("reason", "")),
-        record.samples_ns[0] / 1e9 if record.samples_ns else 0.0,
-        float(kept.get("build_seconds", 0.0)),
-        str(kept.get("log", "")),
-        _notes(str(kept.get("notes", "[]"))),
+        record.status,
+        said,
+        record.reason,
+        _seconds(record, _RUN_SECONDS),
+        _seconds(record, _BUILD_SECONDS),
+        str(record.details.get("log", "")),
+        # A ledger that others wrote may have anything there: the run counts all the same.
+        tuple(map(str, notes)) if isinstance(notes, list) else (),
     )
+
+
+def _seconds(record: MeasurementRecord, name: str) -> float:
+    samples = record.metrics.get(name, MetricSamples("s", ()))
+    return next((float(value) for value in samples.values if not isinstance(value, str)), 0.0)

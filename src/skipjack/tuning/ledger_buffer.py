@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from skipjack.core.config import Config
 from skipjack.core.trial import Trial
 from skipjack.execute.statistics import Block
-from skipjack.ledger import BuildRecord, CandidateKey, Ledger, MeasurementRecord
+from skipjack.ledger import BuildRecord, CandidateKey, Ledger, MeasurementRecord, MetricSamples
 from skipjack.trace import Tracer
 
 if TYPE_CHECKING:
@@ -68,8 +68,10 @@ def measurement(
         context.protocol.key,
         context.id,
         number,
-        block.samples_ns,
+        {
+            "time_ns": MetricSamples("ns", block.samples_ns),
+            "calls": MetricSamples("1", (float(block.calls),)),
+        },
         sum(sentinel) / len(sentinel) if sentinel else None,
         block.dropped + (len(block.samples_ns) if block.disturbed else 0),
-        {"calls": float(block.calls)},
     )

@@ -15,6 +15,7 @@ from sqlalchemy import insert, text
 from skipjack.fleet.store import tables, views
 from skipjack.fleet.store.opening import open_store
 from skipjack.fleet.store.store import Store
+from skipjack.ledger.facts import FORMAT
 from skipjack.ledger.migrations import migrate
 from skipjack.settings import Settings
 
@@ -39,6 +40,7 @@ BUILT = {
     ],
     "study_log": [{"id": "l1", "study": "s1", "seq": 1, "kind": "ask", "config": '{"tile":8}'}],
 }
+METRICS = '{"calls":{"samples":[5.0],"unit":"1"},"time_ns":{"samples":[1.0,2.0],"unit":"ns"}}'
 TOLD = {
     "study_log": [
         {
@@ -53,10 +55,26 @@ TOLD = {
     "measurements": [
         {
             **{"id": "m1", "candidate": "c1", "session": "x", "block": 0, "disturbed": 1},
-            **{"samples_ns": "[1.0,2.0]", "verdict": "ok", "metrics": "{}", "sentinel_ns": 2.5},
+            **{"metrics": METRICS, "status": "ok", "reason": "", "sentinel_ns": 2.5, "seq": 7},
         }
     ],
 }
+BEFORE_3 = {
+    "measurements": {
+        "columns": [
+            *("id", "candidate", "source_digest", "device_instance", "device_class", "protocol"),
+            *("session", "block", "samples_ns", "sentinel_ns", "disturbed", "metrics", "verdict"),
+            "created",
+        ],
+        "rows": [
+            [
+                *("m0", "c1", None, "i", "c", "p", "w", 3, "[4.0,8.0]", None, 2),
+                *('{"calls":5.0}', "wrong", "2024-01-01T00:00:00.000000Z"),
+            ]
+        ],
+    }
+}
+"""A measurement as workers sent it in format 2."""
 
 
 def facts(content: dict[str, list[dict[str, Any]]]) -> str:
@@ -71,7 +89,7 @@ def facts(content: dict[str, list[dict[str, Any]]]) -> str:
             "columns": columns,
             "rows": [[row.get(name) for name in columns] for row in rows],
         }
-    return json.dumps({"format": 1, "tables": found})
+    return json.dumps({"format": FORMAT, "tables": found})
 
 
 @pytest.fixture(scope="module", params=("sqlite", "postgresql", "mariadb"))
@@ -128,6 +146,9 @@ def _fill(store: Store) -> None:
         for stage, content in (("build", BUILT), ("evaluate", TOLD)):
             row = rounds | {"stage": stage, "facts": facts(content)}
             connection.execute(insert(tables.rounds).values(row))
+        old = json.dumps({"format": 2, "tables": BEFORE_3})
+        row = rounds | {"round": 1, "stage": "evaluate", "facts": old}
+        connection.execute(insert(tables.rounds).values(row))
         # A stage that found out nothing.
         empty = rounds | {"round": 1, "stage": "build", "facts": ""}
         connection.execute(insert(tables.rounds).values(empty))
@@ -174,10 +195,19 @@ def test_trials_are_what_was_told_with_the_studys_solver(filled: Store) -> None:
 
 
 def test_measurements_come_with_their_candidate(filled: Store) -> None:
-    (row,) = ask(filled, "SELECT * FROM measurements")
+    (row,) = ask(filled, "SELECT * FROM measurements WHERE session = 'x'")
     assert (row["solver"], row["config"]) == ("loops", '{"tile":8}')
-    assert (row["samples_ns"], row["sentinel_ns"]) == ("[1.0,2.0]", 2.5)
-    assert (row["block"], row["disturbed"], row["verdict"]) == (0, 1, "ok")
+    assert (json.loads(row["samples_ns"]), row["sentinel_ns"]) == ([1.0, 2.0], 2.5)
+    assert json.loads(row["metrics"]) == json.loads(METRICS)
+    assert (row["block"], row["disturbed"], row["verdict"], row["reason"]) == (0, 1, "ok", "")
+
+
+def test_measurements_of_earlier_workers_are_read_as_well(filled: Store) -> None:
+    (row,) = ask(filled, "SELECT * FROM measurements WHERE session = 'w'")
+    assert (row["solver"], row["config"]) == ("loops", '{"tile":8}')
+    assert json.loads(row["samples_ns"]) == [4.0, 8.0]
+    assert json.loads(row["metrics"]) == {"calls": 5.0}
+    assert (row["block"], row["disturbed"], row["verdict"], row["reason"]) == (3, 2, "wrong", None)
 
 
 def test_the_story_names_its_machine(filled: Store) -> None:

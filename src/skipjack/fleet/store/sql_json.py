@@ -37,6 +37,10 @@ class Spelling(ABC):
         """A member of a JSON object as text; NULL if there is none."""
 
     @abstractmethod
+    def inner(self, json: str, *names: str) -> str:
+        """What lies at the end of these names inside JSON objects, as JSON."""
+
+    @abstractmethod
     def each_row(self, facts: str, table: str, columns: Sequence[Column]) -> str:
         """A join with the rows that facts have of a table, under the name ``f``."""
 
@@ -70,6 +74,9 @@ class _SQLite(Spelling):
     def member(self, json: str, name: str) -> str:
         return f"json_extract({json}, '$.{name}')"
 
+    def inner(self, json: str, *names: str) -> str:
+        return f"json_extract({json}, '$.{'.'.join(names)}')"
+
     def each_row(self, facts: str, table: str, columns: Sequence[Column]) -> str:
         return f"JOIN json_each({_filled(facts)}, '$.tables.{table}.rows') f"
 
@@ -89,6 +96,9 @@ class _PostgreSQL(Spelling):
 
     def member(self, json: str, name: str) -> str:
         return f"CAST({json} AS json) ->> '{name}'"
+
+    def inner(self, json: str, *names: str) -> str:
+        return f"CAST({json} AS json) #>> '{{{','.join(names)}}}'"
 
     def each_row(self, facts: str, table: str, columns: Sequence[Column]) -> str:
         rows = f"CAST({_filled(facts)} AS json) #> '{{tables,{table},rows}}'"
@@ -120,6 +130,9 @@ class _MariaDB(Spelling):
     def member(self, json: str, name: str) -> str:
         found = f"json_extract({json}, '$.{name}')"
         return f"CASE WHEN json_type({found}) <> 'NULL' THEN json_unquote({found}) END"
+
+    def inner(self, json: str, *names: str) -> str:
+        return f"json_extract({json}, '$.{'.'.join(names)}')"
 
     def each_row(self, facts: str, table: str, columns: Sequence[Column]) -> str:
         listed = ", ".join(

@@ -10,7 +10,8 @@ view              one row for
                   over the baseline (the fastest library, else the default), a library's time
 `trials`          each config that a searcher was told about: status, value (what is minimised, in
                   nanoseconds for a time), spread, reason
-`measurements`    each block of timings: candidate, session, samples in nanoseconds, verdict
+`measurements`    each block of timings: candidate, session, samples in nanoseconds, all metrics
+                  with their units, verdict, reason
 `job_story`       each thing that happened to a job
 `job_studies`     each study of a job: `trials.study` is its id
 `job_candidates`  each candidate of a job: `measurements.candidate` is its id
@@ -72,13 +73,15 @@ _MEASUREMENTS = (
     Column("device_class", 4),
     Column("session", 6),
     Column("block", 7, "integer"),
-    Column("samples_ns", 8),
     Column("sentinel_ns", 9, "number"),
     Column("disturbed", 10, "integer"),
-    Column("metrics", 11),
     Column("verdict", 12),
     Column("created", 13),
+    Column("reason", 14),
 )
+_METRICS = Column("metrics", 8)
+"""By name, each with its unit and samples; before format 3 of facts the samples of the time."""
+_METRICS_BEFORE_3 = Column("further_metrics", 11)
 
 
 def create(connection: Connection) -> None:
@@ -181,15 +184,21 @@ def _trials(sql: Spelling) -> str:
 
 def _measurements(sql: Spelling) -> str:
     shown = ", ".join(f"{sql.cell(column)} AS {column.name}" for column in _MEASUREMENTS)
+    metrics, before = sql.cell(_METRICS), sql.cell(_METRICS_BEFORE_3)
+    named = f"substr({metrics}, 1, 1) = '{{'"
+    columns = (*_MEASUREMENTS, _METRICS, _METRICS_BEFORE_3)
     return f"""
     SELECT r.job, l.name AS label, p.key AS problem, j.device, r.epoch, r.round, c.solver, c.config,
-        {shown}, m.name AS machine
+        {shown},
+        CASE WHEN {named} THEN {sql.inner(metrics, "time_ns", "samples")} ELSE {metrics} END
+        AS samples_ns,
+        CASE WHEN {named} THEN {metrics} ELSE {before} END AS metrics, m.name AS machine
     FROM rounds r
     JOIN jobs j ON j.id = r.job
     JOIN labels l ON l.id = j.label
     JOIN problems p ON p.id = j.problem
     LEFT JOIN machines m ON m.id = r.machine
-    {sql.each_row("r.facts", "measurements", _MEASUREMENTS)}
+    {sql.each_row("r.facts", "measurements", columns)}
     LEFT JOIN job_candidates c ON c.job = r.job AND c.candidate = {sql.cell(_MEASUREMENTS[0])}"""
 
 

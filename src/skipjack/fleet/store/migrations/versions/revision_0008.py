@@ -1,0 +1,10 @@
+"""Measurements in facts have named metrics with units: the views, made anew, find times in both."""
+
+from __future__ import annotations
+
+revision = "0008"
+down_revision = "0007"
+
+
+def upgrade() -> None:
+    """From 0007."""
