@@ -16,7 +16,7 @@ LARGE = {
     "solvers/gpu/kernels": 24,
     "solvers/loops": 58,
     "sweep": 22,
-    "tuning": 25,
+    "tuning": 24,
 }
 """Folders of more than 20 files."""
 
@@ -173,7 +173,7 @@ NAMES = {
     "Bench": "integrations solvers/miopen sweep",
     "Block": "execute solvers/gpu",
     "Bounds": "interop/miopen search",
-    "Builder": "fleet/work sweep/commands tuning",
+    "Builder": "sweep/commands tuning",
     "Column": "fleet/store ledger",
     "Command": "interop plans sweep/commands",
     "Condition": "fleet/machines sweep/heat",
@@ -214,7 +214,6 @@ NAMES = {
     "Run": "search solvers/convolution",
     "Setting": "interop report",
     "Settings": ". operations",
-    "Sitting": "sweep tuning",
     "Source": "solvers sweep/heat",
     "Span": ". interop",
     "Stage": "fleet solvers/gpu solvers/loops",

@@ -20,8 +20,8 @@ from skipjack.fleet.images.identity import Identity, identity
 from skipjack.fleet.records import FIND
 from skipjack.fleet.states import Stage
 from skipjack.fleet.task import Outcome, Task
+from skipjack.fleet.work.assignment import DeviceAssignment
 from skipjack.fleet.work.miopen_jobs import MiopenJobs, pass_on
-from skipjack.fleet.work.seating import Seating
 from skipjack.native import cpu
 from skipjack.settings import Settings, load_settings
 from skipjack.solvers.miopen.driving import Finished, Invocation
@@ -101,7 +101,7 @@ class _Miopen(MiopenJobs):
 
     def on_gpu(self, task: Task) -> Outcome:
         self._device = task.device.name
-        return self.evaluate(task, Seating(task.device, (), (task.device.name,), "hip:0"))
+        return self.evaluate(task, DeviceAssignment(task.device, (), (task.device.name,), "hip:0"))
 
     def _run(self, invocation: Invocation) -> Finished:
         device = {miopen_driver.DEVICE_VARIABLE: self._device}

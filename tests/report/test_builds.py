@@ -13,7 +13,7 @@ from skipjack.core.trial import Status
 from skipjack.gpu.artifact import ABI as GPU_ABI
 from skipjack.operations import parse
 from skipjack.report.builds import print_builds
-from skipjack.tuning.build_result import BuildResult, BuiltConfig
+from skipjack.tuning.build_only import BuildResult, BuiltConfig
 
 DEVICE = Device("cpu", "neoverse-n1", 1, features=("neon",))
 BUILDS = (

@@ -12,8 +12,9 @@ from skipjack.errors import UsageError
 from skipjack.native import cpu
 from skipjack.operations import parse
 from skipjack.solvers import find_solver, is_for, names
-from skipjack.tuning import FindResult, FindStatus, TuneOptions, Tuner, evaluator, final
+from skipjack.tuning import FindResult, FindStatus, TuneOptions, Tuner
 from skipjack.tuning.applicable_solvers import applicable_solvers
+from skipjack.tuning.limits import Limits
 
 MATMUL = "matmul:24x40x16:f32"
 BUILT = {"nest", "packed", "microkernel"}
@@ -154,14 +155,10 @@ def test_a_problem_that_nobody_can_do_is_not_applicable(tuner: Tuner) -> None:
 
 
 def test_where_calls_are_long_each_solver_is_tried_once_and_ranked(
-    tuner: Tuner, monkeypatch: pytest.MonkeyPatch
+    tuner: Tuner,
 ) -> None:
     """Every call counts as long here; the slowest solvers need not have been in the final."""
-    for module in (evaluator, final):
-        monkeypatch.setattr(module, "LONG_NS", 1.0)
-        monkeypatch.setattr(module, "SLOW_NS", 1.0)
-    monkeypatch.setattr("skipjack.tuning.strategy.SLOW_NS", 1.0)
-    asked = TuneOptions(budget=Budget(seconds=0.01))
+    asked = TuneOptions(budget=Budget(seconds=0.01), limits=Limits(slow_ns=1.0, long_ns=1.0))
     result = tuner.find("matmul:32x33x34", asked)
     assert {solver.solver for solver in result.ranked} >= {*BUILT, "numpy"}
     assert all(result[name].trials >= 1 for name in BUILT)

@@ -21,6 +21,7 @@ from skipjack.operations import parse
 from skipjack.solvers import find_solver
 from skipjack.tuning import Outcome, TuneOptions, Tuner, TuneResult
 from skipjack.tuning.applicable_solvers import default_proposal
+from skipjack.tuning.evaluator import CandidateEvaluator, LoadedCandidate
 
 LATE = "2090-01-01T00:00:00.000000Z"
 OURS_NS = 100.0
@@ -32,23 +33,21 @@ def made_up_times(
 ) -> Iterator[None]:
     """Defaults take twice as long as other kernels that are built, libraries what is said."""
     context, session = tuner.context, tuner.context.session
-    loadable, add, time = context.loadable, session.add, session.time
-    special: list[tuple[Loadable, float]] = []
+    load, add, time = CandidateEvaluator._load, session.add, session.time
     costs: dict[int, float] = {}
 
-    def loaded(build: Build) -> Loadable:
-        made, candidate = loadable(build), build.candidate
+    def loaded(evaluator: CandidateEvaluator, build: Build, digest: str) -> LoadedCandidate:
+        made, candidate = load(evaluator, build, digest), build.candidate
         default = default_proposal(candidate.problem, context.target)
         if candidate.config in others:
-            special.append((made, others[candidate.config]))
+            costs[made.kernel] = others[candidate.config]
         elif default is not None and candidate == default.candidate:
-            special.append((made, 2 * OURS_NS))
+            costs[made.kernel] = 2 * OURS_NS
         return made
 
     def noted(one: Loadable) -> int:
         kernel = add(one)
-        ours_ns = next((ns for made, ns in special if made is one), OURS_NS)
-        costs[kernel] = library_ns if one.vendor else ours_ns
+        costs[kernel] = library_ns if one.vendor else OURS_NS
         return kernel
 
     def exact(kernels: Sequence[int], blocks: int) -> tuple[list[Block], list[Failure]]:
@@ -56,7 +55,7 @@ def made_up_times(
         return [_block(one, costs[one.kernel]) for one in timed], failures
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(context, "loadable", loaded)
+        patch.setattr(CandidateEvaluator, "_load", loaded)
         patch.setattr(session, "add", noted)
         patch.setattr(session, "time", exact)
         yield
@@ -119,13 +118,13 @@ def test_a_library_that_the_bank_holds_gives_way_to_what_beats_it(tuner: Tuner) 
 def test_an_entry_says_how_its_kernel_is_called_and_where_it_was_made(tuner: Tuner) -> None:
     with made_up_times(tuner, library_ns=5 * OURS_NS):
         result, now = tune(tuner, "add:40")
-    device, code = tuner.workshop.device, result.code
+    device, code = tuner.context.device, result.code
     assert now.launch is not None and now.launch.complete and code is not None
     launch = now.launch
     assert (launch.artifact, launch.symbol, launch.abi) == (code.digest, code.symbol, code.abi)
     assert launch.slots == code.slots
     assert launch.compat == device.compat_key
-    assert now.protocol == tuner.workshop.protocol.key
+    assert now.protocol == tuner.context.protocol.key
     assert now.origin == EntryOrigin.of("tune", device)
     assert now.toolchain.startswith("llvm-")
 

@@ -4,6 +4,7 @@ What is pinned here is who decides before whom: a library, what the bank holds, 
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 
 import pytest
 
@@ -11,15 +12,18 @@ from skipjack.bank import FIND
 from skipjack.core.config import Config
 from skipjack.core.study import Budget
 from skipjack.core.trial import Status
+from skipjack.errors import WorkerError
 from skipjack.interrupt import Interrupt
 from skipjack.operations import parse
 from skipjack.solvers import only_solvers
+from skipjack.storage import MemoryArtifacts
 from skipjack.testing.fake_tuning import FakeContext, FakeLibrary, FakeSolver, tiles
 from skipjack.testing.sessions import Behaviour, FakeKernel
 from skipjack.tuning import FindResult, FindStatus, Outcome, Progress, TuneOptions, TuneResult
+from skipjack.tuning.build_queue import MissingCodeError
 from skipjack.tuning.finding import run_find
-from skipjack.tuning.rounds import Sitting, build_round, evaluate_round
 from skipjack.tuning.strategy import TuneStrategy
+from skipjack.tuning.study_run import BuiltRound, MeasuredRound, StudyRun
 from skipjack.tuning.tuner import run_tune
 from skipjack.tuning.verdict import conclude, finish_tuning
 
@@ -63,15 +67,27 @@ def found(context: FakeContext) -> TuneResult:
 
 def in_rounds(context: FakeContext) -> TuneResult:
     """Built two by two at one place, and timed at another."""
-    sitting = Sitting(PROBLEM, OPTIONS, TuneStrategy())
     for _ in range(4):
-        build_round(context, sitting, 2)
-        told = evaluate_round(
-            context, sitting, Interrupt(), lambda run: conclude(run, finish_tuning(run))
-        )
+        build(context, 2)
+        told = measure(context, Interrupt(), lambda run: conclude(run, finish_tuning(run)))
         if told.result is not None:
             return told.result
     raise AssertionError("no verdict after 4 rounds")
+
+
+def build(context: FakeContext, count: int) -> BuiltRound:
+    run = StudyRun(context, PROBLEM, OPTIONS, Interrupt(), TuneStrategy())
+    with closing(run):
+        return run.build(count)
+
+
+def measure(
+    context: FakeContext, interrupt: Interrupt, finish: Callable[[StudyRun], TuneResult]
+) -> MeasuredRound[TuneResult]:
+    """Nothing can be built there."""
+    run = StudyRun(context, PROBLEM, OPTIONS, interrupt, TuneStrategy(), cached_only=True)
+    with closing(run):
+        return run.measure(finish)
 
 
 WAYS = pytest.mark.parametrize("way", [tuned, found, in_rounds])
@@ -300,13 +316,38 @@ def test_interrupted_before_anything_ran_a_tuning_has_failed() -> None:
 
 
 def test_an_interrupted_round_tells_what_it_timed_and_leaves_the_rest_asked_for() -> None:
-    context, sitting = FakeContext(costs({2: 500.0})), Sitting(PROBLEM, OPTIONS, TuneStrategy())
-    build_round(context, sitting, 4)
-    interrupt = Interrupt()
+    context, interrupt = FakeContext(costs({2: 500.0})), Interrupt()
+    assert build(context, 4).asked == 4
     interrupt.requested = True
-    told = evaluate_round(context, sitting, interrupt, lambda run: pytest.fail("not finished"))
+    told = measure(context, interrupt, lambda run: pytest.fail("not finished"))
     assert told.trials == () and told.result is None
     assert in_rounds(context).best == Config(tile=2)
+
+
+# Rounds
+
+
+def test_a_round_without_its_machine_code_is_to_be_built_again() -> None:
+    context = FakeContext(costs({}))
+    build(context, 2)
+    context.artifacts = MemoryArtifacts()
+    with pytest.raises(MissingCodeError, match="machine code of add:64"):
+        measure(context, Interrupt(), lambda run: pytest.fail("not finished"))
+
+
+def test_a_round_that_other_solvers_asked_for_is_refused() -> None:
+    with pytest.raises(WorkerError, match="same version of Skipjack"):
+        measure(FakeContext(costs({})), Interrupt(), lambda run: pytest.fail("not finished"))
+
+
+def test_configs_that_fail_to_build_are_told_by_the_builder_and_not_measured() -> None:
+    context = FakeContext(costs({2: FakeKernel(1.0, build=Status.BUILD_ERROR)}))
+    built = build(context, 4)
+    assert [candidate.config for candidate, _ in built.failed] == [Config(tile=2)]
+    assert len(built.digests) == 3
+    told = measure(context, Interrupt(), lambda run: conclude(run, finish_tuning(run)))
+    assert len(told.trials) == 3 and told.result is not None
+    assert len(told.result.trials) == 4
 
 
 # A find as a whole

@@ -13,6 +13,7 @@ from skipjack.operations import parse
 from skipjack.solvers import solvers_for
 from skipjack.solvers.loops.nest_solver import NestSolver
 from skipjack.tuning import TuneOptions, Tuner
+from skipjack.tuning.limits import LIMITS
 from skipjack.tuning.solver_search import SolverSearch, in_turn
 
 PROBLEM = parse("matmul:96x96x96")
@@ -31,37 +32,37 @@ def search(leads: bool = False, asked: int = 0, best: float = float("inf")) -> S
 
 def test_the_leading_solver_begins() -> None:
     first, second = search(leads=True), search()
-    assert [who for who, _ in in_turn([first, second])] == [first, second]
+    assert [who for who, _ in in_turn([first, second], LIMITS)] == [first, second]
 
 
 def test_a_solver_of_which_nothing_is_known_gets_a_few_trials() -> None:
     first, second = search(leads=True, asked=9, best=100.0), search(asked=3)
-    (who, room), _ = in_turn([first, second])
+    (who, room), _ = in_turn([first, second], LIMITS)
     assert who is second
     assert room == 1
 
 
 def test_solvers_that_are_equal_share_the_trials() -> None:
     first, second = search(leads=True, asked=20, best=100.0), search(asked=19, best=100.0)
-    assert in_turn([first, second])[0][0] is second
+    assert in_turn([first, second], LIMITS)[0][0] is second
 
 
 def test_a_solver_that_is_far_behind_gets_hardly_any() -> None:
     first, second = search(leads=True, asked=500, best=100.0), search(asked=4, best=200.0)
-    assert in_turn([first, second])[0][0] is first
+    assert in_turn([first, second], LIMITS)[0][0] is first
 
 
 def test_a_solver_that_only_fails_gets_hardly_any() -> None:
     broken = search(asked=4)
     broken.trials = [Trial(Config(), Status.CRASH, reason="it crashed")]
     first = search(leads=True, asked=50, best=100.0)
-    assert in_turn([first, broken])[0][0] is first
+    assert in_turn([first, broken], LIMITS)[0][0] is first
 
 
 @pytest.mark.parametrize(("best", "worse"), [(-3.0, -1.0), (0.0, 2.0), (-1.0, 4.0)])
 def test_objectives_may_have_any_sign(best: float, worse: float) -> None:
     first, second = search(leads=True, asked=20, best=worse), search(asked=20, best=best)
-    assert in_turn([first, second])[0][0] is second
+    assert in_turn([first, second], LIMITS)[0][0] is second
 
 
 @pytest.fixture(scope="module")

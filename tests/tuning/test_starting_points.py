@@ -36,7 +36,7 @@ def test_winners_of_the_same_solver_come_nearest_first() -> None:
         BankedConfig("add:64:f64", "rows", Config(n=9)),
         BankedConfig("vanished:64:f32", "nest", Config(n=9)),
     ]
-    assert [c["n"] for c in nearest_winners(parse("add:64"), "nest", winners)] == [1, 3]
+    assert [c["n"] for c in nearest_winners(parse("add:64"), "nest", winners, 4)] == [1, 3]
 
 
 def test_what_another_model_of_the_name_found_comes_first() -> None:

@@ -3,8 +3,6 @@
 from types import SimpleNamespace
 from typing import Any, cast
 
-import pytest
-
 from skipjack.core.config import Config
 from skipjack.core.study import Budget, Study
 from skipjack.core.trial import Status, Trial
@@ -12,8 +10,7 @@ from skipjack.interrupt import Interrupt
 from skipjack.native import cpu
 from skipjack.operations import parse
 from skipjack.solvers.loops.nest_solver import NestSolver
-from skipjack.tuning import options
-from skipjack.tuning.evaluator import CandidateEvaluator
+from skipjack.tuning.limits import Limits
 from skipjack.tuning.options import TimeLimit
 from skipjack.tuning.solver_search import SolverSearch
 from skipjack.tuning.strategy import FindStrategy
@@ -21,10 +18,6 @@ from skipjack.tuning.strategy import FindStrategy
 PROBLEM = parse("matmul:96x96x96")
 RULES = FindStrategy(())
 QUICK, SLOW = 1e5, 5e8
-
-
-def evaluator(pace_ns: float) -> CandidateEvaluator:
-    return cast(CandidateEvaluator, SimpleNamespace(pace_ns=pace_ns))
 
 
 def search(asked: int = 0, *values: float | None, done: bool = False) -> SolverSearch:
@@ -43,7 +36,9 @@ def search(asked: int = 0, *values: float | None, done: bool = False) -> SolverS
 
 def turns(searches: list[SolverSearch], pace_ns: float = QUICK) -> list[tuple[int, int]]:
     """Numbers of the searches in turn, with the most that each may ask."""
-    return [(searches.index(who), room) for who, room in RULES.turns(searches, evaluator(pace_ns))]
+    return [
+        (searches.index(who), room) for who, room in RULES.turns(searches, pace_ns, unseen=False)
+    ]
 
 
 def test_everybody_is_asked_once_first_in_order_of_promise() -> None:
@@ -89,7 +84,8 @@ def test_a_budget_of_trials_has_one_for_everybody() -> None:
 
 
 def round_turns(searches: list[SolverSearch]) -> list[tuple[int, int]]:
-    return [(searches.index(who), room) for who, room in RULES.round_turns(searches)]
+    best = min(one.best for one in searches)
+    return [(searches.index(s), room) for s, room in RULES.turns(searches, best, unseen=True)]
 
 
 def told(asked: int, value: float | None) -> SolverSearch:
@@ -121,11 +117,11 @@ def test_it_is_enough_when_everybody_was_tried_or_is_exhausted() -> None:
     assert not RULES.enough([search(1, 1.0)], limit), "every sitting brings some news"
 
 
-def test_nobody_is_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nobody_is_waited_for_for_ever() -> None:
     limit = TimeLimit(1e-9, Interrupt())
     assert not RULES.enough([search(), search()], limit)
-    monkeypatch.setattr(options, "OVERDUE_S", 0.0)
-    assert RULES.enough([search(), search()], limit)
+    hasty = TimeLimit(1e-9, Interrupt(), limits=Limits(overdue_s=1e-12))
+    assert RULES.enough([search(), search()], hasty)
 
 
 def test_of_earlier_sittings_the_best_of_every_solver_runs_again() -> None:

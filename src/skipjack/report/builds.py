@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from skipjack.report import screen
-from skipjack.tuning.build_result import BuildResult, BuiltConfig
+from skipjack.tuning.build_only import BuildResult, BuiltConfig
 
 _CPU_COLUMNS = ("build ms", "bytes", "code", "spills")
 _GPU_COLUMNS = ("build ms", "bytes", "registers", "shared", "spills")

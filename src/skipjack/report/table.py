@@ -15,7 +15,8 @@ from skipjack.execute.statistics import Ratio
 from skipjack.report import screen
 from skipjack.report.library import library_cell, library_column, library_name
 from skipjack.report.numbers import gain_text, percent_text, time_text
-from skipjack.tuning.result import DEFAULT, LONG_CALL_NS, Outcome, TuneResult
+from skipjack.tuning import Limits
+from skipjack.tuning.result import DEFAULT, Outcome, TuneResult
 
 _STYLES = {
     Outcome.BANKED: "green",
@@ -136,7 +137,7 @@ def _called(result: TuneResult) -> str:
     """A long call is as fast from Python as it is: then the native gain is the caller's."""
     if result.speedup.as_called:
         return _gain(result.speedup.as_called)
-    return "same" if result.vendor and result.time_ns > LONG_CALL_NS else "-"
+    return "same" if result.vendor and result.time_ns > Limits().long_call_ns else "-"
 
 
 def _remarks(result: TuneResult) -> list[str]:

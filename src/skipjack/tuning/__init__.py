@@ -3,9 +3,9 @@
 import warnings
 from typing import Any
 
-from skipjack.tuning.build_only import Builder, BuildOptions, build
-from skipjack.tuning.build_result import BuildResult, BuiltConfig
+from skipjack.tuning.build_only import Builder, BuildOptions, BuildResult, BuiltConfig, build
 from skipjack.tuning.finding import FindResult, FindStatus, RankedSolver
+from skipjack.tuning.limits import Limits
 from skipjack.tuning.object_files import write_objects
 from skipjack.tuning.options import Progress, TuneOptions
 from skipjack.tuning.result import Outcome, Speedup, TuneResult
@@ -18,6 +18,7 @@ __all__ = [
     "BuiltConfig",
     "FindResult",
     "FindStatus",
+    "Limits",
     "Outcome",
     "Progress",
     "RankedSolver",

@@ -24,6 +24,10 @@ _Part = tuple[str, str]
 """A solver, and what of a config decides its build."""
 
 
+class MissingCodeError(StorageError):
+    """Machine code of a config that was asked for is not there; build the round again."""
+
+
 class Builders(Protocol):
     """Who builds what is ordered: a `BuildPool` as a rule."""
 
@@ -59,7 +63,7 @@ class Builders(Protocol):
 
 
 class BuildContext(Protocol):
-    """What building needs: builders, and where builds of earlier sittings are found."""
+    """What building needs: builders, and where builds of earlier runs are found."""
 
     @property
     def target(self) -> Device:
@@ -114,10 +118,13 @@ def build_record(context: BuildContext, build: Build, digest: str) -> BuildRecor
 
 
 class BuildQueue:
-    """Orders of one sitting. Candidates that differ in run-time settings alone share a build."""
+    """Builds of one study run. Candidates that differ in run-time settings alone share a build.
 
-    def __init__(self, context: BuildContext) -> None:
-        self._context = context
+    With `cached_only` nothing is built: what was built elsewhere must be there.
+    """
+
+    def __init__(self, context: BuildContext, *, cached_only: bool = False) -> None:
+        self._context, self._cached_only = context, cached_only
         self._offers: dict[str, tuple[BuildingSolver, Space]] = {}
         self._finished: dict[_Part, Build] = {}
         self._waiting: dict[_Part, list[Candidate]] = {}
@@ -134,6 +141,11 @@ class BuildQueue:
             self._ready.append(self._shared(self._finished[part], candidate))
         elif part in self._waiting:
             self._waiting[part].append(candidate)
+        elif self._cached_only:
+            known = self.cached_build(candidate)
+            if known is None:
+                raise MissingCodeError(f"the machine code of {candidate.key} is missing")
+            self._ready.append(known)
         elif known := self._known(candidate):
             self._finished[part] = known
             self._ready.append(known)
@@ -184,7 +196,7 @@ class BuildQueue:
         return replace(build, candidate=candidate, slots=slots, cached=True, seconds=0.0)
 
     def _known(self, candidate: Candidate) -> Build | None:
-        """A build that this compiler made in an earlier sitting."""
+        """A build that this compiler made in an earlier run."""
         solver, _ = self._offers[candidate.solver]
         known = self.cached_build(candidate)
         if known is None or known.compiler != solver.compiler():
@@ -197,7 +209,7 @@ class BuildQueue:
         return known
 
     def cached_build(self, candidate: Candidate) -> Build | None:
-        """A build of an earlier sitting, if its machine code is still there."""
+        """A build of an earlier run, if its machine code is still there."""
         solver, _ = self._offers[candidate.solver]
         key = CandidateKey.of(candidate, solver.version)
         context = self._context

@@ -16,8 +16,6 @@ from skipjack.tuning.result import Outcome
 from skipjack.tuning.study_run import SearchSummary, StudyRun
 
 UNITY = Ratio(1.0, 1.0, 1.0)
-_FAR = 2.0
-"""A library that takes so many times as long is slower, however noisy its time is."""
 
 
 def rivals_of(winner: LoadedCandidate, summary: SearchSummary) -> list[LoadedCandidate]:
@@ -127,7 +125,10 @@ class Decision:
         device = self.run.context.device
         if library not in self.vendors.values() or device.kind != "cpu" or device.units > 1:
             return False
-        return self.timing(library).time_ns > _FAR * self.timing(self.winner).time_ns
+        return (
+            self.timing(library).time_ns
+            > self.run.limits.far_library_ratio * self.timing(self.winner).time_ns
+        )
 
     def chosen(self, outcome: Outcome) -> LoadedCandidate:
         """What a user should run: the winner, or what was used before where nothing beat it."""

@@ -4,40 +4,31 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from skipjack.bank import LaunchData
 from skipjack.core.config import Config
 from skipjack.core.objective import Objective
 from skipjack.core.problem import Problem
+from skipjack.core.space import Space
 from skipjack.core.trial import Candidate, Status, Trial
 from skipjack.execute.build_pool import Build
+from skipjack.execute.confirm import Confirmation, confirm
 from skipjack.execute.session import Failure, Loadable
-from skipjack.execute.statistics import Block, best_sentinel, summarize
+from skipjack.execute.statistics import Block, Ratio, best_sentinel, summarize
 from skipjack.gpu.artifact import ABI as GPU_ABI
 from skipjack.gpu.plan import from_slots, scratch_sizes
 from skipjack.ledger import CandidateKey
 from skipjack.native.slots import workspace_bytes
 from skipjack.solvers import find_solver
-from skipjack.solvers.solver import slack_of
-from skipjack.tuning.build_queue import build_record, identity_of, keep_artifact
+from skipjack.solvers.solver import BuildingSolver, slack_of
+from skipjack.tuning.build_queue import BuildQueue, build_record, identity_of, keep_artifact
 from skipjack.tuning.context import TuningContext
 from skipjack.tuning.ledger_buffer import LedgerBuffer, measurement
+from skipjack.tuning.limits import Limits
 
 log = logging.getLogger(__name__)
-
-HOPELESS = 1.25
-"""A candidate this much slower than the best after its first block gets no second one."""
-_MOST_DRIFT = 1.5
-SLOW_NS = 2e7
-"""A sample this long has averaged out most of the noise, so few are taken and few side by side."""
-LONG_NS = 1e8
-"""Where a single call takes longer, those far behind are not called a second time."""
-_FAR = 2.0
-"""So many times slower than the fastest is far behind."""
-_PATIENCE = 20.0
-"""A call that takes so many times the fastest one's time is ended."""
 
 
 class CandidateEvaluator:
@@ -53,10 +44,15 @@ class CandidateEvaluator:
         buffer: LedgerBuffer,
         problem: Problem,
         objective: Objective,
+        limits: Limits,
         *,
         prune_slow: bool = False,
+        cached_only: bool = False,
     ) -> None:
         self._context, self._buffer = context, buffer
+        self.limits = limits
+        self.queue = BuildQueue(context, cached_only=cached_only)
+        self._versions: dict[str, int] = {}
         self._problem, self._objective = problem, objective
         self._checks = _Checks(context)
         self._blocks: list[Block] = []
@@ -72,19 +68,92 @@ class CandidateEvaluator:
         self.best: LoadedCandidate | None = None
         self.builds = 0
         self.runs = 0
-        with context.tracer.span("prepare", "run"):
-            context.session.prepare(problem)
+
+    def add_solver(self, solver: BuildingSolver, space: Space) -> None:
+        """Take candidates of this solver from now on."""
+        self.queue.add_solver(solver, space)
+        self._versions[solver.name] = solver.version
+
+    def knows(self, solver: str) -> bool:
+        """Whether candidates of this solver are taken."""
+        return solver in self._versions
+
+    def prepare(self) -> None:
+        """Make arrays and reference; nothing is timed before."""
+        with self._context.tracer.span("prepare", "run"):
+            self._context.session.prepare(self._problem)
 
     @property
     def pace_ns(self) -> float:
         """How long the fastest takes, a library perhaps; infinite while nothing is known."""
         return min(self._library_ns, self.best.time_ns if self.best else float("inf"))
 
+    def leader_times_ns(self) -> list[float]:
+        """What the fastest of each solver takes."""
+        return [loaded.time_ns for loaded in self.leaders().values()]
+
+    @property
+    def pending(self) -> int:
+        """Candidates that were submitted and have not come back."""
+        return self.queue.pending
+
+    @property
+    def ahead(self) -> int:
+        """So many keep the builders busy a little ahead of the timing."""
+        return 2 * self._context.pool.size + self.limits.batch_candidates
+
+    @property
+    def _batch(self) -> int:
+        """How many are timed side by side; of slow ones few, so that the clock is looked at."""
+        if self.pace_ns == float("inf"):
+            return 1 if self._prune_slow else 2
+        return self.limits.batch_candidates if self.pace_ns < self.limits.slow_ns else 1
+
+    def submit(self, candidate: Candidate) -> None:
+        """Have a candidate built; it comes out of `collect` sooner or later."""
+        self.queue.submit(candidate)
+
+    def collect(self, wait_s: float, most: int | None = None) -> list[tuple[Candidate, Trial]]:
+        """Verify and time a batch of what is built, of `most` at most."""
+        builds = self.queue.collect(wait_s, most or self._batch)
+        trials = self.measure(builds) if builds else []
+        return list(zip([build.candidate for build in builds], trials, strict=True))
+
+    def withdraw(self) -> None:
+        """Forget those whose build was not begun."""
+        self.queue.withdraw()
+
+    def compare(
+        self, challenger: Candidate, rival: Candidate, stop: Callable[[], bool]
+    ) -> Ratio | None:
+        """How many times faster the challenger is, on fresh samples; None if one fails now."""
+        first, second = self.loaded.get(challenger.key), self.loaded.get(rival.key)
+        if first is None or second is None:
+            return None
+        return self.confirm(first, [second], stop).gains.get(second.kernel)
+
+    def confirm(
+        self, winner: LoadedCandidate, rivals: Sequence[LoadedCandidate], stop: Callable[[], bool]
+    ) -> Confirmation:
+        """Time a winner beside what it has to beat, and write the blocks down."""
+        context = self._context
+        with context.tracer.span("confirm", "run"):
+            confirmation = confirm(
+                context.session,
+                winner.kernel,
+                [rival.kernel for rival in rivals],
+                context.protocol.confirm_blocks,
+                stop,
+                context.clock,
+            )
+        self.record_blocks(confirmation.blocks, [winner, *rivals])
+        return confirmation
+
     # building
 
-    def record_build(self, build: Build, version: int) -> str:
+    def record_build(self, build: Build) -> str:
         """Keep the artifact and the fact; gives the artifact's digest."""
-        context = self._context
+        context, version = self._context, self._versions[build.candidate.solver]
         context.tracer.add(str(build.candidate.config), "build", build.started, build.seconds)
         digest = keep_artifact(context, build)
         self.builds += not build.cached and build.status is Status.OK
@@ -97,24 +166,21 @@ class CandidateEvaluator:
 
     # running
 
-    def enter(
-        self, builds: Sequence[Build], versions: Mapping[str, int], *, once: bool = False
-    ) -> list[Trial]:
-        """Take in builds of a batch: verify, time beside the best, give their trials in order.
+    def measure(self, builds: Sequence[Build], *, once: bool = False) -> list[Trial]:
+        """Verify builds of a batch, time them beside the best, give their trials in order.
 
-        `versions` has the version of every solver that they are of. One call is enough of those
-        that will be timed again, if it is long and the evaluator prune_slow: say `once`.
+        One call is enough of those that will be timed again, if it is long and slow ones are
+        pruned: say `once`.
         """
         trials: dict[str, Trial] = {}
         entered: list[LoadedCandidate] = []
         for build in builds:
             key = build.candidate.key
-            version = versions[build.candidate.solver]
-            digest = self.record_build(build, version)
+            digest = self.record_build(build)
             if build.status.failed:
                 trials[key] = self._failed(build.candidate, build.status, build.reason)
                 continue
-            loaded = self._load(build, digest, version)
+            loaded = self._load(build, digest)
             failure = self._checks.check(loaded)
             if failure:
                 trials[key] = self._failed(build.candidate, failure.status, failure.reason)
@@ -126,7 +192,7 @@ class CandidateEvaluator:
             trials[loaded.candidate.key] = trial
         return [trials[build.candidate.key] for build in builds]
 
-    def _load(self, build: Build, digest: str, version: int) -> LoadedCandidate:
+    def _load(self, build: Build, digest: str) -> LoadedCandidate:
         data = build.artifact
         if data is None:
             data = self._context.artifacts.get(digest)
@@ -135,7 +201,7 @@ class CandidateEvaluator:
         loadable = Loadable(data, sha256, build.symbol, build.abi, build.slots, slack=slack)
         return LoadedCandidate(
             build.candidate,
-            version,
+            self._versions[build.candidate.solver],
             build.source_digest,
             self._context.session.add(loadable),
             digest,
@@ -168,7 +234,9 @@ class CandidateEvaluator:
 
     def far_behind(self, time_ns: float) -> bool:
         """Whether a time is long and far from the fastest, for a evaluator that is prune_slow."""
-        return self._prune_slow and time_ns > max(LONG_NS, _FAR * self.pace_ns)
+        return self._prune_slow and time_ns > max(
+            self.limits.long_ns, self.limits.far_ratio * self.pace_ns
+        )
 
     def leaders(self) -> dict[str, LoadedCandidate]:
         """The fastest of every solver so far, by its name."""
@@ -181,7 +249,7 @@ class CandidateEvaluator:
         Its time need not be exact: the best of every solver runs again in the final.
         """
         first = loaded.solver not in self.leaders()
-        long = self._prune_slow and loaded.checked_ns > LONG_NS
+        long = self._prune_slow and loaded.checked_ns > self.limits.long_ns
         return long and (once or first or self.far_behind(loaded.checked_ns))
 
     def _settle_by_one_call(self, loaded: LoadedCandidate) -> Trial:
@@ -195,7 +263,7 @@ class CandidateEvaluator:
 
     def _hurry(self) -> None:
         if self._prune_slow:
-            self._context.session.hurry(_PATIENCE * self.pace_ns * 1e-9)
+            self._context.session.hurry(self.limits.patience_ratio * self.pace_ns * 1e-9)
 
     def _failed(self, candidate: Candidate, status: Status, reason: str) -> Trial:
         self.failures[candidate.solver] = status, reason
@@ -212,11 +280,13 @@ class CandidateEvaluator:
         first = {kernel: summarize(mine).time_ns for kernel, mine in blocks.items()}
         leader = min(first.values(), default=float("inf"))
         hopeful = [
-            r for r in field_.values() if first.get(r.kernel, float("inf")) < leader * HOPELESS
+            r
+            for r in field_.values()
+            if first.get(r.kernel, float("inf")) < leader * self.limits.prune_ratio
         ]
-        if hopeful and not (self._prune_slow and leader > LONG_NS):
+        if hopeful and not (self._prune_slow and leader > self.limits.long_ns):
             again = self._context.protocol.race_blocks - 1
-            more, late = self.time(hopeful, again if leader < SLOW_NS else 1)
+            more, late = self.time(hopeful, again if leader < self.limits.slow_ns else 1)
             failures += late
             for kernel, mine in more.items():
                 blocks[kernel] = [*blocks.get(kernel, []), *mine]
@@ -266,7 +336,8 @@ class CandidateEvaluator:
         self.best.blocks += blocks[self.best.kernel]
         self.best.time_ns = summarize(self.best.blocks).time_ns
         scale = summarize(blocks[self.best.kernel]).time_ns / self.best.time_ns
-        return min(max(scale, 1.0 / _MOST_DRIFT), _MOST_DRIFT)
+        most = self.limits.most_drift
+        return min(max(scale, 1.0 / most), most)
 
     def _settle(self, loaded: LoadedCandidate, blocks: list[Block], scale: float) -> Trial:
         timing = summarize(blocks, best_sentinel(self._blocks))
@@ -292,7 +363,7 @@ class CandidateEvaluator:
             if loaded.time_ns < (self.best.time_ns if self.best else float("inf")):
                 self.best = loaded
         for loaded in entered:
-            if self.best and loaded.time_ns > self.best.time_ns * HOPELESS:
+            if self.best and loaded.time_ns > self.best.time_ns * self.limits.prune_ratio:
                 self._context.session.unload(loaded.kernel)
         self._hurry()
 

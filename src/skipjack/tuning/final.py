@@ -12,28 +12,9 @@ from dataclasses import dataclass, replace
 
 from skipjack.core.trial import Candidate
 from skipjack.execute.statistics import Block, Ratio, Timing, paired_ratio, summarize
-from skipjack.tuning.evaluator import LONG_NS, SLOW_NS, CandidateEvaluator, LoadedCandidate
+from skipjack.tuning.evaluator import CandidateEvaluator, LoadedCandidate
+from skipjack.tuning.limits import LIMITS, Limits
 
-_FINALISTS, _SLOW_FINALISTS = 6, 2
-"""The fastest of all solvers take part: one of them may be better than it seemed."""
-_BLOCKS, _SLOW_BLOCKS = 4, 2
-LEAST_TIE, WIDEST_TIE = 0.005, 0.02
-"""Times that differ by less are ties; by more they are none, however noisy they are."""
-_WIDEST_PAIRED_TIE = 0.05
-"""Likewise of times in pairs."""
-_ROUNDS, _DECIDING = 11, 24
-"""Of a find after the first: for all that can be afforded, then for those that may be ties."""
-_ALLOWANCE_S, _ALLOWANCE_SHARE = 2.0, 0.25
-"""About how long each of them may take: so much at most, and so much of a budget in seconds."""
-_BLOCK_NS, _BLOCK_CALLS, _SINGLE_NS = 4e5, 6, 2e6
-"""What a block takes at least; the calls of one, up to the time from which it is a single call."""
-_NEAR = 1.25
-_LOST, _SURELY_LOST = 1.25, 2.0
-"""One call says that a rival loses that is so much slower, of more and of less than a second."""
-_TOO_FAR = 4.0
-"""So many times slower than the fastest, long calls are not repeated."""
-_CLEARLY_BEHIND, _FAR_BEHIND = 1.25, 10.0
-"""So many times slower than the first, one is behind it also if few rounds say so, or none."""
 _UNKNOWN = float("nan")
 
 Blocks = Mapping[int, list[Block]]
@@ -58,11 +39,15 @@ class Final:
 
 def tune_final(evaluator: CandidateEvaluator, outsider: Candidate | None = None) -> Final:
     """The fastest few side by side; an outsider does not take part."""
-    slow = evaluator.best is not None and evaluator.best.time_ns > SLOW_NS
-    finalists = evaluator.finalists(_SLOW_FINALISTS if slow else _FINALISTS, but=outsider)
+    limits = evaluator.limits
+    slow = evaluator.best is not None and evaluator.best.time_ns > limits.slow_ns
+    count = limits.slow_finalists if slow else limits.finalists
+    finalists = evaluator.finalists(count, but=outsider)
     if len(finalists) < 2:
         return Final(tuple(finalists), {}, finalists[0] if finalists else None, ())
-    return _hold(evaluator, finalists, (), _SLOW_BLOCKS if slow else _BLOCKS)
+    return _hold(
+        evaluator, finalists, (), limits.slow_final_blocks if slow else limits.final_blocks
+    )
 
 
 def find_final(
@@ -74,19 +59,10 @@ def find_final(
     """The best of these solvers, and the libraries; `seconds` are those of the whole find."""
     built = _best_of_each(evaluator, solvers)
     _leave_out(evaluator, [*built, *vendors], vendors)
-    allowance = _ALLOWANCE_S if seconds is None else min(_ALLOWANCE_S, _ALLOWANCE_SHARE * seconds)
-
-    def contenders(
-        times: Mapping[int, float], blocks: Blocks, hopes: Mapping[int, float]
-    ) -> tuple[set[int], int]:
-        return _contenders(times, hopes, allowance)
-
-    def undecided(
-        times: Mapping[int, float], blocks: Blocks, hopes: Mapping[int, float]
-    ) -> tuple[set[int], int]:
-        return _undecided(times, blocks, allowance)
-
-    return _hold(evaluator, built, vendors, 1, contenders, undecided)
+    limits = evaluator.limits
+    share_s = float("inf") if seconds is None else limits.find_stage_share * seconds
+    stages = _Stages(limits, min(limits.find_stage_s, share_s))
+    return _hold(evaluator, built, vendors, 1, stages.contenders, stages.undecided)
 
 
 def _hold(
@@ -112,23 +88,27 @@ def _hold(
     alive = [one for one in ranked if one.candidate.key in evaluator.loaded]
     there = [one for one in [*alive, *vendors] if one.cut_short or one.kernel in blocks]
     ties = [
-        one for one in alive if winner and one is not winner and one.anywhere and tied(winner, one)
+        one
+        for one in alive
+        if winner and one is not winner and one.anywhere and tied(winner, one, evaluator.limits)
     ]
     return Final(tuple(there), blocks, winner, tuple(ties))
 
 
-def tied(first: LoadedCandidate, other: LoadedCandidate) -> bool:
+def tied(first: LoadedCandidate, other: LoadedCandidate, limits: Limits) -> bool:
     """Whether the times of two differ by no more than their noise."""
-    noise = max(LEAST_TIE, min(first.spread, other.spread, WIDEST_TIE))
+    noise = max(limits.least_tie, min(first.spread, other.spread, limits.widest_tie))
     return other.time_ns < first.time_ns * (1 + noise)
 
 
-def spare(winner: LoadedCandidate, rivals: Iterable[LoadedCandidate | None]) -> None:
+def spare(
+    winner: LoadedCandidate, rivals: Iterable[LoadedCandidate | None], limits: Limits
+) -> None:
     """Mark rivals whose one long call says that they lose: they need not be confirmed to."""
-    factor = _LOST if winner.time_ns > 1e9 else _SURELY_LOST
+    factor = limits.lost_ratio if winner.time_ns > 1e9 else limits.surely_lost_ratio
     for rival in rivals:
         if rival is not None and rival is not winner:
-            rival.cut_short |= rival.time_ns > max(LONG_NS, factor * winner.time_ns)
+            rival.cut_short |= rival.time_ns > max(limits.long_ns, factor * winner.time_ns)
 
 
 def _best_of_each(evaluator: CandidateEvaluator, solvers: Sequence[str]) -> list[LoadedCandidate]:
@@ -137,14 +117,15 @@ def _best_of_each(evaluator: CandidateEvaluator, solvers: Sequence[str]) -> list
     Of those that are long, only who may win is checked again.
     """
     found: dict[int, LoadedCandidate] = {}
-    long = max(LONG_NS, _NEAR * evaluator.pace_ns)
+    limits = evaluator.limits
+    long = max(limits.long_ns, limits.near_ratio * evaluator.pace_ns)
     for solver in solvers:
         leader = evaluator.leaders().get(solver)
         far = leader is not None and leader.time_ns > long
         chosen = [leader] if leader and far else evaluator.finalists(1, solver)
         found |= {one.kernel: one for one in chosen}
-    if evaluator.pace_ns < SLOW_NS:
-        found |= {one.kernel: one for one in evaluator.finalists(_FINALISTS)}
+    if evaluator.pace_ns < limits.slow_ns:
+        found |= {one.kernel: one for one in evaluator.finalists(limits.finalists)}
     return list(found.values())
 
 
@@ -155,7 +136,7 @@ def _leave_out(
 ) -> None:
     """Mark those that would take long and win nothing."""
     pace = min((one.time_ns for one in everyone), default=float("inf"))
-    too_far = max(LONG_NS, _TOO_FAR * pace)
+    too_far = max(evaluator.limits.long_ns, evaluator.limits.too_far_ratio * pace)
     for library in vendors:
         if library.time_ns > too_far:  # its first call may have set things up
             evaluator.call_again(library)
@@ -193,45 +174,53 @@ def _rounds(
     return blocks
 
 
-def _contenders(
-    times: Mapping[int, float], hopes: Mapping[int, float], allowance_s: float
-) -> tuple[set[int], int]:
-    """All that run; where that takes too long the first, and those built that may beat it.
+@dataclass(frozen=True, slots=True)
+class _Stages:
+    """The rounds of a find's final after the first."""
 
-    One that was near when it was checked may have had a bad first round. Libraries meet the winner
-    in its confirmation anyway.
-    """
-    if _cost_s(times.values()) * _ROUNDS < allowance_s:
-        return set(times), _ROUNDS
-    near_ns = _NEAR * min((times[kernel] for kernel in hopes if kernel in times), default=0.0)
-    near = {k for k, hope in hopes.items() if k in times and min(times[k], hope) < near_ns}
-    chosen = near | {_fastest_kernel(times)} if len(near) > 1 else set[int]()
-    return chosen, _affordable((times[kernel] for kernel in chosen), _ROUNDS, allowance_s)
+    limits: Limits
+    allowance_s: float
+    """About how long each stage may take."""
 
+    def contenders(
+        self, times: Mapping[int, float], blocks: Blocks, hopes: Mapping[int, float]
+    ) -> tuple[set[int], int]:
+        """All that run; where that takes too long the first, and those built that may beat it.
 
-def _undecided(
-    times: Mapping[int, float], blocks: Blocks, allowance_s: float
-) -> tuple[set[int], int]:
-    """Those that could be ties but are not known to be, with the first."""
-    first = _fastest_kernel(times)
-    ratios = {kernel: paired_ratio(blocks[kernel], blocks[first]) for kernel in times}
-    open_ = {first} | {k for k, ratio in ratios.items() if ratio.supported and could_tie(ratio)}
-    return open_, _affordable((times[kernel] for kernel in open_), _DECIDING, allowance_s)
+        One that was near when it was checked may have had a bad first round. Libraries meet the
+        winner in its confirmation anyway.
+        """
+        rounds = self.limits.find_rounds
+        if self._cost_s(times.values()) * rounds < self.allowance_s:
+            return set(times), rounds
+        fastest = min((times[kernel] for kernel in hopes if kernel in times), default=0.0)
+        near_ns = self.limits.near_ratio * fastest
+        near = {k for k, hope in hopes.items() if k in times and min(times[k], hope) < near_ns}
+        chosen = near | {_fastest_kernel(times)} if len(near) > 1 else set[int]()
+        return chosen, self._affordable((times[kernel] for kernel in chosen), rounds)
+
+    def undecided(
+        self, times: Mapping[int, float], blocks: Blocks, hopes: Mapping[int, float]
+    ) -> tuple[set[int], int]:
+        """Those that could be ties but are not known to be, with the first."""
+        first = _fastest_kernel(times)
+        ratios = {kernel: paired_ratio(blocks[kernel], blocks[first]) for kernel in times}
+        tie = {k for k, r in ratios.items() if r.supported and could_tie(r, self.limits)} | {first}
+        return tie, self._affordable((times[k] for k in tie), self.limits.deciding_rounds)
+
+    def _affordable(self, times_ns: Iterable[float], rounds: int) -> int:
+        cost = self._cost_s(times_ns)
+        return min(rounds, max(1, int(self.allowance_s / cost))) if cost else 1
+
+    def _cost_s(self, times_ns: Iterable[float]) -> float:
+        """What a round of blocks takes."""
+        limits = self.limits
+        calls = (ns * (limits.block_calls if ns < limits.single_call_ns else 1) for ns in times_ns)
+        return sum(max(limits.block_ns, ns) for ns in calls) * 1e-9
 
 
 def _fastest_kernel(times: Mapping[int, float]) -> int:
     return min(times, key=lambda kernel: times[kernel])
-
-
-def _affordable(times_ns: Iterable[float], rounds: int, allowance_s: float) -> int:
-    cost = _cost_s(times_ns)
-    return min(rounds, max(1, int(allowance_s / cost))) if cost else 1
-
-
-def _cost_s(times_ns: Iterable[float]) -> float:
-    """What a round of blocks takes."""
-    calls = (ns * (_BLOCK_CALLS if ns < _SINGLE_NS else 1) for ns in times_ns)
-    return sum(max(_BLOCK_NS, ns) for ns in calls) * 1e-9
 
 
 # Ranking
@@ -252,7 +241,9 @@ class RankedCandidate:
 
 
 def rank(
-    everyone: Sequence[LoadedCandidate], blocks: Mapping[int, Sequence[Block]]
+    everyone: Sequence[LoadedCandidate],
+    blocks: Mapping[int, Sequence[Block]],
+    limits: Limits = LIMITS,
 ) -> tuple[RankedCandidate, ...]:
     """The best of each solver, fastest first.
 
@@ -262,7 +253,7 @@ def rank(
     if not everyone:
         return ()
     first = _fastest(everyone, blocks)
-    ranking = [_place(loaded, first, blocks) for loaded in everyone]
+    ranking = [_place(loaded, first, blocks, limits) for loaded in everyone]
     ranking.sort(key=lambda place: (place.timing.time_ns, place.loaded is not first))
     best = {place.loaded.solver: place for place in reversed(ranking)}
     return tuple(place for place in ranking if best[place.loaded.solver] is place)
@@ -279,20 +270,21 @@ def joined(
     return both
 
 
-def could_tie(behind: Ratio) -> bool:
+def could_tie(behind: Ratio, limits: Limits = LIMITS) -> bool:
     """Whether what is known of two does not tell them apart."""
     if not behind.supported:
-        return behind.ratio < 1.0 + WIDEST_TIE
-    return behind.low <= 1.0 + LEAST_TIE and behind.ratio < 1.0 + _WIDEST_PAIRED_TIE
+        return behind.ratio < 1.0 + limits.widest_tie
+    return behind.low <= 1.0 + limits.least_tie and behind.ratio < 1.0 + limits.widest_paired_tie
 
 
-def unclear(ranking: Sequence[RankedCandidate]) -> list[RankedCandidate]:
+def unclear(ranking: Sequence[RankedCandidate], limits: Limits = LIMITS) -> list[RankedCandidate]:
     """Those of whom too few undisturbed rounds say that they are behind the first."""
     return [
         place
         for place in ranking
         if place.behind.noisy
-        and place.behind.ratio < (_CLEARLY_BEHIND if place.behind.pairs else _FAR_BEHIND)
+        and place.behind.ratio
+        < (limits.clearly_behind_ratio if place.behind.pairs else limits.far_behind_ratio)
     ]
 
 
@@ -315,7 +307,10 @@ def _fastest(
 
 
 def _place(
-    loaded: LoadedCandidate, first: LoadedCandidate, blocks: Mapping[int, Sequence[Block]]
+    loaded: LoadedCandidate,
+    first: LoadedCandidate,
+    blocks: Mapping[int, Sequence[Block]],
+    limits: Limits,
 ) -> RankedCandidate:
     mine, leading = blocks.get(loaded.kernel), blocks.get(first.kernel)
     least_ns = summarize(leading).time_ns if leading else first.time_ns
@@ -328,7 +323,7 @@ def _place(
         return RankedCandidate(loaded, own, Ratio(1.0, 1.0, 1.0), tie=False)
     ratio = _behind(mine, leading)
     timing = replace(own, time_ns=least_ns * max(1.0, ratio.ratio))
-    return RankedCandidate(loaded, timing, ratio, could_tie(ratio))
+    return RankedCandidate(loaded, timing, ratio, could_tie(ratio, limits))
 
 
 def _behind(mine: Sequence[Block], leading: Sequence[Block]) -> Ratio:

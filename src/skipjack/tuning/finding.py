@@ -33,6 +33,7 @@ from skipjack.tuning.final import (
     spare,
     unclear,
 )
+from skipjack.tuning.limits import Limits
 from skipjack.tuning.options import TuneOptions
 from skipjack.tuning.result import FORMAT, Outcome, TuneResult, rounded
 from skipjack.tuning.solver_search import SolverSearch
@@ -76,7 +77,7 @@ class RankedSolver:
     tie: bool = False
     """It cannot be told from the first."""
     trials: int = 0
-    """In this sitting."""
+    """In this run."""
     reason: str = ""
 
     @property
@@ -337,7 +338,11 @@ def run_find(
             problem, context.device.name, FindStatus.NOT_APPLICABLE, refused, reason=reason
         )
     run = StudyRun(
-        context, problem, options, interrupt or Interrupt(), FindStrategy(applicable.building)
+        context,
+        problem,
+        options,
+        interrupt or Interrupt(),
+        FindStrategy(applicable.building, options.limits),
     )
     try:
         run.prepare()
@@ -360,16 +365,22 @@ def rank_all(run: StudyRun, applicable: ApplicableSolvers, *, keep: bool = True)
     final = find_final(run.evaluator, solvers, vendors, seconds)
     summary = run.summary(final.winner, final.ties)
     if final.winner:
-        spare(final.winner, [summary.default, summary.incumbent, *summary.vendors.values()])
+        spare(
+            final.winner,
+            [summary.default, summary.incumbent, *summary.vendors.values()],
+            run.limits,
+        )
     confirmation = confirm_winner(run, summary)
     perf = judge(run, summary, confirmation) if run.searches else None
     timed = joined(final.blocks, confirmation.blocks)
     everyone = _asked_for(final, run)
-    ranking = rank(everyone, timed)
+    ranking = rank(everyone, timed, run.limits)
     if ranking and (chosen := _preferred(ranking[0].loaded, perf, summary, timed)):
-        ranking = rank([chosen, *(r for r in everyone if r.solver != chosen.solver)], timed)
+        ranking = rank(
+            [chosen, *(r for r in everyone if r.solver != chosen.solver)], timed, run.limits
+        )
     result = _result(run, applicable, ranking, perf)
-    if ranking and keep and not result.interrupted and not unclear(ranking):
+    if ranking and keep and not result.interrupted and not unclear(ranking, run.limits):
         keep_ranking(run, ranking, result)
     return result
 
@@ -421,15 +432,15 @@ def _result(
         (*ranked, *failed, *_refused(applicable)),
         perf,
         run.context.clock() - run.limit.started,
-        _reason(ranking),
+        _reason(ranking, run.limits),
         run.limit.interrupted,
     )
 
 
-def _reason(ranking: Sequence[RankedCandidate]) -> str:
+def _reason(ranking: Sequence[RankedCandidate], limits: Limits) -> str:
     if not ranking:
         return "no solver ran"
-    rivals = [place.loaded.solver for place in unclear(ranking)]
+    rivals = [place.loaded.solver for place in unclear(ranking, limits)]
     if not rivals:
         return ""
     return (

@@ -1,4 +1,4 @@
-"""What happens in a sitting, gathered and written to the ledger batch by batch."""
+"""What happens in a study run, gathered and written to the ledger batch by batch."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class LedgerBuffer:
 def measurement(
     context: TuningContext, loaded: LoadedCandidate, block: Block, number: int
 ) -> MeasurementRecord:
-    """What the ledger keeps of a block, the so-and-so-manieth of a sitting."""
+    """What the ledger keeps of a block; `number` tells it from others of its context."""
     sentinel = block.sentinel_ns
     return MeasurementRecord(
         CandidateKey.of(loaded.candidate, loaded.version),

@@ -18,7 +18,7 @@ from skipjack.gpu.artifact import GpuArtifact, unpack
 from skipjack.native.object_code import undefined_symbols
 from skipjack.operations import outputs, tensor_dtype, tensors
 from skipjack.storage import atomic_write, output_directory
-from skipjack.tuning.build_result import BuildResult, BuiltConfig
+from skipjack.tuning.build_only import BuildResult, BuiltConfig
 
 FORMAT = 2
 

@@ -12,10 +12,10 @@ from skipjack.core.study import Budget
 from skipjack.errors import UsageError
 from skipjack.interrupt import Interrupt
 from skipjack.tuning.context import Clock
+from skipjack.tuning.limits import Limits
 
-DEFAULT_SECONDS = 5.0
-FIND_SECONDS = 10.0
-"""For all solvers of a problem together."""
+DEFAULT_SECONDS = Limits().tune_seconds
+FIND_SECONDS = Limits().find_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,8 @@ class TuneOptions:
     retune: bool = False
     objective: Objective = field(default_factory=Objective)
     observer: Observer = _ignore
+    limits: Limits = field(default_factory=Limits)
+    """The numbers of the engine."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.budget, Budget):
@@ -71,25 +73,18 @@ class TuneOptions:
             raise UsageError(f"seed {self.seed} is negative; give 0 or more")
 
 
-_FINISH_SHARE = 0.12
-_FINISH_AT_LEAST_S = 0.25
-"""Of a budget in seconds, this much is kept for the final and the confirmation."""
-_SEARCH_SHARE = 0.3
-"""This much is searched, however long the final will take."""
-_OVERDUE, OVERDUE_S = 3.0, 30.0
-"""After so many times the seconds, and so many of them, nobody is waited for any more."""
-PREPARING = 0.4
-"""Share of the seconds that filling arrays, computing the reference and importing libraries can
-take away at most."""
-
-
 class TimeLimit:
     """Begins when it is made. Preparing a problem counts until `prepared` is called."""
 
     def __init__(
-        self, seconds: float | None, interrupt: Interrupt, clock: Clock = time.monotonic
+        self,
+        seconds: float | None,
+        interrupt: Interrupt,
+        clock: Clock = time.monotonic,
+        limits: Limits | None = None,
     ) -> None:
         self._seconds, self._interrupt, self._clock = seconds, interrupt, clock
+        self._limits = limits or Limits()
         self.started = self._prepared = self._clock()
 
     def prepared(self) -> None:
@@ -108,18 +103,22 @@ class TimeLimit:
     def overdue(self) -> bool:
         """Whether the seconds were spent several times over."""
         seconds = self._seconds or 0.0
-        return self._left_s() < seconds - max(_OVERDUE * seconds, OVERDUE_S)
+        return self._left_s() < seconds - max(
+            self._limits.overdue_ratio * seconds, self._limits.overdue_s
+        )
 
     def late(self, final_s: float) -> bool:
         """Whether what is left is needed for the final, which takes at least so long."""
         if self._seconds is None:
             return False
-        reserve = max(_FINISH_AT_LEAST_S, _FINISH_SHARE * self._seconds, final_s)
-        return self._left_s() <= min(reserve, (1.0 - _SEARCH_SHARE) * self._seconds)
+        limits = self._limits
+        reserve = max(limits.finish_at_least_s, limits.finish_share * self._seconds, final_s)
+        return self._left_s() <= min(reserve, (1.0 - limits.search_share) * self._seconds)
 
     def _left_s(self) -> float:
         if self._seconds is None:
             return float("inf")
-        # It began later than the sitting where preparing took most of it.
-        began = max(self.started, self._prepared - PREPARING * self._seconds)
+        # It began later than the run where preparing took most of it.
+        share = self._limits.preparing_share
+        began = max(self.started, self._prepared - share * self._seconds)
         return began + self._seconds - self._clock()

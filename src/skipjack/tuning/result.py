@@ -23,8 +23,6 @@ FORMAT = 2
 """Since 2, `speedup` is over the baseline and `default_ns` is that of the first proposal."""
 _REASONS = 5
 """Why configs failed: so many are told."""
-LONG_CALL_NS = 1e6
-"""Of longer calls, what Python adds is less than noise: a gain as called is the native one."""
 DEFAULT = "default"
 """How the first proposal is called where a baseline is named."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from skipjack.core.config import Config
 from skipjack.core.problem import Problem
@@ -17,21 +17,14 @@ from skipjack.core.space import Space
 from skipjack.core.study import Study
 from skipjack.core.trial import Candidate, Trial
 from skipjack.errors import ForeignError, SpaceError, blaming
+from skipjack.ledger import Ledger
 from skipjack.search import SearchContext, Searcher, check_name, choose, create
 from skipjack.solvers.identity import build_identity
 from skipjack.solvers.solver import BuildingSolver
 from skipjack.tuning.context import TuningContext
+from skipjack.tuning.limits import Limits
 from skipjack.tuning.options import TuneOptions
 from skipjack.tuning.starting_points import starting_points, strongest
-
-TURN = 2
-"""Configs that a solver asks before another one may."""
-_OPENING = 4
-"""Trials that a solver behind the first one gets before anything is known of it."""
-_SHARPNESS = 8
-"""A solver that is twice as slow gets a 256th of the trials of the best."""
-_LEAST = 1e-3
-"""Share of one of which nothing works, or that is far behind."""
 
 
 @dataclass(slots=True)
@@ -45,7 +38,7 @@ class SolverSearch:
     leads: bool
     """It is tried first, its plain default soon."""
     known: tuple[Trial, ...] = ()
-    """Of earlier sittings."""
+    """Of earlier runs."""
     trials: list[Trial] = field(default_factory=list)
     asked: int = 0
     best: float = float("inf")
@@ -69,7 +62,7 @@ class SolverSearch:
 
     @property
     def tried(self) -> bool:
-        """Whether something came back of it in this sitting, or there is nothing left to try."""
+        """Whether something came back of it in this run, or there is nothing left to try."""
         if self.broken:
             return True
         assert self._searcher is not None, "start it first"
@@ -78,14 +71,31 @@ class SolverSearch:
             bool(self.trials) or self.best < float("inf") or (self._searcher.done and not waiting)
         )
 
+    def fresh(self) -> SolverSearch:
+        """The same search before anything was asked."""
+        return replace(
+            self, known=(), trials=[], asked=0, best=float("inf"), broken="", _searcher=None
+        )
+
+    def resume(self, ledger: Ledger, generation: int) -> None:
+        """Take up a study of rounds; what was known before this generation of it is forgotten."""
+        record = ledger.start_study(self.study, self.solver.version)
+        for _ in range(record.epoch, generation):
+            ledger.forget_study(self.study.id)
+        self.known = tuple(ledger.trials(self.study.id))
+        self.note(self.known)
+        self.asked = len(self.known)
+
     def start(self, context: TuningContext, options: TuneOptions) -> None:
-        """Set the searcher up, with what is known of earlier sittings."""
+        """Set the searcher up, with what is known of earlier runs."""
         self.known = tuple(context.ledger.trials(self.study.id))
         known = self.problem.operation, context.device.class_key
         winners = strongest(context.ledger.banked(*known))
         others = strongest(context.ledger.banked_on_namesakes(*known))
         with blaming(f"solver {self.name} asked where to start on {self.problem.key}"):
-            seeds = starting_points(self.problem, self.space, self.name, winners, others)
+            seeds = starting_points(
+                self.problem, self.space, self.name, winners, others, options.limits
+            )
         with self._blaming():
             self._searcher = create(
                 self.study.searcher,
@@ -94,6 +104,10 @@ class SolverSearch:
                     *(self.leads, self.problem, context.target),
                 ),
             )
+
+    def begin(self, searcher: Searcher) -> None:
+        """Ask this searcher from now on; it knows what the search knows."""
+        self._searcher = searcher
 
     def ask(self, count: int) -> list[Config]:
         """What to try next; none while the searcher waits or is done."""
@@ -154,14 +168,20 @@ def make_search(
     return SolverSearch(problem, solver, space, study, leads)
 
 
-def in_turn(searches: Sequence[SolverSearch]) -> list[tuple[SolverSearch, int]]:
+def in_turn(searches: Sequence[SolverSearch], limits: Limits) -> list[tuple[SolverSearch, int]]:
     """The searches in the order in which they should be asked, each with the most it may ask."""
     best = min(search.best for search in searches)
     ranked = []
     for place, search in enumerate(searches):
         new = not search.trials and search.best == float("inf")
-        weight = 1.0 if new else max(nearness(best, search.best) ** _SHARPNESS, _LEAST)
-        room = _OPENING - search.asked if new and not search.leads else None
+        weight = (
+            1.0
+            if new
+            else max(
+                nearness(best, search.best) ** limits.solver_sharpness, limits.least_solver_share
+            )
+        )
+        room = limits.opening_trials - search.asked if new and not search.leads else None
         ranked.append(((search.asked + 1) / weight, place, search, room))
     ranked.sort(key=lambda entry: entry[:2])
     most = 10**9

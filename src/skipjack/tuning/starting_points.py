@@ -16,9 +16,8 @@ from skipjack.ledger import BankedConfig
 from skipjack.operations import parse
 from skipjack.solvers import find_solver, names, refusal
 from skipjack.solvers.solver import BuildingSolver
+from skipjack.tuning.limits import Limits
 
-_NEAREST = 4
-_PROMISING = 16
 _NOTHING = 0.5
 """A size of 0, as paddings have, is one doubling away from 1."""
 
@@ -29,15 +28,17 @@ def starting_points(
     solver: str,
     winners: Sequence[BankedConfig],
     namesakes: Sequence[BankedConfig] = (),
+    limits: Limits | None = None,
 ) -> tuple[Config, ...]:
     """What was best on other models of the device's name, winners of near problems, then promises.
 
     Winners are of the very class of the device; `namesakes` were timed on another model.
     """
+    limits = limits or Limits()
     found = [one.config for one in namesakes if (one.problem, one.solver) == (problem.key, solver)]
-    found += nearest_winners(problem, solver, winners)
+    found += nearest_winners(problem, solver, winners, limits.nearest_winners)
     if isinstance(space, Promising):
-        found += space.promising(_PROMISING)
+        found += space.promising(limits.promising_configs)
     distinct = {space.key(config): config for config in found if space.contains(config)}
     return tuple(distinct.values())
 
@@ -62,7 +63,9 @@ def _entry(banked: BankedConfig) -> BankEntry | None:
         return None
 
 
-def nearest_winners(problem: Problem, solver: str, winners: Sequence[BankedConfig]) -> list[Config]:
+def nearest_winners(
+    problem: Problem, solver: str, winners: Sequence[BankedConfig], count: int
+) -> list[Config]:
     """Configs of the nearest problems of this solver, nearest first."""
     ranked: list[tuple[float, str, Config]] = []
     for winner in winners:
@@ -74,7 +77,7 @@ def nearest_winners(problem: Problem, solver: str, winners: Sequence[BankedConfi
             continue  # an operation that is not known any more
         ranked.append((distance(problem, other), winner.problem, winner.config))
     ranked.sort(key=lambda entry: entry[:2])
-    return [config for far, _, config in ranked[:_NEAREST] if far != float("inf")]
+    return [config for far, _, config in ranked[:count] if far != float("inf")]
 
 
 def distance(one: Problem, other: Problem) -> float:

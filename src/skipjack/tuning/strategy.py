@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
 
 from skipjack.core.device import Device
 from skipjack.core.problem import Problem
@@ -12,67 +12,59 @@ from skipjack.core.study import Budget
 from skipjack.core.trial import Candidate, Trial
 from skipjack.solvers import solvers_for
 from skipjack.solvers.solver import BuildingSolver
-from skipjack.tuning.evaluator import LONG_NS, SLOW_NS, CandidateEvaluator
+from skipjack.tuning.limits import Limits
 from skipjack.tuning.options import TimeLimit
 from skipjack.tuning.solver_search import SolverSearch, in_turn, nearness
 
-_AT_LEAST = 4
-"""Trials, also where there would be too little time for a final after them."""
-_AGAIN = 3
-"""Leaders of earlier sittings that are timed again."""
-_FINAL_CALLS = 40
-"""Calls of kernels about as fast as the best that a final and a confirmation take at least."""
+if TYPE_CHECKING:
+    from skipjack.tuning.engine import Evaluator
 
 Known = Sequence[tuple[SolverSearch, Trial]]
-"""Trials of earlier sittings."""
+"""Trials of earlier study runs."""
+Turns = list[tuple[SolverSearch, int]]
+"""Searches in the order in which they are asked, each with the most it may ask."""
 
 
 def led_before(
     searches: Sequence[SolverSearch], strategy: SearchStrategy, default: Candidate | None
 ) -> list[Candidate]:
-    """What of earlier sittings is timed again: the default that gains are over, and the leaders."""
+    """What of earlier runs is timed again: the default that gains are over, and the leaders."""
     known = [(search, trial) for search in searches for trial in search.known]
     tried = {search.candidate(trial.config) for search, trial in known}
     return [*([default] if default in tried else []), *strategy.again(known)]
 
 
 class SearchStrategy(Protocol):
-    """How a sitting is held. Pure: searches and evaluator are looked at and not changed."""
+    """How a study is run. Pure: searches and evaluator are looked at and not changed."""
 
     prune_slow: bool
     """Whether the evaluator spends little on those that are long and far behind."""
     skip_failing_solvers: bool
-    """Whether the others go on where a solver raises something; else that ends the sitting."""
+    """Whether the others go on where a solver raises something; else that ends the run."""
     compares: bool
     """Whether the default takes part, for gains to be over it."""
 
     def solvers(self, problem: Problem, device: Device) -> Sequence[BuildingSolver]:
-        """Who takes part."""
+        """Those that take part."""
         ...
 
     def again(self, known: Known) -> list[Candidate]:
-        """What of earlier sittings is timed again, first of all."""
+        """What of earlier runs is timed again, first of all."""
         ...
 
     def most_trials(self, budget: Budget, searches: Sequence[SolverSearch]) -> int | None:
         """How many there may be; None for no limit."""
         ...
 
-    def turns(
-        self, searches: Sequence[SolverSearch], evaluator: CandidateEvaluator
-    ) -> list[tuple[SolverSearch, int]]:
-        """The searches in the order in which they are asked, each with the most it may ask."""
-        ...
-
-    def round_turns(self, searches: Sequence[SolverSearch]) -> list[tuple[SolverSearch, int]]:
-        """Likewise where a whole round is asked for before anything of it is known."""
+    def turns(self, searches: Sequence[SolverSearch], pace_ns: float, *, unseen: bool) -> Turns:
+        """Whose turn it is; `unseen` if nothing comes back before all is asked for."""
         ...
 
     def enough(self, searches: Sequence[SolverSearch], limit: TimeLimit) -> bool:
         """Whether the search may end where its time is short."""
         ...
 
-    def final_s(self, evaluator: CandidateEvaluator) -> float:
+    def final_s(self, evaluator: Evaluator) -> float:
         """How long what comes after the search will take at least."""
         ...
 
@@ -83,6 +75,7 @@ class TuneStrategy:
 
     solver: str | None = None
     """The only one that takes part, if one is named."""
+    limits: Limits = field(default_factory=Limits)
     prune_slow = False
     skip_failing_solvers = False
     compares = True
@@ -93,47 +86,35 @@ class TuneStrategy:
 
     def again(self, known: Known) -> list[Candidate]:
         """The leaders, whichever solvers they are of."""
-        ranked = sorted((pair for pair in known if pair[1].ok), key=lambda pair: pair[1].value or 0)
-        return [search.candidate(trial.config) for search, trial in ranked[:_AGAIN]]
+        ranked = sorted((pair for pair in known if pair[1].ok), key=_value)
+        leaders = ranked[: self.limits.retimed_leaders]
+        return [search.candidate(trial.config) for search, trial in leaders]
 
     def most_trials(self, budget: Budget, searches: Sequence[SolverSearch]) -> int | None:
         """What the budget says."""
         return budget.trials
 
-    def turns(
-        self, searches: Sequence[SolverSearch], evaluator: CandidateEvaluator
-    ) -> list[tuple[SolverSearch, int]]:
-        """Who is close to the best gets the next trials."""
-        return in_turn(searches)
-
-    def round_turns(self, searches: Sequence[SolverSearch]) -> list[tuple[SolverSearch, int]]:
-        """Likewise."""
-        return in_turn(searches)
+    def turns(self, searches: Sequence[SolverSearch], pace_ns: float, *, unseen: bool) -> Turns:
+        """A solver that is close to the best gets the next trials."""
+        return in_turn(searches, self.limits)
 
     def enough(self, searches: Sequence[SolverSearch], limit: TimeLimit) -> bool:
         """Large arrays take long to prepare: some are tried all the same."""
-        return sum(len(search.trials) for search in searches) >= (1 if limit.over() else _AT_LEAST)
+        wanted = 1 if limit.over() else self.limits.fewest_trials
+        return sum(len(search.trials) for search in searches) >= wanted
 
-    def final_s(self, evaluator: CandidateEvaluator) -> float:
+    def final_s(self, evaluator: Evaluator) -> float:
         """A few calls of a few leaders."""
-        return _FINAL_CALLS * evaluator.best.time_ns * 1e-9 if evaluator.best else 0.0
-
-
-_OPENING = 4
-"""Trials that every solver gets; of slow problems a hopeless one gets a single trial."""
-_HOPELESS = 1 / 3
-"""A solver that is not even so near to the best gets no more."""
-_NEWS = 2
-"""Trials in every sitting, also where calls are so long that there is no time for them."""
-_FIND_FINAL, _LONG_FIND_FINAL = (16, 40), (3, 16)
-"""About how many rounds the final takes, and how many calls of the best the confirmation."""
+        times = evaluator.leader_times_ns()
+        return self.limits.final_calls * min(times) * 1e-9 if times else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class FindStrategy:
-    """Everybody is tried before the budget goes to those that are close to the best."""
+    """All are tried before the budget goes to those that are close to the best."""
 
     entrants: tuple[BuildingSolver, ...]
+    limits: Limits = field(default_factory=Limits)
     prune_slow = True
     skip_failing_solvers = True
     compares = True
@@ -150,71 +131,62 @@ class FindStrategy:
         return [search.candidate(trial.config) for search, trial in best.values()]
 
     def most_trials(self, budget: Budget, searches: Sequence[SolverSearch]) -> int | None:
-        """What the budget says, but one for everybody."""
+        """What the budget says, but one for each."""
         if budget.trials is None:
             return None
         untried = sum(not search.asked and not search.known for search in searches)
-        return max(budget.trials, len(searches), sum(search.asked for search in searches) + untried)
+        return max(budget.trials, len(searches), sum(s.asked for s in searches) + untried)
 
-    def turns(
-        self, searches: Sequence[SolverSearch], evaluator: CandidateEvaluator
-    ) -> list[tuple[SolverSearch, int]]:
-        """First everybody once, then the openings, then who is close to the best."""
-        unknown = [search for search in searches if not search.tried]
-        first = [(search, 1) for search in unknown if not search.asked]
-        slow = evaluator.pace_ns > SLOW_NS
-        if slow and unknown:
-            return first  # a second trial of somebody would take the time of one of these
-        best = min((search.best for search in searches), default=float("inf"))
-        known = [search for search in searches if search.tried and not search.broken]
-        hopeful = [search for search in known if nearness(best, search.best) >= _HOPELESS]
-        opening = [search for search in (hopeful if slow else known) if search.asked < _OPENING]
-        rest = in_turn(hopeful) if hopeful else []
-        return [*first, *((search, _OPENING - search.asked) for search in opening), *rest]
+    def turns(self, searches: Sequence[SolverSearch], pace_ns: float, *, unseen: bool) -> Turns:
+        """First each once, then the openings, then those that are close to the best.
 
-    def round_turns(self, searches: Sequence[SolverSearch]) -> list[tuple[SolverSearch, int]]:
-        """Everybody once, then the openings, also of those of which nothing is known yet.
-
-        Of what is known to be slow, those that are far behind get no opening. The rest of the
-        budget waits until something is known.
+        Nothing is waited for that does not come back before all is asked for; the rest of the
+        budget is kept until something is known. Where calls are known to be slow, one that is far
+        behind gets no opening.
         """
+        limits = self.limits
+        first = [(search, 1) for search in searches if not search.asked and not search.tried]
+        awaited = not unseen and any(search.asked and not search.tried for search in searches)
+        slow = pace_ns > limits.slow_ns and not (unseen and pace_ns == float("inf"))
+        if slow and (first or awaited):
+            return first  # a second trial of one would take the time of one of these
         best = min((search.best for search in searches), default=float("inf"))
-        hopeful = [search for search in searches if nearness(best, search.best) >= _HOPELESS]
-        opening = [
+        ready = [s for s in searches if not s.broken and (s.tried or (unseen and s.asked))]
+        hopeful = [
             search
-            for search in searches
-            if 0 < search.asked < _OPENING
-            and (search in hopeful or best <= SLOW_NS or not search.known)
+            for search in ready
+            if nearness(best, search.best) * limits.hopeless_solver_ratio >= 1.0
+            or (unseen and not search.known)
         ]
-        return [
-            *((search, 1) for search in searches if not search.asked),
-            *((search, _OPENING - search.asked) for search in opening),
-            *(in_turn(hopeful) if any(search.known for search in searches) else []),
+        opening = [
+            (search, limits.opening_trials - search.asked)
+            for search in (hopeful if slow else ready)
+            if search.asked < limits.opening_trials
         ]
+        seen = not unseen or any(search.known for search in searches)
+        return [*first, *opening, *(in_turn(hopeful, limits) if hopeful and seen else [])]
 
     def enough(self, searches: Sequence[SolverSearch], limit: TimeLimit) -> bool:
-        """Everybody was tried, and there is some news; or all this takes far too long."""
-        news = sum(len(search.trials) for search in searches) >= _NEWS
-        return (news and all(search.tried for search in searches)) or limit.overdue()
+        """All were tried, and there are some new trials; or all this takes far too long."""
+        new = sum(len(search.trials) for search in searches) >= self.limits.fewest_find_trials
+        return (new and all(search.tried for search in searches)) or limit.overdue()
 
-    def final_s(self, evaluator: CandidateEvaluator) -> float:
-        """A round costs a call of everybody; of long calls there are few rounds."""
-        pace = evaluator.pace_ns
+    def final_s(self, evaluator: Evaluator) -> float:
+        """A round costs a call of each; of long calls there are few rounds."""
+        pace, limits = evaluator.pace_ns, self.limits
         if pace == float("inf"):
             return 0.0
-        rounds, calls = _LONG_FIND_FINAL if pace > LONG_NS else _FIND_FINAL
-        times = [loaded.time_ns for loaded in evaluator.leaders().values()]
-        total = sum(min(time_ns, max(LONG_NS, pace)) for time_ns in times)
+        rounds, calls = limits.find_final_rounds, limits.find_final_calls
+        if pace > limits.long_ns:
+            rounds, calls = limits.long_find_final_rounds, limits.long_find_final_calls
+        longest = max(limits.long_ns, pace)
+        total = sum(min(time_ns, longest) for time_ns in evaluator.leader_times_ns())
         return (rounds * total + calls * pace) * 1e-9
-
-
-def _value(pair: tuple[SolverSearch, Trial]) -> float:
-    return pair[1].value or 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class VerifyStrategy:
-    """One solver, which asks for nothing."""
+    """One config that was chosen before: nothing is searched."""
 
     chosen: BuildingSolver
     prune_slow = False
@@ -233,20 +205,18 @@ class VerifyStrategy:
         """One."""
         return 1
 
-    def turns(
-        self, searches: Sequence[SolverSearch], evaluator: CandidateEvaluator
-    ) -> list[tuple[SolverSearch, int]]:
-        """Nobody's."""
-        return []
-
-    def round_turns(self, searches: Sequence[SolverSearch]) -> list[tuple[SolverSearch, int]]:
-        """Nobody's."""
+    def turns(self, searches: Sequence[SolverSearch], pace_ns: float, *, unseen: bool) -> Turns:
+        """Nothing is asked for."""
         return []
 
     def enough(self, searches: Sequence[SolverSearch], limit: TimeLimit) -> bool:
         """Always."""
         return True
 
-    def final_s(self, evaluator: CandidateEvaluator) -> float:
+    def final_s(self, evaluator: Evaluator) -> float:
         """There is none."""
         return 0.0
+
+
+def _value(pair: tuple[SolverSearch, Trial]) -> float:
+    return pair[1].value or 0.0

@@ -1,20 +1,25 @@
-"""One sitting at one problem: its solvers ask, and what is built races for the first place."""
+"""The study of one problem's kernels: its solvers ask, and what is built races for the first place.
+
+A tuning and a find search in one go. A fleet's job is searched in rounds, with a pause between
+building and measuring: `build` asks for some configs and builds them at one place, `measure` times
+and tells them at another. What passes between the places is in the ledger: a search goes on where
+the recorded tells put it, and configs that were asked for and not told are those of the round.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Generic, TypeVar
 
 from skipjack.bank import FIND, Met
 from skipjack.core.config import Config
 from skipjack.core.problem import Problem
-from skipjack.core.study import Study
+from skipjack.core.study import Budget, Study
 from skipjack.core.trial import Candidate, Trial
-from skipjack.errors import ForeignError, ProblemError, blaming
-from skipjack.execute.build_pool import Build
+from skipjack.errors import ProblemError, WorkerError, blaming
 from skipjack.execute.confirm import Confirmation
 from skipjack.execute.session import Failure
 from skipjack.interrupt import Interrupt
@@ -22,20 +27,23 @@ from skipjack.operations import arrays_bytes
 from skipjack.solvers import solver_for
 from skipjack.solvers.solver import ImportingSolver, Solver
 from skipjack.tuning.applicable_solvers import DefaultProposal, compared, default_proposal
-from skipjack.tuning.build_queue import BuildQueue
+from skipjack.tuning.build_queue import MissingCodeError
 from skipjack.tuning.context import TuningContext
-from skipjack.tuning.evaluator import SLOW_NS, CandidateEvaluator, LoadedCandidate
+from skipjack.tuning.engine import StudyEngine, Told
+from skipjack.tuning.evaluator import CandidateEvaluator, LoadedCandidate
 from skipjack.tuning.ledger_buffer import LedgerBuffer
-from skipjack.tuning.options import PREPARING, Progress, TimeLimit, TuneOptions
-from skipjack.tuning.solver_search import TURN, SolverSearch, make_search
+from skipjack.tuning.limits import LIMITS
+from skipjack.tuning.options import Progress, TimeLimit, TuneOptions
+from skipjack.tuning.solver_search import SolverSearch, make_search
 from skipjack.tuning.starting_points import incumbent_of, outdated
 from skipjack.tuning.strategy import SearchStrategy, led_before
 
 log = logging.getLogger(__name__)
 
-_BATCH = 6
+R = TypeVar("R")
+
 _MUCH_BYTES = 4 << 30
-"""Arrays and references from here on take many seconds to prepare."""
+"""Arrays and references from here on take many seconds to prepare, so that it is said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +64,30 @@ class SearchSummary:
     """Plain loops, where a solver of loop nests was asked for by name."""
 
 
-class StudyRun:
-    """The moving parts of a sitting. `search` spends its budget; a final comes after it."""
+@dataclass(frozen=True, slots=True)
+class BuiltRound:
+    """What came of asking and building."""
+
+    asked: int
+    failed: tuple[Told, ...]
+    """Those that did not build; they are told already."""
+    digests: tuple[str, ...]
+    """The machine code of the others, and of what runs beside them."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredRound(Generic[R]):
+    """What came of timing."""
+
+    trials: tuple[tuple[str, Trial], ...]
+    """With the names of their solvers."""
+    result: R | None
+    """The verdict, if the budget is spent or there is nothing left to try."""
+    best_ns: float | None
+
+
+class StudyRun(StudyEngine):
+    """One run of a study. `search` spends its budget, or `build` and `measure` do a round of it."""
 
     def __init__(
         self,
@@ -66,37 +96,43 @@ class StudyRun:
         options: TuneOptions,
         interrupt: Interrupt,
         strategy: SearchStrategy,
+        *,
+        cached_only: bool = False,
     ) -> None:
+        buffer = LedgerBuffer(context.ledger, context.tracer)
+        self.evaluator = CandidateEvaluator(
+            context,
+            buffer,
+            problem,
+            options.objective,
+            options.limits,
+            prune_slow=strategy.prune_slow,
+            cached_only=cached_only,
+        )
+        limit = TimeLimit(options.budget.seconds, interrupt, context.clock, options.limits)
+        super().__init__(
+            *([], strategy, self.evaluator, limit, options.budget, buffer),
+            *(context.tracer, options.limits),
+        )
         self.context, self.problem, self.options = context, problem, options
-        self.strategy = strategy
-        self.limit = TimeLimit(options.budget.seconds, interrupt, context.clock)
-        check_memory(problem, context.device.memory_bytes)
-        with blaming(f"a solver asked about {problem.key}"):
-            solvers = strategy.solvers(problem, context.target)
         self.unusable: dict[str, str] = {}
         """Solvers that could not even take part, and why."""
-        self.searches: list[SolverSearch] = []
+        with blaming(f"a solver asked about {problem.key}"):
+            solvers = strategy.solvers(problem, context.target)
         for solver in solvers:
-            with self._skipping_failures(partial(self.unusable.__setitem__, solver.name)):
-                self.searches.append(
-                    make_search(context, problem, solver, options, leads=not self.searches)
-                )
-        self._by_solver = {search.solver.name: search for search in self.searches}
+            with self.skipping_failures(partial(self.unusable.__setitem__, solver.name)):
+                search = make_search(context, problem, solver, options, leads=not self.searches)
+                self.searches.append(search)
+                self.evaluator.add_solver(solver, search.space)
+        self._by_solver = {search.name: search for search in self.searches}
         self._proposal: DefaultProposal | None = None
         if strategy.compares:
-            with self._skipping_failures(log.debug):
+            with self.skipping_failures(log.debug):
                 self._proposal = default_proposal(problem, context.target)
+        if self._proposal and not self.evaluator.knows(self._proposal.solver.name):
+            self.evaluator.add_solver(self._proposal.solver, self._proposal.space)
         self.entry = context.bank.lookup(problem.key, context.device.class_key)
         self.ranking = context.bank.lookup(problem.key, context.device.class_key, FIND)
-        self.queue = BuildQueue(context)
-        for search in self.searches:
-            self.queue.add_solver(search.solver, search.space)
-        self._versions = {search.solver.name: search.solver.version for search in self.searches}
-        if self._proposal and self._proposal.solver.name not in self._versions:
-            self.queue.add_solver(self._proposal.solver, self._proposal.space)
-            self._versions[self._proposal.solver.name] = self._proposal.solver.version
-        self.buffer = LedgerBuffer(context.ledger, context.tracer)
-        self.trials: list[Trial] = []
         self.vendors: dict[str, LoadedCandidate] = {}
         """Libraries that were taken in and are right."""
         self.incumbent: Candidate | None = None
@@ -110,56 +146,55 @@ class StudyRun:
     def prepare(self) -> None:
         """Make arrays and reference, and set the searchers up."""
         context, ledger = self.context, self.context.ledger
-        with self._skipping_failures(log.debug):
+        check_memory(self.problem, context.device.memory_bytes, self.limits.memory_share)
+        with self.skipping_failures(log.debug):
             self.incumbent = incumbent_of(self.entry, self.problem, context.device)
-        with self._skipping_failures(log.debug):
+        with self.skipping_failures(log.debug):
             self.ranked_first = incumbent_of(self.ranking, self.problem, context.device)
         for search in self.searches:
             ledger.start_study(search.study, search.solver.version)
             if self.options.retune:
                 ledger.forget_study(search.study.id)
-            with (
-                context.tracer.span("set up the search", "search"),
-                self._skipping_failures(partial(setattr, search, "broken")),
-            ):
-                search.start(context, self.options)
-        self.open_contest()
+        self._start(self.searches, self.options)
+        self._make_arrays()
 
-    def open_contest(self) -> None:
-        """Make arrays and reference."""
-        context = self.context
+    def _start(self, searches: Sequence[SolverSearch], options: TuneOptions) -> None:
+        for search in searches:
+            with (
+                self.context.tracer.span("set up the search", "search"),
+                self.skipping_failures(partial(setattr, search, "broken")),
+            ):
+                search.start(self.context, options)
+
+    def _make_arrays(self) -> None:
         if (needed := arrays_bytes(self.problem)) > _MUCH_BYTES:
-            context.say(f"preparing {self.problem.key}: {needed / 2**30:.0f} GiB to fill and check")
-        self.evaluator = CandidateEvaluator(
-            context,
-            self.buffer,
-            self.problem,
-            self.options.objective,
-            prune_slow=self.strategy.prune_slow,
-        )
+            gib = needed / 2**30
+            self.context.say(f"preparing {self.problem.key}: {gib:.0f} GiB to fill and check")
+        self.evaluator.prepare()
 
     def import_libraries(self, vendors: Sequence[Solver]) -> None:
         """Import what libraries take seconds to import: a part of preparing, as arrays are."""
+        context = self.context
         packages = (one.imports for one in vendors if isinstance(one, ImportingSolver))
         for package in dict.fromkeys(packages):
-            if package in self.context.session.imported:
+            if package in context.session.imported:
                 continue
-            self.context.say(f"importing {package}, to compare with it")
-            began = self.context.clock()
-            with self.context.tracer.span(f"import {package}", "search"):
-                self.context.session.import_package(package)
-            self._tell_if_long(package, self.context.clock() - began)
+            context.say(f"importing {package}, to compare with it")
+            began = context.clock()
+            with context.tracer.span(f"import {package}", "search"):
+                context.session.import_package(package)
+            self._tell_if_long(package, context.clock() - began)
 
     def _tell_if_long(self, package: str, took_s: float) -> None:
-        seconds = self.options.budget.seconds
-        if seconds is not None and took_s > PREPARING * seconds:
+        seconds, share = self.budget.seconds, self.limits.preparing_share
+        if seconds is not None and took_s > share * seconds:
             self.context.say(
-                f"importing {package} took {took_s:.1f} s, of which {PREPARING * seconds:g} s are "
-                f"counted: the search may go on for {(1.0 - PREPARING) * seconds:g} s"
+                f"importing {package} took {took_s:.1f} s, of which {share * seconds:g} s are "
+                f"counted: the search may go on for {(1.0 - share) * seconds:g} s"
             )
 
     def add_vendors(self, vendors: Sequence[Solver]) -> None:
-        """Take libraries in; one that fails is none."""
+        """Take libraries in; one that fails is left out."""
         for vendor in vendors:
             entered = self.evaluator.add_vendor(vendor.name, vendor.version)
             if isinstance(entered, Failure):
@@ -170,129 +205,210 @@ class StudyRun:
     def search(self) -> None:
         """Spend the budget; an interrupt ends the search early and keeps what is known."""
         self.limit.prepared()
-        self._retime_known()
-        self._spend()
-        self.queue.withdraw()
-        self.buffer.flush()
+        self._retime(self.leaders())
+        super().search()
         self._enter(self.default)
         self._enter(self.untuned)
         self.report("final")
 
-    @contextmanager
-    def _skipping_failures(self, note: Callable[[str], None]) -> Iterator[None]:
-        """Note what foreign code raises, and go on without it, if the strategy are so."""
-        try:
-            yield
-        except ForeignError as error:
-            if not self.strategy.skip_failing_solvers:
-                raise
-            log.warning("%s", error)
-            note(str(error))
-
     def close(self) -> None:
         """Write down what is left, and leave the builders idle."""
-        self.queue.cancel()
+        self.evaluator.queue.cancel()
         self.buffer.flush()
-
-    def _retime_known(self) -> None:
-        for candidate in self.leaders():
-            self.queue.submit(candidate)
-        while self.queue.pending and not self.limit.interrupted:
-            self.enter_again(
-                self.queue.collect(1.0, self.batch() if self.strategy.prune_slow else _BATCH)
-            )
 
     def leaders(self) -> list[Candidate]:
         """What led before: times of another day do not compare, so it runs again, first."""
         again = led_before(self.searches, self.strategy, self.default)
         for held in filter(None, (self.incumbent, self.ranked_first)):
             again.append(held)
-            if held.solver not in self._versions:
+            if not self.evaluator.knows(held.solver):
                 solver = solver_for(self.problem, self.context.target, held.solver)
-                self.queue.add_solver(solver, solver.space(self.problem, self.context.target))
-                self._versions[solver.name] = solver.version
+                space = solver.space(self.problem, self.context.target)
+                self.evaluator.add_solver(solver, space)
         return list(dict.fromkeys(again))
 
-    def enter_again(self, builds: list[Build]) -> None:
-        """Take in builds that no searcher waits for."""
-        for search, trials in self._by_arm(builds, self.evaluator.enter(builds, self._versions)):
+    def _retime(self, candidates: Sequence[Candidate]) -> None:
+        """Time candidates that no searcher waits for."""
+        most = None if self.strategy.prune_slow else self.limits.batch_candidates
+        for candidate in candidates:
+            self.evaluator.submit(candidate)
+        while self.evaluator.pending and not self.limit.interrupted:
+            self._note(self.evaluator.collect(1.0, most))
+
+    def _note(self, told: Sequence[Told]) -> None:
+        for search, trials in self.by_search(told):
             search.note(trials)
 
-    def _by_arm(
-        self, builds: list[Build], trials: list[Trial]
-    ) -> Iterator[tuple[SolverSearch, list[Trial]]]:
-        """The trials of each search that has any."""
-        for search in self.searches:
-            pairs = zip(builds, trials, strict=True)
-            own = [trial for build, trial in pairs if build.candidate.solver == search.name]
-            if own:
-                yield search, own
-
-    # the search itself
-
-    def _spend(self) -> None:
-        while True:
-            over = self.limit.interrupted or self._late()
-            if not over:
-                self._order_more()
-            if over or not self.queue.pending:
-                break
-            builds = self.queue.collect(0.05, self.batch())
+    def _enter(self, candidate: Candidate | None) -> None:
+        """Time what gains are over also where the budget ended before its turn."""
+        if candidate is None or self._running(candidate) or self.limit.interrupted:
+            return
+        search = self._by_solver.get(candidate.solver)
+        if search and any(trial.config == candidate.config for trial in search.trials):
+            return  # it failed
+        try:
+            self.evaluator.submit(candidate)
+        except MissingCodeError:
+            return  # it was not built beside a round
+        queue = self.evaluator.queue
+        while queue.pending and not self._running(candidate):
+            builds = [b for b in queue.collect(1.0, 1) if b.candidate == candidate]
+            self.evaluator.measure(builds, once=True)
             if builds:
-                self.take(builds)
+                break
 
-    def _late(self) -> bool:
-        late = self.limit.late(self.strategy.final_s(self.evaluator))
-        return late and self.strategy.enough(self.searches, self.limit)
+    # rounds
 
-    def batch(self) -> int:
-        """How many are timed side by side; of slow ones few, so that the clock is looked at."""
-        pace = self.evaluator.pace_ns
-        if pace == float("inf"):
-            return 1 if self.strategy.prune_slow else 2
-        return _BATCH if pace < SLOW_NS else 1
+    def build(self, count: int, generation: int = 0, first: Sequence[Candidate] = ()) -> BuiltRound:
+        """Ask for up to `count` configs and build them, and what runs beside them.
 
-    def _order_more(self) -> None:
-        """Keep the builders busy a little ahead of the loaded."""
-        room = 2 * self.context.pool.size + _BATCH - self.queue.pending
-        limit = self.strategy.most_trials(self.options.budget, self.searches)
-        if limit is not None:
-            room = min(room, limit - sum(search.asked for search in self.searches))
+        `first` is tried before any searcher is asked: it did well elsewhere.
+        """
+        for search in self.searches:
+            search.resume(self.context.ledger, generation)
+        left = self._trials_left()
+        if left:
+            self._start(self.searches, replace(self.options, budget=Budget(trials=left)))
+        asked = self._first(first)
+        asked += self._ask_unseen(count, asked)
+        beside = [self.default] if self.default else []
+        led = led_before(self.searches, self.strategy, self.default)
+        self.submit(asked)
+        for candidate in dict.fromkeys([*led, *beside]):
+            if candidate not in asked:
+                self.evaluator.submit(candidate)
+        failed: list[Told] = []
+        digests: list[str] = []
+        while self.evaluator.pending:
+            for build in self.evaluator.queue.collect(1.0, count):
+                digest = self.evaluator.record_build(build)
+                if not build.status.failed:
+                    digests.append(digest)
+                elif build.candidate in asked:
+                    trial = Trial(build.candidate.config, build.status, reason=build.reason)
+                    self.buffer.tell(self.search_of(build.candidate).study.id, [trial])
+                    failed.append((build.candidate, trial))
+        return BuiltRound(len(asked), tuple(failed), tuple(dict.fromkeys(digests)))
+
+    def _trials_left(self) -> int:
+        left = self.left()
+        assert left is not None, "rounds have a budget of trials"
+        return left
+
+    def _first(self, wanted: Sequence[Candidate]) -> list[Candidate]:
+        """What is to be tried before searchers are asked, if it can be built and is not known."""
+        found = []
+        for candidate in dict.fromkeys(wanted):
+            search = self._by_solver.get(candidate.solver)
+            if search is None or any(t.config == candidate.config for t in search.known):
+                continue
+            with (
+                self.skipping_failures(partial(setattr, search, "broken")),
+                blaming(f"the space of {search.name}"),
+            ):
+                if search.space.contains(candidate.config):
+                    search.asked += 1
+                    found.append(candidate)
+        return found
+
+    def _ask_unseen(self, count: int, first: Sequence[Candidate]) -> list[Candidate]:
+        """A round's configs besides those that come first; one of each solver in any case."""
+        untried = sum(not search.asked for search in self.searches) if first else 0
+        room = min(max(count - len(first), untried), self._trials_left())
+        pace_ns = min((search.best for search in self.searches), default=float("inf"))
+        asked: list[Candidate] = []
         with self.context.tracer.span("ask", "search"):
-            while room > 0:
-                asked = self._ask_one_arm(min(room, TURN))
-                if not asked:
-                    return
-                room -= asked
+            while len(asked) < room:
+                batch = self.next_of(self.searches, room - len(asked), pace_ns, unseen=True)
+                if not batch:
+                    break
+                for candidate in batch:
+                    if candidate in first:
+                        self.search_of(candidate).asked -= 1  # it was counted before
+                    else:
+                        asked.append(candidate)
+        return asked
 
-    def _ask_one_arm(self, most: int) -> int:
-        """Let the search whose turn it is ask; the next one where its searcher waits or is done."""
-        for search, limit in self.strategy.turns(self.searches, self.evaluator):
-            configs: list[Config] = []
-            with self._skipping_failures(partial(setattr, search, "broken")):
-                configs = search.ask(min(most, limit)) if limit else []
-                for config in configs:
-                    self.buffer.ask(search.study.id, config)
-                    self.queue.submit(search.candidate(config))
-            if configs:
-                return len(configs)
-        return 0
+    def measure(
+        self,
+        finish: Callable[[StudyRun], R],
+        libraries: Sequence[Solver] = (),
+        generation: int = 0,
+    ) -> MeasuredRound[R]:
+        """Time what was asked for and built beside the leaders of before, and tell it.
 
-    def take(self, builds: list[Build]) -> None:
-        """Take in builds that were asked for, and tell who asked."""
-        trials = self.evaluator.enter(builds, self._versions)
-        with self.context.tracer.span("tell", "search"):
-            for search, own in self._by_arm(builds, trials):
-                with self._skipping_failures(partial(setattr, search, "broken")):
-                    search.tell(own)
-                self.buffer.tell(search.study.id, own)
-        self.buffer.flush()
-        self.trials += trials
-        self.report("search")
+        `finish` speaks the verdict once there is nothing left to try. It may take libraries in;
+        those that are given here run from the start, so that nothing far behind them is waited for.
+        """
+        check_memory(self.problem, self.context.device.memory_bytes, self.limits.memory_share)
+        for search in self.searches:
+            search.resume(self.context.ledger, generation)
+        self._check_known()
+        self.trials += [trial for search in self.searches for trial in search.known]
+        self._make_arrays()
+        self.limit.prepared()
+        self.add_vendors(libraries)
+        asked = [candidate for search in self.searches for candidate in self._open_asks(search)]
+        queue = self.evaluator.queue
+        for candidate in asked:
+            if queue.cached_build(candidate) is None:
+                raise MissingCodeError(f"the machine code of {candidate.key} is missing")
+        self._retime([leader for leader in self.leaders() if queue.cached_build(leader)])
+        for candidate in asked:
+            self.evaluator.submit(candidate)
+        while self.evaluator.pending and not self.limit.interrupted:
+            self.tell(self.evaluator.collect(1.0))
+        trials = tuple((s.name, trial) for s in self.searches for trial in s.trials)
+        result = (
+            self._finished(finish)
+            if not self.evaluator.pending and self._spent(generation)
+            else None
+        )
+        best = self.evaluator.best
+        return MeasuredRound(trials, result, best.time_ns if best else None)
+
+    def _finished(self, finish: Callable[[StudyRun], R]) -> R:
+        self._enter(self.default)
+        for search in self.searches:
+            search.trials[:0] = search.known  # what counts are the trials of all rounds
+        return finish(self)
+
+    def _check_known(self) -> None:
+        """Whoever built the round has asked for something, by studies that are known here too."""
+        if not any(self.context.ledger.log(search.study.id) for search in self.searches):
+            what = f"the round of {self.problem.key}" if self.searches else "a round"
+            raise WorkerError(
+                f"{what} was asked for by other solvers or spaces than those here; builders and "
+                "evaluators need the same version of Skipjack and of plug-ins"
+            )
+
+    def _open_asks(self, search: SolverSearch) -> list[Candidate]:
+        entries = self.context.ledger.log(search.study.id)
+        told = {entry.config for entry in entries if entry.trial is not None}
+        asked = [e.config for e in entries if e.kind == "ask" and e.config not in told]
+        return [search.candidate(config) for config in dict.fromkeys(asked)]
+
+    def _spent(self, generation: int) -> bool:
+        """Whether the budget is gone, or the searchers ask for nothing more."""
+        searches = [search.fresh() for search in self.searches]
+        for search in searches:
+            search.resume(self.context.ledger, generation)
+        if self.strategy.skip_failing_solvers:  # those that the builder lacks would never be tried
+            searches = [s for s in searches if self.context.ledger.log(s.study.id)]
+        most = self.strategy.most_trials(self.budget, searches)
+        left = max(0, (most or 0) - sum(search.asked for search in searches))
+        if not left:
+            return True
+        self._start(searches, replace(self.options, budget=Budget(trials=left)))
+        pace_ns = min((search.best for search in searches), default=float("inf"))
+        return not self.next_of(searches, 1, pace_ns, unseen=True)
+
+    # what is known
 
     def report(self, phase: str) -> None:
-        """Tell the observer where we stand."""
-        default = self.default_runner
+        """Tell the observer how far the run is."""
+        default = self.default_loaded
+        best = self.evaluator.best
         self.options.observer(
             Progress(
                 self.problem.key,
@@ -300,14 +416,12 @@ class StudyRun:
                 len(self.trials),
                 sum(trial.status.failed for trial in self.trials),
                 self.evaluator.builds,
-                self.evaluator.best.time_ns if self.evaluator.best else None,
+                best.time_ns if best else None,
                 default.time_ns if default else None,
                 self.context.clock() - self.limit.started,
-                self.options.budget,
+                self.budget,
             )
         )
-
-    # what the final needs
 
     @property
     def default(self) -> Candidate | None:
@@ -315,7 +429,7 @@ class StudyRun:
         return self._proposal.candidate if self._proposal else None
 
     @property
-    def default_runner(self) -> LoadedCandidate | None:
+    def default_loaded(self) -> LoadedCandidate | None:
         """The default, if it runs."""
         return self._running(self.default)
 
@@ -340,20 +454,6 @@ class StudyRun:
     def _running(self, candidate: Candidate | None) -> LoadedCandidate | None:
         return self.evaluator.loaded.get(candidate.key) if candidate else None
 
-    def _enter(self, candidate: Candidate | None) -> None:
-        """Time what gains are over also where the budget ended before its turn."""
-        if candidate is None or self._running(candidate) or self.limit.interrupted:
-            return
-        search = self._by_solver.get(candidate.solver)
-        if search and any(trial.config == candidate.config for trial in search.trials):
-            return  # it failed
-        self.queue.submit(candidate)
-        while self.queue.pending and candidate.key not in self.evaluator.loaded:
-            builds = [b for b in self.queue.collect(1.0, 1) if b.candidate == candidate]
-            self.evaluator.enter(builds, self._versions, once=True)
-            if builds:
-                break
-
     def summary(
         self, winner: LoadedCandidate | None, ties: Sequence[LoadedCandidate]
     ) -> SearchSummary:
@@ -361,8 +461,8 @@ class StudyRun:
         return SearchSummary(
             self.evaluator,
             winner,
-            self.default_runner,
-            self._incumbent_runner(),
+            self.default_loaded,
+            self._incumbent_loaded(),
             {name: loaded for name, loaded in self.vendors.items() if compared(name)},
             tuple(ties),
             self.trials,
@@ -370,7 +470,7 @@ class StudyRun:
             self._running(self.untuned),
         )
 
-    def _incumbent_runner(self) -> LoadedCandidate | None:
+    def _incumbent_loaded(self) -> LoadedCandidate | None:
         if self.incumbent is not None:
             return self.evaluator.loaded.get(self.incumbent.key)
         return self.vendors.get(self.entry.solver) if self.entry else None
@@ -392,10 +492,10 @@ class StudyRun:
         return Met.FAILED if held.key in self.evaluator.failed else None
 
 
-def check_memory(problem: Problem, memory_bytes: int) -> None:
+def check_memory(problem: Problem, memory_bytes: int, share: float = LIMITS.memory_share) -> None:
     """Refuse a problem whose arrays cannot fit."""
     needed = arrays_bytes(problem)
-    if memory_bytes and needed > 0.8 * memory_bytes:
+    if memory_bytes and needed > share * memory_bytes:
         raise ProblemError(
             f"problem {problem.key} needs about {needed / 2**30:,.0f} GiB to tune and check, "
             f"this machine has {memory_bytes / 2**30:,.0f} GiB; choose smaller sizes"

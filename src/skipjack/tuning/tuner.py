@@ -121,7 +121,7 @@ def run_tune(
     interrupt: Interrupt | None = None,
 ) -> TuneResult:
     """Search for a while, judge the best, and keep what is known."""
-    strategy = TuneStrategy(options.solver)
+    strategy = TuneStrategy(options.solver, options.limits)
     run = StudyRun(context, problem, options, interrupt or Interrupt(), strategy)
     try:
         run.prepare()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Mapping
 
 from skipjack.bank import (
     BASELINE,
@@ -18,13 +19,14 @@ from skipjack.bank.evidence import device_evidence
 from skipjack.core.config import Config
 from skipjack.core.device import Peaks
 from skipjack.execute.confirm import ALPHA, MIN_EFFECT, Confirmation, confirm
+from skipjack.execute.session import Loadable
 from skipjack.execute.statistics import Ratio
 from skipjack.ledger import OUTCOME, VerdictRecord
 from skipjack.operations import bytes_moved, get, outputs
 from skipjack.runtime import KernelCode
-from skipjack.solvers import names, vendors_for
+from skipjack.solvers import find_solver, names, vendors_for
+from skipjack.solvers.solver import NativeVendorSolver, VendorSolver
 from skipjack.storage import timestamp, utc_now
-from skipjack.tuning.beside import Beside
 from skipjack.tuning.decision import Decision, rivals_of
 from skipjack.tuning.evaluator import LoadedCandidate
 from skipjack.tuning.final import tune_final
@@ -58,18 +60,7 @@ def confirm_winner(run: StudyRun, summary: SearchSummary) -> Confirmation:
     winner = summary.winner
     if winner is None:
         return Confirmation({}, {})
-    rivals = rivals_of(winner, summary)
-    with run.context.tracer.span("confirm", "run"):
-        confirmation = confirm(
-            run.context.session,
-            winner.kernel,
-            [rival.kernel for rival in rivals],
-            run.context.protocol.confirm_blocks,
-            run.limit.over,
-            run.context.clock,
-        )
-    summary.evaluator.record_blocks(confirmation.blocks, [winner, *rivals])
-    return confirmation
+    return summary.evaluator.confirm(winner, rivals_of(winner, summary), run.limit.over)
 
 
 def judge(
@@ -293,3 +284,50 @@ def _entry(run: StudyRun, result: TuneResult, decision: Decision, now: str) -> B
         origin=EntryOrigin.of("tune", context.device),
         launch=loaded.launch(context.target.compat_key),
     )
+
+
+class Beside:
+    """Times one kernel beside others, for a person to read."""
+
+    def __init__(self, run: StudyRun, best: LoadedCandidate) -> None:
+        self._run, self._best = run, best
+
+    def untuned(self, plain: LoadedCandidate | None) -> Ratio | None:
+        """The gain over plain loops; None where they are not asked for."""
+        if plain is None or plain.cut_short:
+            return None
+        if plain.kernel == self._best.kernel:
+            return Ratio(1.0, 1.0, 1.0)
+        return self._gain(self._best.kernel, plain.kernel)
+
+    def as_called(self, vendors: Mapping[str, LoadedCandidate]) -> Ratio | None:
+        """The gain over a library that is called from Python, for who calls both from Python.
+
+        The library writes into an array that is there (``out=``), and the kernel was bound to its
+        arrays. None where calls are long, on GPUs, and where no library is called from Python.
+        """
+        context, best = self._run.context, self._best
+        library = next((loaded for name, loaded in vendors.items() if _from_python(name)), None)
+        if context.device.kind != "cpu" or library is None or library.cut_short:
+            return None
+        if not best.artifact_digest or best.time_ns > self._run.limits.long_call_ns:
+            return None
+        data = context.artifacts.get(best.artifact_digest)
+        code = Loadable(data, best.artifact_digest, best.symbol, best.abi, best.slots, called=True)
+        return self._gain(context.session.add(code), library.kernel)
+
+    def _gain(self, kernel: int, rival: int) -> Ratio | None:
+        confirmed = confirm(
+            self._run.context.session,
+            kernel,
+            [rival],
+            self._run.limits.beside_pairs,
+            self._run.limit.over,
+            self._run.context.clock,
+        )
+        return confirmed.gains.get(rival)
+
+
+def _from_python(name: str) -> bool:
+    solver = find_solver(name)
+    return isinstance(solver, VendorSolver) and not isinstance(solver, NativeVendorSolver)

@@ -217,7 +217,7 @@ load_settings()
 how = Evaluation(host=HOST, worker=lambda: Sham(before))
 told = evaluate_bundle(Path({jobs!r}), Path({results!r}), KEY, how)
 from skipjack.fleet.host import detect_host
-import skipjack.fleet.work.evaluator
+import skipjack.fleet.work.measuring
 print(told.done, len(detect_host().devices) > 0)
 """
 

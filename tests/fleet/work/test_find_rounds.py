@@ -9,7 +9,7 @@ from job_rounds import HERE, plan, through
 from skipjack.fleet.records import FIND, KERNELS, Known
 from skipjack.fleet.states import Stage
 from skipjack.fleet.task import Outcome, Task
-from skipjack.fleet.work import Worker, finding
+from skipjack.fleet.work import Worker, job_handlers
 from skipjack.ledger.facts import read_facts
 from skipjack.operations import parse
 from skipjack.solvers import find_solver
@@ -82,7 +82,7 @@ def test_a_find_ends_although_the_builder_lacks_a_solver_of_the_evaluator(
 
     finding_plan = plan(CONVOLUTION, solver=FIND, budget=1, round=1)
     with monkeypatch.context() as builder:
-        builder.setattr(finding, "entrants", lambda problem, device: everybody[:1])
+        builder.setattr(job_handlers, "entrants", lambda problem, device: everybody[:1])
         built = workers[Stage.BUILD].perform(Task(1, Stage.BUILD, finding_plan, HERE))
     assert not built.failed
     told = workers[Stage.EVALUATE].perform(

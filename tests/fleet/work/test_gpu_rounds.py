@@ -17,7 +17,7 @@ from skipjack.fleet.store.devices import describable
 from skipjack.fleet.task import Outcome, Task
 from skipjack.fleet.toolchain import toolchain
 from skipjack.fleet.work import make_worker
-from skipjack.fleet.work.seating import seat_on_gpu
+from skipjack.fleet.work.assignment import assign_gpu
 from skipjack.gpu.opening import only_drivers
 from skipjack.settings import load_settings
 from skipjack.solvers import find_solver
@@ -111,14 +111,14 @@ class Pair(FakeDriver):
 def test_a_gpu_is_taken_by_its_device_and_held_by_its_serial() -> None:
     large = Device("fake", "fake_1", 8)
     with only_drivers(Pair()):
-        seat = seat_on_gpu(large, "", (0,))
+        seat = assign_gpu(large, "", (0,))
         assert (seat.gpu, seat.units, seat.device.units) == ("fake:1", ("fake-1",), 8)
-        assert seat_on_gpu(large, "1", (0,)).gpu == "fake:1"
-        assert seat_on_gpu(large, "7", (0,)).gpu == "fake:1", "a number of a scheduler's own"
+        assert assign_gpu(large, "1", (0,)).gpu == "fake:1"
+        assert assign_gpu(large, "7", (0,)).gpu == "fake:1", "a number of a scheduler's own"
         with pytest.raises(WorkerError, match="GPU fake:0 has no fake_1/8: here is fake_1/4"):
-            seat_on_gpu(large, "fake:0", (0,))
+            assign_gpu(large, "fake:0", (0,))
         with pytest.raises(WorkerError, match="no GPU fake:3: here is fake:0, fake:1"):
-            seat_on_gpu(large, "fake:3", (0,))
-        assert seat_on_gpu(large, "GPU-fake-1", (0,)).gpu == "fake:1"
+            assign_gpu(large, "fake:3", (0,))
+        assert assign_gpu(large, "GPU-fake-1", (0,)).gpu == "fake:1"
     with pytest.raises(WorkerError, match="this machine has no fake_1/8: here is no GPU"):
-        seat_on_gpu(large, "", (0,))
+        assign_gpu(large, "", (0,))

@@ -28,10 +28,12 @@ def make_worker(stage: Stage, *, cores: Sequence[int] = (), gpu: str = "") -> Wo
     and what is for a GPU on this one (``cuda:0``, or its number), or on the first that fits.
     """
     from skipjack import plugins
-    from skipjack.fleet.work.builder import Builder
-    from skipjack.fleet.work.evaluator import Evaluator
+    from skipjack.fleet.work.building import BuildingWorker
+    from skipjack.fleet.work.measuring import MeasuringWorker
 
     settings = load_settings()
     user_directory(settings)  # peaks are kept there, and a new machine has none
     plugins.load(settings.plugins)
-    return Builder(settings) if stage is Stage.BUILD else Evaluator(settings, cores, gpu)
+    return (
+        BuildingWorker(settings) if stage is Stage.BUILD else MeasuringWorker(settings, cores, gpu)
+    )

@@ -22,8 +22,8 @@ from skipjack.fleet.host import machine_name
 from skipjack.fleet.records import MIOPEN, JobKind, Known
 from skipjack.fleet.states import Stage
 from skipjack.fleet.task import Outcome, Task
+from skipjack.fleet.work.assignment import DeviceAssignment
 from skipjack.fleet.work.miopen_result import FIND_DB, PERF_DB, result_of
-from skipjack.fleet.work.seating import Seating
 from skipjack.interop.miopen import Record
 from skipjack.ledger import Ledger
 from skipjack.operations import parse
@@ -75,14 +75,14 @@ class MiopenJobs:
         self._runner = CommandRunner()
         self._known: dict[_Seat, Installation] = {}
 
-    def evaluate(self, task: Task, seating: Seating) -> Outcome:
+    def evaluate(self, task: Task, assigned: DeviceAssignment) -> Outcome:
         """Do a job on a GPU, which is held by the caller."""
         problem = parse(task.plan.problem)
         mode = _MODES[JobKind.of(task.plan.solver)]
         bench = Bench(
             find_driver(),
-            _place(self._directory, seating),
-            seating.gpu,
+            _place(self._directory, assigned),
+            assigned.gpu,
             task.device.name,
             self._run,
             _timeout_s(mode),
@@ -132,9 +132,9 @@ class MiopenJobs:
         self._runner.close()
 
 
-def _place(directory: Path, seating: Seating) -> Place:
+def _place(directory: Path, assigned: DeviceAssignment) -> Place:
     """Of the very GPU: in containers that share a directory, each one's is the first."""
-    return place_of(directory, machine_name(), "-".join(map(str, (seating.gpu, *seating.units))))
+    return place_of(directory, machine_name(), "-".join(map(str, (assigned.gpu, *assigned.units))))
 
 
 def pack_known(known: Known) -> bytes:

@@ -12,7 +12,7 @@ from skipjack.gpu.opening import Found, find_gpus
 
 
 @dataclass(frozen=True, slots=True)
-class Seating:
+class DeviceAssignment:
     """A device as it is here, and what of it is held while something is timed."""
 
     device: Device
@@ -24,7 +24,7 @@ class Seating:
     """As ``cuda:0``."""
 
 
-def seat_on_cores(device: Device, cores: tuple[int, ...]) -> Seating:
+def assign_cores(device: Device, cores: tuple[int, ...]) -> DeviceAssignment:
     """The CPU as it is here; code that cannot run on it is refused."""
     here = {one.name: one for one in detect_host().devices}.get(device.name)
     if here is None:
@@ -34,17 +34,17 @@ def seat_on_cores(device: Device, cores: tuple[int, ...]) -> Seating:
             f"this {device.name} ({here.compat_key}) lacks what the code was built for: "
             f"{device.compat_key}"
         )
-    return Seating(here, cores, cores)
+    return DeviceAssignment(here, cores, cores)
 
 
-def seat_on_gpu(device: Device, wish: str, cores: tuple[int, ...]) -> Seating:
+def assign_gpu(device: Device, wish: str, cores: tuple[int, ...]) -> DeviceAssignment:
     """The GPU that is wished for, if it is such a device; without a wish the first that is."""
     found = find_gpus()
     wished = _wished(found, wish)
     for driver, index, here in wished:
         if (here.kind, here.name) == (device.kind, device.name):
             unit = here.serial or str(index)
-            return Seating(here, cores, (unit,), f"{driver.name}:{index}")
+            return DeviceAssignment(here, cores, (unit,), f"{driver.name}:{index}")
     names = ", ".join(dict.fromkeys(here.name for _, _, here in wished))
     if wish and not wished:
         have = ", ".join(f"{driver.name}:{index}" for driver, index, _ in found)

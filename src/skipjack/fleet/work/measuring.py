@@ -11,21 +11,21 @@ from skipjack.execute.device_lock import slot_lock
 from skipjack.execute.session import RunSession
 from skipjack.fleet.states import Stage
 from skipjack.fleet.task import Outcome, Task
+from skipjack.fleet.work.assignment import DeviceAssignment, assign_cores, assign_gpu
 from skipjack.fleet.work.context import TaskContext
-from skipjack.fleet.work.course import course_of
+from skipjack.fleet.work.job_handlers import handler_of, study_run
 from skipjack.fleet.work.miopen_jobs import MiopenJobs
-from skipjack.fleet.work.seating import Seating, seat_on_cores, seat_on_gpu
-from skipjack.fleet.work.telling import line_of_trial, performing
+from skipjack.fleet.work.running import line_of_trial, run_task
 from skipjack.native import cpu
 from skipjack.operations import parse
 from skipjack.settings import Settings
 from skipjack.tuning.context import protocol_for, timing_cores
-from skipjack.tuning.rounds import ToldRound
+from skipjack.tuning.study_run import MeasuredRound
 
 log = logging.getLogger(__name__)
 
 
-class Evaluator:
+class MeasuringWorker:
     """Keeps a run session warm on cores or a GPU of its own, and holds them while it times."""
 
     def __init__(self, settings: Settings, cores: Sequence[int] = (), gpu: str = "") -> None:
@@ -33,28 +33,27 @@ class Evaluator:
         self._cores = tuple(cores) or tuple(cpu.usable_cores())
         self._gpu = gpu
         self._session: RunSession | None = None
-        self._timed_on: Seating | None = None
+        self._timed_on: DeviceAssignment | None = None
         self._miopen = MiopenJobs(settings)
 
     def perform(self, task: Task) -> Outcome:
         """Evaluate a round."""
-        return performing(task, lambda: self._evaluate(task))
+        return run_task(task, lambda: self._evaluate(task))
 
     def _evaluate(self, task: Task) -> Outcome:
         device = task.device
         if device.kind == "cpu":
-            seating = seat_on_cores(device, self._cores_for(device.units))
+            assigned = assign_cores(device, self._cores_for(device.units))
         else:
-            seating = seat_on_gpu(device, self._gpu, self._cores)
-        with slot_lock(device.kind, seating.units, log.info):
+            assigned = assign_gpu(device, self._gpu, self._cores)
+        with slot_lock(device.kind, assigned.units, log.info):
             if task.plan.by_miopen:
                 self._dismiss()  # its program has the GPU's memory to itself
-                return self._miopen.evaluate(task, seating)
-            session = self._session_on(seating)
-            context = TaskContext(self._settings, task, device=seating.device, session=session)
+                return self._miopen.evaluate(task, assigned)
+            session = self._session_on(assigned)
+            context = TaskContext(self._settings, task, device=assigned.device, session=session)
             try:
-                told, result = course_of(task).evaluate(context, parse(task.plan.problem))
-                return _outcome(task, context, told, result)
+                return _measured(task, context)
             finally:
                 context.close()
 
@@ -67,12 +66,12 @@ class Evaluator:
             return tuple(timing_cores(self._settings, units))
         return self._cores[-units:]
 
-    def _session_on(self, seating: Seating) -> RunSession:
-        if self._session is None or self._timed_on != seating:
+    def _session_on(self, assigned: DeviceAssignment) -> RunSession:
+        if self._session is None or self._timed_on != assigned:
             self._dismiss()
-            protocol = protocol_for(seating.device)
-            self._session = RunSession(protocol, seating.cores, seating.gpu or None)
-            self._timed_on = seating
+            protocol = protocol_for(assigned.device)
+            self._session = RunSession(protocol, assigned.cores, assigned.gpu or None)
+            self._timed_on = assigned
         return self._session
 
     def _dismiss(self) -> None:
@@ -86,8 +85,18 @@ class Evaluator:
         self._miopen.close()
 
 
+def _measured(task: Task, context: TaskContext) -> Outcome:
+    handler = handler_of(task)
+    run = study_run(handler, context, parse(task.plan.problem), cached_only=True)
+    try:
+        told, result = handler.measure(run)
+    finally:
+        run.close()
+    return _outcome(task, context, told, result)
+
+
 def _outcome(
-    task: Task, context: TaskContext, told: ToldRound[Any], result: Mapping[str, Any] | None
+    task: Task, context: TaskContext, told: MeasuredRound[Any], result: Mapping[str, Any] | None
 ) -> Outcome:
     for solver, trial in told.trials:
         log.info("%s", line_of_trial(solver, trial))

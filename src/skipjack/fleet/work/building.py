@@ -14,16 +14,16 @@ from skipjack.execute.build_pool import BuildPool
 from skipjack.fleet.states import Stage
 from skipjack.fleet.task import Outcome, Task
 from skipjack.fleet.work.context import TaskContext
-from skipjack.fleet.work.course import Course, course_of
+from skipjack.fleet.work.job_handlers import JobHandler, first_of, handler_of, study_run
 from skipjack.fleet.work.miopen_jobs import pass_on
-from skipjack.fleet.work.telling import line_of_trial, performing
+from skipjack.fleet.work.running import line_of_trial, run_task
 from skipjack.ledger import Ledger
 from skipjack.operations import parse
 from skipjack.settings import Settings
 from skipjack.solvers.gpu import compiling
 from skipjack.solvers.solver import BuildingSolver
 from skipjack.storage import ARTIFACTS, ArtifactStore, user_directory
-from skipjack.tuning.rounds import BuiltRound, build_round
+from skipjack.tuning.study_run import BuiltRound
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ _LASTING = (Status.BUILD_ERROR, Status.INFEASIBLE)
 """What a config comes to wherever it is built; a crash or a slow machine may not happen again."""
 
 
-class Builder:
+class BuildingWorker:
     """Keeps a compiler warm. What it builds is also kept on its machine, for the next time."""
 
     def __init__(self, settings: Settings) -> None:
@@ -46,21 +46,21 @@ class Builder:
     def perform(self, task: Task) -> Outcome:
         """Build a round."""
         if task.plan.by_miopen:
-            return performing(task, lambda: pass_on(task))
-        return performing(task, lambda: self._build(task))
+            return run_task(task, lambda: pass_on(task))
+        return run_task(task, lambda: self._build(task))
 
     def _build(self, task: Task) -> Outcome:
-        problem, course = parse(task.plan.problem), course_of(task)
-        reason = course.refusal(problem)
+        problem, handler = parse(task.plan.problem), handler_of(task)
+        reason = handler.refusal(problem)
         if reason:
             return Outcome(task.job, Stage.BUILD, inapplicable=reason)
-        _check_compiler(course.solvers(problem))
-        if course.fresh:
+        _check_compiler(handler.solvers(problem))
+        if handler.fresh:
             log.info("compiling anew, whatever was built before")
-        pool = self._pool_for(task.device, fresh=course.fresh)
+        pool = self._pool_for(task.device, fresh=handler.fresh)
         context = TaskContext(self._settings, task, pool=pool)
         try:
-            built = _build_some(context, course, problem, task)
+            built = _build_some(context, handler, problem, task)
             self._keep(context)
             if _nothing_to_run(built, task):
                 return _nothing_built(task, built.failed)
@@ -109,11 +109,17 @@ def _check_compiler(solvers: Sequence[BuildingSolver]) -> None:
         raise WorkerError(reason)  # another machine may have it
 
 
-def _build_some(context: TaskContext, course: Course, problem: Problem, task: Task) -> BuiltRound:
+def _build_some(
+    context: TaskContext, handler: JobHandler, problem: Problem, task: Task
+) -> BuiltRound:
     """A round; of a first one none of whose configs builds, what the budget has beyond it, too."""
     done = BuiltRound(0, (), ())
     while True:
-        more = build_round(context, course.sitting(problem), course.at_once(problem))
+        run = study_run(handler, context, problem)
+        try:
+            more = run.build(handler.at_once(problem), task.epoch, first_of(task))
+        finally:
+            run.close()
         _say(more)
         done = BuiltRound(done.asked + more.asked, (*done.failed, *more.failed), more.digests)
         if not more.failed or not _nothing_to_run(done, task):

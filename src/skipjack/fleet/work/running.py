@@ -11,7 +11,7 @@ from skipjack.errors import ForeignError, ProblemError, SkipjackError, SpaceErro
 from skipjack.fleet.states import Stage
 from skipjack.fleet.task import Outcome, Task
 from skipjack.fleet.worker_log import captured_log
-from skipjack.tuning.rounds import MissingCodeError
+from skipjack.tuning.build_queue import MissingCodeError
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ machine may have.
 """
 
 
-def performing(task: Task, work: Callable[[], Outcome]) -> Outcome:
+def run_task(task: Task, work: Callable[[], Outcome]) -> Outcome:
     """Do the work; whatever it raises is an outcome too."""
     with captured_log() as said:
         plan = task.plan
