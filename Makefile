@@ -14,7 +14,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo demo-loadgen test test-long tests-quick tests-all autotune lint clean
-.PHONY: bench-cpu bench-small bench-matmul bench-vector bench-conv bench-sweep bench-fleet bench-gpu
+.PHONY: bench-cpu bench-small bench-lookup bench-matmul bench-vector bench-conv bench-sweep bench-fleet bench-gpu
 
 demo: $(STAMP)
 	$(BIN)/skipjack tune matmul:192x192x192 matmul:1024x1024x1024 matmul:16x4096x4096 \
@@ -61,6 +61,10 @@ bench-cpu: $(STAMP) $(TORCH)
 
 bench-small: $(STAMP)
 	$(BIN)/python bench/cpu.py $(BENCH_ARGS)
+
+# What it costs to find what is known, about two minutes.
+bench-lookup: $(STAMP)
+	$(BIN)/python bench/lookup.py $(BENCH_ARGS)
 
 bench-matmul: $(STAMP) $(TORCH)
 	$(BIN)/python bench/matmul.py $(BENCH_ARGS)

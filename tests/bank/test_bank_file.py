@@ -235,6 +235,26 @@ def test_lines_that_were_appended_without_the_index_are_found(
         assert Bank.open(large.path.parent).lookup(problem, DEVICE) is not None
 
 
+def test_an_index_that_did_not_get_to_the_disk_hides_nothing(
+    large: Bank, entry: MakeEntry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cut(descriptor: int) -> None:
+        raise OSError(5, "no power")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("os.fdatasync", cut)
+        large.put(entry("new:1:f32"))
+        large.put(entry(key(3), config={"tile": 3}, speedup=gain(9.0)))
+    parsed = is_parsed_whole(monkeypatch)
+    for _ in range(2):  # from behind what the index covers, and by the index
+        reader = Bank.open(large.path.parent)
+        assert reader.lookup("new:1:f32", DEVICE) == entry("new:1:f32")
+        (known,) = reader.ranked(key(3), DEVICE)
+        assert known.speedup == gain(9.0)
+    assert not parsed
+    assert len(Bank.open(large.path.parent).entries()) == 201
+
+
 def test_a_copy_of_a_bank_and_its_index_is_used_as_it_is(
     large: Bank, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import random
 import shutil
+import zlib
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+from mutations import mutated
 from reader import Reader, of_file, of_text, these
 
 
@@ -28,7 +33,7 @@ def _bank(path: Path) -> object:
 
 
 def _bank_lines() -> Sequence[bytes]:
-    from skipjack.bank import BankEntry
+    from skipjack.bank import BankEntry, EntryOrigin, LaunchData
 
     def entry(problem: str, **more: Any) -> bytes:
         ratio = {"ratio": 1.5, "low": 1.4, "high": 1.6}
@@ -36,10 +41,52 @@ def _bank_lines() -> Sequence[bytes]:
         made = BankEntry(problem, *plain, {"default": ratio, "vendor": ratio}, **more)
         return made.line.encode() + b"\n"
 
-    evidence = {"alpha": 0.01, "samples": 120, "artifact": "ab", "ties": []}
+    evidence = {"alpha": 0.01, "samples": 120, "ties": []}
     created = "2025-01-01T00:00:00.000000Z"
-    lines = [entry("add:256", created=created, evidence=evidence), entry("add:512")]
+    launch = LaunchData("ab", "kernel", "x", ("a", "out", 256), 64, "cpu:x86-64-v3")
+    parts = {"launch": launch, "origin": EntryOrigin("tune", "cd"), "toolchain": "llvm"}
+    lines = [entry("add:256", created=created, evidence=evidence, **parts), entry("add:512")]
     return [b"".join(lines)]
+
+
+_FIRST = 3
+"""Of the entries of a bank that is large enough for an index."""
+
+
+@cache
+def _large_bank() -> tuple[bytes, bytes]:
+    """A bank in its canonical form, and its index."""
+    from dataclasses import replace
+
+    from skipjack.bank import Bank, BankEntry
+
+    sound = BankEntry.from_line(_bank_lines()[0].splitlines()[0])
+    with TemporaryDirectory() as name:
+        bank = Bank.open(Path(name))
+        bank.add(replace(sound, problem=f"add:{number}") for number in range(150))
+        bank.compact()
+        return bank.path.read_bytes(), (Path(name) / "bank.index").read_bytes()
+
+
+def _bank_index(path: Path) -> object:
+    """Whatever an index says, what is found is what was asked for; at worst nothing is."""
+    from skipjack.bank import Bank
+
+    path.with_name("bank.jsonl").write_bytes(_large_bank()[0])
+    bank = Bank.open(path.parent)
+    found = bank.lookup(f"add:{_FIRST}", "d")
+    assert found is None or found.problem == f"add:{_FIRST}"
+    assert bank.lookup("add:none", "d") is None
+    return found
+
+
+def _sealed(source: random.Random, seeds: Sequence[bytes]) -> bytes:
+    """A changed index, often with the checksum that its header should have."""
+    data = mutated(source, seeds)
+    if source.random() < 0.3 or len(data) < 256:
+        return data
+    head = seeds[0][:252] if source.random() < 0.5 else data[:252]
+    return head + zlib.crc32(head).to_bytes(4, "little") + data[256:]
 
 
 def _url(text: str) -> object:
@@ -51,6 +98,13 @@ def _url(text: str) -> object:
 
 READERS = (
     Reader("bank", of_file("bank.jsonl", _bank), _bank_lines, 100),
+    Reader(
+        "index of a bank",
+        of_file("bank.index", _bank_index),
+        lambda: [_large_bank()[1]],
+        40,
+        _sealed,
+    ),
     Reader(
         "URL of a store",
         of_text(_url),

@@ -135,11 +135,15 @@ def _bank_seeds() -> Sequence[bytes]:
     ranking = [{**place, **more}, {"solver": "rows", "status": "crash", "reason": "x"}]
     common = ("add:8:f32", "cpu:a", "a/1", "nest", 1, {"tile": 8}, 10.0, 15.0, 15.0, "numpy")
     gains = {"default": gain, "vendor": gain}
-    first = BankEntry(*common, gains, {"samples": 20, "ties": [{"tile": 4}], "artifact": "a"}, "t")
+    first = BankEntry(*common, gains, {"samples": 20, "ties": [{"tile": 4}]}, "t")
     replaced = {"ties": [], "replaced": replacing(first, Met.SLOWER)}
     second = BankEntry(*common, gains, replaced, "t")
     found = BankEntry(*common, gains, {"ranking": ranking, "ties": ["rows"]}, "t", FIND)
-    return ["".join(f"{one.line}\n" for one in (first, second, found)).encode()]
+    old = {**first.record(), "format": 1, "evidence": {"artifact": "a", "protocol": "p"}}
+    for name in ("protocol", "toolchain", "output", "origin", "launch"):
+        del old[name]
+    lines = [*(one.line for one in (first, second, found)), json.dumps(old)]
+    return ["".join(f"{line}\n" for line in lines).encode()]
 
 
 def _promotion(data: bytes, directory: Path) -> object:

@@ -49,12 +49,42 @@ def checked(record: object) -> dict[str, Any]:
 
 
 def _parts(record: dict[str, Any]) -> dict[str, Any]:
-    origin, launch = record["origin"], record["launch"]
-    read = {
-        "origin": Field(origin, path="origin").of(EntryOrigin),
-        "launch": None if launch is None else Field(launch, path="launch").of(LaunchData),
-    }
-    return {**record, **read}
+    return {**record, "origin": _origin(record["origin"]), "launch": _launch(record["launch"])}
+
+
+def _origin(told: dict[str, Any]) -> EntryOrigin:
+    command, machine = told.get("command"), told.get("machine")
+    if len(told) == 2 and isinstance(command, str) and isinstance(machine, str):
+        return EntryOrigin(command, machine)
+    return Field(told, path="origin").of(EntryOrigin)
+
+
+def _launch(told: dict[str, Any] | None) -> LaunchData | None:
+    """As `Field` reads it, which says what is wrong but takes as long as all the rest of a line."""
+    if told is None:
+        return None
+    slots = told.get("slots")
+    if not (
+        len(told) == len(_TEXTS) + 2
+        and all(isinstance(told.get(name), str) for name in _TEXTS)
+        and isinstance(slots, list)
+        and all(type(slot) is str or (type(slot) is int and _fits(slot)) for slot in slots)
+        and type(told.get("workspace_bytes")) is int
+        and _fits(told["workspace_bytes"])
+    ):
+        read = Field(told, path="launch").of(LaunchData)
+    else:
+        read = LaunchData(**{**told, "slots": tuple(slots)})
+    if read.workspace_bytes < 0:
+        raise ValueError("field launch.workspace_bytes is negative")
+    return read
+
+
+_TEXTS = ("artifact", "symbol", "abi", "compat")
+
+
+def _fits(number: int) -> bool:
+    return number.bit_length() < 64
 
 
 def _of_format_1(record: dict[str, Any]) -> dict[str, Any]:

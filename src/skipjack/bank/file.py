@@ -96,8 +96,8 @@ class BankFile:
         """Leave an index for the next reader, where it is worth it and can be done."""
         if view.identity is None or view.identity[2] < INDEXED_BYTES:
             return
-        if isinstance(view, IndexedView) and (view.current or view.has_tail):
-            return  # it is there, or the next writer brings it up to date
+        if view.torn or (isinstance(view, IndexedView) and view.current):
+            return
         if os.access(self.path.parent, os.W_OK):
             from skipjack.bank.writing import offer_index
 

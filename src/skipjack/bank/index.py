@@ -2,7 +2,10 @@
 
 The index is never the truth. It says of which state of the bank's file it is; of another state it
 is not used. Whoever follows it reads the line that it points to and compares the key. A missing,
-torn or forged index costs time.
+torn or forged index costs time, or hides an entry at worst.
+
+Slots are on disk before the header that says so: after a power cut, too, an index that is of the
+bank's file as it is knows all of its lines.
 """
 
 from __future__ import annotations
@@ -176,7 +179,7 @@ class Index:
     ) -> None:
         """Note lines that were appended, and those that they displaced, as pairs of hash and place.
 
-        `summary` is what is known of the file now. The header is written last.
+        `summary` is what is known of the file now, which is on disk.
         """
         added = list(new)
         table = self.summary.slots
@@ -196,6 +199,7 @@ class Index:
             for hashed, offset in added:
                 place = _place(self._free(hashed))
                 os.pwrite(writable, _SLOT.pack(hashed, offset + 1), place)
+            os.fdatasync(writable)
             used = self.summary.used + len(added)
             self.summary = replace(summary, slots=table, used=used)
             os.pwrite(writable, self.summary.pack(), 0)
@@ -242,8 +246,7 @@ def write_index(path: Path, summary: IndexSummary, pairs: Iterable[tuple[int, in
     from skipjack.storage import atomic_write
 
     header = replace(summary, slots=slots, used=len(known)).pack()
-    # What can be made again and is checked when read need not survive a power cut.
-    atomic_write(path, header + table.tobytes(), durable=False)
+    atomic_write(path, header + table.tobytes())
 
 
 def _place(slot: int) -> int:

@@ -6,6 +6,7 @@ import hashlib
 import os
 import time
 import weakref
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -43,6 +44,8 @@ class BankView(Protocol):
     bad: list[UnreadLine]
     """Lines that cannot be read: the first of them, and the first of a newer format."""
     bad_count: int
+    torn: bytes
+    """A last line that was not finished."""
 
     @property
     def identity(self) -> Identity | None:
@@ -65,7 +68,6 @@ class WholeView:
         self.identity: Identity | None = identity
         self.content = content
         self.bad, self.bad_count = content.bad, len(content.bad)
-        self.size = len(data)
         self.ends = data.endswith(b"\n") or not data
         self.torn = data[content.torn :] if content.torn is not None else b""
         indexed = len(data) >= INDEXED_BYTES
@@ -95,22 +97,37 @@ class IndexedView:
         summary = index.summary
         first = {summary.bad_at: summary.bad_number, summary.newer_at: summary.newer_number}
         found = [self._bad(at, number) for at, number in sorted(first.items()) if at >= 0]
-        self.bad = [*found, *tail.bad] if summary.bad else tail.bad
+        self.bad = [*found, *tail.bad]
         self.bad_count = summary.bad + len(tail.bad)
+        self.torn = b"" if tail.torn is None else self._read(identity[2] - tail.torn, tail.torn)
 
     @property
     def current(self) -> bool:
         """Whether the index is of this very state of the file."""
         return self.index.summary.identity == self.identity
 
-    @property
-    def has_tail(self) -> bool:
-        """Whether the file has grown beyond the index."""
-        return self.index.summary.size < self.identity[2]
-
     def summary(self) -> IndexSummary:
         """See `BankView`."""
-        return self.index.summary
+        known = self.index.summary
+        if self.identity[2] != known.size:
+            known = replace(known, tail=self._tail_digest(), content=UNKNOWN)
+        for line in self._tail.bad:
+            if known.bad_at < 0:
+                known = replace(known, bad_at=line.offset, bad_number=line.number)
+            if line.newer and known.newer_at < 0:
+                known = replace(known, newer_at=line.offset, newer_number=line.number)
+        return replace(known.at(self.identity), lines=self._tail.lines, bad=self.bad_count)
+
+    def pending(self) -> list[tuple[int, int]]:
+        """Hashes of keys and places of entries that the index does not know."""
+        return self._tail.pairs()
+
+    def _tail_digest(self) -> bytes:
+        size = self.identity[2]
+        return tail_digest(self._read(TAIL, max(0, size - TAIL)))
+
+    def _read(self, length: int, offset: int) -> bytes:
+        return os.pread(self._descriptor, length, offset)
 
     def kept(self, key: Key) -> list[PlacedEntry]:
         """See `BankView`."""
@@ -144,7 +161,7 @@ class IndexedView:
         before = 1 if offset else 0
         length = _LINE_BYTES
         while True:
-            data = os.pread(self._descriptor, length, offset - before)
+            data = self._read(length, offset - before)
             if before and not data.startswith(b"\n"):
                 raise StaleIndexError(f"no line begins at {offset}")
             end = data.find(b"\n", before)
@@ -168,12 +185,8 @@ def index_path(path: Path) -> Path:
     return path.with_suffix(".index")
 
 
-def open_view(path: Path, *, writing: bool = False) -> BankView:
-    """The file as it is; `OSError`.
-
-    Who is `writing` holds the lock, so that an index which is not of this very state is of a
-    writer that was killed, or of a file that somebody else has changed: it is not used.
-    """
+def open_view(path: Path) -> BankView:
+    """The file as it is; `OSError`."""
     for attempt in range(_ATTEMPTS):
         if attempt:
             time.sleep(_PAUSE_S)  # a writer replaces the file and its index one after the other
@@ -183,12 +196,12 @@ def open_view(path: Path, *, writing: bool = False) -> BankView:
             if identity[2] < INDEXED_BYTES:
                 break
             index = Index.open(index_path(path))
-            tail = _tail(descriptor, identity, index, writing) if index else None
+            tail = _tail(descriptor, identity, index) if index else None
             if index and tail:
                 # From here on the view closes the file.
                 descriptor, owned = -1, descriptor
                 return IndexedView(owned, identity, index, tail)
-            if index is None or writing:
+            if index is None:
                 break
         except StaleIndexError:
             break
@@ -206,7 +219,7 @@ def open_whole(path: Path) -> WholeView:
     return WholeView(identity, data, read_content(data, growing=True))
 
 
-def _tail(descriptor: int, identity: Identity, index: Index, writing: bool) -> Content | None:
+def _tail(descriptor: int, identity: Identity, index: Index) -> Content | None:
     """What an index does not cover of a file; None if it is of another file."""
     summary = index.summary
     if summary.identity == identity:
@@ -215,7 +228,7 @@ def _tail(descriptor: int, identity: Identity, index: Index, writing: bool) -> C
     if summary.size == size and summary.content:
         return Content(summary.lines) if _sha256(descriptor) == summary.content else None
     grown = size - summary.size
-    if writing or summary.inode != inode or not 0 < grown <= _LARGEST_TAIL or summary.size <= 0:
+    if summary.inode != inode or not 0 < grown <= _LARGEST_TAIL or summary.size <= 0:
         return None
     overlap = min(summary.size, TAIL)
     data = os.pread(descriptor, overlap + grown, summary.size - overlap)

@@ -33,7 +33,6 @@ from skipjack.bank.views import (
     WholeView,
     index_path,
     open_view,
-    open_whole,
 )
 from skipjack.errors import StorageError
 from skipjack.storage import (
@@ -85,19 +84,16 @@ class BankWriter:
         with file.sentences():
             try:
                 if not isinstance(file.view, WholeView) or file.view.identity != file.identity():
-                    file.adopt(open_view(self._path, writing=True))
+                    file.adopt(open_view(self._path))
+                if torn := file.view.torn:
+                    self.keep_aside([torn])
+                    os.truncate(self._path, file.identity()[2] - len(torn))
+                    said = "the last line of the bank %s was not finished; %s"
+                    log.warning(said, self._path, RESTORE)
+                    file.adopt(open_view(self._path))
             except FileNotFoundError:
                 file.adopt(nothing())
-            if isinstance(file.view, WholeView) and file.view.torn:
-                self._take_away(file.view)
-                file.adopt(open_whole(self._path))
         refuse_newer(file.view.bad, self._path)
-
-    def _take_away(self, view: WholeView) -> None:
-        """The line that is not finished."""
-        self.keep_aside([view.torn])
-        os.truncate(self._path, view.size - len(view.torn))
-        log.warning("the last line of the bank %s was not finished; %s", self._path, RESTORE)
 
     def append(self, new: Iterable[BankEntry], gone: Iterable[PlacedEntry]) -> bool:
         """Write entries behind the rest and note which lines they displace.
@@ -123,8 +119,7 @@ class BankWriter:
                 tail=tail_digest(file.end(TAIL)),
                 content=UNKNOWN,
             )
-            # Before the wait for the disk, during which others may read.
-            self._note(view, after, placed, displaced)
+        self._note(view, after, placed, displaced)
         return True
 
     def _note(
@@ -135,12 +130,13 @@ class BankWriter:
         gone: Iterable[PlacedEntry],
     ) -> None:
         """Bring the index up to date; where that fails, the next reader makes it anew."""
-        added, left = _pairs(new), _pairs(gone)
+        added, left = _pairs(new), set(_pairs(gone))
         with contextlib.suppress(OSError, StorageError):
             if isinstance(view, IndexedView):
-                view.index.update(after, added, left)
+                pending = [pair for pair in view.pending() if pair not in left]
+                view.index.update(after, [*pending, *added], left)
             elif isinstance(view, WholeView) and after.size >= INDEXED_BYTES:
-                kept = [pair for pair in view.content.pairs() if pair not in set(left)]
+                kept = [pair for pair in view.content.pairs() if pair not in left]
                 write_index(index_path(self._path), after, [*kept, *added])
 
     def replace(
@@ -182,8 +178,8 @@ def offer_index(file: BankFile, view: BankView) -> None:
     with contextlib.suppress(OSError, StorageError), FileLock(_lock_path(file), timeout_s=0.0):
         if view.identity is None or file.identity() != view.identity:
             return
-        if isinstance(view, IndexedView):  # that of a copy
-            view.index.update(view.index.summary.at(view.identity), (), ())
+        if isinstance(view, IndexedView):
+            view.index.update(view.summary(), view.pending(), ())
         elif isinstance(view, WholeView) and view.ends:
             write_index(index_path(file.path), view.summary(), view.content.pairs())
 

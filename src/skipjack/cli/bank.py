@@ -82,7 +82,8 @@ def show(
     settings = load_settings(plugins=tuple(plugin) if plugin else None)
     plugins.load(settings.plugins)
     key = parse(problem, dtype).key
-    found = [one for one in _of_device(Bank.open(settings.user_dir), device) if one.problem == key]
+    bank = Bank.open(settings.user_dir)
+    found = [one for one in _of_device(bank, device) if one.problem == key]
     if not found:
         on = f" on {device}" if device else ""
         again = f"tune {key}{f' --device {device}' if device else ''}"
@@ -94,7 +95,7 @@ def show(
     from skipjack.report.bank import print_entry
 
     for entry in found:
-        print_entry(entry)
+        print_entry(entry, bank.ranked(*entry.key)[1:])
 
 
 @app.command("rebuild", epilog=examples("skipjack bank rebuild"))

@@ -71,8 +71,8 @@ def _baseline(entry: BankEntry) -> tuple[str, str]:
     return found.over, gain_text(found.ratio, found.low, found.high)
 
 
-def print_entry(entry: BankEntry) -> None:
-    """Everything about one entry."""
+def print_entry(entry: BankEntry, others: Sequence[BankEntry] = ()) -> None:
+    """Everything about one entry, and what else the bank holds of its problem in a line each."""
     if entry.kind == FIND:
         _print_ranking(entry)
         return
@@ -109,6 +109,10 @@ def print_entry(entry: BankEntry) -> None:
         ("tie", " ".join(f"{k}={v}" for k, v in tie.items()))
         for tie in evidence.ties
         if not isinstance(tie, str)
+    ]
+    lines += [
+        ("also known", f"{one.solver} {config_text(one)}, {time_text(one.time_ns)}")
+        for one in others
     ]
     width = max(len(name) for name, _ in lines)
     for name, value in lines:
