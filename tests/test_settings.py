@@ -106,6 +106,7 @@ def test_a_bad_value_names_its_variable(
     [
         ("colour = 1", r"config\.toml has an unknown key 'colour'"),
         ("user_dir = '/x'", "unknown key 'user_dir'"),
+        ("limits = 3", r"config\.toml: limits is 3; write a table"),
         ("core = true", r"config\.toml: core is True"),
         ("plugins = [1]", r"config\.toml: plugins is \[1\]"),
         ("log_level =", r"config\.toml:1: this is not TOML"),

@@ -22,7 +22,7 @@ import functools
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
@@ -55,6 +55,8 @@ class Settings:
     """Modules or .py files that register operations, solvers or searchers."""
     autotune: str = "on"
     """``off``: a decorated kernel takes what is known, or its first config, and is never tuned."""
+    limits: Mapping[str, object] = field(default_factory=dict)
+    """Numbers of the study engine that the file's table ``[limits]`` sets; checked where used."""
 
 
 def load_settings(
@@ -88,10 +90,11 @@ def load_settings(
         core=sources.pick("core", "SKIPJACK_CORE", _core, None),
         plugins=sources.pick("plugins", "SKIPJACK_PLUGINS", _plugins, ()),
         autotune=sources.pick("autotune", "SKIPJACK_AUTOTUNE", _autotune, "on"),
+        limits=_limits(sources),
     )
 
 
-_IN_FILE = ("log_level", "build_workers", "core", "plugins", "autotune")
+_IN_FILE = ("log_level", "build_workers", "core", "plugins", "autotune", "limits")
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +164,13 @@ def _log_level(value: object) -> str:
     if level not in LOG_LEVELS:
         raise ValueError(f"write one of {', '.join(LOG_LEVELS)}")
     return level
+
+
+def _limits(sources: _Sources) -> Mapping[str, object]:
+    given = sources.file.get("limits", {})
+    if not isinstance(given, Mapping):
+        raise UsageError(f"{sources.path}: limits is {given!r}; write a table [limits]")
+    return given
 
 
 def _autotune(value: object) -> str:

@@ -16,7 +16,7 @@ from verdicts import agrees
 Skipjack = Callable[..., subprocess.CompletedProcess[str]]
 
 COMMANDS = (
-    *("tune", "find", "device", "doctor", "bank", "ledger"),
+    *("tune", "find", "device", "doctor", "limits", "bank", "ledger"),
     *("bank list", "bank show", "bank rebuild", "bank merge"),
     *("ledger show", "ledger summary", "ledger merge"),
 )

@@ -86,14 +86,13 @@ def find(
     from skipjack.settings import load_settings
     from skipjack.solvers import find_solver
     from skipjack.tuning import TuneOptions, Tuner, make_budget
-    from skipjack.tuning.options import FIND_SECONDS
 
     settings = load_settings(plugins=tuple(plugin) if plugin else None)
     plugins.load(settings.plugins)
     entries = read_problems(problems or [], file, make_defaults(dtype, layout, direction), shapes)
     tuner = Tuner(settings, _device(device, threads, entries), say=say)
     options = TuneOptions(
-        budget=make_budget(budget, seconds, FIND_SECONDS),
+        budget=make_budget(budget, seconds, tuner.limits.find_seconds),
         searcher=check_name(searcher),
         seed=seed,
         retune=retune,

@@ -123,7 +123,7 @@ def tune(
     _refuse({"--output": output}, "without --build-only, which alone writes object files")
     tuner = Tuner(settings, choose_device(device, threads, entries), say=say)
     options = TuneOptions(
-        budget=make_budget(budget, seconds),
+        budget=make_budget(budget, seconds, tuner.limits.tune_seconds),
         searcher=check_name(searcher),
         seed=seed,
         solver=solver,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from math import isfinite
 from typing import Any
 
@@ -151,17 +151,30 @@ class Limits:
             if one.name.endswith("_share") and value > 1:
                 raise UsageError(f"limit {one.name} is {value!r}; give a share between 0 and 1")
 
+    @classmethod
+    def of(cls, given: Mapping[str, object]) -> Limits:
+        """With those that a user has set; `UsageError` for others."""
+        own = [one.name for one in fields(cls) if one.metadata[USER]]
+        for name in given:
+            if name not in own:
+                close = difflib.get_close_matches(name, own, 1)
+                hint = f"did you mean {close[0]}?" if close else "see `skipjack limits`"
+                raise UsageError(f"limit {name!r} cannot be set; {hint}")
+        return cls(**given)  # type: ignore[arg-type]
+
+    def records(self) -> list[dict[str, Any]]:
+        """All in JSON: name, value, sentence, whether a user may set it, what measured it."""
+        return [
+            {
+                "name": one.name,
+                "value": getattr(self, one.name),
+                "meaning": one.metadata["meaning"],
+                "settable": one.metadata[USER],
+                "measured_by": one.metadata[MEASURED],
+            }
+            for one in fields(self)
+        ]
+
 
 LIMITS = Limits()
 """Where nobody has set any."""
-
-
-def limits_of(given: Mapping[str, object]) -> Limits:
-    """The limits with those that a user has set; `UsageError` for others."""
-    own = [one.name for one in fields(Limits) if one.metadata[USER]]
-    for name in given:
-        if name not in own:
-            close = difflib.get_close_matches(name, own, 1)
-            hint = f"did you mean {close[0]}?" if close else "see `skipjack limits`"
-            raise UsageError(f"limit {name!r} cannot be set; {hint}")
-    return replace(Limits(), **given)  # type: ignore[arg-type]

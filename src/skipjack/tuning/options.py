@@ -12,10 +12,7 @@ from skipjack.core.study import Budget
 from skipjack.errors import UsageError
 from skipjack.interrupt import Interrupt
 from skipjack.tuning.context import Clock
-from skipjack.tuning.limits import Limits
-
-DEFAULT_SECONDS = Limits().tune_seconds
-FIND_SECONDS = Limits().find_seconds
+from skipjack.tuning.limits import LIMITS, Limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +41,15 @@ def _ignore(_: Progress) -> None:
 class TuneOptions:
     """How to search and how to judge."""
 
-    budget: Budget = field(default_factory=lambda: Budget(seconds=DEFAULT_SECONDS))
+    budget: Budget = field(default_factory=lambda: Budget(seconds=LIMITS.tune_seconds))
     searcher: str = "auto"
     seed: int = 0
     solver: str | None = None
     retune: bool = False
     objective: Objective = field(default_factory=Objective)
     observer: Observer = _ignore
-    limits: Limits = field(default_factory=Limits)
-    """The numbers of the engine."""
+    limits: Limits = LIMITS
+    """The numbers of the engine; a `Tuner` puts those of the settings in the place of `LIMITS`."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.budget, Budget):

@@ -20,13 +20,12 @@ from skipjack.solvers import vendors_for
 from skipjack.tuning.applicable_solvers import applicable_solvers
 from skipjack.tuning.context import DeviceContext, TuningContext
 from skipjack.tuning.finding import FindResult, run_find
-from skipjack.tuning.options import DEFAULT_SECONDS, FIND_SECONDS, TuneOptions
+from skipjack.tuning.limits import LIMITS, Limits
+from skipjack.tuning.options import TuneOptions
 from skipjack.tuning.result import TuneResult
 from skipjack.tuning.strategy import TuneStrategy
 from skipjack.tuning.study_run import StudyRun
 from skipjack.tuning.verdict import conclude, finish_tuning
-
-FIND_OPTIONS = TuneOptions(budget=Budget(seconds=FIND_SECONDS))
 
 
 class Tuner:
@@ -44,6 +43,7 @@ class Tuner:
     ) -> None:
         self.settings = settings or load_settings()
         plugins.load(self.settings.plugins)
+        self.limits = Limits.of(self.settings.limits)
         self.context = DeviceContext(self.settings, device, say=say)
 
     @checked
@@ -56,7 +56,8 @@ class Tuner:
         asked = parse(problem) if isinstance(problem, str) else problem
         self._check_open()
         with watch_for_interrupt() as interrupt:
-            result = run_tune(self.context, asked, options or TuneOptions(), interrupt)
+            chosen = self._options(options, self.limits.tune_seconds)
+            result = run_tune(self.context, asked, chosen, interrupt)
         if interrupt.requested:
             raise Interrupted(replace(result, interrupted=True))
         return result
@@ -75,10 +76,21 @@ class Tuner:
         asked = parse(problem) if isinstance(problem, str) else problem
         self._check_open()
         with watch_for_interrupt() as interrupt:
-            result = run_find(self.context, asked, options or FIND_OPTIONS, only, interrupt)
+            result = run_find(
+                self.context,
+                asked,
+                self._options(options, self.limits.find_seconds),
+                only,
+                interrupt,
+            )
         if interrupt.requested:
             raise Interrupted(replace(result, interrupted=True))
         return result
+
+    def _options(self, given: TuneOptions | None, seconds: float) -> TuneOptions:
+        """With the limits of the settings, unless others are given."""
+        options = given or TuneOptions(budget=Budget(seconds=seconds))
+        return replace(options, limits=self.limits) if options.limits == LIMITS else options
 
     def _check_open(self) -> None:
         if not self.context.opened:
@@ -106,7 +118,7 @@ class Tuner:
 
 
 def make_budget(
-    trials: int | None, seconds: float | None, default_s: float = DEFAULT_SECONDS
+    trials: int | None, seconds: float | None, default_s: float = LIMITS.tune_seconds
 ) -> Budget:
     """A budget from what was given; a default number of seconds if nothing was."""
     if trials is None and seconds is None:
@@ -158,14 +170,14 @@ def tune(
 
     After Ctrl-C what is known is written, and `KeyboardInterrupt` is raised.
     """
+    settings = _settings(plugins)
     options = TuneOptions(
-        budget=make_budget(budget, seconds),
+        budget=make_budget(budget, seconds, Limits.of(settings.limits).tune_seconds),
         searcher=searcher,
         seed=seed,
         solver=solver,
         retune=retune,
     )
-    settings = _settings(plugins)
     # Before workers start: a wrong key should fail at once.
     asked = parse(problem, dtype, layout=layout, direction=direction)
     with Tuner(settings, place([asked], device, threads)) as tuner:
@@ -195,19 +207,18 @@ def find(
     continued; `budget` and `seconds` are for all solvers together, and each gets one trial at
     least.
     """
+    settings = _settings(plugins)
     options = TuneOptions(
-        budget=make_budget(budget, seconds, FIND_SECONDS),
+        budget=make_budget(budget, seconds, Limits.of(settings.limits).find_seconds),
         searcher=searcher,
         seed=seed,
         retune=retune,
     )
-    settings = _settings(plugins)
     asked = parse(problem, dtype, layout=layout, direction=direction)
     tuner = Tuner(settings, place([asked], device, threads))
     only = (solvers,) if isinstance(solvers, str) else tuple(solvers)
-    applicable_solvers(
-        asked, tuner.context.device, only
-    )  # before workers start: a wrong name fails at once
+    # Before workers start: a wrong name should fail at once.
+    applicable_solvers(asked, tuner.context.device, only)
     with tuner:
         return tuner.find(asked, options, only)
 

@@ -1,0 +1,97 @@
+"""The numbers of the engine: each has a sentence, users set theirs, and a run keeps to them."""
+
+import json
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from skipjack.core.study import Budget
+from skipjack.errors import UsageError
+from skipjack.operations import parse
+from skipjack.settings import Settings
+from skipjack.solvers import only_solvers
+from skipjack.testing.fake_tuning import FakeContext, FakeSolver, tiles
+from skipjack.tuning import Limits, TuneOptions, Tuner
+from skipjack.tuning.limits import LIMITS
+from skipjack.tuning.tuner import run_tune
+
+ROOT = Path(__file__).parents[2]
+UNITS = ("seconds", "_s", "_ns", "_share", "_ratio", "_tie", "_drift", "_sharpness")
+COUNTS = ("trials", "configs", "candidates", "leaders", "winners", "finalists", "blocks", "calls")
+
+
+def test_each_has_a_sentence_a_unit_and_a_script_that_exists_if_one_is_named() -> None:
+    for one in LIMITS.records():
+        assert one["meaning"].endswith("."), one
+        assert one["name"].endswith((*UNITS, *COUNTS, "rounds", "pairs")), one
+        assert not one["measured_by"] or (ROOT / one["measured_by"]).is_file(), one
+
+
+def test_no_other_file_of_the_engine_has_numbers_of_its_own() -> None:
+    for name in ("engine", "evaluator", "final", "solver_search", "strategy", "decision"):
+        text = (ROOT / "src/skipjack/tuning" / f"{name}.py").read_text()
+        constants = [
+            line for line in text.splitlines() if line[:1].isupper() or line.startswith("_")
+        ]
+        numbers = [line for line in constants if "= " in line and line.split("= ")[1][0].isdigit()]
+        assert numbers == []
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ({"finalist": 3}, "did you mean finalists"),
+        ({"patience_ratio": 3.0}, "'patience_ratio' cannot be set"),
+        ({"finalists": 0}, "finalists is 0; give a whole number above 0"),
+        ({"finalists": 2.5}, "finalists is 2.5; give a whole number above 0"),
+        ({"finalists": True}, "finalists is True"),
+        ({"search_share": 1.5}, "give a share between 0 and 1"),
+        ({"tune_seconds": "long"}, "tune_seconds is 'long'; give a number above 0"),
+        ({"tune_seconds": float("nan")}, "give a number above 0"),
+    ],
+)
+def test_a_wrong_limit_is_refused_in_a_sentence(given: dict[str, object], complaint: str) -> None:
+    with pytest.raises(UsageError, match=complaint):
+        Limits.of(given)
+
+
+def test_a_tuner_takes_them_from_the_settings_unless_others_are_given(tmp_path: Path) -> None:
+    tuner = Tuner(Settings(tmp_path, limits={"finalists": 9, "tune_seconds": 1}))
+    assert tuner._options(None, tuner.limits.tune_seconds).budget == Budget(seconds=1)
+    assert tuner._options(TuneOptions(), 5.0).limits.finalists == 9
+    own = replace(Limits(), finalists=2)
+    assert tuner._options(TuneOptions(limits=own), 5.0).limits is own
+
+
+def test_a_run_keeps_to_them() -> None:
+    def timed_last(limits: Limits) -> int:
+        context = FakeContext(lambda solver, config: 1000.0 + int(config["tile"]))
+        timed: list[int] = []
+        real = context.session.time
+
+        def time(kernels: list[int], blocks: int) -> object:
+            timed.append(len(kernels) if blocks == limits.final_blocks else 0)
+            return real(kernels, blocks)
+
+        context.session.time = time  # type: ignore[method-assign, assignment]
+        run_tune(context, parse("add:64"), TuneOptions(budget=Budget(trials=12), limits=limits))
+        return max(timed)
+
+    with only_solvers(FakeSolver("ours", tiles(12))):
+        assert timed_last(replace(Limits(), finalists=3, final_blocks=7)) == 3
+        assert timed_last(replace(Limits(), finalists=8, final_blocks=7)) == 8
+
+
+def test_the_command_lists_them(user_dir: Path) -> None:
+    from skipjack.cli.main import app
+
+    user_dir.mkdir()
+    (user_dir / "config.toml").write_text("[limits]\nfinalists = 9\n")
+    runner = CliRunner()
+    records = json.loads(runner.invoke(app, ["limits", "--json"]).stdout)["limits"]
+    assert [one["name"] for one in records] == [one.name for one in fields(Limits)]
+    assert {one["name"]: one["value"] for one in records}["finalists"] == 9
+    shown = runner.invoke(app, ["limits"]).stdout
+    assert "yours to set" in shown and "bench/start_well.py" in shown
