@@ -253,7 +253,7 @@ def test_a_batch_is_written_whole_or_not_at_all(ledger: Ledger) -> None:
     batch = [measurement(Config(), 0), measurement(Config(), 1, disturbed=-1)]
     with pytest.raises(StorageError, match="refused a record"):
         ledger.add_measurements(batch)
-    assert ledger.summary() == Summary(0, 0, 0, 0, 0, 0, 0)
+    assert ledger.summary() == Summary(0, 0, 0, 0, 0, 0, 0, 0)
 
 
 def test_after_a_refused_batch_its_candidates_are_written_with_the_next(ledger: Ledger) -> None:
@@ -401,9 +401,10 @@ def test_the_summary_counts(ledger: Ledger, study: Study) -> None:
     ledger.start_study(study, 1)
     ledger.log_tells(study.id, TRIALS)
     ledger.add_measurements([measurement(Config(), block) for block in range(4)])
+    ledger.add_mark(MarkRecord(MarkKind.FORGET, "everything", "p", "loops", 1, None, *"ics"))
     ledger.add_verdict(verdict(study, "add:4:f32", 1))
     assert ledger.summary() == Summary(
-        devices=0, studies=1, tells=3, candidates=1, builds=0, measurements=4, verdicts=1
+        devices=0, studies=1, tells=3, candidates=1, builds=0, measurements=4, marks=1, verdicts=1
     )
 
 

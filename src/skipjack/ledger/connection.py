@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 from skipjack.errors import CorruptFileError, StorageError
-from skipjack.ledger.migrations import check_schema, migrate, read_version
+from skipjack.ledger.migrations import MIGRATIONS, check_schema, migrate, read_version
 from skipjack.storage import FileLock, ensure_directory, is_network_file_system, set_aside
 from skipjack.storage.sqlite_files import (
     WRITE_AHEAD_LOG,
@@ -85,7 +85,8 @@ def retire_damaged(connection: sqlite3.Connection, path: Path, error: Exception)
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
-    read_version(connection, path)
+    if 0 < (version := read_version(connection, path)) < len(MIGRATIONS):
+        log.info("%s is brought from format %d to %d", path, version, len(MIGRATIONS))
     if path.stat().st_size <= _LARGEST_QUICK_CHECK_BYTES:
         check_pages(connection)
     network = is_network_file_system(path)

@@ -302,7 +302,15 @@ class Ledger:
 
     def summary(self) -> Summary:
         """How many rows there are of each kind."""
-        counted = ("devices", "studies", "candidates", "builds", "measurements", "verdicts")
+        counted = (
+            "devices",
+            "studies",
+            "candidates",
+            "builds",
+            "measurements",
+            "marks",
+            "verdicts",
+        )
         counts = ", ".join(f"(SELECT count(*) FROM {table}) AS {table}" for table in counted)
         found = self._select(
             f"SELECT {counts}, (SELECT count(*) FROM study_log WHERE kind = 'tell') AS tells"

@@ -195,4 +195,5 @@ class Summary:
     candidates: int
     builds: int
     measurements: int
+    marks: int
     verdicts: int
