@@ -14,7 +14,7 @@ from skipjack.native import cpu
 from skipjack.report import doctor
 from skipjack.report.doctor import Finding, kernel_finding
 from skipjack.settings import load_settings
-from skipjack.tuning.trial_kernels import candidates_for, try_kernels
+from skipjack.tuning.config_timer import candidates_for, try_kernels
 
 
 def rogues(problem: Problem, *behaviours: str) -> list[Candidate]:

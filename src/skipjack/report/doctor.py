@@ -25,8 +25,8 @@ from skipjack.report.numbers import size_text
 from skipjack.settings import Settings
 from skipjack.solvers.vendor.blas import MklSolver
 from skipjack.storage import is_network_file_system, user_directory
+from skipjack.tuning.config_timer import TriedKernel, try_kernels
 from skipjack.tuning.context import measured_peaks
-from skipjack.tuning.trial_kernels import TriedKernel, try_kernels
 
 Level = Literal["good", "note", "bad"]
 _STYLES = {"good": "green", "note": "yellow", "bad": "red"}

@@ -4,6 +4,7 @@ import warnings
 from typing import Any
 
 from skipjack.tuning.build_only import Builder, BuildOptions, BuildResult, BuiltConfig, build
+from skipjack.tuning.config_timer import ConfigTimer
 from skipjack.tuning.finding import FindResult, FindStatus, RankedSolver
 from skipjack.tuning.limits import Limits
 from skipjack.tuning.object_files import write_objects
@@ -16,6 +17,7 @@ __all__ = [
     "BuildResult",
     "Builder",
     "BuiltConfig",
+    "ConfigTimer",
     "FindResult",
     "FindStatus",
     "Limits",

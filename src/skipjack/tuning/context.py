@@ -10,6 +10,7 @@ import logging
 import time
 import uuid
 from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol
 
@@ -147,6 +148,21 @@ if TYPE_CHECKING:
     from skipjack.tuning.evaluator import LoadedCandidate
 
 log = logging.getLogger(__name__)
+
+
+class NoBank(Bank):
+    """Knows nothing and keeps nothing."""
+
+    def __init__(self) -> None:
+        super().__init__(Path("nowhere"))
+
+    def lookup(self, problem_key: str, device_class: str, kind: str = "") -> BankEntry | None:
+        """Nothing."""
+        return None
+
+    def put(self, entry: BankEntry) -> Changes:
+        """Nothing: verdicts are among the facts."""
+        return Changes()
 
 
 class DeviceContext:

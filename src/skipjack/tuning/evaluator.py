@@ -55,7 +55,7 @@ class CandidateEvaluator:
         self._versions: dict[str, int] = {}
         self._problem, self._objective = problem, objective
         self._checks = _Checks(context)
-        self._blocks: list[Block] = []
+        self._best_sentinel_ns = float("inf")
         self._block_number = 0
         self._prune_slow = prune_slow
         self._library_ns = float("inf")
@@ -103,7 +103,7 @@ class CandidateEvaluator:
         return 2 * self._context.pool.size + self.limits.batch_candidates
 
     @property
-    def _batch(self) -> int:
+    def batch(self) -> int:
         """How many are timed side by side; of slow ones few, so that the clock is looked at."""
         if self.pace_ns == float("inf"):
             return 1 if self._prune_slow else 2
@@ -115,7 +115,7 @@ class CandidateEvaluator:
 
     def collect(self, wait_s: float, most: int | None = None) -> list[tuple[Candidate, Trial]]:
         """Verify and time a batch of what is built, of `most` at most."""
-        builds = self.queue.collect(wait_s, most or self._batch)
+        builds = self.queue.collect(wait_s, most or self.batch)
         trials = self.measure(builds) if builds else []
         return list(zip([build.candidate for build in builds], trials, strict=True))
 
@@ -148,6 +148,11 @@ class CandidateEvaluator:
             )
         self.record_blocks(confirmation.blocks, [winner, *rivals])
         return confirmation
+
+    def forget(self) -> None:
+        """Let go of all but the fastest, and of what was to be written down."""
+        self.loaded.clear()
+        self._buffer.discard()
 
     # building
 
@@ -321,7 +326,7 @@ class CandidateEvaluator:
         by_kernel: dict[int, list[Block]] = {}
         for block in timed:
             by_kernel.setdefault(block.kernel, []).append(block)
-        self._blocks += timed
+        self._best_sentinel_ns = min(self._best_sentinel_ns, best_sentinel(timed))
         self.runs += len(group)
         return by_kernel, failures
 
@@ -340,7 +345,7 @@ class CandidateEvaluator:
         return min(max(scale, 1.0 / most), most)
 
     def _settle(self, loaded: LoadedCandidate, blocks: list[Block], scale: float) -> Trial:
-        timing = summarize(blocks, best_sentinel(self._blocks))
+        timing = summarize(blocks, self._best_sentinel_ns)
         loaded.time_ns, loaded.spread = timing.time_ns / scale, timing.spread
         loaded.blocks = list(blocks)
         return self._trial(loaded, timing.time_ns)

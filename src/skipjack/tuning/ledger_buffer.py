@@ -42,6 +42,10 @@ class LedgerBuffer:
         """Blocks were timed."""
         self._measurements += records
 
+    def discard(self) -> None:
+        """Forget everything that was not written down."""
+        self._asks, self._tells, self._builds, self._measurements = [], {}, [], []
+
     def flush(self) -> None:
         """Write everything down."""
         with self._tracer.span("write", "ledger"), self._ledger.writing():
@@ -52,7 +56,7 @@ class LedgerBuffer:
             self._ledger.add_measurements(self._measurements)
             for study, trials in self._tells.items():
                 self._ledger.log_tells(study, trials)
-        self._asks, self._tells, self._builds, self._measurements = [], {}, [], []
+        self.discard()
 
 
 def measurement(

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from skipjack.bank import Bank, BankEntry, Changes
 from skipjack.core.device import Device
 from skipjack.core.study import Budget
 from skipjack.core.trial import Candidate
@@ -17,20 +14,8 @@ from skipjack.ledger.facts import BUILD_TABLES
 from skipjack.settings import Settings
 from skipjack.storage import MemoryArtifacts
 from skipjack.tuning.build_queue import Builders
-from skipjack.tuning.context import DeviceContext
+from skipjack.tuning.context import DeviceContext, NoBank
 from skipjack.tuning.options import TuneOptions
-
-
-class _NoBank(Bank):
-    """Knows nothing and keeps nothing: what a job found is banked from the store."""
-
-    def lookup(self, problem_key: str, device_class: str, kind: str = "") -> BankEntry | None:
-        """Nothing."""
-        return None
-
-    def put(self, entry: BankEntry) -> Changes:
-        """Nothing: verdicts are among the facts."""
-        return Changes()
 
 
 class NoBuilders:
@@ -75,7 +60,7 @@ class TaskContext(DeviceContext):
         super().__init__(settings, device or task.device)
         self.target = task.device
         self.ledger = Ledger.in_memory()
-        self.bank = _NoBank(Path("nowhere"))
+        self.bank = NoBank()
         self.new_artifacts = MemoryArtifacts(task.artifacts)
         self.artifacts = self.new_artifacts
         self.pool = pool or NoBuilders()

@@ -1,0 +1,266 @@
+"""Configs without a study: timed for learners and models, or tried to see whether a machine can.
+
+Builds, checks and races are the engine's own (`CandidateEvaluator`); nothing is written down.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from types import TracebackType
+
+from skipjack import plugins
+from skipjack.core.config import Config, Value
+from skipjack.core.device import Device
+from skipjack.core.objective import Objective
+from skipjack.core.problem import Problem
+from skipjack.core.trial import Candidate, Status, Trial
+from skipjack.errors import UsageError
+from skipjack.execute.build_pool import Build, BuildPool
+from skipjack.execute.device_lock import slot_lock
+from skipjack.execute.session import Loadable, RunSession
+from skipjack.ledger import Ledger
+from skipjack.native import cpu
+from skipjack.operations import parse
+from skipjack.settings import Settings, load_settings
+from skipjack.solvers import find_solver, solver_for, solvers_for
+from skipjack.solvers.solver import Slot, slack_of
+from skipjack.storage import MemoryArtifacts
+from skipjack.tuning.build_only import promising_configs
+from skipjack.tuning.context import (
+    DeviceContext,
+    NoBank,
+    TuningContext,
+    protocol_for,
+    session_place,
+    timing_cores,
+)
+from skipjack.tuning.evaluator import CandidateEvaluator
+from skipjack.tuning.ledger_buffer import LedgerBuffer
+from skipjack.tuning.limits import LIMITS
+
+_KERNELS = 1000
+"""After so many the session turns to its problem anew, which frees them."""
+
+_Content = tuple[str, str, tuple[Slot, ...]]
+"""A problem, and what runs: the digest of a source, the arguments of a launch."""
+
+
+class ConfigTimer:
+    """Keeps builders and a run session warm, and times configs of one problem after another.
+
+        with ConfigTimer() as timer:
+            times_ns = timer.evaluate("matmul:64x64x64", configs, solver="nest")
+
+    Every build is checked once; what has the same code and arguments is timed once. Each call
+    holds the core it times on, so that several timers share a machine: give each a core of its own
+    with ``settings=load_settings(core=3)``. A tuning waits while a call is under way, and a call
+    while a tuning is. Times of a problem compare with each other, also those of different calls:
+    new configs run beside the fastest so far. Use it from one thread.
+    """
+
+    def __init__(
+        self,
+        device: Device | None = None,
+        settings: Settings | None = None,
+        *,
+        context: TuningContext | None = None,
+    ) -> None:
+        """`context` is for tests: what is timed then is what it says."""
+        self._hold: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
+        self._exits = contextlib.ExitStack()
+        self._context, self._own = context, None if context else _TimerContext(device, settings)
+        self._evaluator: CandidateEvaluator | None = None
+        self._problem: Problem | None = None
+        self._known: dict[str, Trial] = {}
+        self._timed: dict[_Content, Trial] = {}
+
+    def __enter__(self) -> ConfigTimer:
+        if self._own is not None:
+            self._context = self._exits.enter_context(self._own)
+            self._hold = self._own.hold
+        return self
+
+    def evaluate(
+        self,
+        problem: str | Problem,
+        configs: Sequence[Mapping[str, Value]],
+        solver: str | None = None,
+    ) -> list[float]:
+        """How long each config takes, in ns and in the order given; infinite if it fails.
+
+        `solver` is the one whose configs they are; without a name the problem's first one.
+        """
+        trials = self.trials(problem, configs, solver)
+        return [float(t.metrics["time_ns"]) if t.ok else float("inf") for t in trials]
+
+    def trials(
+        self,
+        problem: str | Problem,
+        configs: Sequence[Mapping[str, Value]],
+        solver: str | None = None,
+    ) -> list[Trial]:
+        """Likewise, with the status and reason of those that fail, and all that was measured."""
+        if self._context is None:
+            raise UsageError("this ConfigTimer is not open: use it inside of `with ConfigTimer()`")
+        asked = parse(problem) if isinstance(problem, str) else problem
+        chosen = solver_for(asked, self._context.target, solver)
+        space = chosen.space(asked, self._context.target)
+        wanted = [Candidate(asked, chosen.name, Config(dict(config))) for config in configs]
+        new = [one for one in dict.fromkeys(wanted) if one.key not in self._known]
+        for one in new:
+            if not space.contains(one.config):
+                reason = f"{one.config} is not in the space of {chosen.name}"
+                self._known[one.key] = Trial(one.config, Status.INFEASIBLE, reason=reason)
+        if any(one.key not in self._known for one in new):
+            with self._hold():
+                evaluator = self._evaluator_of(asked)
+                evaluator.add_solver(chosen, space)
+                self._measure(evaluator, [one for one in new if one.key not in self._known])
+        return [self._known[one.key] for one in wanted]
+
+    def _evaluator_of(self, problem: Problem) -> CandidateEvaluator:
+        """One whose session is at the problem."""
+        full = self._evaluator is not None and self._evaluator.runs > _KERNELS
+        if self._evaluator is None or self._problem != problem or full:
+            assert self._context is not None
+            buffer = LedgerBuffer(self._context.ledger, self._context.tracer)
+            self._evaluator = CandidateEvaluator(
+                self._context, buffer, problem, Objective(), LIMITS
+            )
+            self._evaluator.prepare()
+            self._problem = problem
+        return self._evaluator
+
+    def _measure(self, evaluator: CandidateEvaluator, candidates: Sequence[Candidate]) -> None:
+        for candidate in candidates:
+            evaluator.submit(candidate)
+        try:
+            while evaluator.pending:
+                self._take(evaluator, evaluator.queue.collect(1.0, evaluator.batch))
+        finally:
+            evaluator.queue.cancel()
+            evaluator.forget()
+
+    def _take(self, evaluator: CandidateEvaluator, builds: Sequence[Build]) -> None:
+        contents = {_content(build): build for build in builds if not build.status.failed}
+        new = [build for content, build in contents.items() if content not in self._timed]
+        for build, trial in zip(new, evaluator.measure(new), strict=True):
+            self._timed[_content(build)] = trial
+        for build in builds:
+            config = build.candidate.config
+            if build.status.failed:
+                trial = Trial(config, build.status, reason=build.reason)
+            else:
+                known = self._timed[_content(build)]
+                trial = Trial(
+                    *(config, known.status, known.value, known.spread, known.reason, known.metrics)
+                )
+            self._known[build.candidate.key] = trial
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._exits.close()
+
+
+def _content(build: Build) -> _Content:
+    return build.candidate.problem.key, build.source_digest, tuple(build.slots)
+
+
+class _TimerContext(DeviceContext):
+    """Workers of its own, and no files; the core is held call by call."""
+
+    def __init__(self, device: Device | None, settings: Settings | None) -> None:
+        chosen = settings or load_settings()
+        plugins.load(chosen.plugins)
+        super().__init__(chosen, device)
+        self._cores, self._gpu = session_place(chosen, self.device)
+
+    def __enter__(self) -> _TimerContext:
+        self.ledger, self.bank = Ledger.in_memory(), NoBank()
+        self.artifacts = MemoryArtifacts()
+        with contextlib.ExitStack() as exits:
+            pool = BuildPool(self.settings.build_workers, self.device)
+            self.pool = exits.enter_context(pool)
+            self.session = exits.enter_context(RunSession(self.protocol, self._cores, self._gpu))
+            self._exits = exits.pop_all()
+        self.opened = True
+        return self
+
+    @contextlib.contextmanager
+    def hold(self) -> Iterator[None]:
+        """Keep others from timing on the core, or the GPU."""
+        units = [self.device.serial or self._gpu] if self._gpu else self._cores
+        with slot_lock(self.device.kind, units, self.say):
+            yield
+
+
+PROBLEMS = ("add:4096", "matmul:48x48x48", "softmax:16x256")
+"""Small, and among them every kind of vector instruction that kernels use."""
+
+
+@dataclass(frozen=True, slots=True)
+class TriedKernel:
+    """What came of one."""
+
+    candidate: Candidate
+    status: Status
+    reason: str = ""
+
+
+def candidates_for(device: Device) -> list[Candidate]:
+    """The most promising config of each solver that would be tuned."""
+    return [
+        Candidate(problem, solver.name, promising_configs(solver.space(problem, device), 1)[0])
+        for problem in map(parse, PROBLEMS)
+        for solver in solvers_for(problem, device)
+    ]
+
+
+def try_kernels(
+    settings: Settings, candidates: Sequence[Candidate] | None = None
+) -> list[TriedKernel]:
+    """Build them for this machine's CPU and run each once, in processes of their own.
+
+    Nothing is timed or kept, so the device is not locked for it.
+    """
+    device = cpu.detect()
+    wanted = candidates_for(device) if candidates is None else list(candidates)
+    with (
+        BuildPool(1, device) as pool,
+        RunSession(protocol_for(device), timing_cores(settings, 1)) as session,
+    ):
+        for candidate in wanted:
+            pool.submit(candidate)
+        builds: list[Build] = []
+        while pool.pending:
+            builds += pool.poll(1.0)
+        builds.sort(key=lambda build: wanted.index(build.candidate))
+        return list(_run(session, builds))
+
+
+def _run(session: RunSession, builds: Sequence[Build]) -> Iterator[TriedKernel]:
+    for problem, group in groupby(builds, key=lambda build: build.candidate.problem):
+        session.prepare(problem)
+        for build in group:
+            candidate = build.candidate
+            if build.artifact is None:
+                yield TriedKernel(candidate, build.status, build.reason)
+                continue
+            digest = hashlib.sha256(build.artifact).hexdigest()
+            slack = slack_of(find_solver(candidate.solver), problem)
+            code = Loadable(
+                build.artifact, digest, build.symbol, build.abi, build.slots, slack=slack
+            )
+            failure, _ = session.verify(session.add(code))
+            if failure:
+                yield TriedKernel(candidate, failure.status, failure.reason)
+            else:
+                yield TriedKernel(candidate, Status.OK)

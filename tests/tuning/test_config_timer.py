@@ -1,0 +1,101 @@
+"""Times for learners: in the order asked for, each code timed once, failures as infinite times."""
+
+from math import inf
+from pathlib import Path
+
+import pytest
+
+from skipjack.core.config import Config
+from skipjack.core.parameters import Parameter, ParameterSpace
+from skipjack.core.trial import Status
+from skipjack.errors import UsageError
+from skipjack.operations import parse
+from skipjack.settings import Settings
+from skipjack.solvers import only_solvers
+from skipjack.testing.fake_tuning import FakeContext, FakeSolver, tiles
+from skipjack.testing.sessions import FakeKernel
+from skipjack.tuning import ConfigTimer
+
+CONFIGS = [{"tile": tile} for tile in (3, 1, 2)]
+
+
+def costs(solver: str, config: Config) -> float:
+    return 1000.0 * int(config["tile"])
+
+
+def test_times_come_in_the_order_of_the_configs() -> None:
+    with only_solvers(FakeSolver("ours")), ConfigTimer(context=FakeContext(costs)) as timer:
+        assert timer.evaluate("add:64", CONFIGS) == pytest.approx([3000, 1000, 2000], rel=0.01)
+        assert timer.evaluate(parse("add:64"), []) == []
+
+
+def test_what_is_known_is_neither_built_checked_nor_timed_again() -> None:
+    context = FakeContext(costs)
+    with only_solvers(FakeSolver("ours")), ConfigTimer(context=context) as timer:
+        first = timer.evaluate("add:64", CONFIGS)
+        done = len(context.pool.built), context.session.checks, context.session.rounds
+        assert done[:2] == (3, 3)
+        assert timer.evaluate("add:64", [*CONFIGS, *CONFIGS]) == [*first, *first]
+        assert (len(context.pool.built), context.session.checks, context.session.rounds) == done
+
+
+def test_configs_of_the_same_code_are_timed_once() -> None:
+    space = ParameterSpace([Parameter("tile", (1, 2)), Parameter("chunk", (1, 2), stage="run")])
+    context = FakeContext(costs)
+    with only_solvers(FakeSolver("ours", space)), ConfigTimer(context=context) as timer:
+        configs = [{"tile": 2, "chunk": chunk} for chunk in (1, 2)]
+        first, second = timer.evaluate("add:64", configs)
+    assert first == second
+    assert (len(context.pool.built), context.session.checks) == (1, 1)
+
+
+def test_a_config_that_fails_takes_for_ever_and_says_why() -> None:
+    failing = {
+        2: FakeKernel(1.0, build=Status.BUILD_ERROR),
+        3: FakeKernel(1.0, check=Status.WRONG),
+        4: FakeKernel(1.0, run=Status.CRASH),
+    }
+
+    def behaviour(solver: str, config: Config) -> FakeKernel | float:
+        return failing.get(int(config["tile"]), 1000.0)
+
+    configs = [{"tile": tile} for tile in (1, 2, 3, 4, 99)]
+    with only_solvers(FakeSolver("ours")), ConfigTimer(context=FakeContext(behaviour)) as timer:
+        assert timer.evaluate("add:64", configs)[1:] == [inf] * 4
+        trials = timer.trials("add:64", configs)
+    statuses = [trial.status for trial in trials]
+    assert statuses == ["ok", "build_error", "wrong", "crash", "infeasible"]
+    assert "not in the space of ours" in trials[-1].reason
+
+
+def test_it_turns_from_problem_to_problem_and_writes_nothing_down() -> None:
+    context = FakeContext(costs)
+    with only_solvers(FakeSolver("ours", tiles(4))), ConfigTimer(context=context) as timer:
+        once = timer.evaluate("add:64", CONFIGS)
+        timer.evaluate("add:128", CONFIGS)
+        assert timer.evaluate("add:64", [*CONFIGS, {"tile": 4}])[:3] == once
+    assert context.ledger.summary().tells == 0 and context.bank.entries == {}
+    assert context.ledger.measurements("add:64:f32") == []
+
+
+def test_times_of_later_batches_compare_with_those_of_earlier_ones() -> None:
+    context = FakeContext(costs)
+    with only_solvers(FakeSolver("ours")), ConfigTimer(context=context) as timer:
+        first = timer.evaluate("add:64", [{"tile": 2}])[0]
+        context.session.costs_ns[1] *= 1.2  # the machine is slower now
+        context.behave(lambda solver, config: 1.2 * costs(solver, config))
+        later = timer.evaluate("add:64", [{"tile": 4}])[0]
+    assert later / first == pytest.approx(2.0, rel=0.1)
+
+
+def test_a_timer_that_is_not_open_says_so() -> None:
+    with pytest.raises(UsageError, match="inside of `with ConfigTimer"):
+        ConfigTimer().evaluate("add:64", CONFIGS)
+
+
+def test_real_kernels_are_timed_on_a_warm_session(user_dir: Path) -> None:
+    configs = [{"schedule": "i:128 i"}, {"schedule": "no schedule"}]
+    with ConfigTimer(settings=Settings(user_dir)) as timer:
+        fine, wrong = timer.evaluate("add:256", configs, solver="nest")
+    assert 1.0 < fine < 1e6
+    assert wrong == inf
