@@ -6,7 +6,7 @@ from skipjack.bank.bank import FILE_NAME, Bank, Changes, next_best
 from skipjack.bank.entry import FIND, PERF, BankEntry
 from skipjack.bank.entry_evidence import BASELINE, REPLACED, Evidence, KnownGain, Replaced
 from skipjack.bank.entry_reading import FORMAT
-from skipjack.bank.evidence import Met, merge_entries, replacing, stronger
+from skipjack.bank.evidence import Met, is_library, merge_entries, replacing, stronger
 from skipjack.bank.launch import EntryOrigin, LaunchData
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ __all__ = [
     "Met",
     "Replaced",
     "gain_of",
+    "is_library",
     "merge_entries",
     "next_best",
     "replacing",

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from skipjack.runtime.kernel import TunedKernel
     from skipjack.runtime.kernel_code import KernelCode, banked_again, callable_of
     from skipjack.runtime.kernel_file import Kernels, kernels
+    from skipjack.runtime.library_kernel import LibraryKernel
     from skipjack.runtime.placing import NoGpuError, place
     from skipjack.runtime.shipping import Banked, banked
     from skipjack.runtime.verified import VerifiedKernel, VerifiedKernels, kernel_key
@@ -19,6 +20,7 @@ __all__ = [
     "GpuKernel",
     "KernelCode",
     "Kernels",
+    "LibraryKernel",
     "NoGpuError",
     "TunedKernel",
     "VerifiedKernel",
@@ -37,6 +39,7 @@ _HOMES = {
     "GpuKernel": "skipjack.runtime.gpu_kernel",
     "KernelCode": "skipjack.runtime.kernel_code",
     "Kernels": "skipjack.runtime.kernel_file",
+    "LibraryKernel": "skipjack.runtime.library_kernel",
     "NoGpuError": "skipjack.runtime.placing",
     "TunedKernel": "skipjack.runtime.kernel",
     "VerifiedKernel": "skipjack.runtime.verified",

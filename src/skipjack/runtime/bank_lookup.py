@@ -21,7 +21,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from skipjack import plugins as plugin_modules
-from skipjack.bank import FILE_NAME, Bank, BankEntry
+from skipjack.bank import FILE_NAME, Bank, BankEntry, is_library
 from skipjack.core.annotations import checked
 from skipjack.core.config import Config
 from skipjack.core.device import Device, parse_device_name
@@ -32,12 +32,22 @@ from skipjack.native import cpu
 from skipjack.native.own_code import own_identity
 from skipjack.operations import comes_with_skipjack, parse
 from skipjack.runtime.kernel import TunedKernel
-from skipjack.runtime.kernel_code import KernelCode, banked_again, callable_of, lacking
+from skipjack.runtime.kernel_code import (
+    LIBRARY,
+    Again,
+    KernelCode,
+    banked_again,
+    callable_of,
+    lacking,
+)
 from skipjack.runtime.verified import VerifiedKernels, kernel_key
 from skipjack.settings import USER_DIR_VARIABLE, Settings, load_settings
 
 if TYPE_CHECKING:
     from skipjack.runtime.gpu_kernel import GpuKernel
+    from skipjack.runtime.library_kernel import CpuLibraryKernel, GpuLibraryKernel
+
+    Found = TunedKernel | GpuKernel | CpuLibraryKernel | GpuLibraryKernel
 
 log = logging.getLogger("skipjack.runtime.lookup")
 
@@ -51,7 +61,7 @@ _MOST_KEPT = 256
 class _Answer:
     """What was looked up, and what it depends on."""
 
-    kernel: TunedKernel
+    kernel: Found
     depends: tuple[object, ...]
     seen: float
     """When it was last found to hold."""
@@ -72,14 +82,18 @@ def lookup(
     device: str | None = None,
     plugins: str | Sequence[str] = (),
     settings: Settings | None = None,
-) -> TunedKernel | GpuKernel | None:
-    """The kernel that the bank holds for a problem on this device; None if it holds none.
+) -> Found | None:
+    """What the bank holds for a problem on this device; None if it holds none.
 
     The device is chosen as for `tune`: the CPU, or a GPU that is named or needed. Plug-ins are
     loaded as for `tune`, too.
 
-    Also None where a library is what the bank recommends. Where the bank's entry is of no use here,
-    a warning says why, and the next best that this user's ledger knows is given, if there is one.
+    That is a `TunedKernel` or, on a GPU, a `GpuKernel`. Where a library is what the bank
+    recommends, it is a `LibraryKernel` that calls it, in the same way and with the same checks;
+    `source` says which (``kernel`` or ``library``), `solver` what built it or is called.
+
+    Where the bank's entry is of no use here, a warning says why, and the next best that is known is
+    given, if there is one.
     A CPU's kernel that was not verified on this machine before,
     for example from a merged bank, is compiled and verified now, once. A GPU's is not: None, until
     it is tuned here.
@@ -99,9 +113,9 @@ def lookup(
         if known.depends == _depends(_settings(plugins, settings)):
             known.seen, known.writes = now, writes
             return known.kernel
-    kernel: TunedKernel | GpuKernel | None
+    kernel: Found | None
     kernel, depends = _look_up(*asked)
-    if isinstance(kernel, TunedKernel):
+    if isinstance(kernel, TunedKernel) or (kernel is not None and kernel.source == LIBRARY):
         _keep(question, _Answer(kernel, depends, now, writes))
     return kernel
 
@@ -142,7 +156,7 @@ def _depends(settings: Settings) -> tuple[object, ...]:
 
 def look_up_again(
     key: str, device: str, user_dir: str | None, pickled_with: tuple[str, ...] = ()
-) -> TunedKernel | GpuKernel:
+) -> Found:
     """The kernel that a pickle is of; `SkipjackError` if it is not there any more.
 
     Plug-ins are loaded that the settings name; those that the pickle names are only told of.
@@ -169,14 +183,34 @@ def _known(
     device: str | None,
     settings: Settings,
     directory: str | None,
-) -> TunedKernel | None:
-    """The kernel for this CPU, if it was verified here before and is built by a solver of ours."""
+) -> Found | None:
+    """The kernel for this CPU, if it was verified here before and is built by a solver of ours.
+
+    Or the library that is named instead.
+    """
     here = _this_cpu(asked, threads, device)
     if here is None or not comes_with_skipjack(asked.operation):
         return None
     entry = _bank(settings.user_dir).lookup(asked.key, here.class_key)
-    code = _verified(entry, asked, here, settings.user_dir) if entry else None
-    return TunedKernel(asked, code, banked_again(asked, here.name, directory)) if code else None
+    if entry is None:
+        return None
+    again = banked_again(asked, here.name, directory)
+    if is_library(entry):
+        return _library(entry.solver, asked, here, again)
+    code = _verified(entry, asked, here, settings.user_dir)
+    return TunedKernel(asked, code, again, entry.solver) if code else None
+
+
+def _library(
+    name: str, asked: Problem, device: Device, again: Again
+) -> CpuLibraryKernel | GpuLibraryKernel | None:
+    """A library's call, if that is here and can do the problem."""
+    from skipjack.runtime.library_kernel import library_kernel
+    from skipjack.solvers import find_solver, names, refusal
+
+    if name not in names() or refusal(find_solver(name), asked, device):
+        return None
+    return library_kernel(name, asked, device, again)
 
 
 def _this_cpu(asked: Problem, threads: int | None, device: str | None) -> Device | None:
@@ -219,10 +253,11 @@ def _found(
     device: str | None,
     settings: Settings,
     directory: str | None,
-) -> TunedKernel | GpuKernel | None:
+) -> Found | None:
     """The kernel, or None with a warning where there should be one; it may be built for that."""
     from skipjack.gpu.opening import gpu_name
     from skipjack.runtime.entry_code import UselessEntryError, usable
+    from skipjack.runtime.library_kernel import library_kernel
     from skipjack.runtime.placing import NoGpuError, place
     from skipjack.runtime.warning_once import warn_once
 
@@ -244,7 +279,9 @@ def _found(
         warn_once(log, f"{asked.key}: {chosen.passed_over}")
     name = found.name if found.kind == "cpu" else gpu_name(found)
     again = banked_again(asked, found.name, directory)
-    return callable_of(asked, chosen.code, name, again) if chosen.code else None
+    if chosen.code is None:
+        return library_kernel(chosen.entry.solver, asked, found, again)
+    return callable_of(asked, chosen.code, name, again, chosen.entry.solver)
 
 
 @functools.lru_cache(maxsize=16)

@@ -11,7 +11,7 @@ import logging
 from dataclasses import dataclass
 from pathlib import Path
 
-from skipjack.bank import BankEntry, next_best
+from skipjack.bank import Bank, BankEntry, next_best
 from skipjack.core.config import Config
 from skipjack.core.device import Device
 from skipjack.core.problem import Problem
@@ -71,18 +71,20 @@ def usable(entry: BankEntry, problem: Problem, device: Device, user_dir: Path) -
 
 
 def _others(entry: BankEntry, user_dir: Path) -> list[BankEntry]:
-    """What else is known, the best first; nothing if there is no ledger that can be read."""
+    """What else is known, the best first: the bank's other entries, then the ledger's."""
     # A program that only looks things up need not load SQLite.
     from skipjack.ledger import FILE_NAME, Ledger
 
+    banked = Bank.open(user_dir).ranked(*entry.key)
+    known = [one for one in banked if one != entry]
     if not (user_dir / FILE_NAME).is_file():
-        return []
+        return known
     try:
         with Ledger.open(user_dir) as ledger:
-            return next_best(ledger, entry)
+            return [*known, *(one for one in next_best(ledger, entry) if one not in known)]
     except SkipjackError as error:
         log.info("the ledger is not asked for another kernel of %s: %s", entry.problem, error)
-        return []
+        return known
 
 
 def _named(entry: BankEntry) -> str:
@@ -138,6 +140,10 @@ def _code_of(
 ) -> KernelCode | None:
     solver = solver_of(entry)
     if solver is None:
+        if reason := refusal(find_solver(entry.solver), problem, device):
+            raise UselessEntryError(
+                f"{entry.solver}, which the bank names, cannot do it: {reason}; tune it here"
+            )
         return None
     candidate = Candidate(problem, solver.name, Config(dict(entry.config)))
     identity = build_identity(problem, solver, device)

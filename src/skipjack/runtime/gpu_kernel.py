@@ -8,27 +8,23 @@ a tensor names, else on the default one. Several threads and streams may use one
 from __future__ import annotations
 
 import logging
-import sys
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from threading import Lock
 from typing import Any
 
-from skipjack.core.dtypes import DTYPES
-from skipjack.core.nest import Tensor
 from skipjack.core.problem import Problem
-from skipjack.errors import UsageError
 from skipjack.execute.gpu.kernel import LoadedKernel, Queue, checked_artifact
 from skipjack.gpu.driver import Gpu, GpuError
 from skipjack.gpu.fitting import check_fit
 from skipjack.gpu.opening import find_gpu, open_driver, open_gpu
 from skipjack.gpu.plan import from_slots
-from skipjack.operations import get, outputs, tensor_dtype
-from skipjack.runtime.gpu_tensors import GpuTensor, current_stream, is_capturing, look_at
-from skipjack.runtime.kernel_code import Again, KernelCode, pickled
+from skipjack.runtime.gpu_arguments import GpuArguments, index_of
+from skipjack.runtime.gpu_tensors import current_stream, is_capturing
+from skipjack.runtime.kernel_code import KERNEL, Again, KernelCode, pickled
 
 log = logging.getLogger(__name__)
 
@@ -80,15 +76,22 @@ class GpuKernel:
     it as long as a graph that recorded its calls.
     """
 
+    source = KERNEL
+
     def __init__(
-        self, problem: Problem, code: KernelCode, which: str = "0", again: Again | None = None
+        self,
+        problem: Problem,
+        code: KernelCode,
+        which: str = "0",
+        again: Again | None = None,
+        solver: str = "",
     ) -> None:
         """`which` GPU is meant where tensors do not say; it is loaded on others as they do."""
         free_dropped()
         driver, self._index, device = find_gpu(which)
-        self.problem = problem
+        self.problem, self.solver = problem, solver
         self._again = again
-        self._inputs, self._outputs = get(problem.operation).inputs(problem), outputs(problem)
+        self._arguments = GpuArguments(problem)
         self._driver = driver.name
         self._artifact = checked_artifact(code.data, code.digest, code.abi, device.arch)
         self._steps = from_slots(code.slots)
@@ -111,7 +114,7 @@ class GpuKernel:
     @property
     def outputs(self) -> tuple[str, ...]:
         """Names of what is written, the main output first."""
-        return tuple(tensor.name for tensor in self._outputs)
+        return self._arguments.output_names
 
     def __call__(self, *inputs: Any, out: Any = None) -> Any:
         """Compute; gives the output, or a tuple of them where there are several."""
@@ -119,68 +122,15 @@ class GpuKernel:
 
     def bind(self, *inputs: Any, out: Any = None) -> BoundGpuKernel:
         """The call on these very tensors, checked and packed once."""
-        if len(inputs) != len(self._inputs):
-            raise UsageError(
-                f"{self.problem.key} takes {len(self._inputs)} tensors, {len(inputs)} were given"
-            )
-        given = self._given(out, inputs)
-        arrays = (*inputs, *given)
-        tensors = (*self._inputs, *self._outputs)
-        seen = {
-            tensor.name: self._checked(tensor, array)
-            for tensor, array in zip(tensors, arrays, strict=True)
-        }
-        for name in self.outputs:
-            if not seen[name].writable:
-                raise UsageError(f"{name} is written by the kernel, but its array is read-only")
-        index = self._index_of(seen)
+        tensors = self._arguments.tensors(inputs, out)
+        seen = self._arguments.check(tensors)
+        arrays = tuple(tensors.values())
+        index = index_of(seen, self._index)
         on, stream = self._on(index), current_stream(arrays, index)
         for busy in {one.stream for one in seen.values()} - {None, stream()}:
             on.gpu.synchronize(busy)
-        ranking = _Addresses({name: one.address for name, one in seen.items()})
-        result = tuple(given) if len(given) > 1 else given[0]
-        return BoundGpuKernel(on, ranking, stream, result, arrays)
-
-    def _given(self, out: Any, inputs: Sequence[Any]) -> list[Any]:
-        given = list(out) if isinstance(out, list | tuple) else [out]
-        given += [None] * (len(self._outputs) - len(given))
-        if len(given) > len(self._outputs):
-            raise UsageError(f"{self.problem.key} has the outputs {', '.join(self.outputs)} alone")
-        return [
-            self._empty(tensor, inputs) if array is None else array
-            for tensor, array in zip(self._outputs, given, strict=True)
-        ]
-
-    def _empty(self, tensor: Tensor, inputs: Sequence[Any]) -> Any:
-        torch = sys.modules.get("torch")
-        if torch is None or not inputs or not isinstance(inputs[0], torch.Tensor):
-            raise UsageError(f"give {tensor.name} in out=: only tensors of PyTorch are made here")
-        storage = DTYPES[tensor_dtype(self.problem, tensor)].storage
-        return torch.empty(tensor.shape, dtype=getattr(torch, storage), device=inputs[0].device)
-
-    def _checked(self, tensor: Tensor, array: Any) -> GpuTensor:
-        found = look_at(array)
-        if found is None:
-            raise UsageError(f"{tensor.name} is not on a GPU: it is {type(array).__name__}")
-        dtype = DTYPES[tensor_dtype(self.problem, tensor)]
-        unnamed = not dtype.storage.startswith(("float16", "float32", "float64"))
-        fitting = (dtype.storage, f"void{8 * dtype.bytes}") if unnamed else (dtype.storage,)
-        if found.shape != tensor.shape or found.dtype not in fitting:
-            raise UsageError(
-                f"{tensor.name} must be {dtype.storage} of shape {tensor.shape}, "
-                f"not {found.dtype} of shape {found.shape}"
-            )
-        if not found.contiguous:
-            raise UsageError(f"{tensor.name} must be contiguous")
-        return found
-
-    def _index_of(self, seen: dict[str, GpuTensor]) -> int:
-        """The GPU that the tensors are on."""
-        told = {name: one.index for name, one in seen.items() if one.index is not None}
-        if len(set(told.values())) > 1:
-            ranking = ", ".join(f"{name} on GPU {index}" for name, index in told.items())
-            raise UsageError(f"the tensors of a call must lie on one GPU; here is {ranking}")
-        return next(iter(told.values()), self._index)
+        places = _Addresses({name: one.address for name, one in seen.items()})
+        return BoundGpuKernel(on, places, stream, self._arguments.result(tensors), arrays)
 
 
 class BoundGpuKernel:

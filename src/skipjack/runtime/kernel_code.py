@@ -35,6 +35,8 @@ class KernelCode:
         }
 
 
+KERNEL, LIBRARY = "kernel", "library"
+"""What `lookup` may give, as the `source` of it says: machine code of ours, or a library's call."""
 Again = tuple[Callable[..., Any], tuple[Any, ...]]
 """How a kernel that was pickled is found again: a function and its arguments."""
 
@@ -77,7 +79,7 @@ def pickled(problem: Problem, again: Again | None) -> Again:
 
 
 def callable_of(
-    problem: Problem, code: KernelCode, device: str, again: Again | None = None
+    problem: Problem, code: KernelCode, device: str, again: Again | None = None, solver: str = ""
 ) -> TunedKernel | GpuKernel:
     """Machine code as a function on a device of this machine: ``sm_90/132``, or ``cuda:1``."""
     from skipjack.gpu.artifact import ABI as GPU_ABI
@@ -85,7 +87,7 @@ def callable_of(
     if code.abi == GPU_ABI:
         from skipjack.runtime.gpu_kernel import GpuKernel
 
-        return GpuKernel(problem, code, device, again)
+        return GpuKernel(problem, code, device, again, solver)
     from skipjack.runtime.kernel import TunedKernel
 
-    return TunedKernel(problem, code, again)
+    return TunedKernel(problem, code, again, solver)

@@ -88,7 +88,7 @@ class Kernels:
         code = KernelCode(data, record.artifact, record.symbol, record.abi, record.slots)
         name = device.name if device.kind == "cpu" else gpu_name(device)
         again = (found_again, (str(self._database.path.absolute()), asked.key, *named_plugins()))
-        return callable_of(asked, code, name, again)
+        return callable_of(asked, code, name, again, record.solver)
 
     def record(self, key: str) -> KernelRecord | None:
         """What the file says about a problem on a device of this machine."""

@@ -18,7 +18,7 @@ from skipjack.core.digest import digest_of
 from skipjack.core.problem import Problem
 from skipjack.errors import MalformedError, StorageError
 from skipjack.reading import read_json
-from skipjack.storage import ARTIFACTS, ArtifactStore, atomic_write, sweep, write_failure
+from skipjack.storage import ARTIFACTS, ArtifactStore
 
 FORMAT = 2
 """Since 2 a record has the slots, so that a kernel is called without its solver."""
@@ -82,6 +82,8 @@ class VerifiedKernels:
 
     def put(self, key: str, kernel: VerifiedKernel, data: bytes) -> None:
         """Remember that this machine code, whose digest the kernel has, was verified."""
+        from skipjack.storage import atomic_write, sweep, write_failure
+
         self._artifacts.put(data)
         path = self._directory / key
         try:

@@ -8,11 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from skipjack.errors import CorruptFileError, StorageError
-from skipjack.storage.atomic import atomic_write
-from skipjack.storage.damage import set_aside
-from skipjack.storage.failure import write_failure
-from skipjack.storage.litter import sweep
-from skipjack.storage.lock import FileLock
 
 ARTIFACTS = "artifacts"
 """The store's folder in the user directory."""
@@ -23,7 +18,7 @@ class ArtifactStore:
     """Bytes in, digest out; what comes back is what went in, or `CorruptFileError`.
 
     Any number of processes may put and get at once: a name decides the content, and files appear
-    whole.
+    whole. Who only reads does not load what writes.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -32,6 +27,9 @@ class ArtifactStore:
 
     def put(self, data: bytes) -> str:
         """Keep `data`; return its digest. Heals a damaged copy of the same bytes."""
+        from skipjack.storage.atomic import atomic_write
+        from skipjack.storage.failure import write_failure
+
         digest = hashlib.sha256(data).hexdigest()
         path = self.path(digest)
         try:
@@ -66,12 +64,17 @@ class ArtifactStore:
 
     def _sweep_once(self) -> None:
         """Remove what was left by writers that were killed."""
+        from skipjack.storage.litter import sweep
+
         if not self._swept:
             self._swept = True
             for folder in self._directory.glob("[0-9a-f][0-9a-f]"):
                 sweep(folder)
 
     def _damaged(self, path: Path, digest: str) -> CorruptFileError:
+        from skipjack.storage.damage import set_aside
+        from skipjack.storage.lock import FileLock
+
         message = f"artifact {path} does not match its digest; "
         with FileLock(self._directory / "artifacts.lock"):
             data = self._read(path)

@@ -152,7 +152,7 @@ class TuneResult:
         if self.code is None:
             raise SkipjackError(f"{self.problem.key} has no tuned kernel: {self.reason}")
         again = banked_again(self.problem, self.device)
-        return callable_of(self.problem, self.code, self.device, again)
+        return callable_of(self.problem, self.code, self.device, again, self.solver)
 
     @property
     def rate(self) -> tuple[float, str]:

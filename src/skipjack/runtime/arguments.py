@@ -1,0 +1,115 @@
+"""Which NumPy arrays a kernel takes: checked against its problem, or refused in a sentence.
+
+A kernel reads and writes memory by address, so that nothing is called on arrays that were not
+checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from skipjack.core.dtypes import numpy_dtype
+from skipjack.core.nest import Tensor
+from skipjack.core.problem import Problem
+from skipjack.errors import UsageError
+from skipjack.native.memory import aligned
+from skipjack.operations import get, is_padded, outputs, tensor_dtype
+
+Array = npt.NDArray[Any]
+Out = Array | Sequence[Array | None] | Mapping[str, Array] | None
+"""Where to write: the main output's array; one for each output in order, with None for those to be
+made; or arrays by name. What is left out is made."""
+
+
+class KernelArguments:
+    """The arrays of one problem: inputs in the order of a call, then outputs."""
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem = problem
+        self.inputs, self.outputs = get(problem.operation).inputs(problem), outputs(problem)
+        self.output_names = tuple(tensor.name for tensor in self.outputs)
+        self.dtypes = {
+            tensor.name: numpy_dtype(tensor_dtype(problem, tensor))
+            for tensor in (*self.inputs, *self.outputs)
+        }
+
+    def arrays(self, inputs: Sequence[Array], out: Out, copies: bool) -> dict[str, Array]:
+        """All arrays by name: inputs as a kernel needs them, copied only if that is allowed.
+
+        Outputs that are not given are made. `UsageError` says what does not fit.
+        """
+        if len(inputs) != len(self.inputs):
+            raise UsageError(
+                f"{self._problem.key} takes {len(self.inputs)} arrays, {len(inputs)} were given"
+            )
+        arrays = {
+            tensor.name: self._readable(array, tensor, copies)
+            for tensor, array in zip(self.inputs, inputs, strict=True)
+        }
+        given = self._given(out)
+        for tensor in self.outputs:
+            array = given.get(tensor.name)
+            if array is None:
+                array = aligned(tensor.shape, self.dtypes[tensor.name])
+            else:
+                self._check_output(array, tensor, arrays)
+            arrays[tensor.name] = array
+        return arrays
+
+    def result(self, arrays: Mapping[str, Array]) -> Array | tuple[Array, ...]:
+        """What a call gives: the output, or a tuple of several."""
+        results = tuple(arrays[name] for name in self.output_names)
+        return results if len(results) > 1 else results[0]
+
+    def _readable(self, array: Array, tensor: Tensor, copies: bool) -> Array:
+        """An input as a kernel needs it."""
+        flags = self._checked(array, tensor).flags
+        if flags.c_contiguous and flags.aligned:
+            return array
+        if not copies:
+            raise UsageError(
+                f"{tensor.name} must be contiguous and aligned to be bound, "
+                "since a bound kernel reads it anew at every call; bind a copy"
+            )
+        return np.require(array, requirements=("C", "A"))
+
+    def _given(self, out: Out) -> Mapping[str, Array | None]:
+        """Arrays to write into, by name."""
+        names = ", ".join(self.output_names)
+        if isinstance(out, Mapping):
+            unknown = [str(name) for name in out if name not in self.output_names]
+            if unknown:
+                raise UsageError(f"{self._problem.key} has no output {unknown[0]}, only {names}")
+            return out
+        if isinstance(out, list | tuple):
+            if len(out) != len(self.outputs):
+                raise UsageError(
+                    f"{self._problem.key} has the outputs {names}: out= takes as many arrays, "
+                    f"{len(out)} were given"
+                )
+            return dict(zip(self.output_names, out, strict=True))
+        return {self.output_names[0]: out}  # type: ignore[dict-item]  # refused by its type if wrong
+
+    def _check_output(self, array: Array, tensor: Tensor, others: Mapping[str, Array]) -> None:
+        name = tensor.name
+        self._checked(array, tensor)
+        if not (array.flags.c_contiguous and array.flags.writeable and array.flags.aligned):
+            raise UsageError(f"{name} must be contiguous, writeable and aligned to its elements")
+        if any(np.may_share_memory(array, other) for other in others.values()):
+            raise UsageError(f"{name} must not overlap an input or another output")
+
+    def _checked(self, array: Array, tensor: Tensor) -> Array:
+        name, shape, storage = tensor.name, tensor.shape, self.dtypes[tensor.name]
+        if not isinstance(array, np.ndarray):
+            raise UsageError(f"{name} must be a NumPy array, not {type(array).__name__}")
+        fits = array.shape == shape or is_padded(array.shape, shape, len(self.outputs[0].shape))
+        if not fits or array.dtype != storage:
+            raise UsageError(
+                f"{name} must be {storage} of shape {shape}, "
+                f"not {array.dtype} of shape {array.shape}"
+            )
+        return array

@@ -1,0 +1,190 @@
+"""A library's call as a kernel: what `lookup` gives where the bank says that a library is fastest.
+
+NumPy, MKL and oneDNN on NumPy arrays; cuBLAS, cuDNN and their relatives through PyTorch on its
+tensors. It is called and bound as a tuned kernel is, with the same checks of its arguments.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from skipjack.core.device import Device
+from skipjack.core.problem import Problem
+from skipjack.errors import UsageError
+from skipjack.native import cpu, llvm
+from skipjack.runtime.arguments import Array, KernelArguments, Out
+from skipjack.runtime.kernel import TunedKernel
+from skipjack.runtime.kernel_code import LIBRARY, Again, KernelCode, pickled
+from skipjack.solvers import (
+    ABI,
+    GpuVendorSolver,
+    NativeVendorSolver,
+    Solver,
+    VendorSolver,
+    find_solver,
+)
+
+
+class BoundLibraryCall:
+    """A library's call on arrays that were checked; calling it computes into the same outputs."""
+
+    __slots__ = ("_call", "out")
+
+    def __init__(self, call: Callable[[], object], out: Any) -> None:
+        self._call = call
+        self.out = out
+        """The output, or a tuple of all outputs."""
+
+    def __reduce__(self) -> str:
+        raise UsageError(
+            "a bound call belongs to its arrays in this process and cannot be pickled; pickle "
+            "the kernel, and bind it where it is used"
+        )
+
+    def __call__(self) -> Any:
+        """Compute with what the inputs hold now; gives `out`."""
+        self._call()
+        return self.out
+
+
+class LibraryKernel:
+    """Call it with the inputs in order; it gives the output, or writes into ``out=``."""
+
+    source = LIBRARY
+
+    def __init__(self, problem: Problem, solver: Solver, again: Again | None = None) -> None:
+        self.problem, self.solver = problem, solver.name
+        self._library, self._again = solver, again
+
+    def __reduce__(self) -> Again:
+        return pickled(self.problem, self._again)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.problem.key} by {self.solver}>"
+
+
+class CpuLibraryKernel(LibraryKernel):
+    """On NumPy arrays."""
+
+    def __init__(self, problem: Problem, solver: Solver, again: Again | None = None) -> None:
+        super().__init__(problem, solver, again)
+        self._arguments = KernelArguments(problem)
+        self._native = None
+        if isinstance(solver, NativeVendorSolver):
+            self._native = _through_c(problem, solver)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Names of what is written, the main output first."""
+        return self._arguments.output_names
+
+    def __call__(self, *inputs: Array, out: Out = None) -> Any:
+        """Compute; gives the output, or a tuple of arrays where there are several."""
+        if self._native is not None:
+            return self._native(*inputs, out=out)
+        return self._bound(inputs, out, copies=True)()
+
+    def bind(self, *inputs: Array, out: Out = None) -> Any:
+        """The call on these very arrays, checked once."""
+        if self._native is not None:
+            return self._native.bind(*inputs, out=out)
+        return self._bound(inputs, out, copies=False)
+
+    def _bound(self, inputs: tuple[Array, ...], out: Out, copies: bool) -> BoundLibraryCall:
+        arrays = self._arguments.arrays(inputs, out, copies)
+        shaped = {
+            tensor.name: arrays[tensor.name].view(np.ndarray).reshape(tensor.shape)
+            for tensor in (*self._arguments.inputs, *self._arguments.outputs)
+        }
+        assert isinstance(self._library, VendorSolver), "chosen by `library_kernel`"
+        call = self._library.bind(self.problem, shaped)
+        return BoundLibraryCall(call, self._arguments.result(arrays))
+
+
+class GpuLibraryKernel(LibraryKernel):
+    """On tensors of PyTorch on a GPU, queued on PyTorch's current stream."""
+
+    def __init__(self, problem: Problem, solver: Solver, again: Again | None = None) -> None:
+        from skipjack.runtime.gpu_arguments import GpuArguments
+
+        super().__init__(problem, solver, again)
+        self._arguments = GpuArguments(problem)
+        self._torch = importlib.import_module("torch")
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Names of what is written, the main output first."""
+        return self._arguments.output_names
+
+    def __call__(self, *inputs: Any, out: Any = None) -> Any:
+        """Compute; gives the output, or a tuple of tensors where there are several."""
+        return self.bind(*inputs, out=out)()
+
+    def bind(self, *inputs: Any, out: Any = None) -> BoundLibraryCall:
+        """The call on these very tensors, checked once."""
+        from skipjack.runtime.gpu_arguments import index_of
+
+        for array in inputs:
+            if not isinstance(array, self._torch.Tensor):
+                raise UsageError(
+                    f"{self.solver} is called through PyTorch: give its tensors, not "
+                    f"{type(array).__name__}"
+                )
+        tensors = self._arguments.tensors(inputs, out)
+        index = index_of(self._arguments.check(tensors), 0)
+        assert isinstance(self._library, GpuVendorSolver), "chosen by `library_kernel`"
+        with self._as_timed(index, bind=True):
+            call = self._library.bind_gpu(self.problem, tensors)
+
+        def run() -> None:
+            with self._as_timed(index):
+                call()
+
+        return BoundLibraryCall(run, self._arguments.result(tensors))
+
+    @contextlib.contextmanager
+    def _as_timed(self, index: int, bind: bool = False) -> Iterator[None]:
+        """PyTorch's switches as they were when the library was timed; the program's own after."""
+        torch = self._torch
+        cudnn = torch.backends.cudnn
+        before = torch.get_float32_matmul_precision(), cudnn.allow_tf32, cudnn.benchmark
+        fast = self.problem.dtype == "tf32"
+        try:
+            if not bind:
+                torch.set_float32_matmul_precision("high" if fast else "highest")
+                cudnn.allow_tf32, cudnn.benchmark = fast, True
+            with torch.cuda.device(index):
+                yield
+        finally:
+            torch.set_float32_matmul_precision(before[0])
+            cudnn.allow_tf32, cudnn.benchmark = before[1:]
+
+
+def library_kernel(
+    name: str, problem: Problem, device: Device, again: Again | None = None
+) -> CpuLibraryKernel | GpuLibraryKernel | None:
+    """The call of a library for a problem on a device; None if it cannot be called from Python.
+
+    It must not refuse the problem.
+    """
+    solver = find_solver(name)
+    on_cpu = device.kind == "cpu"
+    if on_cpu and isinstance(solver, NativeVendorSolver | VendorSolver):
+        return CpuLibraryKernel(problem, solver, again)
+    if not on_cpu and isinstance(solver, GpuVendorSolver):
+        return GpuLibraryKernel(problem, solver, again)
+    return None
+
+
+def _through_c(problem: Problem, solver: NativeVendorSolver) -> TunedKernel:
+    """A kernel of a few instructions that calls the library's function."""
+    text, slots = solver.thunk(problem)
+    data = llvm.compile_object(text, cpu.target_of(cpu.detect()))
+    digest = hashlib.sha256(data).hexdigest()
+    return TunedKernel(problem, KernelCode(data, digest, "kernel", ABI, tuple(slots)))
