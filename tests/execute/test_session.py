@@ -33,6 +33,18 @@ def test_a_right_kernel_is_timed(session: RunSession, loadable: Make) -> None:
     assert session.restarts == 0
 
 
+def test_what_a_kernel_writes_has_a_digest(session: RunSession, loadable: Make) -> None:
+    right, aligned, crash = (session.add(loadable(n)) for n in ("right", "aligned", "segfault"))
+    assert session.output_digest(right) == "", "it was not checked"
+    for kernel in (right, aligned):
+        assert session.verify(kernel)[0] is None
+    digest = session.output_digest(right)
+    assert len(digest) == 64
+    assert session.output_digest(right) == session.output_digest(aligned) == digest
+    assert session.verify(crash)[0] is not None
+    assert session.output_digest(crash) == ""
+
+
 def test_a_kernel_that_needs_aligned_arrays_is_found_out(
     session: RunSession, loadable: Make
 ) -> None:

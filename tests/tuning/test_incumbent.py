@@ -127,6 +127,7 @@ def test_an_entry_says_how_its_kernel_is_called_and_where_it_was_made(tuner: Tun
     assert now.protocol == tuner.context.protocol.key
     assert now.origin == EntryOrigin.of("tune", device)
     assert now.toolchain.startswith("llvm-")
+    assert len(now.output) == 64
 
 
 @pytest.mark.parametrize(

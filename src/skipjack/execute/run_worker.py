@@ -167,6 +167,19 @@ class _Worker:
             "stray": verdict.stray,
         }
 
+    def output(self, message: wire.Message) -> dict[str, Any]:
+        """The digest of what a kernel writes; none if that differs from call to call."""
+        kernel = message.body["kernel"]
+        checker, checked = self._ready(), self._kernels[kernel][0]
+        digests = set()
+        for _ in range(2):
+            checker.prepare()
+            self._page.announce(kernel)
+            checked.call()
+            self._page.announce(NOTHING)
+            digests.add(checker.output_digest())
+        return {"digest": digests.pop() if len(digests) == 1 else ""}
+
     def unload(self, message: wire.Message) -> dict[str, Any]:
         """Free a kernel."""
         kernel = message.body["kernel"]

@@ -32,6 +32,10 @@ class RunWorker(Protocol):
         """Run once on guarded arrays and judge the result."""
         ...
 
+    def output(self, message: wire.Message) -> Answer:
+        """The digest of what a kernel writes."""
+        ...
+
     def time(self, message: wire.Message) -> Answer:
         """Time kernels in interleaved blocks."""
         ...
@@ -71,6 +75,7 @@ def answer_all(
         "load": worker.load,
         "load_vendor": worker.load_vendor,
         "verify": worker.verify,
+        "output": worker.output,
         "time": worker.time,
         "unload": worker.unload,
         "peaks": worker.peaks,

@@ -7,6 +7,7 @@ the result and some whole rows are checked instead.
 from __future__ import annotations
 
 import copy
+import hashlib
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -153,6 +154,19 @@ class Checker:
                 return replace(verdict, reason=where + verdict.reason)
             worst = max(worst, verdict.error)
         return Verdict(True, error=worst)
+
+    def output_digest(self) -> str:
+        """Of what a run left in the outputs."""
+        return digest_of_outputs({name: self.arrays[name] for name in self._outputs})
+
+
+def digest_of_outputs(outputs: Arrays) -> str:
+    """SHA-256 of arrays with their names and shapes: equal for equal bits."""
+    digest = hashlib.sha256()
+    for name, array in sorted(outputs.items()):
+        digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
+        digest.update(np.ascontiguousarray(array).view(np.uint8).data)
+    return digest.hexdigest()
 
 
 def make_references(

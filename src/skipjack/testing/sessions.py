@@ -132,6 +132,10 @@ class NullSession:
             return Failure(kernel, status, "made to fail when checked"), 2.0
         return None, 0.5
 
+    def output_digest(self, kernel: int) -> str:
+        """Nothing is computed."""
+        return ""
+
     def checked_ns(self, kernel: int) -> float:
         """How long the checked call took."""
         return self._checked_ns.get(kernel, 0.0)

@@ -71,6 +71,10 @@ class KernelSession(Protocol):
         """How long the call took that was checked last; 0 if none was."""
         ...
 
+    def output_digest(self, kernel: int) -> str:
+        """The digest of what a kernel that was checked writes; empty where it is not known."""
+        ...
+
     def hurry(self, most_s: float) -> None:
         """End calls of this problem that take longer from now on."""
         ...

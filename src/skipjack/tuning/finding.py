@@ -253,6 +253,7 @@ def _ranking_entry(
         kind=FIND,
         protocol=context.protocol.key,
         toolchain=first.loaded.compiler,
+        output=context.session.output_digest(first.loaded.kernel),
         origin=EntryOrigin.of("find", context.device),
         launch=first.loaded.launch(context.target.compat_key),
     )

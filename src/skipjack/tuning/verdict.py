@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 
 from skipjack.bank import (
     BASELINE,
@@ -208,7 +209,8 @@ def _write(run: StudyRun, result: TuneResult, decision: Decision) -> None:
     context = run.context
     now = timestamp(utc_now())
     enters = decision.enters(result.status)
-    entry = _entry(run, result, decision, now)
+    output = context.session.output_digest(_banked(result, decision).kernel)
+    entry = replace(_entry(run, result, decision, now), output=output)
     with context.tracer.span("write the verdict", "ledger"):
         context.ledger.add_verdict(
             VerdictRecord(
@@ -229,12 +231,19 @@ def _write(run: StudyRun, result: TuneResult, decision: Decision) -> None:
             )
 
 
+def _banked(result: TuneResult, decision: Decision) -> LoadedCandidate:
+    """What the bank may hold, a library perhaps."""
+    if result.status is Outcome.VENDOR:
+        return decision.summary.vendors[decision.faster_vendor()]
+    return decision.kept(result.status)
+
+
 def _entry(run: StudyRun, result: TuneResult, decision: Decision, now: str) -> BankEntry:
     """Of what the bank may hold; a library's has no config."""
     context = run.context
     vendor = decision.faster_vendor() if result.status is Outcome.VENDOR else ""
     best = decision.kept(result.status)
-    loaded = decision.summary.vendors[vendor] if vendor else best
+    loaded = _banked(result, decision)
     own = best is decision.chosen(result.status)
     timing = decision.timing(best)
     replaced = {}

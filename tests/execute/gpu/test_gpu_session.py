@@ -21,6 +21,7 @@ def test_a_right_kernel_is_verified_and_timed(session: RunSession, loadable: Mak
     failure, error = session.verify(kernel)
     assert failure is None
     assert 0.0 <= error <= 1.0
+    assert len(session.output_digest(kernel)) == 64
     blocks, failures = session.time([kernel], 3)
     assert not failures
     assert [block.round for block in blocks] == [0, 1, 2]

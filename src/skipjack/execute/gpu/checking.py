@@ -22,6 +22,7 @@ from skipjack.execute.gpu.torch_references import exact_output, exact_sums
 from skipjack.execute.verification import (
     Reference,
     Verdict,
+    digest_of_outputs,
     judge,
     make_references,
     storage_of,
@@ -143,6 +144,15 @@ class GpuChecker:
                 return replace(verdict, reason=where + verdict.reason)
             worst = max(worst, verdict.error)
         return Verdict(True, error=worst)
+
+    def output_digest(self) -> str:
+        """Of what a run left in the outputs, as on the CPU."""
+        return digest_of_outputs(
+            {
+                name: self.arrays.download(name, storage_of(self.problem, tensor))
+                for name, tensor in self._outputs.items()
+            }
+        )
 
     def _changed(self, arrays: DeviceArrays) -> str:
         """The first input that is not what it was."""
