@@ -6,6 +6,7 @@ digest of their content, so that a union of ledgers is a union of rows.
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
@@ -337,20 +338,24 @@ class _Object(NamedTuple):
 
 
 def _objects(connection: sqlite3.Connection) -> Iterator[_Object]:
-    found = connection.execute(
-        "SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL "
-        "ORDER BY type <> 'table', rowid"
-    )
+    found = connection.execute("SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL")
     return (_Object(str(kind), str(name), str(sql)) for kind, name, sql in found)
+
+
+_CREATE = re.compile(r"CREATE (TABLE|INDEX|VIEW|TRIGGER) (\w+)")
 
 
 @cache
 def _made_of(version: int) -> tuple[_Object, ...]:
-    """What a ledger of a format consists of, in an order in which it can be made."""
-    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-        with transaction(connection):
-            _apply(connection, _steps(0, version))
-        return tuple(_objects(connection))
+    """What a ledger of a format consists of, tables first.
+
+    SQLite keeps the text that made an object: of each it is the last one among the steps.
+    """
+    made: dict[str, _Object] = {}
+    for statement in _steps(0, version):
+        if found := _CREATE.match(statement):
+            made[found[2]] = _Object(found[1].lower(), found[2], statement)
+    return tuple(sorted(made.values(), key=lambda one: one.kind != "table"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -379,7 +384,10 @@ def _empty() -> sqlite3.Connection:
 
 
 def migrate(connection: sqlite3.Connection, *, target: int = len(MIGRATIONS)) -> None:
-    """Apply the missing steps in one transaction: all or nothing, whoever is killed when."""
+    """Apply the missing steps in one transaction: all or nothing, whoever is killed when.
+
+    An empty file gets what the steps lead to, at once.
+    """
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version >= target:
         return
@@ -390,19 +398,16 @@ def migrate(connection: sqlite3.Connection, *, target: int = len(MIGRATIONS)) ->
     connection.execute("PRAGMA foreign_keys = OFF")
     try:
         with transaction(connection):
-            made = (one.sql for one in _made_of(target))
-            _apply(connection, made if version == 0 else _steps(version, target))
+            if version > 0:
+                format_4.register(connection)
+            made = [one.sql for one in _made_of(target)]
+            for statement in _steps(version, target) if version > 0 else made:
+                connection.execute(statement)
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version = {target}")
     finally:
         connection.execute(f"PRAGMA foreign_keys = {'ON' if enforced else 'OFF'}")
 
 
-def _steps(version: int, target: int) -> Iterator[str]:
+def _steps(version: int, target: int) -> Iterable[str]:
     return chain.from_iterable(MIGRATIONS[version:target])
-
-
-def _apply(connection: sqlite3.Connection, statements: Iterable[str]) -> None:
-    format_4.register(connection)
-    for statement in statements:
-        connection.execute(statement)
