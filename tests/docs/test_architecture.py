@@ -1,0 +1,34 @@
+"""The page on the architecture names files that exist, and tells each way in ten steps."""
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "architecture.md").read_text()
+
+
+def test_the_files_that_it_names_exist() -> None:
+    names = set(re.findall(r"[\w/]+\.py", PAGE))
+    assert len(names) > 20
+    gone = [
+        name
+        for name in names
+        if not (ROOT / name).is_file() and not (ROOT / "src/skipjack/tuning" / name).is_file()
+    ]
+    assert gone == []
+
+
+def test_each_way_has_ten_steps() -> None:
+    for way in ("a tune", "a find", "a fleet job"):
+        section = PAGE.split(f"## The way of {way}\n")[1].split("\n## ")[0]
+        assert re.findall(r"^(\d+)\. ", section, re.MULTILINE) == [str(n) for n in range(1, 11)]
+
+
+def test_the_classes_that_it_names_exist() -> None:
+    source = "\n".join(
+        path.read_text()
+        for folder in ("tuning", "fleet/work")
+        for path in (ROOT / "src/skipjack" / folder).glob("*.py")
+    )
+    for name in re.findall(r"`([A-Z]\w+)`", PAGE):
+        assert f"class {name}" in source, name
