@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,7 @@ from skipjack.errors import UsageError
 from skipjack.native.cpu import detect
 from skipjack.operations import parse
 from skipjack.runtime import bank_lookup, kernel_file
+from skipjack.runtime import kernel as kernels
 from skipjack.runtime.kernel import TunedKernel
 from skipjack.runtime.kernel_code import KernelCode
 from skipjack.solvers.loops.nest_solver import NestSolver
@@ -159,3 +161,74 @@ def test_pickles_of_earlier_versions_find_their_functions() -> None:
         ("skipjack.tuning.kernel_file", "found_again", kernel_file.found_again),
     ):
         assert pickle.loads(f"c{module}\n{name}\n.".encode()) is now
+
+
+@pytest.fixture(autouse=True)
+def planned_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "_FIRST_PLAIN_CALLS", 0)
+
+
+def twice(kernel: TunedKernel, *inputs: npt.NDArray[np.float32]) -> None:
+    """The first call is checked by Python, those that follow by native code."""
+    for _ in range(2):
+        kernel(*inputs)
+    assert kernel._plans
+
+
+@pytest.mark.parametrize("warm", [False, True])
+def test_every_call_is_checked(built: Callable[[str], TunedKernel], warm: bool) -> None:
+    kernel = built("add:6x4")
+    x, y = np.ones((6, 4), np.float32), np.ones((6, 4), np.float32)
+    if warm:
+        twice(kernel, x, y)
+    frozen = np.empty((6, 4), np.float32)
+    frozen.flags.writeable = False
+    for inputs, out, says in (
+        ((x,), None, "takes 2 arrays"),
+        ((x, y, y), None, "takes 2 arrays"),
+        ((x, y.tolist()), None, "y must be a NumPy array"),
+        ((x, y[:5]), None, "y must be float32 of shape"),
+        ((x, y.T), None, "y must be float32 of shape"),
+        ((x, y.astype(np.float64)), None, "y must be float32"),
+        ((x, y.astype(">f4")), None, "y must be float32"),
+        ((x, y), np.empty((6, 5), np.float32), "out must be float32 of shape"),
+        ((x, y), np.empty((6, 4)), "out must be float32"),
+        ((x, y), np.empty((6, 8), np.float32)[:, ::2], "contiguous, writeable and aligned"),
+        ((x, y), frozen, "contiguous, writeable and aligned"),
+        ((x, y), x, "must not overlap"),
+        ((x, y), [1.0], "out must be a NumPy array"),
+    ):
+        with pytest.raises(UsageError, match=says):
+            kernel(*inputs, out=out)  # type: ignore[arg-type]
+
+
+def test_later_calls_give_what_the_first_gave(built: Callable[[str], TunedKernel]) -> None:
+    kernel = built("sub:6x4")
+    rng = np.random.default_rng(0)
+    x, y = rng.random((6, 4), np.float32), rng.random((6, 4), np.float32)
+    twice(kernel, x, y)
+    results = [kernel(x, y) for _ in range(3)]
+    for result in results:
+        np.testing.assert_array_equal(result, x - y)
+        assert result.ctypes.data % 64 == 0 and result.flags.writeable
+    assert not any(np.shares_memory(results[0], other) for other in results[1:])
+    out = np.empty((6, 4), np.float32)
+    assert kernel(x, y, out=out) is out
+    np.testing.assert_array_equal(out, x - y)
+    np.testing.assert_array_equal(kernel(x[::-1], y), x[::-1] - y)  # copied
+    np.testing.assert_array_equal(kernel(x, y, out=[None]), x - y)
+    assert kernel(x, y, out={"out": out}) is out
+
+
+def test_threads_call_one_kernel_at_once(built: Callable[[str], TunedKernel]) -> None:
+    kernel = built("matmul:33x21x17")
+    rng = np.random.default_rng(0)
+    pairs = [(rng.random((33, 17), np.float32), rng.random((17, 21), np.float32)) for _ in range(8)]
+
+    def work(pair: tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]) -> bool:
+        expected = pair[0] @ pair[1]
+        return all(np.allclose(kernel(*pair), expected, rtol=1e-5) for _ in range(200))
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(work, pairs))
+    assert len(kernel._plans) <= 8

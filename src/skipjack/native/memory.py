@@ -11,13 +11,17 @@ import numpy as np
 import numpy.typing as npt
 
 PAGE = mmap.PAGESIZE
+ALIGNMENT = 64
+"""Arrays that are made start on a multiple of it."""
 _CANARY = 0xA5
 _GUARD = 64 * PAGE
 """Bytes behind an array that nobody may touch; they take addresses, but no memory."""
 _PROT_NONE = 0
 
 
-def aligned(shape: tuple[int, ...], dtype: npt.DTypeLike, alignment: int = 64) -> npt.NDArray[Any]:
+def aligned(
+    shape: tuple[int, ...], dtype: npt.DTypeLike, alignment: int = ALIGNMENT
+) -> npt.NDArray[Any]:
     """An array that starts on a multiple of `alignment` bytes; its contents are undefined."""
     bytes_ = prod(shape) * np.dtype(dtype).itemsize
     room = np.empty(bytes_ + alignment, np.uint8)

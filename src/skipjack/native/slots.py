@@ -56,6 +56,11 @@ class Slots:
         """Where they are."""
         return ctypes.addressof(self._memory)
 
+    @property
+    def values(self) -> list[int]:
+        """What they hold now."""
+        return list(self._memory)
+
     def _value(self, slot: str | int) -> int:
         if isinstance(slot, int):
             return slot

@@ -101,10 +101,12 @@ def lookup(
     asked = (problem, dtype, layout, direction, threads, device, plugins, settings)
     question: tuple[object, ...] = ()
     try:
-        directory = os.environ.get(USER_DIR_VARIABLE)
-        question = (*asked[:6], type(threads), tuple(plugins), settings, directory)
+        where: object = os.environ.get(USER_DIR_VARIABLE)
+        if settings is not None:
+            where = settings.user_dir, settings.plugins
+        question = (*asked[:6], type(threads), tuple(plugins), where)
         known = _kept.get(question)
-    except TypeError:  # an argument of a wrong type
+    except (TypeError, AttributeError):  # an argument of a wrong type
         known = None
     now, writes = monotonic(), Bank.writes
     if known is not None:

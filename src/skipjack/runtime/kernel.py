@@ -7,18 +7,31 @@ import hashlib
 import os
 import weakref
 from collections.abc import Sequence
+from itertools import count
 from threading import Lock
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
 
 from skipjack.core.device import ABI
 from skipjack.core.problem import Problem
 from skipjack.errors import SkipjackError
 from skipjack.native import llvm
 from skipjack.native.bound import BoundKernel, LoadedCode
-from skipjack.native.slots import Slots
+from skipjack.native.memory import ALIGNMENT
+from skipjack.native.slots import Slots, workspace_bytes
 from skipjack.runtime.arguments import Array, KernelArguments, Out
 from skipjack.runtime.kernel_code import KERNEL, Again, KernelCode, banked_again, pickled
 
+if TYPE_CHECKING:
+    from skipjack.native.checked_call import CallPlan
+
+_MOST_WORKSPACE = 1 << 24
+_FIRST_PLAIN_CALLS = 32
+"""Of all kernels of a process, before the native check is made: that takes as long as a thousand
+calls that do without (some 10 ms)."""
+_plain_calls = count()
+_empty, _ndarray, _BYTE = np.empty, np.ndarray, np.dtype(np.uint8)
 _loaded: weakref.WeakValueDictionary[tuple[str, str], LoadedCode] = weakref.WeakValueDictionary()
 _loading = Lock()
 if hasattr(os, "register_at_fork"):
@@ -54,6 +67,15 @@ def _pool_lock(slots: Sequence[str | int]) -> Lock | None:
     from skipjack.native.pool import calls
 
     return calls
+
+
+def _is_plannable(arguments: KernelArguments, slots: Sequence[str | int]) -> bool:
+    """Whether its calls can be checked by native code: one output, no array in two slots.
+
+    A plan keeps its workspace, so that there must not be much of it.
+    """
+    once = all(slots.count(name) <= 1 for name in arguments.dtypes)
+    return once and len(arguments.outputs) == 1 and workspace_bytes(slots) <= _MOST_WORKSPACE
 
 
 class KernelResult(Protocol):
@@ -96,6 +118,12 @@ class TunedKernel:
                 raise SkipjackError(f"the kernel wants an array {slot!r}: {problem.key} has none")
         self._lock = _pool_lock(code.slots)
         self._code = load_code(code)
+        self._plans: list[CallPlan] = []
+        """For calls whose arrays native code checks; as many as there were calls at a time."""
+        self._plannable = _is_plannable(self._arguments, code.slots)
+        main = self._arguments.outputs[0]
+        self._out_shape, self._out_dtype = main.shape, self._arguments.dtypes[main.name]
+        self._room_bytes = main.size * self._out_dtype.itemsize + ALIGNMENT
 
     @classmethod
     def of(cls, result: KernelResult) -> TunedKernel:
@@ -114,7 +142,42 @@ class TunedKernel:
 
         Gives the output's array, or a tuple of arrays where there are several outputs.
         """
-        return self._bound(inputs, out, copies=True)()
+        try:
+            plan = self._plans.pop()
+        except IndexError:
+            return self._call(inputs, out)
+        made = out is None
+        target: Any = _empty(self._room_bytes, _BYTE) if made else out
+        if self._lock is None:
+            start = self._run(plan.address, inputs, target, made)
+        else:
+            with self._lock:  # a pool serves one kernel at a time
+                start = self._run(plan.address, inputs, target, made)
+        self._plans.append(plan)
+        if start < 0:
+            return self._call(inputs, out)
+        return _ndarray(self._out_shape, self._out_dtype, target, start) if made else target
+
+    def _call(self, inputs: Sequence[Array], out: Out) -> Any:
+        """Compute, with arrays that Python checks; later calls may be quicker."""
+        result = self._bound(inputs, out, copies=True)()
+        if self._plannable and not self._plans and next(_plain_calls) >= _FIRST_PLAIN_CALLS:
+            self._plan()
+        return result
+
+    def _plan(self) -> None:
+        from skipjack.native.checked_call import CallPlan, checked_call
+
+        run = checked_call()
+        if run is None:
+            self._plannable = False
+            return
+        address = ctypes.cast(self._code.function, ctypes.c_void_p).value or 0  # type: ignore[arg-type]
+        dtypes = self._arguments.dtypes
+        arrays = (*self._arguments.inputs, *self._arguments.outputs)
+        wanted = [(one.name, one.shape, dtypes[one.name]) for one in arrays]
+        self._run = run
+        self._plans.append(CallPlan(address, self._slots, wanted))
 
     def bind(self, *inputs: Array, out: Out = None) -> BoundKernel:
         """The call on these very arrays, checked once: for loops over small problems.
