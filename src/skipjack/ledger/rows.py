@@ -34,14 +34,17 @@ Row = Mapping[str, Any]
 
 
 def insert(connection: sqlite3.Connection, table: str, rows: Sequence[Row]) -> None:
-    """Insert rows that have the same columns; those whose id is there already are skipped."""
-    if not rows:
-        return
-    columns = list(rows[0])
+    """Insert rows with the same columns in one order; those whose id is there are skipped."""
+    if rows:
+        statement = _insertion(table, tuple(rows[0]))
+        connection.executemany(statement, [tuple(row.values()) for row in rows])
+
+
+@lru_cache(maxsize=64)
+def _insertion(table: str, columns: tuple[str, ...]) -> str:
     marks = ", ".join("?" * len(columns))
-    connection.executemany(
-        f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks}) ON CONFLICT (id) DO NOTHING",
-        [[row[column] for column in columns] for row in rows],
+    return (
+        f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks}) ON CONFLICT (id) DO NOTHING"
     )
 
 
