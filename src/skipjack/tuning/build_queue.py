@@ -34,32 +34,25 @@ class Builders(Protocol):
     @property
     def pending(self) -> int:
         """Builds that were submitted and have not come back."""
-        ...
 
     @property
     def size(self) -> int:
         """How many builds run at once."""
-        ...
 
     def warm_up(self) -> None:
         """Wait until all of them have started."""
-        ...
 
     def submit(self, candidate: Candidate) -> None:
         """Queue a build."""
-        ...
 
     def poll(self, timeout_s: float) -> list[Build]:
         """Builds that are done, waiting up to this long for the first."""
-        ...
 
     def withdraw(self) -> list[Candidate]:
         """Take back what no worker was given yet; gives that."""
-        ...
 
     def cancel(self) -> None:
         """Forget everything that was submitted."""
-        ...
 
 
 class BuildContext(Protocol):
@@ -68,22 +61,18 @@ class BuildContext(Protocol):
     @property
     def target(self) -> Device:
         """What is built for."""
-        ...
 
     @property
     def pool(self) -> Builders:
         """Who builds."""
-        ...
 
     @property
     def artifacts(self) -> ArtifactStore:
         """Machine code."""
-        ...
 
     @property
     def ledger(self) -> Ledger:
         """What was built before."""
-        ...
 
 
 def identity_of(context: BuildContext, candidate: Candidate) -> str:

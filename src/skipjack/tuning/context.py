@@ -45,43 +45,33 @@ class KernelSession(Protocol):
     @property
     def imported(self) -> Collection[str]:
         """Packages of libraries that it has been told to import."""
-        ...
 
     def prepare(self, problem: Problem) -> None:
         """Turn to a problem: kernels of the one before are gone."""
-        ...
 
     def import_package(self, name: str) -> None:
         """Have a library's package ready."""
-        ...
 
     def add(self, loadable: Loadable) -> int:
         """Take a kernel in and give it a number."""
-        ...
 
     def unload(self, kernel: int) -> None:
         """Free its memory; it is loaded again should it be used again."""
-        ...
 
     def verify(self, kernel: int, *, elsewhere: bool = False) -> tuple[Failure | None, float]:
         """Check a kernel; gives the failure, if any, and the error over its tolerance."""
-        ...
 
     def checked_ns(self, kernel: int) -> float:
         """How long the call took that was checked last; 0 if none was."""
-        ...
 
     def output_digest(self, kernel: int) -> str:
         """The digest of what a kernel that was checked writes; empty where it is not known."""
-        ...
 
     def hurry(self, most_s: float) -> None:
         """End calls of this problem that take longer from now on."""
-        ...
 
     def time(self, kernels: Sequence[int], blocks: int) -> tuple[list[Block], list[Failure]]:
         """Interleaved blocks of these kernels. Those that fail are left out of the blocks."""
-        ...
 
 
 class BankAccess(Protocol):
@@ -89,11 +79,9 @@ class BankAccess(Protocol):
 
     def lookup(self, problem_key: str, device_class: str, kind: str = PERF) -> BankEntry | None:
         """What is known of a problem on a class of devices."""
-        ...
 
     def put(self, entry: BankEntry) -> Changes:
         """Offer an entry."""
-        ...
 
 
 class TuningContext(BuildContext, Protocol):
@@ -103,49 +91,34 @@ class TuningContext(BuildContext, Protocol):
     """Whether what is built here is run here, so that studies are of this compiler."""
     id: str
     """Tells the measurements of this context from those of others."""
-
-    @property
-    def device(self) -> Device:
-        """What kernels run on."""
-        ...
-
-    @property
-    def protocol(self) -> TimingProtocol:
-        """How they are timed."""
-        ...
+    device: Device
+    """What kernels run on."""
+    protocol: TimingProtocol
+    """How they are timed."""
+    tracer: Tracer
+    """Where the time went."""
 
     @property
     def session(self) -> KernelSession:
         """Where they run."""
-        ...
 
     @property
     def bank(self) -> BankAccess:
         """What is known, and gets what is found."""
-        ...
-
-    @property
-    def tracer(self) -> Tracer:
-        """Where the time went."""
-        ...
 
     @property
     def clock(self) -> Clock:
         """The time that budgets are counted in."""
-        ...
 
     @property
     def say(self) -> Callable[[str], None]:
         """Tells a person what there is to wait for."""
-        ...
 
     def peaks(self) -> Peaks:
         """What the device can do at most."""
-        ...
 
     def remember(self, loaded: LoadedCandidate) -> None:
         """Note that a kernel was verified, for programs that look it up."""
-        ...
 
 
 if TYPE_CHECKING:

@@ -38,39 +38,31 @@ class Evaluator(Protocol):
     @property
     def pending(self) -> int:
         """Candidates that were submitted and have not come back."""
-        ...
 
     @property
     def ahead(self) -> int:
         """How many it wants at hand, so that it need not wait for a searcher."""
-        ...
 
     @property
     def pace_ns(self) -> float:
         """What the fastest so far takes; infinite while nothing is known."""
-        ...
 
     def leader_times_ns(self) -> Sequence[float]:
         """What the fastest of each solver takes."""
-        ...
 
     def submit(self, candidate: Candidate) -> None:
         """Take a candidate; it comes out of `collect` sooner or later."""
-        ...
 
     def collect(self, wait_s: float) -> list[Told]:
         """What came of some of them, waiting up to this long for the first."""
-        ...
 
     def withdraw(self) -> None:
         """Forget those that were not begun."""
-        ...
 
     def compare(
         self, challenger: Candidate, rival: Candidate, stop: Callable[[], bool]
     ) -> Ratio | None:
         """How many times faster the challenger is, on fresh samples; None if one fails now."""
-        ...
 
 
 class StudyEngine:

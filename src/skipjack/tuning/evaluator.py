@@ -245,8 +245,11 @@ class CandidateEvaluator:
 
     def leaders(self) -> dict[str, LoadedCandidate]:
         """The fastest of every solver so far, by its name."""
-        ranked = sorted(self.loaded.values(), key=lambda loaded: -loaded.time_ns)
-        return {loaded.solver: loaded for loaded in ranked}
+        found: dict[str, LoadedCandidate] = {}
+        for loaded in self.loaded.values():
+            if loaded.solver not in found or loaded.time_ns <= found[loaded.solver].time_ns:
+                found[loaded.solver] = loaded
+        return found
 
     def _one_call_says_enough(self, loaded: LoadedCandidate, once: bool) -> bool:
         """A long call that is far behind, or the first of its solver, of which few are tried.
@@ -263,7 +266,7 @@ class CandidateEvaluator:
         block = Block(loaded.kernel, 0, 1, (loaded.checked_ns,), (), False)
         self._record({loaded.kernel: [block]}, {loaded.kernel: loaded})
         trial = self._trial(loaded, loaded.checked_ns)
-        self._crown([loaded])
+        self._update_best([loaded])
         return trial
 
     def _hurry(self) -> None:
@@ -280,7 +283,7 @@ class CandidateEvaluator:
         if not entered:
             return []
         field_ = {loaded.kernel: loaded for loaded in entered}
-        everyone = {loaded.kernel: loaded for loaded in [*entered, *self._along()]}
+        everyone = {loaded.kernel: loaded for loaded in [*entered, *self._reference()]}
         blocks, failures = self.time(list(field_.values()), 1)
         first = {kernel: summarize(mine).time_ns for kernel, mine in blocks.items()}
         leader = min(first.values(), default=float("inf"))
@@ -307,17 +310,17 @@ class CandidateEvaluator:
                 continue
             results.append((loaded, self._settle(loaded, blocks[loaded.kernel], scale)))
         self._record(blocks, everyone)
-        self._crown(entered)
+        self._update_best(entered)
         return results
 
-    def _along(self) -> list[LoadedCandidate]:
+    def _reference(self) -> list[LoadedCandidate]:
         return [self.best] if self.best else []
 
     def time(
         self, group: Sequence[LoadedCandidate], blocks: int
     ) -> tuple[dict[int, list[Block]], list[Failure]]:
         """Interleaved blocks of these and of the best so far."""
-        everyone = {one.kernel: one for one in [*group, *self._along()]}
+        everyone = {one.kernel: one for one in [*group, *self._reference()]}
         with self._context.tracer.span(f"time {len(everyone)} kernels", "run"):
             timed, failures = self._context.session.time(list(everyone), blocks)
         for failure in failures:
@@ -362,7 +365,7 @@ class CandidateEvaluator:
         spread = loaded.spread * (value or 0.0)
         return Trial(loaded.candidate.config, Status.OK, value, spread, metrics=metrics)
 
-    def _crown(self, entered: list[LoadedCandidate]) -> None:
+    def _update_best(self, entered: list[LoadedCandidate]) -> None:
         """Keep the leaders loaded; free the others."""
         for loaded in entered:
             if loaded.time_ns < (self.best.time_ns if self.best else float("inf")):

@@ -46,27 +46,21 @@ class SearchStrategy(Protocol):
 
     def solvers(self, problem: Problem, device: Device) -> Sequence[BuildingSolver]:
         """Those that take part."""
-        ...
 
     def again(self, known: Known) -> list[Candidate]:
         """What of earlier runs is timed again, first of all."""
-        ...
 
     def most_trials(self, budget: Budget, searches: Sequence[SolverSearch]) -> int | None:
         """How many there may be; None for no limit."""
-        ...
 
     def turns(self, searches: Sequence[SolverSearch], pace_ns: float, *, unseen: bool) -> Turns:
         """Whose turn it is; `unseen` if nothing comes back before all is asked for."""
-        ...
 
     def enough(self, searches: Sequence[SolverSearch], limit: TimeLimit) -> bool:
         """Whether the search may end where its time is short."""
-        ...
 
     def final_s(self, evaluator: Evaluator) -> float:
         """How long what comes after the search will take at least."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +85,6 @@ class TuneStrategy:
         return [search.candidate(trial.config) for search, trial in leaders]
 
     def most_trials(self, budget: Budget, searches: Sequence[SolverSearch]) -> int | None:
-        """What the budget says."""
         return budget.trials
 
     def turns(self, searches: Sequence[SolverSearch], pace_ns: float, *, unseen: bool) -> Turns:
@@ -120,7 +113,6 @@ class FindStrategy:
     compares = True
 
     def solvers(self, problem: Problem, device: Device) -> Sequence[BuildingSolver]:
-        """All that were entered."""
         return self.entrants
 
     def again(self, known: Known) -> list[Candidate]:
@@ -194,7 +186,6 @@ class VerifyStrategy:
     compares = False
 
     def solvers(self, problem: Problem, device: Device) -> Sequence[BuildingSolver]:
-        """The chosen one."""
         return (self.chosen,)
 
     def again(self, known: Known) -> list[Candidate]:
@@ -202,19 +193,15 @@ class VerifyStrategy:
         return []
 
     def most_trials(self, budget: Budget, searches: Sequence[SolverSearch]) -> int | None:
-        """One."""
         return 1
 
     def turns(self, searches: Sequence[SolverSearch], pace_ns: float, *, unseen: bool) -> Turns:
-        """Nothing is asked for."""
         return []
 
     def enough(self, searches: Sequence[SolverSearch], limit: TimeLimit) -> bool:
-        """Always."""
         return True
 
     def final_s(self, evaluator: Evaluator) -> float:
-        """There is none."""
         return 0.0
 
 

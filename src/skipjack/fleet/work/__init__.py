@@ -16,11 +16,9 @@ class Worker(Protocol):
 
     def perform(self, task: Task) -> Outcome:
         """Do a round. What goes wrong is in the outcome, never an exception."""
-        ...
 
     def close(self) -> None:
         """End what was started."""
-        ...
 
 
 def make_worker(stage: Stage, *, cores: Sequence[int] = (), gpu: str = "") -> Worker:

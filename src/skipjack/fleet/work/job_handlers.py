@@ -47,32 +47,25 @@ class JobHandler(Protocol):
     @property
     def fresh(self) -> bool:
         """Whether builds that this machine kept are not to be used."""
-        ...
 
     @property
     def options(self) -> TuneOptions:
         """The plan as the options of a study."""
-        ...
 
     def refusal(self, problem: Problem) -> str:
         """Why there is nothing to do, if no solver can do the problem."""
-        ...
 
     def solvers(self, problem: Problem) -> Sequence[BuildingSolver]:
         """Those whose compilers a builder needs."""
-        ...
 
     def strategy(self, problem: Problem) -> SearchStrategy:
         """How the study is run."""
-        ...
 
     def at_once(self, problem: Problem) -> int:
         """How many configs a round has at most."""
-        ...
 
     def measure(self, run: StudyRun) -> Measured:
         """Time the round."""
-        ...
 
 
 def handler_of(task: Task) -> JobHandler:
@@ -111,11 +104,9 @@ class TuneJob:
 
     @property
     def options(self) -> TuneOptions:
-        """With the solver that the plan names."""
         return options_of(self.task)
 
     def refusal(self, problem: Problem) -> str:
-        """Why no solver takes part, if none does."""
         name = self.options.solver
         if name is not None:
             _building(name)
@@ -126,19 +117,15 @@ class TuneJob:
         return ""
 
     def solvers(self, problem: Problem) -> Sequence[BuildingSolver]:
-        """Those that race."""
         return solvers_for(problem, self.task.device, self.options.solver)
 
     def strategy(self, problem: Problem) -> SearchStrategy:
-        """As `skipjack tune`."""
         return TuneStrategy(self.options.solver)
 
     def at_once(self, problem: Problem) -> int:
-        """As the plan says."""
         return self.task.plan.round
 
     def measure(self, run: StudyRun) -> Measured:
-        """The result is the verdict."""
         told = run.measure(_conclude, generation=self.task.epoch)
         return told, _verdict_json(self.task, run, told)
 
@@ -156,7 +143,6 @@ class FindJob:
 
     @property
     def options(self) -> TuneOptions:
-        """No solver is named."""
         return replace(options_of(self.task), solver=None)
 
     def refusal(self, problem: Problem) -> str:
@@ -167,11 +153,9 @@ class FindJob:
         return reason + (": it is for GPUs" if for_gpus_alone(problem, self.task.device) else "")
 
     def solvers(self, problem: Problem) -> Sequence[BuildingSolver]:
-        """All that can do the problem."""
         return entrants(problem, self.task.device)
 
     def strategy(self, problem: Problem) -> SearchStrategy:
-        """As `skipjack find`."""
         return FindStrategy(tuple(self.solvers(problem)))
 
     def at_once(self, problem: Problem) -> int:
@@ -179,7 +163,6 @@ class FindJob:
         return max(self.task.plan.round, len(self.solvers(problem)))
 
     def measure(self, run: StudyRun) -> Measured:
-        """The result is the ranking."""
         applicable = applicable_solvers(run.problem, run.context.device)
         finish = partial(rank_all, applicable=applicable)
         told = run.measure(finish, applicable.vendors, self.task.epoch)
@@ -202,7 +185,6 @@ class KernelJob:
 
     @property
     def options(self) -> TuneOptions:
-        """No solver is named."""
         return replace(options_of(self.task), solver=None)
 
     def refusal(self, problem: Problem) -> str:
@@ -217,7 +199,6 @@ class KernelJob:
         return refusal(solver, problem, self.task.device)
 
     def solvers(self, problem: Problem) -> Sequence[BuildingSolver]:
-        """The winner's."""
         return (self._solver(),)
 
     def strategy(self, problem: Problem) -> SearchStrategy:
@@ -225,7 +206,6 @@ class KernelJob:
         return VerifyStrategy(self._solver())
 
     def at_once(self, problem: Problem) -> int:
-        """The one."""
         return 1
 
     def measure(self, run: StudyRun) -> Measured:

@@ -14,7 +14,10 @@ import logging
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from skipjack.core.config import Config
+from skipjack.core.problem import Problem
 from skipjack.errors import UsageError, WorkerError
 from skipjack.execute.commands import CommandRunner
 from skipjack.execute.commands import Task as CommandTask
@@ -23,7 +26,6 @@ from skipjack.fleet.records import MIOPEN, JobKind, Known
 from skipjack.fleet.states import Stage
 from skipjack.fleet.task import Outcome, Task
 from skipjack.fleet.work.assignment import DeviceAssignment
-from skipjack.fleet.work.miopen_result import FIND_DB, PERF_DB, result_of
 from skipjack.interop.miopen import Record
 from skipjack.ledger import Ledger
 from skipjack.operations import parse
@@ -32,10 +34,11 @@ from skipjack.settings import Settings
 from skipjack.solvers import find_solver, refusal
 from skipjack.solvers.miopen.command import Mode
 from skipjack.solvers.miopen.databases import Harvest, Installation
-from skipjack.solvers.miopen.driving import Bench, Finished, Invocation, drive, probe
+from skipjack.solvers.miopen.driving import Bench, Driven, Entry, Finished, Invocation, drive, probe
 from skipjack.solvers.miopen.environment import Place, place_of
 from skipjack.solvers.miopen.finding import find_driver
 from skipjack.storage import user_directory
+from skipjack.tuning.finding import OK, FindResult, FindStatus, RankedSolver
 
 log = logging.getLogger(__name__)
 
@@ -182,3 +185,69 @@ def _no_facts() -> str:
         return ledger.facts_beyond(ledger.snapshot())
     finally:
         ledger.close()
+
+
+log = logging.getLogger(__name__)
+
+FIND_DB, PERF_DB = "find_db", "perf_db"
+"""Where a result has the lines of databases; a task that builds upon them, too."""
+UNTIMED = "untimed"
+"""The status of a solver without a time that is believed: its result is wrong, or the time that
+MIOpen stored cannot be one."""
+
+
+def result_of(problem: Problem, device: str, driven: Driven) -> dict[str, Any]:
+    """One record for machines; `WorkerError` if no solver has a time that can be believed."""
+    if not any(entry.time_ms is not None for entry in driven.entries):
+        remarks = "; ".join(entry.remark for entry in driven.entries[:1])
+        raise WorkerError(
+            f"none of the {len(driven.entries)} solvers that MIOpen stored has a time that can be "
+            f"believed: {remarks or 'the record is empty'}"
+        )
+    ranked = tuple(map(_ranked, driven.entries))
+    found = FindResult(problem, device, FindStatus.OK, ranked, seconds=driven.seconds)
+    log.info("ranked: %s", ", ".join(f"{one.solver} {one.time_ns:,.0f} ns" for one in found.ranked))
+    record = found.to_json()
+    for row, entry in zip(record["solvers"], driven.entries, strict=True):
+        row |= {"algorithm": entry.algorithm, "verified": entry.verified}
+    first = record["solvers"][0]
+    return {
+        **record,
+        # As other jobs say who won; no version of ours is behind it.
+        **{name: first[name] for name in ("solver", "config", "time_ns", "spread")},
+        "solver_version": None,
+        "trials": len(driven.entries),
+        "failed": len(driven.entries) - len(found.ranked),
+        "runs": driven.runs,
+        "toolchain": f"MIOpen {driven.installation.version}",
+        "miopen": _databases(driven),
+    }
+
+
+def _ranked(entry: Entry) -> RankedSolver:
+    return RankedSolver(
+        entry.solver,
+        UNTIMED if entry.time_ms is None else OK,
+        None if entry.time_ms is None else entry.time_ms * 1e6,
+        entry.workspace_bytes,
+        Config({"params": entry.params} if entry.params else {}),
+        reason=entry.remark,
+    )
+
+
+def _databases(driven: Driven) -> dict[str, Any]:
+    harvest = driven.harvest
+    return {
+        "version": driven.installation.version,
+        FIND_DB: _lines(harvest.find),
+        PERF_DB: _lines(harvest.perf),
+        "kernels": [
+            {"name": one.name, "args": one.args, "digest": one.digest} for one in harvest.kernels
+        ],
+        "unbelieved": driven.unbelieved,
+    }
+
+
+def _lines(record: Record | None) -> list[str]:
+    """Verbatim, as exports pass them on."""
+    return [record.line] if record else []
