@@ -31,6 +31,7 @@ def user_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(bank_lookup, "_kept", {})
     for variable in (plugins.VARIABLE, plugins.FOLDERS):  # left by other tests
         monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr(plugins, "_loaded", {})
     monkeypatch.setenv("SKIPJACK_USER_DB_PATH", str(tmp_path / "user"))
     return tmp_path / "user"
 
