@@ -1,6 +1,7 @@
 """What it costs to find what is known: one entry of a bank, among few and among very many.
 
-Each number stands beside what the same took when a bank was one sorted file: parsed as a whole by
+First what a program sees (`lookup_program`), which is kept as a result file. Then the bank itself:
+each number stands beside what the same took when a bank was one sorted file: parsed as a whole by
 whoever reads it, and rewritten as a whole by whoever adds an entry. Both are timed in turns on the
 same entries and the same disk; ratios say how many times less the bank of today takes.
 """
@@ -8,6 +9,7 @@ same entries and the same disk; ratios say how many times less the bank of today
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import tempfile
 import time
@@ -15,8 +17,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import lookup_program
+import machine
 from skipjack.bank import Bank, BankEntry, Evidence, LaunchData, stronger
 from skipjack.core.protocol import TimingProtocol
+from skipjack.native import cpu
 from skipjack.storage import atomic_write
 
 SIZES = (1, 1_000, 100_000)
@@ -116,7 +121,7 @@ def rows_of(size: int, directory: Path) -> list[Row]:
     bank.add(entry(number) for number in range(size))
     old = RewrittenFile(directory / "before.jsonl")
     atomic_write(directory / "before.jsonl", bank.path.read_bytes())
-    few = 3 if size >= SIZES[-1] else 20
+    few = 1 if size >= SIZES[-1] else 20
     wanted = [entry(size * place // 64).key for place in range(64)]
 
     def look(number: int) -> object:
@@ -159,10 +164,20 @@ def adding_many(count: int, directory: Path) -> Row:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the table."""
+    """Print the tables and write the result of the first."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="at most 1,000 entries")
-    quick = parser.parse_args(arguments).quick
+    parser.add_argument("--json", type=Path, help="write the result here")
+    args = parser.parse_args(arguments)
+    quick = args.quick
+    sizes = SIZES[:2] if quick else (SIZES[0], SIZES[-1])
+    result = lookup_program.measure(sizes, entry)
+    print(*lookup_program.lines(result), "", sep="\n")
+    if args.json or not quick:
+        device = cpu.detect()
+        path = args.json or machine.RESULTS / f"lookup_{device.arch}.json"
+        header = machine.header("lookup", device, sorted(os.sched_getaffinity(0)))
+        machine.write_result(path, header | result)
     print(f"{'':<44}{'now':>10}  {'before':>10}  {'ratio':>10}")
     for size in SIZES[:2] if quick else SIZES:
         with tempfile.TemporaryDirectory() as name:

@@ -64,6 +64,8 @@ TABLES: dict[str, tuple[str, Make]] = {
     "vector-summary": ("cpu_vector", _each(thread_tables.vector_summary)),
     "vector-operations": ("cpu_vector", _each(thread_tables.vector_operations)),
     "overheads": ("overheads", _each(small_tables.overheads)),
+    "lookup-answers": ("lookup", _each(small_tables.answers)),
+    "lookup-calls": ("lookup", _each(small_tables.call_costs)),
     "start-well": ("start_well", _each(small_tables.start_well)),
     "conv-overall": ("cpu_conv", _together(conv_tables.conv_overall)),
     "conv-summary": ("cpu_conv", _each(conv_tables.conv_summary_table)),

@@ -104,6 +104,52 @@ def overheads(result: Record) -> str:
     return f"{where(result)}\n\n{table(['what', 'cost'], rows)}"
 
 
+def answers(result: Record) -> str:
+    """What a program waits for an answer of `lookup`."""
+    rows = [
+        [
+            f"{found['entries']:,}",
+            _measured(found["first_cpu_ms"], "ms", 0),
+            _measured(found["first_wall_ms"], "ms", 0),
+            _measured(found["repeat_us"], "µs", 2),
+            str(found["modules"]),
+        ]
+        for found in result["answers"]
+    ]
+    head = [
+        "entries in the bank",
+        "first answer, CPU time",
+        "first answer",
+        "the same again",
+        "modules of ours",
+    ]
+    peers = ", ".join(f"`{name}` {us:.2f} µs" for name, us in result["peers_us"].items())
+    return f"{where(result)}\n\n{table(head, rows)}\n\nTo compare, what else remembers: {peers}."
+
+
+def call_costs(result: Record) -> str:
+    """What each way to call a kernel costs, and how much more than the native call."""
+    rows = [
+        [
+            f"`{found['problem']}`",
+            way,
+            _measured(taken, "µs", 2),
+            "{over_native_us:.2f} µs [{over_low_us:.2f}, {over_high_us:.2f}]".format(**taken)
+            if "over_native_us" in taken
+            else "",
+        ]
+        for found in result["calls"]
+        for way, taken in found["us"].items()
+    ]
+    return table(["problem", "call", "time", "more than the native call"], rows)
+
+
+def _measured(found: Record, unit: str, digits: int) -> str:
+    """A median with the tenth and the ninetieth percentile."""
+    median, low, high = (f"{found[name]:.{digits}f}" for name in ("median", "low", "high"))
+    return f"{median} {unit} [{low}, {high}]"
+
+
 def start_well(result: Record) -> str:
     """The best of the first configs beside the best of a whole search."""
     settings, summary = result["settings"], result["summary"]

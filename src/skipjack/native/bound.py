@@ -46,6 +46,11 @@ class BoundKernel:
             "the kernel, and bind it where it is used"
         )
 
+    @property
+    def slots_address(self) -> int:
+        """Where the kernel's arguments are, for callers from native code; valid as long as it."""
+        return self._address
+
     def __call__(self) -> Any:
         """Compute with what the inputs hold now; gives `out`."""
         if self._lock is None:

@@ -133,6 +133,11 @@ class TunedKernel:
         return cls(result.problem, result.code, banked_again(result.problem, result.device))
 
     @property
+    def address(self) -> int:
+        """Where its code is in this process, for callers from native code; valid as long as it."""
+        return ctypes.cast(self._code.function, ctypes.c_void_p).value or 0  # type: ignore[arg-type]
+
+    @property
     def outputs(self) -> tuple[str, ...]:
         """Names of what is written, the main output first."""
         return self._arguments.output_names
@@ -172,12 +177,11 @@ class TunedKernel:
         if run is None:
             self._plannable = False
             return
-        address = ctypes.cast(self._code.function, ctypes.c_void_p).value or 0  # type: ignore[arg-type]
         dtypes = self._arguments.dtypes
         arrays = (*self._arguments.inputs, *self._arguments.outputs)
         wanted = [(one.name, one.shape, dtypes[one.name]) for one in arrays]
         self._run = run
-        self._plans.append(CallPlan(address, self._slots, wanted))
+        self._plans.append(CallPlan(self.address, self._slots, wanted))
 
     def bind(self, *inputs: Array, out: Out = None) -> BoundKernel:
         """The call on these very arrays, checked once: for loops over small problems.
