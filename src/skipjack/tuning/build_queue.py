@@ -113,7 +113,8 @@ class BuildQueue:
     """
 
     def __init__(self, context: BuildContext, *, cached_only: bool = False) -> None:
-        self._context, self._cached_only = context, cached_only
+        self._context = context
+        self._pool = None if cached_only else context.pool
         self._offers: dict[str, tuple[BuildingSolver, Space]] = {}
         self._finished: dict[_Part, Build] = {}
         self._waiting: dict[_Part, list[Candidate]] = {}
@@ -130,7 +131,7 @@ class BuildQueue:
             self._ready.append(self._shared(self._finished[part], candidate))
         elif part in self._waiting:
             self._waiting[part].append(candidate)
-        elif self._cached_only:
+        elif self._pool is None:
             known = self.cached_build(candidate)
             if known is None:
                 raise MissingCodeError(f"the machine code of {candidate.key} is missing")
@@ -140,17 +141,19 @@ class BuildQueue:
             self._ready.append(known)
         else:
             self._waiting[part] = []
-            self._context.pool.submit(candidate)
+            self._pool.submit(candidate)
 
     @property
     def pending(self) -> int:
         """Orders that were not collected yet."""
         waiting = sum(len(sharers) for sharers in self._waiting.values())
-        return self._context.pool.pending + waiting + len(self._ready)
+        building = self._pool.pending if self._pool else 0
+        return building + waiting + len(self._ready)
 
     def collect(self, timeout_s: float, most: int) -> list[Build]:
         """Up to `most` finished builds, waiting up to this long for the first."""
-        for build in self._context.pool.poll(0.0 if self._ready else timeout_s):
+        wait_s = 0.0 if self._ready else timeout_s
+        for build in self._pool.poll(wait_s) if self._pool else []:
             part = self._part(build.candidate)
             self._finished[part] = build
             self._ready.append(build)
@@ -160,12 +163,13 @@ class BuildQueue:
 
     def withdraw(self) -> None:
         """Take back what no worker was given yet; the rest goes on while others time."""
-        for candidate in self._context.pool.withdraw():
+        for candidate in self._pool.withdraw() if self._pool else []:
             self._waiting.pop(self._part(candidate), None)
 
     def cancel(self) -> None:
         """Drop all orders, also those that a worker has begun."""
-        self._context.pool.cancel()
+        if self._pool:
+            self._pool.cancel()
         self._waiting.clear()
         self._ready.clear()
 

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from skipjack.core.device import Device
 from skipjack.core.study import Budget
-from skipjack.core.trial import Candidate
-from skipjack.errors import StorageError
-from skipjack.execute.build_pool import Build
 from skipjack.execute.session import RunSession
 from skipjack.fleet.task import Task
 from skipjack.ledger import Ledger
@@ -16,31 +13,6 @@ from skipjack.storage import MemoryArtifacts
 from skipjack.tuning.build_queue import Builders
 from skipjack.tuning.context import DeviceContext, NoBank
 from skipjack.tuning.options import TuneOptions
-
-
-class NoBuilders:
-    """Where nothing is built; everything that is timed came with the task."""
-
-    pending = 0
-    size = 0
-
-    def warm_up(self) -> None:
-        """There is nobody."""
-
-    def submit(self, candidate: Candidate) -> None:
-        """Refuse: the one who asked would wait for ever."""
-        raise StorageError(f"{candidate.key} did not come with the task")
-
-    def poll(self, timeout_s: float) -> list[Build]:
-        """Nothing is ever done."""
-        return []
-
-    def withdraw(self) -> list[Candidate]:
-        """Nothing was given."""
-        return []
-
-    def cancel(self) -> None:
-        """Nothing is under way."""
 
 
 class TaskContext(DeviceContext):
@@ -63,7 +35,8 @@ class TaskContext(DeviceContext):
         self.bank = NoBank()
         self.new_artifacts = MemoryArtifacts(task.artifacts)
         self.artifacts = self.new_artifacts
-        self.pool = pool or NoBuilders()
+        if pool:
+            self.pool = pool
         if session:
             self.session = session
         for text in task.facts:
