@@ -159,7 +159,7 @@ class _Torch:
         self.backends = SimpleNamespace(
             cudnn=SimpleNamespace(allow_tf32=True, benchmark=False),
         )
-        self.cuda = SimpleNamespace(device=self._on)
+        self.cuda = SimpleNamespace(device=self._on, current_device=lambda: 0)
 
     @contextmanager
     def _on(self, index: int) -> Iterator[None]:

@@ -6,10 +6,9 @@ tensors. It is called and bound as a tuned kernel is, with the same checks of it
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import importlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -139,31 +138,51 @@ class GpuLibraryKernel(LibraryKernel):
         tensors = self._arguments.tensors(inputs, out)
         index = index_of(self._arguments.check(tensors), 0)
         assert isinstance(self._library, GpuVendorSolver), "chosen by `library_kernel`"
-        with self._as_timed(index, bind=True):
+        before = self._switches()
+        try:
             call = self._library.bind_gpu(self.problem, tensors)
+            # Types other than these two know no TF32, and only convolutions ask cuDNN.
+            asked = self.problem.dtype in ("f32", "tf32") or self.solver == "cudnn"
+            timed = self._switches() if asked else None
+        finally:
+            self._switch(before)
+        torch = self._torch
 
         def run() -> None:
-            with self._as_timed(index):
-                call()
+            if torch.cuda.current_device() != index:
+                with torch.cuda.device(index):
+                    self._run(call, timed)
+            else:
+                self._run(call, timed)
 
         return BoundLibraryCall(run, self._arguments.result(tensors))
 
-    @contextlib.contextmanager
-    def _as_timed(self, index: int, bind: bool = False) -> Iterator[None]:
-        """PyTorch's switches as they were when the library was timed; the program's own after."""
+    def _run(self, call: Callable[[], object], timed: _Switches | None) -> None:
+        """With PyTorch's switches as when the library was timed; the program's own after that."""
+        before = timed and self._switches()
+        if before == timed:
+            call()
+            return
+        assert before is not None and timed is not None
+        self._switch(timed)
+        try:
+            call()
+        finally:
+            self._switch(before)
+
+    def _switches(self) -> _Switches:
         torch = self._torch
         cudnn = torch.backends.cudnn
-        before = torch.get_float32_matmul_precision(), cudnn.allow_tf32, cudnn.benchmark
-        fast = self.problem.dtype == "tf32"
-        try:
-            if not bind:
-                torch.set_float32_matmul_precision("high" if fast else "highest")
-                cudnn.allow_tf32, cudnn.benchmark = fast, True
-            with torch.cuda.device(index):
-                yield
-        finally:
-            torch.set_float32_matmul_precision(before[0])
-            cudnn.allow_tf32, cudnn.benchmark = before[1:]
+        return torch.get_float32_matmul_precision(), cudnn.allow_tf32, cudnn.benchmark
+
+    def _switch(self, to: _Switches) -> None:
+        cudnn = self._torch.backends.cudnn
+        self._torch.set_float32_matmul_precision(to[0])
+        cudnn.allow_tf32, cudnn.benchmark = to[1:]
+
+
+_Switches = tuple[str, bool, bool]
+"""The precision of products in float32, whether cuDNN may use TF32, whether it tries algorithms."""
 
 
 def library_kernel(
