@@ -159,7 +159,7 @@ class Limits:
             if name not in own:
                 close = difflib.get_close_matches(name, own, 1)
                 hint = f"did you mean {close[0]}?" if close else "see `skipjack limits`"
-                raise UsageError(f"limit {name!r} cannot be set; {hint}")
+                raise UsageError(f"config.toml: limit {name!r} cannot be set; {hint}")
         return cls(**given)  # type: ignore[arg-type]
 
     def records(self) -> list[dict[str, Any]]:
