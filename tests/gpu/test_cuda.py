@@ -232,3 +232,52 @@ def test_a_descriptor_that_cannot_be_says_why() -> None:
         gpu.tensor_map(0, (512, 256), (1, 512), META)
     with pytest.raises(GpuError, match=r"no descriptor for shape \[512, 256\].*it was a test"):
         gpu.tensor_map(0, (512, 256), (256, 1), META)
+
+
+def test_a_launch_that_is_laid_out_is_two_calls_of_the_driver() -> None:
+    gpu, handle = opened()
+    shape = LaunchShape((3, 4, 5), 128, cluster=(16, 1, 1))
+    queue = gpu.launcher(9, shape, [struct.pack("<Q", 7), b"\x01" * 128], 0x77)
+    large_clusters = (9, 14, 1)
+    assert handle.named("cuFuncSetAttribute") == [large_clusters]
+    handle.calls.clear()
+    for _ in range(2):
+        queue()
+    assert [name for name, _ in handle.calls] == ["cuCtxGetCurrent", "cuLaunchKernelEx"] * 2
+    config, function, addresses, extra = handle.named("cuLaunchKernelEx")[0]
+    assert (config._obj.stream, list(config._obj.grid), function) == (0x77, [48, 4, 5], 9)
+    assert [ctypes.string_at(addresses[0], 8), extra] == [struct.pack("<Q", 7), None]
+    assert ctypes.string_at(addresses[1], 128) == b"\x01" * 128
+
+
+@pytest.mark.parametrize("code", [0, 700])
+def test_a_launch_leaves_the_context_that_was_current(code: int) -> None:
+    gpu, handle = opened(cuCtxGetCurrent=put(0x2000), cuLaunchKernelEx=code)
+    queue = gpu.launcher(9, LaunchShape((1, 1, 1), 32), [])
+    handle.calls.clear()
+    if code:
+        with pytest.raises(
+            GpuError, match="CUDA refused cuLaunchKernelEx: it was a test"
+        ) as caught:
+            queue()
+        assert caught.value.fault
+    else:
+        queue()
+    assert [name for name, _ in handle.calls if not name.startswith("cuGetError")] == [
+        *("cuCtxGetCurrent", "cuCtxPushCurrent_v2", "cuLaunchKernelEx", "cuCtxPopCurrent_v2")
+    ]
+
+
+def test_a_driver_that_is_lost_as_in_a_forked_process_launches_nothing() -> None:
+    codes = [0]
+
+    def current(place: Any) -> int:
+        place._obj.value = 0x1000
+        return codes[-1]
+
+    gpu, handle = opened(cuCtxGetCurrent=current)
+    queue = gpu.launcher(9, LaunchShape((1, 1, 1), 32), [])
+    codes.append(3)
+    with pytest.raises(GpuError, match="CUDA refused cuCtxGetCurrent: it was a test"):
+        queue()
+    assert not handle.named("cuLaunchKernelEx")

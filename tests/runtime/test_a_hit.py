@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -16,6 +17,9 @@ from skipjack.native import cpu
 from skipjack.operations import parse
 from skipjack.runtime import bank_lookup
 from skipjack.solvers import find_solver
+
+if TYPE_CHECKING:
+    from skipjack.runtime.gpu_kernel import GpuKernel
 
 KEYS = (("matmul:24x24x24", "nest"), ("conv2d:n1c8h6w6k8y3x3p1q1", "direct"))
 _MODULES = """
@@ -118,3 +122,14 @@ def test_a_remembered_answer_is_none_for_arguments_of_other_types(
     assert skipjack.lookup("add:64", threads=1) is not None
     with pytest.raises(UsageError, match="threads is"):
         skipjack.lookup("add:64", threads=threads)  # type: ignore[arg-type]
+
+
+def test_kernels_that_are_remembered_have_little_of_a_gpus_memory(user_dir: Path) -> None:
+    most = bank_lookup._MOST_LENT_BYTES
+    kernel = cast("GpuKernel", object())
+    for number, size in enumerate((most // 2, 0, most // 2, most // 4, 0)):
+        answer = bank_lookup._Answer(kernel, (), 0.0, 0, (), size)
+        bank_lookup._keep((number,), answer)
+    assert list(bank_lookup._kept) == [(1,), (2,), (3,), (4,)]
+    bank_lookup._keep((5,), bank_lookup._Answer(kernel, (), 0.0, 0, (), 2 * most))
+    assert list(bank_lookup._kept) == [(1,), (4,)]

@@ -22,7 +22,7 @@ from skipjack.native import cpu
 from skipjack.operations import get, parse, references
 from skipjack.runtime import LibraryKernel, bank_lookup
 from skipjack.runtime.library_kernel import GpuLibraryKernel
-from skipjack.solvers import find_solver
+from skipjack.solvers import GpuFunctionSolver, find_solver
 
 
 @pytest.fixture
@@ -214,3 +214,95 @@ def test_a_library_on_a_gpu_leaves_the_switches_of_pytorch_as_they_were(
         kernel(np.zeros((8, 8), np.float32), a)
     with pytest.raises(UsageError, match="b must be float32 of shape"):
         kernel(a, _Tensor((8, 9)))
+
+
+class _Function(_Library):
+    """One that needs nothing bound."""
+
+    def __init__(self, torch: _Torch) -> None:
+        super().__init__(torch)
+        self.bound = 0
+
+    def bind_gpu(self, problem: Any, tensors: Mapping[str, Any]) -> Callable[[], object]:
+        self.bound += 1
+        return super().bind_gpu(problem, tensors)
+
+    def gpu_function(self, problem: Any) -> Callable[[Mapping[str, Any]], object]:
+        return lambda tensors: self.seen.append(f"{self._torch.precision} {tensors['out'].shape}")
+
+
+def test_a_library_that_is_a_function_is_called_without_being_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    torch = _Torch()
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    library = _Function(torch)
+    kernel = GpuLibraryKernel(parse("matmul:8x8x8"), library)
+    a = _Tensor((8, 8))
+    kernel(a, a)
+    assert library.seen == ["highest"], "not in the precision that the program has chosen"
+    torch.precision = "highest"
+    kernel.bind(a, a)
+    library.bound = 0
+    monkeypatch.setattr(kernel._arguments, "check", lambda *_: pytest.fail("checked at length"))
+    out = _Tensor((8, 8))
+    assert kernel(a, a, out=out) is out
+    assert kernel(a, a).shape == (8, 8)
+    assert (library.bound, library.seen[1:]) == (0, ["highest (8, 8)"] * 2)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (_Tensor((8, 9)), "b must be float32 of shape"),
+        (_Tensor((8, 8), "torch.float64"), "b must be float32 of shape .* not float64"),
+        (_Tensor((8, 8), device=SimpleNamespace(type="cpu", index=0)), "b is not on a GPU"),
+        (_Tensor((8, 8), device=SimpleNamespace(type="cuda", index=1)), "on one GPU"),
+        (np.zeros((8, 8), np.float32), "give its tensors, not ndarray"),
+    ],
+)
+def test_quick_calls_of_a_library_refuse_the_same(
+    monkeypatch: pytest.MonkeyPatch, wrong: Any, says: str
+) -> None:
+    torch = _Torch()
+    torch.precision = "highest"
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    library = _Function(torch)
+    kernel = GpuLibraryKernel(parse("matmul:8x8x8"), library)
+    a = _Tensor((8, 8))
+    for _ in range(2):
+        kernel(a, a)
+    library.seen.clear()
+    with pytest.raises(UsageError, match=says):
+        kernel(a, wrong)
+    with pytest.raises(UsageError, match="takes 2 tensors, 1 were given"):
+        kernel(a)
+    assert library.seen == []
+
+
+@pytest.mark.parametrize(
+    ("key", "solver"),
+    [
+        ("matmul:8x6x4", "cublas"),
+        ("matmul:8x6x4/ta=1/tb=1", "cublas"),
+        ("matmul:8x6x4/act=relu", "cublas"),
+        ("bmm:2x8x6x4", "cublas"),
+        ("softmax:5x9", "aten"),
+        ("add:64", "aten"),
+    ],
+)
+def test_the_function_of_a_library_computes_what_its_call_does(key: str, solver: str) -> None:
+    torch = pytest.importorskip("torch")
+    problem, library = parse(key), find_solver(solver)
+    assert isinstance(library, GpuFunctionSolver)
+    tensors = {
+        one.name: torch.rand(one.shape)
+        for one in (*get(problem.operation).inputs(problem), get(problem.operation).output(problem))
+    }
+    library.bind_gpu(problem, tensors)()
+    expected = tensors["out"].clone()
+    tensors["out"].zero_()
+    function = library.gpu_function(problem)
+    assert function is not None
+    function(tensors)
+    torch.testing.assert_close(tensors["out"], expected)

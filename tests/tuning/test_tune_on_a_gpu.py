@@ -85,6 +85,11 @@ def test_results_and_lookups_are_for_the_gpu_that_was_tuned(
     assert isinstance(result.kernel(), GpuKernel)
     found = skipjack.lookup("add:4096", device=DEVICE.name, settings=Settings(home))
     assert isinstance(found, GpuKernel)
+    assert skipjack.lookup("add:4096", device=DEVICE.name, settings=Settings(home)) is found
+    with only_drivers(FakeDriver()):
+        shared_gpu.cache_clear()
+        other = skipjack.lookup("add:4096", device=DEVICE.name, settings=Settings(home))
+        assert isinstance(other, GpuKernel) and other is not found, "it is of other GPUs"
 
 
 def test_a_lookup_compiles_nothing_for_a_gpu(

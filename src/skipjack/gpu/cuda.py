@@ -16,7 +16,7 @@ from typing import Any
 from skipjack.core.device import Device
 from skipjack.gpu.driver import GpuError, LaunchShape
 from skipjack.gpu.library import INT, POINTER, UINT, CallError, Library
-from skipjack.gpu.stream import StreamGpu, arguments_of
+from skipjack.gpu.stream import Arguments, StreamGpu
 
 LIBRARY = "libcuda.so.1"
 SYMBOLS = {
@@ -141,14 +141,19 @@ class CudaGpu(StreamGpu):
     def __init__(self, library: Library, device: Device, index: int) -> None:
         self._ordinal = library.number("device", index)
         self._context = library.handle("retain context", self._ordinal)
+        self._get_current = library.function("current context")
         super().__init__(library, device, index)
 
     def _enter(self) -> int | None:
-        before = self._library.handle("current context")
+        place = ctypes.c_void_p()
+        code = self._get_current(ctypes.byref(place))
+        if code:
+            raise self._library.error("current context", code)
+        before = place.value
         if before == self._context:
             return None
         self._library("enter context", self._context)
-        return before
+        return before or 0
 
     def _leave(self, before: int) -> None:
         with suppress(GpuError):  # after a fault: that is the error to tell
@@ -159,19 +164,13 @@ class CudaGpu(StreamGpu):
             self._call("prefer", function, _PREFER_SHARED)
             self._call("set function attribute", function, _MAX_DYNAMIC_SHARED, shared_bytes)
 
-    def launch(
-        self,
-        function: int,
-        shape: LaunchShape,
-        values: Sequence[bytes],
-        stream: int | None = None,
-    ) -> None:
-        """Queue a kernel."""
+    def _launch(
+        self, function: int, shape: LaunchShape, arguments: Arguments, stream: int
+    ) -> tuple[str, tuple[Any, ...]]:
         if prod(shape.cluster) > _PORTABLE_CLUSTER:
             self._call("set function attribute", function, _LARGE_CLUSTERS, 1)
-        config = launch_config(shape, self._on(stream))
-        arguments = arguments_of(tuple(values))
-        self._call("launch", ctypes.byref(config), function, arguments.addresses, None)
+        config = ctypes.byref(launch_config(shape, stream))
+        return "launch", (config, function, arguments.addresses, None)
 
     def tensor_map(
         self,

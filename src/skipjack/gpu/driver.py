@@ -118,6 +118,16 @@ class Gpu(Protocol):
         """Queue it on the stream; each value is an argument's bytes as the kernel reads them."""
         ...
 
+    def launcher(
+        self,
+        function: int,
+        shape: LaunchShape,
+        values: Sequence[bytes],
+        stream: int | None = None,
+    ) -> Callable[[], None]:
+        """What does that launch whenever it is called, by any thread; all is laid out now."""
+        ...
+
     def tensor_map(
         self,
         address: int,

@@ -15,7 +15,7 @@ from skipjack.core.device import Device
 from skipjack.gpu.driver import GpuError, LaunchShape
 from skipjack.gpu.kfd import NODES, read_nodes
 from skipjack.gpu.library import INT, POINTER, UINT, Library
-from skipjack.gpu.stream import StreamGpu, arguments_of
+from skipjack.gpu.stream import Arguments, StreamGpu
 
 LIBRARIES = ("libamdhip64.so", "libamdhip64.so.7", "libamdhip64.so.6")
 SYMBOLS = {
@@ -88,20 +88,13 @@ class HipGpu(StreamGpu):
     def _allow_shared(self, function: int, shared_bytes: int) -> None:
         """Every function may use as much as there is."""
 
-    def launch(
-        self,
-        function: int,
-        shape: LaunchShape,
-        values: Sequence[bytes],
-        stream: int | None = None,
-    ) -> None:
-        """Queue a kernel; there are neither clusters nor launches that overlap."""
-        arguments = arguments_of(tuple(values)).addresses
+    def _launch(
+        self, function: int, shape: LaunchShape, arguments: Arguments, stream: int
+    ) -> tuple[str, tuple[Any, ...]]:
+        """There are neither clusters nor launches that overlap."""
         sizes = (*shape.grid, shape.threads, 1, 1, shape.shared_bytes)
-        if shape.cooperative:
-            self._call("launch cooperative", function, *sizes, self._on(stream), arguments)
-        else:
-            self._call("launch", function, *sizes, self._on(stream), arguments, None)
+        given = (function, *sizes, stream, arguments.addresses)
+        return ("launch cooperative", given) if shape.cooperative else ("launch", (*given, None))
 
     def tensor_map(
         self,

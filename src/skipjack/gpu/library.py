@@ -85,7 +85,7 @@ class Library:
 
     def __call__(self, role: str, *arguments: Any) -> None:
         """Call; a `GpuError` says in one sentence what was refused and why."""
-        code = self._function(role)(*arguments)
+        code = self.function(role)(*arguments)
         if code:
             raise self.error(role, code)
 
@@ -129,11 +129,12 @@ class Library:
 
     def _words(self, role: str, code: int) -> str:
         place = ctypes.c_char_p()
-        if self._function(role)(code, ctypes.byref(place)) or not place.value:
+        if self.function(role)(code, ctypes.byref(place)) or not place.value:
             return ""
         return place.value.decode(errors="replace")
 
-    def _function(self, role: str) -> Callable[..., int]:
+    def function(self, role: str) -> Callable[..., int]:
+        """What plays a role, unchecked: it gives a code, which `error` explains."""
         found = self._functions.get(role)
         if found is None:
             symbol = self._symbols[role]

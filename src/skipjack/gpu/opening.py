@@ -73,6 +73,11 @@ def find_gpus() -> list[Found]:
     return list(_look())
 
 
+def gpus_here() -> tuple[Found, ...]:
+    """The same, and the very same object until a driver is added or taken away."""
+    return _look()
+
+
 def gpu_name(device: Device) -> str:
     """How a GPU that is here is opened, as ``cuda:0``: this very one, or else the first alike."""
     alike = ""

@@ -6,7 +6,6 @@ import ctypes
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
 from typing import Any
 
 import numpy.typing as npt
@@ -42,10 +41,6 @@ class Arguments:
         )
 
 
-arguments_of = lru_cache(maxsize=256)(Arguments)
-"""The same launch again, as when it is timed, finds its arguments where they were."""
-
-
 class StreamGpu(ABC):
     """See `skipjack.gpu.driver.Gpu`. Memory is copied on the stream and waited for, since copies
     elsewhere are not in order with a stream that does not block."""
@@ -68,14 +63,10 @@ class StreamGpu(ABC):
         """Make current again what was so before; not asked for where `_enter` gave None."""
 
     @abstractmethod
-    def launch(
-        self,
-        function: int,
-        shape: LaunchShape,
-        values: Sequence[bytes],
-        stream: int | None = None,
-    ) -> None:
-        """Queue a kernel."""
+    def _launch(
+        self, function: int, shape: LaunchShape, arguments: Arguments, stream: int
+    ) -> tuple[str, tuple[Any, ...]]:
+        """The role of the call that queues a kernel, and its parameters."""
 
     @abstractmethod
     def tensor_map(
@@ -115,6 +106,45 @@ class StreamGpu(ABC):
             yield
         finally:
             self._call("exchange capture mode", ctypes.byref(mode))
+
+    # Launches
+
+    def launch(
+        self,
+        function: int,
+        shape: LaunchShape,
+        values: Sequence[bytes],
+        stream: int | None = None,
+    ) -> None:
+        """Queue a kernel."""
+        self.launcher(function, shape, values, stream)()
+
+    def launcher(
+        self,
+        function: int,
+        shape: LaunchShape,
+        values: Sequence[bytes],
+        stream: int | None = None,
+    ) -> Callable[[], None]:
+        """What queues a kernel: one call of the driver, with parameters that never change."""
+        arguments = Arguments(values)
+        role, given = self._launch(function, shape, arguments, self._on(stream))
+        library, enter, leave = self._library, self._enter, self._leave
+        call = library.function(role)
+
+        def queue(_keep: Arguments = arguments) -> None:
+            before = enter()
+            if before is None:
+                code = call(*given)
+            else:
+                try:
+                    code = call(*given)
+                finally:
+                    leave(before)
+            if code:
+                raise library.error(role, code)
+
+        return queue
 
     # Memory
 

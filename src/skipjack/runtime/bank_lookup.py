@@ -6,7 +6,8 @@ runs was verified on this machine, or is built and verified now (`skipjack.runti
 Solvers are loaded where something must be built or verified; a kernel that is known here is found
 by names and digests alone. An answer is remembered. Whether it still holds (same bank file, same
 directory, same cores) is looked at again after `_INTERVAL_S`, or at once if this process has
-written to a bank: asking the file system takes longer than all else.
+written to a bank: asking the file system takes longer than all else. A GPU's holds as long as no
+driver is added or taken away.
 """
 
 from __future__ import annotations
@@ -33,7 +34,6 @@ from skipjack.native.own_code import own_identity
 from skipjack.operations import comes_with_skipjack, parse
 from skipjack.runtime.kernel import TunedKernel
 from skipjack.runtime.kernel_code import (
-    LIBRARY,
     Again,
     KernelCode,
     banked_again,
@@ -55,6 +55,8 @@ _INTERVAL_S = 0.1
 """After so long, an answer that is remembered is compared with the bank's file again."""
 _MOST_KEPT = 256
 """Kernels that stay loaded though their callers have let them go."""
+_MOST_LENT_BYTES = 256 << 20
+"""Of a GPU's memory, for one stream, that such kernels have among them."""
 
 
 @dataclass(slots=True)
@@ -66,6 +68,10 @@ class _Answer:
     seen: float
     """When it was last found to hold."""
     writes: int
+    gpus: object
+    """All that are here, if the kernel is for one of them."""
+    lent_bytes: int
+    """Of a GPU's memory, for each stream."""
 
 
 _kept: dict[tuple[object, ...], _Answer] = {}
@@ -109,7 +115,7 @@ def lookup(
     except (TypeError, AttributeError):  # an argument of a wrong type
         known = None
     now, writes = monotonic(), Bank.writes
-    if known is not None:
+    if known is not None and (known.gpus is None or known.gpus is _gpus_here()):
         if known.writes == writes and now - known.seen < _INTERVAL_S:
             return known.kernel
         if known.depends == _depends(_settings(plugins, settings)):
@@ -117,8 +123,10 @@ def lookup(
             return known.kernel
     kernel: Found | None
     kernel, depends = _look_up(*asked)
-    if isinstance(kernel, TunedKernel) or (kernel is not None and kernel.source == LIBRARY):
-        _keep(question, _Answer(kernel, depends, now, writes))
+    if kernel is not None:
+        lent_bytes = getattr(kernel, "lent_bytes", 0)
+        gpus = None if _is_for_cpu(kernel) else _gpus_here()
+        _keep(question, _Answer(kernel, depends, now, writes, gpus, lent_bytes))
     return kernel
 
 
@@ -154,6 +162,20 @@ def _depends(settings: Settings) -> tuple[object, ...]:
     """What an answer depends on besides the question."""
     path = settings.user_dir / FILE_NAME
     return path, _file_identity(path), settings.plugins, len(cpu.usable_cores())
+
+
+def _is_for_cpu(kernel: Found) -> bool:
+    if isinstance(kernel, TunedKernel):
+        return True
+    from skipjack.runtime.library_kernel import CpuLibraryKernel
+
+    return isinstance(kernel, CpuLibraryKernel)
+
+
+def _gpus_here() -> object:
+    from skipjack.gpu.opening import gpus_here
+
+    return gpus_here()
 
 
 def look_up_again(
@@ -301,6 +323,15 @@ def _file_identity(path: Path) -> tuple[int, int, int] | None:
 
 
 def _keep(question: tuple[object, ...], answer: _Answer) -> None:
+    """And let go of the oldest where they are too many, or have too much of a GPU's memory."""
+    _kept.pop(question, None)
     _kept[question] = answer
     for oldest in list(_kept)[:-_MOST_KEPT]:
         _kept.pop(oldest, None)
+    lent = sum(one.lent_bytes for one in list(_kept.values()))
+    for asked, one in list(_kept.items()):
+        if lent <= _MOST_LENT_BYTES:
+            break
+        if one.lent_bytes:
+            _kept.pop(asked, None)
+            lent -= one.lent_bytes

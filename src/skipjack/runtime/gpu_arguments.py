@@ -21,6 +21,7 @@ class GpuArguments:
         self._problem = problem
         self.inputs, self.outputs = get(problem.operation).inputs(problem), outputs(problem)
         self.output_names = tuple(tensor.name for tensor in self.outputs)
+        self.names = tuple(tensor.name for tensor in (*self.inputs, *self.outputs))
 
     def tensors(self, inputs: Sequence[Any], out: Any) -> dict[str, Any]:
         """Tensors by name, unchecked; outputs that are not given are made."""
@@ -29,8 +30,7 @@ class GpuArguments:
                 f"{self._problem.key} takes {len(self.inputs)} tensors, {len(inputs)} were given"
             )
         arrays = (*inputs, *self._given(out, inputs))
-        names = (tensor.name for tensor in (*self.inputs, *self.outputs))
-        return dict(zip(names, arrays, strict=True))
+        return dict(zip(self.names, arrays, strict=True))
 
     def check(self, tensors: dict[str, Any]) -> dict[str, GpuTensor]:
         """Where each lies; `UsageError` says what does not fit."""
@@ -47,6 +47,19 @@ class GpuArguments:
         """What a call gives: the output, or a tuple of several."""
         results = tuple(tensors[name] for name in self.output_names)
         return results if len(results) > 1 else results[0]
+
+    def torch_tensors(self, checked: Sequence[Any]) -> TorchTensors | None:
+        """The quick check of further calls on the GPU of these; None if not all are PyTorch's."""
+        torch = sys.modules.get("torch")
+        if torch is None or not all(isinstance(one, torch.Tensor) for one in checked):
+            return None
+        wanted = [
+            (getattr(torch, DTYPES[tensor_dtype(self._problem, one)].storage, None), one.shape)
+            for one in (*self.inputs, *self.outputs)
+        ]
+        if any(dtype is None for dtype, _ in wanted):
+            return None
+        return TorchTensors(torch, wanted, len(self.inputs), checked[0].device)
 
     def _given(self, out: Any, inputs: Sequence[Any]) -> list[Any]:
         given = list(out) if isinstance(out, list | tuple) else [out]
@@ -81,6 +94,53 @@ class GpuArguments:
         if not found.contiguous:
             raise UsageError(f"{tensor.name} must be contiguous")
         return found
+
+
+class TorchTensors:
+    """Whether a call's tensors are PyTorch's, on one GPU, and just what the problem takes.
+
+    It asks what `GpuArguments` asks, at a small part of the price, and has nothing to say: what it
+    does not take is looked at again there, which may be fine or refused.
+    """
+
+    __slots__ = ("_count", "_empty", "_inputs", "_tensor", "_wanted", "device")
+
+    def __init__(
+        self, torch: Any, wanted: Sequence[tuple[Any, tuple[int, ...]]], inputs: int, device: Any
+    ) -> None:
+        """`wanted` are the dtypes and shapes of the inputs, then those of the outputs."""
+        self._tensor, self._empty, self.device = torch.Tensor, torch.empty, device
+        self._wanted, self._inputs, self._count = tuple(wanted), inputs, len(wanted)
+
+    def __call__(self, inputs: tuple[Any, ...], out: Any) -> tuple[Any, ...] | None:
+        """Inputs, then outputs, which are made if none is given; None if something differs."""
+        if len(inputs) != self._inputs:
+            return None
+        if out is None:
+            arrays = inputs
+        elif isinstance(out, self._tensor):
+            arrays = (*inputs, out)
+        elif isinstance(out, tuple | list):
+            arrays = (*inputs, *out)
+        else:
+            return None
+        if len(arrays) != self._count and out is not None:
+            return None
+        tensor, device = self._tensor, self.device
+        for array, (dtype, shape) in zip(arrays, self._wanted, strict=False):
+            if (
+                not isinstance(array, tensor)
+                or array.device != device
+                or array.dtype is not dtype
+                or array.shape != shape
+                or not array.is_contiguous()
+            ):
+                return None
+        if out is None:
+            made = self._wanted[self._inputs :]
+            empty = self._empty
+            arrays += tuple([empty(shape, dtype=dtype, device=device) for dtype, shape in made])
+        return arrays
 
 
 def index_of(seen: dict[str, GpuTensor], default: int) -> int:

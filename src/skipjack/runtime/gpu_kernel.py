@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -21,12 +21,15 @@ from skipjack.execute.gpu.kernel import LoadedKernel, Queue, checked_artifact
 from skipjack.gpu.driver import Gpu, GpuError
 from skipjack.gpu.fitting import check_fit
 from skipjack.gpu.opening import find_gpu, open_driver, open_gpu
-from skipjack.gpu.plan import from_slots
-from skipjack.runtime.gpu_arguments import GpuArguments, index_of
+from skipjack.gpu.plan import from_slots, scratch_sizes
+from skipjack.runtime.gpu_arguments import GpuArguments, TorchTensors, index_of
 from skipjack.runtime.gpu_tensors import current_stream, is_capturing
 from skipjack.runtime.kernel_code import KERNEL, Again, KernelCode, pickled
 
 log = logging.getLogger(__name__)
+
+_MOST_LAID_OUT = 128
+"""Sets of addresses for which a kernel keeps its launches on a GPU, some kilobytes each."""
 
 _dropped: list[tuple[Gpu, LoadedKernel]] = []
 """Kernels that nobody has any more. They are freed when the next one is loaded: garbage may be
@@ -62,11 +65,59 @@ class _Addresses:
 
 
 class _OnGpu:
-    """A kernel's code and memory on one GPU; freed some time after the last who has it."""
+    """A kernel's code and memory on one GPU; freed some time after the last who has it.
 
-    def __init__(self, gpu: Gpu, loaded: LoadedKernel) -> None:
-        self.gpu, self.loaded = gpu, loaded
+    Launches stay laid out, with the descriptors of their tensors, for the next call on the same
+    addresses. They depend on nothing else of the tensors, and keep none of them.
+    """
+
+    def __init__(self, gpu: Gpu, loaded: LoadedKernel, names: Sequence[str]) -> None:
+        self.gpu = gpu
+        self._loaded, self._names = loaded, names
+        self._laying_out = Lock()
+        self._queues: dict[tuple[int, ...], Queue] = {}
+        """By stream and addresses."""
         weakref.finalize(self, _dropped.append, (gpu, loaded)).atexit = False
+
+    def queue(self, key: tuple[int, ...]) -> Queue:
+        """The launches on a stream, which is the first of `key`, and tensors at the others.
+
+        It may be called by any thread.
+        """
+        return self._queues.get(key) or self._laid_out(key)
+
+    def _laid_out(self, key: tuple[int, ...]) -> Queue:
+        stream, *addresses = key
+        places = _Addresses(dict(zip(self._names, addresses, strict=True)))
+        queue = self._loaded.bind(places, stream)
+        with self._laying_out:
+            while len(self._queues) >= _MOST_LAID_OUT:
+                del self._queues[next(iter(self._queues))]
+            self._queues[key] = queue
+        return queue
+
+
+class _TorchCalls:
+    """Calls on PyTorch's tensors on one GPU, where calls were checked at length before."""
+
+    __slots__ = ("_first", "_several", "_stream", "check", "on")
+
+    def __init__(
+        self, check: TorchTensors, arguments: GpuArguments, on: _OnGpu, stream: Callable[[], int]
+    ) -> None:
+        self.check, self.on, self._stream = check, on, stream
+        self._first, self._several = len(arguments.inputs), len(arguments.outputs) > 1
+
+    def run(self, arrays: tuple[Any, ...]) -> Any:
+        """Queue it on tensors that were checked; gives the outputs."""
+        self.on.queue((self._stream(), *[array.data_ptr() for array in arrays]))()
+        return arrays[self._first :] if self._several else arrays[self._first]
+
+    def bound(self, arrays: tuple[Any, ...]) -> BoundGpuKernel:
+        """To be queued on tensors that were checked."""
+        addresses = tuple([array.data_ptr() for array in arrays])
+        out = arrays[self._first :] if self._several else arrays[self._first]
+        return BoundGpuKernel(self.on, addresses, self._stream, out, arrays)
 
 
 class GpuKernel:
@@ -97,6 +148,10 @@ class GpuKernel:
         self._steps = from_slots(code.slots)
         self._loading = Lock()
         self._places: dict[int, _OnGpu] = {}
+        self._torch_calls: tuple[_TorchCalls, ...] = ()
+        """One for each GPU that PyTorch's tensors of a call were on."""
+        self.lent_bytes = sum(scratch_sizes(self._steps).values())
+        """Of the GPU's memory, for every stream that it is called on."""
         self._on(self._index)
 
     def __reduce__(self) -> Again:
@@ -108,7 +163,7 @@ class GpuKernel:
                 gpu = shared_gpu(f"{self._driver}:{index}")
                 check_fit(self._artifact, gpu.device, open_driver(self._driver).version())
                 loaded = LoadedKernel(gpu, self._artifact, self._steps)
-                self._places[index] = _OnGpu(gpu, loaded)
+                self._places[index] = _OnGpu(gpu, loaded, self._arguments.names)
             return self._places[index]
 
     @property
@@ -118,10 +173,22 @@ class GpuKernel:
 
     def __call__(self, *inputs: Any, out: Any = None) -> Any:
         """Compute; gives the output, or a tuple of them where there are several."""
-        return self.bind(*inputs, out=out)()
+        for calls in self._torch_calls:
+            arrays = calls.check(inputs, out)
+            if arrays is not None:
+                return calls.run(arrays)
+        return self._bound(inputs, out)()
 
     def bind(self, *inputs: Any, out: Any = None) -> BoundGpuKernel:
         """The call on these very tensors, checked and packed once."""
+        for calls in self._torch_calls:
+            arrays = calls.check(inputs, out)
+            if arrays is not None:
+                return calls.bound(arrays)
+        return self._bound(inputs, out)
+
+    def _bound(self, inputs: tuple[Any, ...], out: Any) -> BoundGpuKernel:
+        """Any tensors, and what is wrong with them in a sentence; later calls may be quicker."""
         tensors = self._arguments.tensors(inputs, out)
         seen = self._arguments.check(tensors)
         arrays = tuple(tensors.values())
@@ -129,24 +196,36 @@ class GpuKernel:
         on, stream = self._on(index), current_stream(arrays, index)
         for busy in {one.stream for one in seen.values()} - {None, stream()}:
             on.gpu.synchronize(busy)
-        places = _Addresses({name: one.address for name, one in seen.items()})
-        return BoundGpuKernel(on, places, stream, self._arguments.result(tensors), arrays)
+        addresses = tuple(one.address for one in seen.values())
+        bound = BoundGpuKernel(on, addresses, stream, self._arguments.result(tensors), arrays)
+        self._remember(arrays, on, stream)
+        return bound
+
+    def _remember(self, arrays: tuple[Any, ...], on: _OnGpu, stream: Callable[[], int]) -> None:
+        """Tensors like these will be checked quickly."""
+        check = self._arguments.torch_tensors(arrays)
+        if check is None:
+            return
+        calls = _TorchCalls(check, self._arguments, on, stream)
+        with self._loading:
+            if all(known.on is not on for known in self._torch_calls):
+                self._torch_calls = (*self._torch_calls, calls)
 
 
 class BoundGpuKernel:
     """A kernel and its tensors; calling it computes into the same outputs again."""
 
-    __slots__ = ("_keep", "_on", "_places", "_queues", "_stream", "out")
+    __slots__ = ("_addresses", "_keep", "_on", "_queues", "_stream", "out")
 
     def __init__(
         self,
         on: _OnGpu,
-        ranking: _Addresses,
+        addresses: tuple[int, ...],
         stream: Callable[[], int],
         out: Any,
         keep: tuple[Any, ...],
     ) -> None:
-        self._on, self._places, self._stream, self._keep = on, ranking, stream, keep
+        self._on, self._addresses, self._stream, self._keep = on, addresses, stream, keep
         self._queues: dict[int, Queue] = {}
         self.out = out
         """The output's tensor, or a tuple of all outputs."""
@@ -154,11 +233,10 @@ class BoundGpuKernel:
 
     def __call__(self) -> Any:
         """Queue it on the current stream; gives `out`."""
-        self._queue(self._stream())()
+        stream = self._stream()
+        (self._queues.get(stream) or self._queue(stream))()
         return self.out
 
     def _queue(self, stream: int) -> Queue:
-        found = self._queues.get(stream)
-        if found is None:
-            found = self._queues[stream] = self._on.loaded.bind(self._places, stream)
+        found = self._queues[stream] = self._on.queue((stream, *self._addresses))
         return found

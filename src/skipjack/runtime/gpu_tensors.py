@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -88,6 +89,9 @@ def current_stream(arrays: Sequence[Any], index: int) -> Callable[[], int]:
     """
     torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
     if torch is not None and any(isinstance(array, torch.Tensor) for array in arrays):
+        raw = getattr(getattr(torch, "_C", None), "_cuda_getCurrentRawStream", None)
+        if raw is not None:  # the same, without an object for the stream
+            return partial(raw, index)
         return lambda: int(torch.cuda.current_stream(index).cuda_stream)
     if cupy is not None and any(isinstance(array, cupy.ndarray) for array in arrays):
 

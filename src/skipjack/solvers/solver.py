@@ -186,6 +186,19 @@ class GpuVendorSolver(Solver, Protocol):
 
 
 @runtime_checkable
+class GpuFunctionSolver(GpuVendorSolver, Protocol):
+    """One whose calls need nothing bound: who calls often asks for this once."""
+
+    def gpu_function(self, problem: Problem) -> Callable[[Mapping[str, Any]], object] | None:
+        """The same call as of `bind_gpu`, as a function of the tensors; None if there is none.
+
+        It depends on no switch of PyTorch's but the precision of products in float32, which is set
+        when it is called.
+        """
+        ...
+
+
+@runtime_checkable
 class DrivingSolver(Solver, Protocol):
     """A solver that is a program of its own: it searches, builds, checks and times by itself.
 

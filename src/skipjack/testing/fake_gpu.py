@@ -154,6 +154,16 @@ class FakeGpu:
         (n,) = struct.unpack("<i", values[3])
         self._do(how["time_ns"], lambda: self._add(behaviour, x, y, out, n))
 
+    def launcher(
+        self,
+        function: int,
+        shape: LaunchShape,
+        values: Sequence[bytes],
+        stream: int | None = None,
+    ) -> Callable[[], None]:
+        """The launch, later."""
+        return lambda: self.launch(function, shape, values, stream)
+
     def _add(self, behaviour: str, x: int, y: int, out: int, n: int) -> None:
         if behaviour == "hang":
             time.sleep(1000)

@@ -142,8 +142,7 @@ class LoadedKernel:
             *packed(step, abi, address, self._gpu.tensor_map),
             *self._hidden(step, abi, stream),
         ]
-        gpu, function = self._gpu, self._functions[step.kernel]
-        return lambda: gpu.launch(function, shape, values, stream)
+        return self._gpu.launcher(self._functions[step.kernel], shape, values, stream)
 
     def _hidden(self, step: Launch, abi: KernelAbi, stream: int | None) -> list[bytes]:
         """Pointers behind the arguments: memory for each block, null where none is needed."""

@@ -22,7 +22,6 @@ from skipjack.operations.convolution import Convolution
 from skipjack.operations.matmul import Settings
 from skipjack.solvers.solver import ResultCall
 from skipjack.solvers.vendor.torch_functions import (
-    Function,
     has_function,
     is_product,
     product_function,
@@ -109,6 +108,24 @@ class CublasSolver(_TorchGpuSolver):
         compute = product_function(torch, problem)
         return ResultCall(lambda: compute(tensors), tensors["out"].copy_)
 
+    def gpu_function(self, problem: Problem) -> Callable[[Mapping[str, Any]], object] | None:
+        """Products of all types but the 8-bit ones."""
+        if problem.dtype in _FP8:
+            return None
+        torch: Any = importlib.import_module("torch")
+        matmul, compute = torch.matmul, product_function(torch, problem)
+        settings = Settings.of(problem)
+        plain = len(get(problem.operation).inputs(problem)) == 2
+        if not plain or settings.alpha != 1.0 or settings.act != "none":
+            return lambda tensors: tensors["out"].copy_(compute(tensors))
+        ta, tb = settings.ta, settings.tb
+
+        def multiply(tensors: Mapping[str, Any]) -> None:
+            a, b = tensors["a"], tensors["b"]
+            matmul(a.mT if ta else a, b.mT if tb else b, out=tensors["out"])
+
+        return multiply
+
 
 def _scaled_product(torch: Any, tensors: Mapping[str, Any]) -> ResultCall:
     a, b, out = tensors["a"], tensors["b"].mT, tensors["out"]
@@ -146,12 +163,15 @@ class AtenSolver(_TorchGpuSolver):
     def _bind(self, torch: Any, problem: Problem, tensors: Mapping[str, Any]) -> ResultCall | Any:
         function = vector_function(torch, problem)
         assert function is not None, "refused before"
-        return _stored(function, tensors)
+        return ResultCall(lambda: function(tensors), functools.partial(_store, tensors))
+
+    def gpu_function(self, problem: Problem) -> Callable[[Mapping[str, Any]], object] | None:
+        """All of them."""
+        function = vector_function(importlib.import_module("torch"), problem)
+        assert function is not None, "refused before"
+        return lambda tensors: _store(tensors, function(tensors))
 
 
-def _stored(function: Function, tensors: Mapping[str, Any]) -> ResultCall:
-    def store(found: dict[str, Any]) -> None:
-        for name, value in found.items():
-            tensors[name].copy_(value)
-
-    return ResultCall(lambda: function(tensors), store)
+def _store(tensors: Mapping[str, Any], found: dict[str, Any]) -> None:
+    for name, value in found.items():
+        tensors[name].copy_(value)
