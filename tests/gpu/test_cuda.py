@@ -68,6 +68,8 @@ def test_arguments_lie_where_descriptors_may() -> None:
         assert ctypes.string_at(address, len(value)) == value
     assert all(address % 128 == 0 for address in addresses)
     assert list(Arguments([]).addresses) == [None]
+    with pytest.raises(GpuError, match="has more than 128 bytes"):
+        Arguments([b"\x01" * 129, b""])
 
 
 def test_gpus_are_described_without_a_context() -> None:

@@ -20,24 +20,21 @@ _RELAXED = 2
 """While a graph is captured this thread may do anything else: a first launch loads code lazily."""
 _STATIC_SHARED, _LOCAL, _REGISTERS = 1, 3, 4
 _ALIGNMENT = 128
-"""Of arguments on the host: descriptors need it, the others do not mind."""
+"""Of arguments on the host: descriptors need it and are as large, the others do not mind."""
 
 
 class Arguments:
     """A kernel's arguments in memory as a launch reads them: an array of addresses of values."""
 
     def __init__(self, values: Sequence[bytes]) -> None:
-        places, end = [], 0
-        for value in values:
-            places.append(end)
-            end += -(-max(1, len(value)) // _ALIGNMENT) * _ALIGNMENT
-        self._memory = ctypes.create_string_buffer(end + _ALIGNMENT)
-        address = ctypes.addressof(self._memory)
-        start = -(-address // _ALIGNMENT) * _ALIGNMENT
-        for place, value in zip(places, values, strict=True):
-            ctypes.memmove(start + place, value, len(value))
+        whole = b"".join([value.ljust(_ALIGNMENT, b"\0") for value in values])
+        if len(whole) != _ALIGNMENT * len(values):
+            raise GpuError(f"an argument of a kernel has more than {_ALIGNMENT} bytes")
+        self._memory = ctypes.create_string_buffer(len(whole) + _ALIGNMENT)
+        start = -(-ctypes.addressof(self._memory) // _ALIGNMENT) * _ALIGNMENT
+        ctypes.memmove(start, whole, len(whole))
         self.addresses = (ctypes.c_void_p * max(1, len(values)))(
-            *(start + place for place in places)
+            *range(start, start + len(whole), _ALIGNMENT)
         )
 
 
