@@ -5,11 +5,18 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from skipjack.cli import main
+from skipjack.cli import find, main, tune
+from skipjack.errors import ProblemError
+from skipjack.native import cpu
+from skipjack.operations import arrays_bytes, parse
+from skipjack.settings import Settings
+from skipjack.tuning import Tuner
 
 Skipjack = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -242,3 +249,16 @@ def test_too_little_memory_is_one_sentence(
     line = sentence(here("bank", "list"), 1)
     assert "too little memory" in line
     assert said in line
+
+
+@pytest.mark.parametrize(("share", "refused"), [(0.95, False), (0.85, True)])
+def test_the_share_of_memory_that_a_user_set_decides(
+    tmp_path: Path, share: float, refused: bool
+) -> None:
+    problem = parse("matmul:64x64x64")
+    device = replace(cpu.detect(), memory_bytes=int(arrays_bytes(problem) / 0.9))
+    tuner = Tuner(Settings(tmp_path, limits={"memory_share": share}), device)
+    with pytest.raises(ProblemError) if refused else nullcontext():
+        tune._check(tuner, [problem], None, None)
+    with pytest.raises(ProblemError) if refused else nullcontext():
+        assert find._fitting(problem, tuner, alone=True) is problem

@@ -133,3 +133,14 @@ def test_kernels_that_are_remembered_have_little_of_a_gpus_memory(user_dir: Path
     assert list(bank_lookup._kept) == [(1,), (2,), (3,), (4,)]
     bank_lookup._keep((5,), bank_lookup._Answer(kernel, (), 0.0, 0, (), 2 * most))
     assert list(bank_lookup._kept) == [(1,), (4,)]
+
+
+def test_a_text_names_one_plugin_also_where_answers_are_remembered(
+    user_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plugins, "load", lambda names: None)
+    Bank.open(user_dir).put(entry(KEYS[0][0]))
+    kernel = skipjack.lookup(KEYS[0][0], plugins=("a", "b"))
+    assert skipjack.lookup(KEYS[0][0], plugins=["a", "b"]) is kernel
+    assert skipjack.lookup(KEYS[0][0], plugins="ab") is not kernel
+    assert skipjack.lookup(KEYS[0][0], plugins="ab") is skipjack.lookup(KEYS[0][0], plugins=("ab",))

@@ -57,12 +57,45 @@ def test_a_wrong_limit_is_refused_in_a_sentence(given: dict[str, object], compla
         Limits.of(given)
 
 
-def test_a_tuner_takes_them_from_the_settings_unless_others_are_given(tmp_path: Path) -> None:
-    tuner = Tuner(Settings(tmp_path, limits={"finalists": 9, "tune_seconds": 1}))
-    assert tuner._options(None, tuner.limits.tune_seconds).budget == Budget(seconds=1)
-    assert tuner._options(TuneOptions(), 5.0).limits.finalists == 9
-    own = replace(Limits(), finalists=2)
-    assert tuner._options(TuneOptions(limits=own), 5.0).limits is own
+def test_a_tuner_takes_them_from_the_settings_unless_others_are_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = {"finalists": 9, "tune_seconds": 1, "find_seconds": 2}
+    tuner = Tuner(Settings(tmp_path, limits=limits))
+    tuner.context.opened = True
+    used = _options_of_runs(monkeypatch)
+    tuner.tune("add:64")
+    tuner.tune("add:64", TuneOptions(seed=3))
+    tuner.find("add:64", TuneOptions(seed=3))
+    own = replace(Limits(), tune_seconds=8)
+    tuner.tune("add:64", TuneOptions(limits=own))
+    tuner.tune("add:64", TuneOptions(limits=Limits(), budget=Budget(trials=4)))
+    assert [one.budget for one in used] == [
+        *(Budget(seconds=1), Budget(seconds=1), Budget(seconds=2)),
+        *(Budget(seconds=8), Budget(trials=4)),
+    ]
+    assert [one.chosen_limits.finalists for one in used] == [9, 9, 9, 6, 6]
+
+
+def _options_of_runs(monkeypatch: pytest.MonkeyPatch) -> list[TuneOptions]:
+    """The options of each tuning and find from now on; none of them does anything."""
+    used: list[TuneOptions] = []
+    for name in ("run_tune", "run_find"):
+        monkeypatch.setattr(
+            f"skipjack.tuning.tuner.{name}", lambda _, problem, options, *rest: used.append(options)
+        )
+    return used
+
+
+def test_options_without_a_budget_take_that_of_their_limits() -> None:
+    options = TuneOptions(limits=replace(Limits(), tune_seconds=8))
+    assert options.chosen_budget == Budget(seconds=8)
+    assert TuneOptions().chosen_budget == Budget(seconds=LIMITS.tune_seconds)
+
+
+def test_limits_of_a_wrong_type_are_refused_in_a_sentence() -> None:
+    with pytest.raises(UsageError, match=r"limits is \{'finalists': 8\}; write"):
+        TuneOptions(limits={"finalists": 8})  # type: ignore[arg-type]
 
 
 def test_a_run_keeps_to_them() -> None:

@@ -175,7 +175,8 @@ def _fitting(entry: Entry, tuner: Tuner, *, alone: bool) -> Entry:
 
     if isinstance(entry, Problem):
         try:
-            check_memory(entry, tuner.context.device.memory_bytes)
+            memory_bytes = tuner.context.device.memory_bytes
+            check_memory(entry, memory_bytes, tuner.limits.memory_share)
         except ProblemError as error:
             if alone:
                 raise

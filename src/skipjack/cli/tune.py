@@ -160,7 +160,7 @@ def _check(tuner: Tuner, entries: list[Entry], solver: str | None, trace: Path |
     device = tuner.context.device
     for problem in entries:
         if isinstance(problem, Problem):
-            check_memory(problem, device.memory_bytes)
+            check_memory(problem, device.memory_bytes, tuner.limits.memory_share)
             solver_for(problem, device, solver)
     check_trace(trace)
 

@@ -2,6 +2,7 @@
 
 from skipjack.operations.broadcast import is_padded
 from skipjack.operations.registry import (
+    MEMORY_SHARE,
     arrays_bytes,
     bytes_moved,
     comes_with_skipjack,
@@ -17,6 +18,7 @@ from skipjack.operations.registry import (
 )
 
 __all__ = [
+    "MEMORY_SHARE",
     "arrays_bytes",
     "bytes_moved",
     "comes_with_skipjack",

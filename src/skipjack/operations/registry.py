@@ -277,6 +277,10 @@ def bytes_moved(problem: Problem) -> int:
     )
 
 
+MEMORY_SHARE = 0.8
+"""Of a device's memory, so much may be taken by `arrays_bytes` where nobody has set it."""
+
+
 def arrays_bytes(problem: Problem) -> int:
     """Memory that tuning needs: the tensors, and float64 copies for the check."""
     elements = sum(tensor.size for tensor in tensors(problem))

@@ -110,7 +110,7 @@ def lookup(
         where: object = os.environ.get(USER_DIR_VARIABLE)
         if settings is not None:
             where = settings.user_dir, settings.plugins
-        question = (*asked[:6], type(threads), tuple(plugins), where)
+        question = (*asked[:6], type(threads), _names(plugins), where)
         known = _kept.get(question)
     except (TypeError, AttributeError):  # an argument of a wrong type
         known = None
@@ -151,9 +151,13 @@ def _look_up(
     return found or _found(asked, threads, device, chosen, directory), depends
 
 
+def _names(plugins: str | Sequence[str]) -> tuple[str, ...]:
+    return (plugins,) if isinstance(plugins, str) else tuple(plugins)
+
+
 def _settings(plugins: str | Sequence[str], settings: Settings | None) -> Settings:
     """Those that are given or in force, with the plug-ins that are named besides."""
-    named = (plugins,) if isinstance(plugins, str) else tuple(plugins)
+    named = _names(plugins)
     chosen = settings or load_settings(plugins=named or None)
     return replace(chosen, plugins=(*chosen.plugins, *named)) if settings and named else chosen
 

@@ -18,7 +18,7 @@ from skipjack.core.problem import Problem
 from skipjack.core.trial import Candidate
 from skipjack.errors import SkipjackError, StorageError
 from skipjack.execute.verification import Checker
-from skipjack.operations import arrays_bytes, get, outputs
+from skipjack.operations import MEMORY_SHARE, arrays_bytes, get, outputs
 from skipjack.reading import quoted
 from skipjack.runtime.kernel import TunedKernel
 from skipjack.runtime.kernel_code import KernelCode
@@ -213,7 +213,7 @@ def fault_of(kernel: TunedKernel, slack: float, memory_bytes: int) -> str:
     On arrays that are aligned, and on others that are not. It runs in this process.
     """
     problem = kernel.problem
-    if memory_bytes and arrays_bytes(problem) > 0.8 * memory_bytes:
+    if memory_bytes and arrays_bytes(problem) > MEMORY_SHARE * memory_bytes:
         return "its arrays are too large to check it here"
     checker = Checker(problem)
     return _fault_on(checker, kernel, slack) or _fault_on(checker.elsewhere(), kernel, slack)

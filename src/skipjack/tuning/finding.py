@@ -33,7 +33,7 @@ from skipjack.tuning.final import (
     spare,
     unclear,
 )
-from skipjack.tuning.limits import Limits
+from skipjack.tuning.limits import LIMITS, Limits
 from skipjack.tuning.options import TuneOptions
 from skipjack.tuning.result import FORMAT, Outcome, TuneResult, rounded
 from skipjack.tuning.solver_search import SolverSearch
@@ -338,12 +338,13 @@ def run_find(
         return FindResult(
             problem, context.device.name, FindStatus.NOT_APPLICABLE, refused, reason=reason
         )
+    chosen = options.completed(LIMITS, finding=True)
     run = StudyRun(
         context,
         problem,
-        options,
+        chosen,
         interrupt or Interrupt(),
-        FindStrategy(applicable.building, options.limits),
+        FindStrategy(applicable.building, chosen.chosen_limits),
     )
     try:
         run.prepare()
@@ -362,7 +363,7 @@ def rank_all(run: StudyRun, applicable: ApplicableSolvers, *, keep: bool = True)
     that it is of some only.
     """
     solvers = [search.name for search in run.searches]
-    vendors, seconds = list(run.vendors.values()), run.options.budget.seconds
+    vendors, seconds = list(run.vendors.values()), run.budget.seconds
     final = find_final(run.evaluator, solvers, vendors, seconds)
     summary = run.summary(final.winner, final.ties)
     if final.winner:

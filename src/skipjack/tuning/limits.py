@@ -13,6 +13,7 @@ from math import isfinite
 from typing import Any
 
 from skipjack.errors import UsageError
+from skipjack.operations import MEMORY_SHARE
 
 USER, MEASURED = "user", "measured"
 
@@ -137,7 +138,9 @@ class Limits:
         measured="bench/calls.py",
     )
     memory_share: float = _limit(
-        0.8, "A problem whose arrays need more of the device's memory is refused.", user=True
+        MEMORY_SHARE,
+        "A problem whose arrays need more of the device's memory is refused.",
+        user=True,
     )
 
     def __post_init__(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from skipjack.core.annotations import fits
 from skipjack.core.objective import Objective
@@ -41,21 +41,27 @@ def _ignore(_: Progress) -> None:
 class TuneOptions:
     """How to search and how to judge."""
 
-    budget: Budget = field(default_factory=lambda: Budget(seconds=LIMITS.tune_seconds))
+    budget: Budget | None = None
+    """How much to spend; without one, the `tune_seconds` or `find_seconds` of the limits."""
     searcher: str = "auto"
     seed: int = 0
     solver: str | None = None
     retune: bool = False
     objective: Objective = field(default_factory=Objective)
     observer: Observer = _ignore
-    limits: Limits = LIMITS
-    """The numbers of the engine; a `Tuner` puts those of the settings in the place of `LIMITS`."""
+    limits: Limits | None = None
+    """The numbers of the engine; without them, those of a `Tuner`'s settings."""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.budget, Budget):
+        if self.budget is not None and not isinstance(self.budget, Budget):
             raise UsageError(
                 f"budget is {self.budget!r}; write skipjack.core.study.Budget(trials=4) or "
                 "Budget(seconds=2.0)"
+            )
+        if self.limits is not None and not isinstance(self.limits, Limits):
+            raise UsageError(
+                f"limits is {self.limits!r}; write dataclasses.replace(skipjack.tuning.Limits(), "
+                "finalists=8)"
             )
         if self.solver is not None and not isinstance(self.solver, str):
             raise UsageError(
@@ -68,6 +74,22 @@ class TuneOptions:
             raise UsageError(f"seed is {self.seed!r}; give a whole number")
         if self.seed < 0:
             raise UsageError(f"seed {self.seed} is negative; give 0 or more")
+
+    @property
+    def chosen_limits(self) -> Limits:
+        """The limits, or those that hold where nobody has set any."""
+        return self.limits or LIMITS
+
+    @property
+    def chosen_budget(self) -> Budget:
+        """The budget, or that of a tuning without one."""
+        return self.budget or Budget(seconds=self.chosen_limits.tune_seconds)
+
+    def completed(self, limits: Limits, *, finding: bool = False) -> TuneOptions:
+        """With these limits where none were given, and then with their budget if there is none."""
+        chosen = self.limits or limits
+        seconds = chosen.find_seconds if finding else chosen.tune_seconds
+        return replace(self, limits=chosen, budget=self.budget or Budget(seconds=seconds))
 
 
 class TimeLimit:

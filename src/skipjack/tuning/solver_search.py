@@ -94,13 +94,13 @@ class SolverSearch:
         others = strongest(context.ledger.banked_on_namesakes(*known))
         with blaming(f"solver {self.name} asked where to start on {self.problem.key}"):
             seeds = starting_points(
-                self.problem, self.space, self.name, winners, others, options.limits
+                self.problem, self.space, self.name, winners, others, options.chosen_limits
             )
         with self._blaming():
             self._searcher = create(
                 self.study.searcher,
                 SearchContext(
-                    *(self.space, options.seed, options.budget.trials, seeds, self.known),
+                    *(self.space, options.seed, options.chosen_budget.trials, seeds, self.known),
                     *(self.leads, self.problem, context.target),
                 ),
             )
@@ -154,7 +154,7 @@ def make_search(
         ) from error
     name = check_name(options.searcher)
     if name == "auto":
-        name = choose(space, options.budget.trials)
+        name = choose(space, options.chosen_budget.trials)
     study = Study(
         problem,
         solver.name,

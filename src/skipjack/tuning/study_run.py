@@ -32,7 +32,6 @@ from skipjack.tuning.context import TuningContext
 from skipjack.tuning.engine import StudyEngine, Told
 from skipjack.tuning.evaluator import CandidateEvaluator, LoadedCandidate
 from skipjack.tuning.ledger_buffer import LedgerBuffer
-from skipjack.tuning.limits import LIMITS
 from skipjack.tuning.options import Progress, TimeLimit, TuneOptions
 from skipjack.tuning.solver_search import SolverSearch, make_search
 from skipjack.tuning.starting_points import incumbent_of, outdated
@@ -100,19 +99,20 @@ class StudyRun(StudyEngine):
         cached_only: bool = False,
     ) -> None:
         buffer = LedgerBuffer(context.ledger, context.tracer)
+        limits, budget = options.chosen_limits, options.chosen_budget
         self.evaluator = CandidateEvaluator(
             context,
             buffer,
             problem,
             options.objective,
-            options.limits,
+            limits,
             prune_slow=strategy.prune_slow,
             cached_only=cached_only,
         )
-        limit = TimeLimit(options.budget.seconds, interrupt, context.clock, options.limits)
+        limit = TimeLimit(budget.seconds, interrupt, context.clock, limits)
         super().__init__(
-            *([], strategy, self.evaluator, limit, options.budget, buffer),
-            *(context.tracer, options.limits),
+            *([], strategy, self.evaluator, limit, budget, buffer),
+            *(context.tracer, limits),
         )
         self.context, self.problem, self.options = context, problem, options
         self.unusable: dict[str, str] = {}
@@ -492,7 +492,7 @@ class StudyRun(StudyEngine):
         return Met.FAILED if held.key in self.evaluator.failed else None
 
 
-def check_memory(problem: Problem, memory_bytes: int, share: float = LIMITS.memory_share) -> None:
+def check_memory(problem: Problem, memory_bytes: int, share: float) -> None:
     """Refuse a problem whose arrays cannot fit."""
     needed = arrays_bytes(problem)
     if memory_bytes and needed > share * memory_bytes:

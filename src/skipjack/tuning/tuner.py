@@ -56,7 +56,7 @@ class Tuner:
         asked = parse(problem) if isinstance(problem, str) else problem
         self._check_open()
         with watch_for_interrupt() as interrupt:
-            chosen = self._options(options, self.limits.tune_seconds)
+            chosen = (options or TuneOptions()).completed(self.limits)
             result = run_tune(self.context, asked, chosen, interrupt)
         if interrupt.requested:
             raise Interrupted(replace(result, interrupted=True))
@@ -76,21 +76,11 @@ class Tuner:
         asked = parse(problem) if isinstance(problem, str) else problem
         self._check_open()
         with watch_for_interrupt() as interrupt:
-            result = run_find(
-                self.context,
-                asked,
-                self._options(options, self.limits.find_seconds),
-                only,
-                interrupt,
-            )
+            chosen = (options or TuneOptions()).completed(self.limits, finding=True)
+            result = run_find(self.context, asked, chosen, only, interrupt)
         if interrupt.requested:
             raise Interrupted(replace(result, interrupted=True))
         return result
-
-    def _options(self, given: TuneOptions | None, seconds: float) -> TuneOptions:
-        """With the limits of the settings, unless others are given."""
-        options = given or TuneOptions(budget=Budget(seconds=seconds))
-        return replace(options, limits=self.limits) if options.limits == LIMITS else options
 
     def _check_open(self) -> None:
         if not self.context.opened:
@@ -133,7 +123,7 @@ def run_tune(
     interrupt: Interrupt | None = None,
 ) -> TuneResult:
     """Search for a while, judge the best, and keep what is known."""
-    strategy = TuneStrategy(options.solver, options.limits)
+    strategy = TuneStrategy(options.solver, options.chosen_limits)
     run = StudyRun(context, problem, options, interrupt or Interrupt(), strategy)
     try:
         run.prepare()
