@@ -7,14 +7,15 @@ import pytest
 
 from skipjack.core.config import Config
 from skipjack.core.parameters import Parameter, ParameterSpace
+from skipjack.core.problem import Problem
 from skipjack.core.trial import Status
-from skipjack.errors import UsageError
+from skipjack.errors import StorageError, UsageError
 from skipjack.operations import parse
 from skipjack.settings import Settings
 from skipjack.solvers import only_solvers
 from skipjack.testing.fake_tuning import FakeContext, FakeSolver, tiles
 from skipjack.testing.sessions import FakeKernel
-from skipjack.tuning import ConfigTimer
+from skipjack.tuning import ConfigTimer, config_timer
 
 CONFIGS = [{"tile": tile} for tile in (3, 1, 2)]
 
@@ -88,6 +89,56 @@ def test_times_of_later_batches_compare_with_those_of_earlier_ones() -> None:
     assert later / first == pytest.approx(2.0, rel=0.1)
 
 
+@pytest.mark.parametrize("most", [1000, 0])
+def test_they_do_so_too_after_another_problem_and_after_many_kernels(
+    monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr(config_timer, "_KERNELS", most)
+    context = FakeContext(costs)
+    with only_solvers(FakeSolver("ours")), ConfigTimer(context=context) as timer:
+        first = timer.evaluate("add:64", [{"tile": 2}])[0]
+        if most:
+            timer.evaluate("add:128", [{"tile": 1}])
+        context.behave(lambda solver, config: 1.2 * costs(solver, config))
+        later = timer.evaluate("add:64", [{"tile": 4}])[0]
+    assert later / first == pytest.approx(2.0, rel=0.1)
+
+
+def test_after_a_problem_that_cannot_be_prepared_the_one_before_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(problem: Problem) -> None:
+        raise MemoryError
+
+    context = FakeContext(costs)
+    with only_solvers(FakeSolver("ours")), ConfigTimer(context=context) as timer:
+        first = timer.evaluate("add:64", [{"tile": 1}])[0]
+        with monkeypatch.context() as patch, pytest.raises(MemoryError):
+            patch.setattr(context.session, "prepare", fail)
+            timer.evaluate("add:128", [{"tile": 1}])
+        assert timer.evaluate("add:64", [{"tile": 2}])[0] / first == pytest.approx(2.0, rel=0.1)
+
+
+def test_it_keeps_to_the_limits_of_the_settings() -> None:
+    settings = Settings(Path("nowhere"), limits={"finalists": 9})
+    timer = ConfigTimer(settings=settings)
+    assert timer._limits.finalists == 9
+
+
+def test_a_timer_that_was_closed_says_so_and_may_be_opened_again() -> None:
+    context = FakeContext(costs)
+    timer = ConfigTimer(context=context)
+    with only_solvers(FakeSolver("ours")):
+        with timer:
+            first = timer.evaluate("add:64", [{"tile": 2}])
+        with pytest.raises(UsageError, match="is not open"):
+            timer.evaluate("add:64", [{"tile": 2}])
+        context.behave(lambda solver, config: 1.2 * costs(solver, config))
+        with timer:
+            again, new = timer.evaluate("add:64", [{"tile": 2}, {"tile": 4}])
+    assert [again] == first and new / again == pytest.approx(2.0, rel=0.1)
+
+
 def test_a_timer_that_is_not_open_says_so() -> None:
     with pytest.raises(UsageError, match="inside of `with ConfigTimer"):
         ConfigTimer().evaluate("add:64", CONFIGS)
@@ -97,5 +148,11 @@ def test_real_kernels_are_timed_on_a_warm_session(user_dir: Path) -> None:
     configs = [{"schedule": "i:128 i"}, {"schedule": "no schedule"}]
     with ConfigTimer(settings=Settings(user_dir)) as timer:
         fine, wrong = timer.evaluate("add:256", configs, solver="nest")
-    assert 1.0 < fine < 1e6
+        own = timer._own
+        assert own is not None and own.artifacts.new == {}  # type: ignore[attr-defined]
+    with timer:
+        (other,) = timer.evaluate("add:256", [{"schedule": "i:64 i"}], solver="nest")
+    assert 1.0 < fine < 1e6 and 1.0 < other < 1e6
     assert wrong == inf
+    with pytest.raises(StorageError, match="closed"):
+        own.ledger.summary()

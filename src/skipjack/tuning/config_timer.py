@@ -38,9 +38,9 @@ from skipjack.tuning.context import (
     session_place,
     timing_cores,
 )
-from skipjack.tuning.evaluator import CandidateEvaluator
+from skipjack.tuning.evaluator import CandidateEvaluator, LoadedCandidate
 from skipjack.tuning.ledger_buffer import LedgerBuffer
-from skipjack.tuning.limits import LIMITS
+from skipjack.tuning.limits import LIMITS, Limits
 
 _KERNELS = 1000
 """After so many the session turns to its problem anew, which frees them."""
@@ -58,8 +58,9 @@ class ConfigTimer:
     Every build is checked once; what has the same code and arguments is timed once. Each call
     holds the core it times on, so that several timers share a machine: give each a core of its own
     with ``settings=load_settings(core=3)``. A tuning waits while a call is under way, and a call
-    while a tuning is. Times of a problem compare with each other, also those of different calls:
-    new configs run beside the fastest so far. Use it from one thread.
+    while a tuning is. Times of a problem compare with each other, also those of different calls
+    and with other problems between them: new configs run beside the fastest so far. A timer that
+    was closed may be opened again, and knows what it has timed. Use it from one thread.
     """
 
     def __init__(
@@ -72,9 +73,13 @@ class ConfigTimer:
         """`context` is for tests: what is timed then is what it says."""
         self._hold: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
         self._exits = contextlib.ExitStack()
-        self._context, self._own = context, None if context else _TimerContext(device, settings)
+        self._given, self._own = context, None if context else _TimerContext(device, settings)
+        self._limits = Limits.of(self._own.settings.limits) if self._own else LIMITS
+        self._context: TuningContext | None = None
         self._evaluator: CandidateEvaluator | None = None
         self._problem: Problem | None = None
+        self._leaders: dict[Problem, LoadedCandidate] = {}
+        """The fastest of each problem that the session is not at."""
         self._known: dict[str, Trial] = {}
         self._timed: dict[_Content, Trial] = {}
 
@@ -82,6 +87,8 @@ class ConfigTimer:
         if self._own is not None:
             self._context = self._exits.enter_context(self._own)
             self._hold = self._own.hold
+        else:
+            self._context = self._given
         return self
 
     def evaluate(
@@ -124,16 +131,24 @@ class ConfigTimer:
 
     def _evaluator_of(self, problem: Problem) -> CandidateEvaluator:
         """One whose session is at the problem."""
-        full = self._evaluator is not None and self._evaluator.runs > _KERNELS
-        if self._evaluator is None or self._problem != problem or full:
-            assert self._context is not None
-            buffer = LedgerBuffer(self._context.ledger, self._context.tracer)
-            self._evaluator = CandidateEvaluator(
-                self._context, buffer, problem, Objective(), LIMITS
-            )
-            self._evaluator.prepare()
-            self._problem = problem
-        return self._evaluator
+        evaluator = self._evaluator
+        if evaluator is not None and self._problem == problem and evaluator.runs <= _KERNELS:
+            return evaluator
+        self._leave_problem()
+        assert self._context is not None
+        buffer = LedgerBuffer(self._context.ledger, self._context.tracer)
+        evaluator = CandidateEvaluator(self._context, buffer, problem, Objective(), self._limits)
+        evaluator.prepare()
+        if leader := self._leaders.pop(problem, None):
+            evaluator.lead_with(leader)
+        self._evaluator, self._problem = evaluator, problem
+        return evaluator
+
+    def _leave_problem(self) -> None:
+        """Of the problem that the session is at, keep the fastest alone."""
+        if self._evaluator is not None and self._problem is not None and self._evaluator.best:
+            self._leaders[self._problem] = self._evaluator.best
+        self._evaluator = self._problem = None
 
     def _measure(self, evaluator: CandidateEvaluator, candidates: Sequence[Candidate]) -> None:
         for candidate in candidates:
@@ -167,11 +182,20 @@ class ConfigTimer:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._leave_problem()
+        self._context, self._hold = None, contextlib.nullcontext
         self._exits.close()
 
 
 def _content(build: Build) -> _Content:
     return build.candidate.problem.key, build.source_digest, tuple(build.slots)
+
+
+class _NoArtifacts(MemoryArtifacts):
+    """Keeps nothing: what was timed is known, and is not built again."""
+
+    def put(self, data: bytes) -> str:
+        return hashlib.sha256(data).hexdigest()
 
 
 class _TimerContext(DeviceContext):
@@ -184,9 +208,9 @@ class _TimerContext(DeviceContext):
         self._cores, self._gpu = session_place(chosen, self.device)
 
     def __enter__(self) -> _TimerContext:
-        self.ledger, self.bank = Ledger.in_memory(), NoBank()
-        self.artifacts = MemoryArtifacts()
+        self.bank, self.artifacts = NoBank(), _NoArtifacts()
         with contextlib.ExitStack() as exits:
+            self.ledger = exits.enter_context(Ledger.in_memory())
             pool = BuildPool(self.settings.build_workers, self.device)
             self.pool = exits.enter_context(pool)
             self.session = exits.enter_context(RunSession(self.protocol, self._cores, self._gpu))

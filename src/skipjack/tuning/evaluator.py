@@ -83,6 +83,12 @@ class CandidateEvaluator:
         with self._context.tracer.span("prepare", "run"):
             self._context.session.prepare(self._problem)
 
+    def lead_with(self, best: LoadedCandidate) -> None:
+        """Go on from the best of an evaluator whose kernels the session has let go of."""
+        assert best.loadable is not None
+        best.kernel = self._context.session.add(best.loadable)
+        self.best = best
+
     @property
     def pace_ns(self) -> float:
         """How long the fastest takes, a library perhaps; infinite while nothing is known."""
@@ -215,6 +221,7 @@ class CandidateEvaluator:
             tuple(build.slots),
             resources=build.resources,
             compiler=build.compiler,
+            loadable=loadable,
         )
 
     def add_vendor(self, name: str, version: int) -> LoadedCandidate | Failure:
@@ -488,6 +495,8 @@ class LoadedCandidate:
     blocks: list[Block] = field(default_factory=list)
     """All that was timed of it, for those that were timed beside others again and again."""
     resources: Mapping[str, float] = field(default_factory=dict)
+    loadable: Loadable | None = None
+    """Its code, which the session holds as well; None for a library."""
 
     @property
     def solver(self) -> str:
