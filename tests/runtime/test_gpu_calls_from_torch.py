@@ -185,7 +185,7 @@ def test_quick_calls_count_their_tensors(warm: GpuKernel) -> None:
     for given in ((tensor(),), (tensor(), tensor(), tensor())):
         with pytest.raises(UsageError, match=f"takes 2 tensors, {len(given)} were given"):
             warm(*given)
-    with pytest.raises(UsageError, match="has the outputs out alone"):
+    with pytest.raises(UsageError, match="takes as many arrays, 2 were given"):
         warm(tensor(), tensor(), out=(tensor(), tensor()))
 
 

@@ -219,6 +219,33 @@ def test_unfit_tensors_are_named(two_gpus: None, array: Any, says: str) -> None:
         GpuKernel(PROBLEM, code(), "fake:1")(x, y, out=array)
 
 
+def test_outputs_are_given_as_to_a_cpus_kernel(two_gpus: None) -> None:
+    x, y, out = tensors()
+    kernel = GpuKernel(PROBLEM, code(), "fake:1")
+    assert kernel(x, y, out={"out": out}) is out
+    np.testing.assert_array_equal(out.array, 1.0 + np.arange(N))
+    with pytest.raises(UsageError, match="has no output z, only out"):
+        kernel(x, y, out={"z": out})
+    for wrong in ([], [out, out]):
+        with pytest.raises(UsageError, match=f"takes as many arrays, {len(wrong)} were given"):
+            kernel(x, y, out=wrong)
+
+
+def test_an_output_overlaps_nothing(two_gpus: None) -> None:
+    x, y, out = tensors()
+    kernel = GpuKernel(PROBLEM, code(), "fake:1")
+    within = Array(y.array, data=(y.array.ctypes.data + 4 * N - 4, False))
+    for overlapping in (x, y, within):
+        with pytest.raises(UsageError, match="out must not overlap an input"):
+            kernel(x, y, out=overlapping)
+    addresses = [one.array.ctypes.data for one in (x, y, x)]
+    with pytest.raises(UsageError, match="out must not overlap an input"):
+        kernel._on(1).queue((0, *addresses))  # where calls of PyTorch's tensors come at once
+    kernel(x, x, out=out)
+    beside = np.zeros(2 * N, np.float32)
+    kernel(Array(beside[:N]), y, out=Array(beside[N:]))
+
+
 def test_read_only_inputs_and_plain_strides_will_do(two_gpus: None) -> None:
     x, y, out = tensors()
     x = Array(x.array, data=(x.array.ctypes.data, True), strides=(4,))

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -142,12 +143,13 @@ class _Tensor:
     shape: tuple[int, ...]
     dtype: str = "torch.float32"
     device: Any = field(default_factory=lambda: SimpleNamespace(type="cuda", index=0))
+    address: int = field(default_factory=count(4096, 4096).__next__)
 
     def is_contiguous(self) -> bool:
         return True
 
     def data_ptr(self) -> int:
-        return 4096
+        return self.address
 
 
 class _Torch:
@@ -275,6 +277,8 @@ def test_quick_calls_of_a_library_refuse_the_same(
     library.seen.clear()
     with pytest.raises(UsageError, match=says):
         kernel(a, wrong)
+    with pytest.raises(UsageError, match="out must not overlap an input"):
+        kernel(a, a, out=a)
     with pytest.raises(UsageError, match="takes 2 tensors, 1 were given"):
         kernel(a)
     assert library.seen == []

@@ -25,6 +25,24 @@ Out = Array | Sequence[Array | None] | Mapping[str, Array] | None
 made; or arrays by name. What is left out is made."""
 
 
+def given_outputs(problem: Problem, names: Sequence[str], out: Any) -> Mapping[str, Any]:
+    """What ``out=`` gives to write into, by the outputs' names."""
+    listed = ", ".join(names)
+    if isinstance(out, Mapping):
+        unknown = [str(name) for name in out if name not in names]
+        if unknown:
+            raise UsageError(f"{problem.key} has no output {unknown[0]}, only {listed}")
+        return out
+    if isinstance(out, list | tuple):
+        if len(out) != len(names):
+            raise UsageError(
+                f"{problem.key} has the outputs {listed}: out= takes as many arrays, "
+                f"{len(out)} were given"
+            )
+        return dict(zip(names, out, strict=True))
+    return {names[0]: out}  # refused by its type if wrong
+
+
 class KernelArguments:
     """The arrays of one problem: inputs in the order of a call, then outputs."""
 
@@ -50,7 +68,7 @@ class KernelArguments:
             tensor.name: self._readable(array, tensor, copies)
             for tensor, array in zip(self.inputs, inputs, strict=True)
         }
-        given = self._given(out)
+        given = given_outputs(self._problem, self.output_names, out)
         for tensor in self.outputs:
             array = given.get(tensor.name)
             if array is None:
@@ -76,23 +94,6 @@ class KernelArguments:
                 "since a bound kernel reads it anew at every call; bind a copy"
             )
         return np.require(array, requirements=("C", "A"))
-
-    def _given(self, out: Out) -> Mapping[str, Array | None]:
-        """Arrays to write into, by name."""
-        names = ", ".join(self.output_names)
-        if isinstance(out, Mapping):
-            unknown = [str(name) for name in out if name not in self.output_names]
-            if unknown:
-                raise UsageError(f"{self._problem.key} has no output {unknown[0]}, only {names}")
-            return out
-        if isinstance(out, list | tuple):
-            if len(out) != len(self.outputs):
-                raise UsageError(
-                    f"{self._problem.key} has the outputs {names}: out= takes as many arrays, "
-                    f"{len(out)} were given"
-                )
-            return dict(zip(self.output_names, out, strict=True))
-        return {self.output_names[0]: out}  # type: ignore[dict-item]  # refused by its type if wrong
 
     def _check_output(self, array: Array, tensor: Tensor, others: Mapping[str, Array]) -> None:
         name = tensor.name

@@ -11,6 +11,7 @@ from skipjack.core.nest import Tensor
 from skipjack.core.problem import Problem
 from skipjack.errors import UsageError
 from skipjack.operations import get, outputs, tensor_dtype
+from skipjack.runtime.arguments import given_outputs
 from skipjack.runtime.gpu_tensors import GpuTensor, look_at
 
 
@@ -22,6 +23,10 @@ class GpuArguments:
         self.inputs, self.outputs = get(problem.operation).inputs(problem), outputs(problem)
         self.output_names = tuple(tensor.name for tensor in self.outputs)
         self.names = tuple(tensor.name for tensor in (*self.inputs, *self.outputs))
+        self._sizes = [
+            tensor.size * DTYPES[tensor_dtype(problem, tensor)].bytes
+            for tensor in (*self.inputs, *self.outputs)
+        ]
 
     def tensors(self, inputs: Sequence[Any], out: Any) -> dict[str, Any]:
         """Tensors by name, unchecked; outputs that are not given are made."""
@@ -29,8 +34,12 @@ class GpuArguments:
             raise UsageError(
                 f"{self._problem.key} takes {len(self.inputs)} tensors, {len(inputs)} were given"
             )
-        arrays = (*inputs, *self._given(out, inputs))
-        return dict(zip(self.names, arrays, strict=True))
+        given = given_outputs(self._problem, self.output_names, out)
+        tensors = dict(zip(self.names, inputs, strict=False))
+        for tensor in self.outputs:
+            array = given.get(tensor.name)
+            tensors[tensor.name] = self._empty(tensor, inputs) if array is None else array
+        return tensors
 
     def check(self, tensors: dict[str, Any]) -> dict[str, GpuTensor]:
         """Where each lies; `UsageError` says what does not fit."""
@@ -41,7 +50,22 @@ class GpuArguments:
         for name in self.output_names:
             if not seen[name].writable:
                 raise UsageError(f"{name} is written by the kernel, but its array is read-only")
+        self.check_apart([one.address for one in seen.values()])
         return seen
+
+    def check_apart(self, addresses: Sequence[int]) -> None:
+        """Refuse outputs, whose addresses follow those of the inputs, that lie in another tensor.
+
+        It looks at nothing else of the tensors.
+        """
+        sizes = self._sizes
+        for output in range(len(self.inputs), len(sizes)):
+            start, end = addresses[output], addresses[output] + sizes[output]
+            for other in range(output):
+                if addresses[other] < end and start < addresses[other] + sizes[other]:
+                    raise UsageError(
+                        f"{self.names[output]} must not overlap an input or another output"
+                    )
 
     def result(self, tensors: dict[str, Any]) -> Any:
         """What a call gives: the output, or a tuple of several."""
@@ -60,17 +84,6 @@ class GpuArguments:
         if any(dtype is None for dtype, _ in wanted):
             return None
         return TorchTensors(torch, wanted, len(self.inputs), checked[0].device)
-
-    def _given(self, out: Any, inputs: Sequence[Any]) -> list[Any]:
-        given = list(out) if isinstance(out, list | tuple) else [out]
-        given += [None] * (len(self.outputs) - len(given))
-        if len(given) > len(self.outputs):
-            names = ", ".join(self.output_names)
-            raise UsageError(f"{self._problem.key} has the outputs {names} alone")
-        return [
-            self._empty(tensor, inputs) if array is None else array
-            for tensor, array in zip(self.outputs, given, strict=True)
-        ]
 
     def _empty(self, tensor: Tensor, inputs: Sequence[Any]) -> Any:
         torch = sys.modules.get("torch")

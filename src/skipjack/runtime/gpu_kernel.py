@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -71,9 +71,9 @@ class _OnGpu:
     addresses. They depend on nothing else of the tensors, and keep none of them.
     """
 
-    def __init__(self, gpu: Gpu, loaded: LoadedKernel, names: Sequence[str]) -> None:
+    def __init__(self, gpu: Gpu, loaded: LoadedKernel, arguments: GpuArguments) -> None:
         self.gpu = gpu
-        self._loaded, self._names = loaded, names
+        self._loaded, self._arguments = loaded, arguments
         self._laying_out = Lock()
         self._queues: dict[tuple[int, ...], Queue] = {}
         """By stream and addresses."""
@@ -88,7 +88,8 @@ class _OnGpu:
 
     def _laid_out(self, key: tuple[int, ...]) -> Queue:
         stream, *addresses = key
-        places = _Addresses(dict(zip(self._names, addresses, strict=True)))
+        self._arguments.check_apart(addresses)
+        places = _Addresses(dict(zip(self._arguments.names, addresses, strict=True)))
         queue = self._loaded.bind(places, stream)
         with self._laying_out:
             while len(self._queues) >= _MOST_LAID_OUT:
@@ -163,7 +164,7 @@ class GpuKernel:
                 gpu = shared_gpu(f"{self._driver}:{index}")
                 check_fit(self._artifact, gpu.device, open_driver(self._driver).version())
                 loaded = LoadedKernel(gpu, self._artifact, self._steps)
-                self._places[index] = _OnGpu(gpu, loaded, self._arguments.names)
+                self._places[index] = _OnGpu(gpu, loaded, self._arguments)
             return self._places[index]
 
     @property

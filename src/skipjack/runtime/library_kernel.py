@@ -145,6 +145,8 @@ class GpuLibraryKernel(LibraryKernel):
         for check in self._checks:
             arrays = check(inputs, out)
             if arrays is not None:
+                if out is not None:
+                    self._arguments.check_apart([array.data_ptr() for array in arrays])
                 tensors = dict(zip(self._arguments.names, arrays, strict=True))
                 function(tensors)
                 return self._arguments.result(tensors)
