@@ -1,6 +1,7 @@
 """Whether the status of a tuning on a real machine is what its own numbers say.
 
-Which one it is depends on the machine: `tests/tuning/test_outcomes.py` pins them on made-up times.
+Which one it is depends on the machine: `tests/tuning/test_tuning_outcomes.py` pins them on
+made-up times.
 """
 
 from collections.abc import Mapping

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import importlib.util
 import os
 import sys
 import sysconfig
 from pathlib import Path
 
 from skipjack.errors import UsageError
+from skipjack.user_modules import load_file
 
 VARIABLE = "SKIPJACK_PLUGINS"
 FOLDERS = "SKIPJACK_PLUGIN_FOLDERS"
@@ -97,15 +97,4 @@ def _import(name: str) -> None:
 def _import_file(path: Path) -> None:
     if not path.is_file():
         raise UsageError(f"plugin file {path} is not there")
-    spec = importlib.util.spec_from_file_location(f"skipjack_plugin_{path.stem}", path)
-    if spec is None or spec.loader is None:
-        raise UsageError(f"plugin file {path} is not a Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    if str(path.parent) not in sys.path:
-        sys.path.append(str(path.parent))  # for what it imports from its own folder
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[spec.name]
-        raise
+    load_file(f"skipjack_plugin_{path.stem}", path)

@@ -106,7 +106,8 @@ def test_outputs_are_given_by_place_or_by_name(built: Callable[[str], TunedKerne
         result = dict(zip(kernel.outputs, kernel(*inputs, out=given), strict=True))
         assert all(result[name] is array for name, array in names.items())
         for name, array in zip(kernel.outputs, expected, strict=True):
-            np.testing.assert_array_equal(result[name], array)
+            # Where arrays begin decides which elements are computed in vectors.
+            np.testing.assert_allclose(result[name], array, rtol=1e-12)
 
 
 def test_outputs_that_do_not_fit_are_refused(built: Callable[[str], TunedKernel]) -> None:

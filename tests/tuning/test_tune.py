@@ -27,7 +27,7 @@ def first(tuner: Tuner) -> TuneResult:
 
 
 def test_a_result_agrees_with_itself_and_with_the_bank(first: TuneResult, tuner: Tuner) -> None:
-    """Which outcome it is depends on the machine; `test_outcomes` pins them on made-up times."""
+    """Which outcome depends on the machine; `test_tuning_outcomes` pins them on made-up times."""
     assert len(first.trials) == 12
     assert first.best in [trial.config for trial in first.trials if trial.ok]
     assert 0 < first.builds <= 12

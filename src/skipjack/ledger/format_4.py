@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from skipjack.core.objective import Metric
 from skipjack.ledger.metrics import NOT_FINITE, TIME, unit_of
 from skipjack.ledger.sequence import number_of
+from skipjack.reading import parse_json
 
 _COMMAND = "command"
 """The solver of runs of commands."""
@@ -57,9 +58,9 @@ def converted_row(table: str, row: Mapping[str, Any]) -> dict[str, Any]:
 def _convert(solver: str | None, samples: bytes, metrics: bytes) -> _Converted | None:
     """The columns of today; None where what the row says cannot be read."""
     try:
-        times_ns, named = json.loads(samples), json.loads(metrics)
+        times_ns, named = (parse_json(text, finite=False) for text in (samples, metrics))
         return _of_command(times_ns, named) if solver == _COMMAND else _of_kernel(times_ns, named)
-    except (ValueError, TypeError, AttributeError, RecursionError):
+    except (ValueError, TypeError, AttributeError):
         return None
 
 
@@ -88,8 +89,8 @@ def _of_command(times_ns: list[float], named: dict[str, Metric]) -> _Converted:
 
 def _notes(text: Any) -> Any:
     try:
-        return json.loads(text)
-    except (ValueError, TypeError, RecursionError):
+        return parse_json(text, finite=False)
+    except (ValueError, TypeError, AttributeError):
         return text
 
 

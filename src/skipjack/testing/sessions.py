@@ -13,6 +13,7 @@ from skipjack.core.problem import Problem
 from skipjack.core.trial import Status
 from skipjack.execute.session import Failure, Loadable
 from skipjack.execute.statistics import Block
+from skipjack.reading import parse_json
 
 _SENTINEL_NS = 1000.0
 _SLOW_NS = 2e6
@@ -110,7 +111,7 @@ class NullSession:
         self._added += 1
         name, config = loadable.vendor, Config()
         if not name:
-            name, values = json.loads(loadable.data)
+            name, values = parse_json(loadable.data)
             config = Config(values)
         kernel = self.behaviour(name, config)
         kernel = kernel if isinstance(kernel, FakeKernel) else FakeKernel(float(kernel))

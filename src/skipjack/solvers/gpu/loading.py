@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import importlib.util
 import sys
 import time
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 from skipjack.errors import SkipjackError
 from skipjack.solvers.gpu.compiler_words import GpuBuildError
 from skipjack.solvers.gpu.source import files_of
+from skipjack.user_modules import load_file
 
 _loaded: dict[str, tuple[int, ModuleType]] = {}
 """By path: when it was loaded, and what."""
@@ -65,18 +65,7 @@ def _from_file(path: Path, changed: int) -> ModuleType:
         _forget_neighbours(path.parent)
     now = time.time_ns()
     name = f"skipjack_user_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise GpuBuildError(f"{path} is no Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    if str(path.parent) not in sys.path:
-        sys.path.append(str(path.parent))  # for what it imports from its own folder
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[name]
-        raise
+    module = load_file(name, path)
     _loaded[str(path)] = (now, module)
     return module
 
