@@ -239,7 +239,7 @@ def test_a_find_says_why_the_first_is_not_what_is_kept(tuner: Tuner) -> None:
     assert result.perf.status is Outcome.KEPT
     first = result.ranked[0]
     assert first.solver == "packed"
-    assert result.remark == "packed and nest are a tie: which of them is first is chance"
+    assert result.remark == "packed and nest are tied; their order is not significant"
 
 
 def kept_config(tuner: Tuner, problem: Problem) -> Config:

@@ -143,7 +143,7 @@ def laid_out(
 
 
 def bad_line(number: int, data: bytes, error: ValueError, offset: int) -> UnreadLine:
-    """Why a line is none."""
+    """The record of a line that cannot be parsed."""
     reason = str(error).removeprefix("line 1: ")  # of the document that a line is
     return UnreadLine(number, data, reason, isinstance(error, NewerEntryError), offset)
 

@@ -43,7 +43,7 @@ class BankFile:
 
     def kept(self, key: Key) -> list[PlacedEntry]:
         """What is kept of a key, the strongest first, whatever the index says."""
-        with self.sentences():
+        with self.as_storage_errors():
             try:
                 return self._load().kept(key)
             except StaleIndexError as error:
@@ -54,7 +54,7 @@ class BankFile:
 
     def whole(self) -> Content:
         """All of the file, parsed again only if it changed."""
-        with self.sentences():
+        with self.as_storage_errors():
             view = self._load()
             if not isinstance(view, WholeView):
                 view = self.adopt(open_whole(self.path))
@@ -73,8 +73,8 @@ class BankFile:
         return view
 
     @contextlib.contextmanager
-    def sentences(self) -> Iterator[None]:
-        """What the operating system says of reading, in one sentence."""
+    def as_storage_errors(self) -> Iterator[None]:
+        """Turns an `OSError` while reading into a `StorageError`."""
         try:
             yield
         except OSError as error:

@@ -105,7 +105,7 @@ class IndexSummary:
 
     @classmethod
     def unpack(cls, data: bytes) -> IndexSummary | None:
-        """What a header says; None if it is none."""
+        """What a header says; None if the header is invalid."""
         head, check = data[: -_CHECK.size], data[-_CHECK.size :]
         if len(data) != _HEADER_BYTES or not head.startswith(_MAGIC):
             return None

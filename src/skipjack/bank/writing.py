@@ -81,7 +81,7 @@ class BankWriter:
 
     def _prepare(self) -> None:
         file = self._file
-        with file.sentences():
+        with file.as_storage_errors():
             try:
                 if not isinstance(file.view, WholeView) or file.view.identity != file.identity():
                     file.adopt(open_view(self._path))

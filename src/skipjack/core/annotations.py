@@ -1,4 +1,4 @@
-"""Values and the types that signatures say they have: Python itself does not look."""
+"""Checks arguments against type annotations at run time."""
 
 from __future__ import annotations
 

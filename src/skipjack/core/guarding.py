@@ -1,4 +1,4 @@
-"""Plug-ins answer for themselves: what a method of theirs raises or gives wrongly names it.
+"""Reports errors and wrong results of plug-in methods with the plug-in's name.
 
 An object that is registered keeps its identity and its state. Its class becomes one that is derived
 from its own and looks at calls of the methods that our protocols describe.

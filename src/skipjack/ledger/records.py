@@ -128,7 +128,7 @@ class MarkKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MarkRecord:
-    """What a later run has to heed about measurements, and is none itself."""
+    """A note for later runs about earlier measurements; not itself a measurement."""
 
     kind: MarkKind
     scope: str

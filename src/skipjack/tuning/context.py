@@ -112,7 +112,7 @@ class TuningContext(BuildContext, Protocol):
 
     @property
     def say(self) -> Callable[[str], None]:
-        """Tells a person what there is to wait for."""
+        """Called with a message before the user has to wait."""
 
     def peaks(self) -> Peaks:
         """What the device can do at most."""
@@ -169,7 +169,7 @@ class DeviceContext:
         self.tracer = Tracer()
         self.id = uuid.uuid4().hex[:12]
         self.say = say or log.info
-        """Tells a person what there is to wait for."""
+        """Called with a message before the user has to wait."""
         self.opened = False
         self._exits = contextlib.ExitStack()
 

@@ -245,7 +245,7 @@ class CandidateEvaluator:
         loaded.time_ns = min(loaded.time_ns, loaded.checked_ns)
 
     def far_behind(self, time_ns: float) -> bool:
-        """Whether a time is long and far from the fastest, for a evaluator that is prune_slow."""
+        """Whether a time is long and far behind the best; always False without `prune_slow`."""
         return self._prune_slow and time_ns > max(
             self.limits.long_ns, self.limits.far_ratio * self.pace_ns
         )
@@ -434,14 +434,14 @@ class CandidateEvaluator:
 
 
 class _Checks:
-    """_Checks loaded of one problem in the session, and notes on them what came of it."""
+    """Verifies kernels of one problem and records the result on each `LoadedCandidate`."""
 
     def __init__(self, context: TuningContext) -> None:
         self._context = context
         self._judged: dict[tuple[str, tuple[str | int, ...]], Failure | tuple[float, float]] = {}
 
     def check(self, loaded: LoadedCandidate) -> Failure | None:
-        """What is wrong with it; the error and the time of the checked call go to the loaded."""
+        """What is wrong with it; `loaded` gets the error and the time of the checked call."""
         key = (loaded.source_digest or loaded.solver, loaded.slots)
         if key not in self._judged:
             self._judged[key] = self.again(loaded) or (loaded.error_ratio, loaded.checked_ns)

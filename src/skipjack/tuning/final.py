@@ -72,7 +72,7 @@ def _hold(
     rounds: int,
     *stages: _Stage,
 ) -> Final:
-    """Time all in so many rounds, then those that each stage names; the fastest built one wins."""
+    """Time all in `rounds`, then those that each stage names; the fastest built one wins."""
     everyone = [*built, *vendors]
     blocks = _rounds(
         evaluator, [one for one in everyone if not one.cut_short], built, rounds, stages
@@ -104,7 +104,7 @@ def tied(first: LoadedCandidate, other: LoadedCandidate, limits: Limits) -> bool
 def spare(
     winner: LoadedCandidate, rivals: Iterable[LoadedCandidate | None], limits: Limits
 ) -> None:
-    """Mark rivals whose one long call says that they lose: they need not be confirmed to."""
+    """Marks rivals that one long call shows to be slower; the confirmation leaves them out."""
     factor = limits.lost_ratio if winner.time_ns > 1e9 else limits.surely_lost_ratio
     for rival in rivals:
         if rival is not None and rival is not winner:
@@ -213,7 +213,7 @@ class _Stages:
         return min(rounds, max(1, int(self.allowance_s / cost))) if cost else 1
 
     def _cost_s(self, times_ns: Iterable[float]) -> float:
-        """What a round of blocks takes."""
+        """An estimate of what a round of blocks takes."""
         limits = self.limits
         calls = (ns * (limits.block_calls if ns < limits.single_call_ns else 1) for ns in times_ns)
         return sum(max(limits.block_ns, ns) for ns in calls) * 1e-9

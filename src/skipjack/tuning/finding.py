@@ -138,11 +138,11 @@ class FindResult:
         if first.solver == perf.solver and first.config == perf.best:
             return ""
         if not first.config and not compared(first.solver):
-            return f"{first.solver} is ranked to compare with, and takes no part in verdicts"
+            return f"{first.solver} is ranked for reference only"
         if perf.status is Outcome.VENDOR:
             return ""
         if any(one.tie and one.solver == perf.solver for one in ranked):
-            return f"{first.solver} and {perf.solver} are a tie: which of them is first is chance"
+            return f"{first.solver} and {perf.solver} are tied; their order is not significant"
         return (
             f"{first.solver} is first, but it is not confirmed to be more than {MIN_EFFECT:.0%} "
             f"faster than {perf.solver} with {perf.best}"
@@ -288,7 +288,7 @@ def _row(run: StudyRun, place: RankedCandidate, result: FindResult) -> dict[str,
 
 
 def _has_failed(solver: RankedSolver) -> bool:
-    return not solver.ok and solver.status not in ("not_applicable", "not_tried")
+    return not solver.ok and solver.status not in (NOT_APPLICABLE, NOT_TRIED)
 
 
 def _failure(solver: RankedSolver) -> dict[str, Any]:

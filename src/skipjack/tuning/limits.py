@@ -28,118 +28,195 @@ class Limits:
     """Units are in the names; ratios and shares have none."""
 
     # budgets
-    tune_seconds: float = _limit(5.0, "A tuning without a budget takes so long.", user=True)
+    tune_seconds: float = _limit(
+        5.0, "Budget in seconds of a tuning that is given none.", user=True
+    )
     find_seconds: float = _limit(
-        10.0, "A find without a budget takes so long, for all solvers together.", user=True
+        10.0, "Budget in seconds of a find that is given none, for all solvers together.", user=True
     )
     finish_share: float = _limit(
         0.12,
-        "So much of a budget in seconds is kept for the final and the confirmation.",
+        "Share of a budget in seconds that is reserved for the final and the confirmation.",
         user=True,
     )
-    finish_at_least_s: float = _limit(0.25, "And so much at least.", user=True)
+    finish_at_least_s: float = _limit(
+        0.25, "Least time that is reserved for the final and the confirmation.", user=True
+    )
     search_share: float = _limit(
-        0.3, "So much of a budget is searched, however long the final will take.", user=True
+        0.3,
+        "Least share of a budget that is spent on the search, however long the final will take.",
+        user=True,
     )
     preparing_share: float = _limit(
         0.4,
-        "Filling arrays, computing references and importing libraries takes at most so much of it.",
+        "Largest share of a budget that is charged for filling arrays, computing references and "
+        "importing libraries.",
         user=True,
     )
     overdue_ratio: float = _limit(
-        3.0, "After so many times its seconds a find waits for no solver any more."
+        3.0, "A find stops waiting for untried solvers after this multiple of its budget."
     )
-    overdue_s: float = _limit(30.0, "And after so long at least.")
+    overdue_s: float = _limit(30.0, "A find waits at least this long for untried solvers.")
     # who is asked
     fewest_trials: int = _limit(
-        4, "A tuning makes so many trials although there is little time for a final.", user=True
+        4,
+        "Least number of trials of a tuning, even if little time is left for its final.",
+        user=True,
     )
     fewest_find_trials: int = _limit(
-        2, "A find makes so many new trials although calls are long.", user=True
+        2, "Least number of new trials of a find, even if calls are long.", user=True
     )
-    turn_configs: int = _limit(2, "A solver asks for so many configs before another one may.")
+    turn_configs: int = _limit(
+        2, "Configs that a solver may ask for before it is another solver's turn."
+    )
     opening_trials: int = _limit(
-        4, "A solver behind the first gets so many trials before anything is known of it."
+        4, "Trials that a solver gets before its results determine its share of the budget."
     )
     solver_sharpness: int = _limit(
-        8, "The exponent of shares: twice as slow gets a 256th of the trials of the best."
+        8,
+        "Exponent that turns relative speed into a share of trials: with 8, half the speed gets "
+        "1/256.",
     )
-    least_solver_share: float = _limit(1e-3, "The share of a solver that is far behind.")
+    least_solver_share: float = _limit(
+        1e-3,
+        "Least share of trials that a solver far behind gets, relative to the best solver.",
+    )
     hopeless_solver_ratio: float = _limit(
-        3.0, "A find asks solvers that are so many times slower than the best no further."
+        3.0, "A find asks no more of a solver that is this many times slower than the best."
     )
-    retimed_leaders: int = _limit(3, "So many leaders of earlier runs are timed again.")
+    retimed_leaders: int = _limit(
+        3, "Leaders of earlier runs that are timed again before a search."
+    )
     nearest_winners: int = _limit(
         4,
-        "A search starts at the winners of so many near problems.",
+        "A search starts at the winners of this many of the nearest problems.",
         measured="bench/start_well.py",
     )
     promising_configs: int = _limit(
-        16, "And at so many configs that promise well.", measured="bench/start_well.py"
+        16,
+        "A search starts at this many configs that its space considers promising.",
+        measured="bench/start_well.py",
     )
     # timing
-    batch_candidates: int = _limit(6, "So many candidates are timed side by side.")
+    batch_candidates: int = _limit(6, "Candidates that are timed side by side.")
     slow_ns: float = _limit(
-        2e7, "A sample this long has averaged out most noise: few are taken, few side by side."
+        2e7,
+        "Calls that take longer than this are slow: they need few samples and are timed one "
+        "at a time.",
     )
     long_ns: float = _limit(
-        1e8, "Where a single call takes longer, those far behind are not called a second time."
+        1e8,
+        "Calls that take longer than this are long: a find calls candidates far behind only once.",
     )
     prune_ratio: float = _limit(
-        1.25, "A candidate so much slower than the best after its first block gets no second one."
+        1.25,
+        "A candidate this many times slower than the best after its first block gets no "
+        "second one.",
     )
-    most_drift: float = _limit(1.5, "Values of two batches are scaled by no more than that.")
-    far_ratio: float = _limit(2.0, "So many times slower than the fastest is far behind.")
+    most_drift: float = _limit(
+        1.5, "Times of two batches are scaled by at most this factor to make them comparable."
+    )
+    far_ratio: float = _limit(
+        2.0, "A candidate this many times slower than the fastest counts as far behind."
+    )
     patience_ratio: float = _limit(
-        20.0, "In a find, a call that takes so many times the fastest one's time is ended."
+        20.0, "In a find, a call that takes this many times the fastest one's time is ended."
     )
     # the final
-    finalists: int = _limit(6, "So many of the fastest are timed again in the final.", user=True)
-    slow_finalists: int = _limit(2, "Where they are slow, so many.", user=True)
-    final_blocks: int = _limit(4, "Each of them gets so many blocks.", user=True)
-    slow_final_blocks: int = _limit(2, "Where they are slow, so many.", user=True)
-    final_calls: int = _limit(40, "A tuning's final and confirmation take so many calls at least.")
+    finalists: int = _limit(
+        6, "Finalists: the fastest candidates, which a tuning times again in its final.", user=True
+    )
+    slow_finalists: int = _limit(2, "Finalists when calls are slower than `slow_ns`.", user=True)
+    final_blocks: int = _limit(4, "Blocks per finalist.", user=True)
+    slow_final_blocks: int = _limit(
+        2, "Blocks per finalist when calls are slower than `slow_ns`.", user=True
+    )
+    final_calls: int = _limit(
+        40, "A tuning reserves the time of at least this many calls for its final and confirmation."
+    )
     find_rounds: int = _limit(
         11, "Rounds of a find's final after the first, if they are affordable."
     )
-    deciding_rounds: int = _limit(24, "Further rounds for those that may be ties.")
-    find_stage_s: float = _limit(2.0, "Each of these two stages takes about so long at most.")
-    find_stage_share: float = _limit(0.25, "And so much of a budget in seconds.")
-    find_final_rounds: int = _limit(16, "About how many rounds a find's final takes.")
-    find_final_calls: int = _limit(40, "And how many calls of the best its confirmation takes.")
-    long_find_final_rounds: int = _limit(3, "The same where calls are long.")
-    long_find_final_calls: int = _limit(16, "The same where calls are long.")
-    block_ns: float = _limit(4e5, "A block takes so long at least.")
-    block_calls: int = _limit(6, "A block of short calls has about so many samples.")
-    single_call_ns: float = _limit(2e6, "From this time on a block is a single call.")
-    near_ratio: float = _limit(1.25, "In a find's final, slower ones win no more.")
-    lost_ratio: float = _limit(
-        1.25, "One call says that a rival loses that is so much slower than a winner above 1 s."
+    deciding_rounds: int = _limit(
+        24,
+        "Further rounds of a find's final for candidates that may be ties, if they are affordable.",
     )
-    surely_lost_ratio: float = _limit(2.0, "The same of a faster winner.")
+    find_stage_s: float = _limit(
+        2.0, "Longest time that each stage after the first round of a find's final takes, roughly."
+    )
+    find_stage_share: float = _limit(
+        0.25,
+        "Largest share of a budget in seconds that each stage after the first round of a find's "
+        "final takes.",
+    )
+    find_final_rounds: int = _limit(16, "Rounds for which a find reserves time for its final.")
+    find_final_calls: int = _limit(
+        40, "Calls of the best for which a find reserves time for its confirmation."
+    )
+    long_find_final_rounds: int = _limit(
+        3, "Rounds for which a find reserves time when calls are longer than `long_ns`."
+    )
+    long_find_final_calls: int = _limit(
+        16, "Calls of the best for which a find reserves time when they are longer than `long_ns`."
+    )
+    block_ns: float = _limit(
+        4e5, "Least duration of a block in the estimate of what a round of a find's final costs."
+    )
+    block_calls: int = _limit(
+        6, "Calls per block of short calls in the estimate of what a round of a find's final costs."
+    )
+    single_call_ns: float = _limit(
+        2e6,
+        "Calls at least this long count as blocks of one call in the estimate of a round's cost.",
+    )
+    near_ratio: float = _limit(
+        1.25, "In a find's final, candidates slower than this ratio to the fastest are dropped."
+    )
+    lost_ratio: float = _limit(
+        1.25,
+        "If the winner takes over 1 s, a rival this many times slower is ruled out after one call.",
+    )
+    surely_lost_ratio: float = _limit(
+        2.0,
+        "If the winner takes at most 1 s, a rival this many times slower is ruled out after "
+        "one long call.",
+    )
     too_far_ratio: float = _limit(
-        4.0, "Long calls so many times slower than the fastest are not repeated."
+        4.0, "Long calls that take this many times the fastest one's time are not repeated."
     )
     # the decision
-    least_tie: float = _limit(0.005, "Times that differ by less are ties.")
-    widest_tie: float = _limit(0.02, "Times that differ by more are none, however noisy they are.")
-    widest_paired_tie: float = _limit(0.05, "The same of times in pairs.")
+    least_tie: float = _limit(0.005, "Times that differ by less than this share are ties.")
+    widest_tie: float = _limit(
+        0.02, "Times that differ by more than this share are never ties, however noisy."
+    )
+    widest_paired_tie: float = _limit(
+        0.05, "Times measured in pairs that differ by more than this share are never ties."
+    )
     clearly_behind_ratio: float = _limit(
-        1.25, "So much slower than the first is behind it also if few rounds say so."
+        1.25,
+        "A candidate this many times slower than the first is behind even if few rounds were "
+        "undisturbed.",
     )
-    far_behind_ratio: float = _limit(10.0, "And so much slower if none does.")
+    far_behind_ratio: float = _limit(
+        10.0,
+        "A candidate this many times slower than the first is behind even if no round was "
+        "undisturbed.",
+    )
     far_library_ratio: float = _limit(
-        2.0, "A library that takes so many times as long is slower, however noisy its time is."
+        2.0, "A library this many times slower than the winner has lost, however noisy its time is."
     )
-    beside_pairs: int = _limit(10, "Gains that decide nothing are from so many pairs of blocks.")
+    beside_pairs: int = _limit(
+        10, "Pairs of blocks behind a gain that is reported but decides nothing."
+    )
     long_call_ns: float = _limit(
         1e6,
-        "Of longer calls, what Python adds is less than noise: no gain as called is measured.",
+        "For calls longer than this no gain as called from Python is measured: Python adds "
+        "less than noise.",
         measured="bench/calls.py",
     )
     memory_share: float = _limit(
         MEMORY_SHARE,
-        "A problem whose arrays need more of the device's memory is refused.",
+        "A problem whose arrays need more than this share of the device's memory is refused.",
         user=True,
     )
 
@@ -156,7 +233,7 @@ class Limits:
 
     @classmethod
     def of(cls, given: Mapping[str, object]) -> Limits:
-        """With those that a user has set; `UsageError` for others."""
+        """The defaults with what a user has set; `UsageError` for a limit that is not a user's."""
         own = [one.name for one in fields(cls) if one.metadata[USER]]
         for name in given:
             if name not in own:
@@ -180,4 +257,4 @@ class Limits:
 
 
 LIMITS = Limits()
-"""Where nobody has set any."""
+"""The defaults."""

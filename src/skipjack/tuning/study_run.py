@@ -189,8 +189,8 @@ class StudyRun(StudyEngine):
         seconds, share = self.budget.seconds, self.limits.preparing_share
         if seconds is not None and took_s > share * seconds:
             self.context.say(
-                f"importing {package} took {took_s:.1f} s, of which {share * seconds:g} s are "
-                f"counted: the search may go on for {(1.0 - share) * seconds:g} s"
+                f"importing {package} took {took_s:.1f} s; {share * seconds:g} s count against "
+                f"the budget, leaving {(1.0 - share) * seconds:g} s to search"
             )
 
     def add_vendors(self, vendors: Sequence[Solver]) -> None:
@@ -337,7 +337,7 @@ class StudyRun(StudyEngine):
     ) -> MeasuredRound[R]:
         """Time what was asked for and built beside the leaders of before, and tell it.
 
-        `finish` speaks the verdict once there is nothing left to try. It may take libraries in;
+        `finish` computes the verdict once there is nothing left to try. It may take libraries in;
         those that are given here run from the start, so that nothing far behind them is waited for.
         """
         check_memory(self.problem, self.context.device.memory_bytes, self.limits.memory_share)

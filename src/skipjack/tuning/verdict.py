@@ -51,7 +51,7 @@ def conclude(run: StudyRun, summary: SearchSummary) -> TuneResult:
 
 
 def verify_only(run: StudyRun) -> TuneResult:
-    """Time the config beside the libraries; no verdict is kept, for whoever chose it has spoken."""
+    """Times one given config beside the libraries; stores no verdict."""
     summary = finish_tuning(run)
     return judge(run, summary, confirm_winner(run, summary), keep=False)
 

@@ -132,13 +132,14 @@ def _nothing_to_run(built: BuiltRound, task: Task) -> bool:
 
 
 def _nothing_built(task: Task, failed: Sequence[tuple[Candidate, Trial]]) -> Outcome:
-    """An error that says what most of them failed for."""
+    """A failure with the most common error."""
     reasons = Counter(f"{trial.status}: {trial.reason}" for _, trial in failed)
     reason, times = reasons.most_common(1)[0]
     return Outcome(
         task.job,
         Stage.BUILD,
-        failed=f"none of {len(failed)} configs could be built; {times} for this: {reason}",
+        failed=f"none of {len(failed)} configs could be built; "
+        f"most common error ({times} of {len(failed)}): {reason}",
         hopeless=all(trial.status in _LASTING for _, trial in failed),
     )
 

@@ -224,7 +224,7 @@ class KernelJob:
         for text in self.task.facts:
             for row in read_facts(text).get("studies", ()):
                 return Known(str(row["solver"]), {})
-        raise WorkerError(f"nobody says which kernel of {self.task.plan.problem} is to be built")
+        raise WorkerError(f"the task names no kernel to build for {self.task.plan.problem}")
 
 
 def _building(name: str) -> BuildingSolver:

@@ -1,4 +1,4 @@
-"""Times a round's builds where the device is, and speaks the verdict when the budget is spent."""
+"""Times a round's builds where the device is, and computes the verdict when the budget is spent."""
 
 from __future__ import annotations
 
