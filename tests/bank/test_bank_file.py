@@ -1,10 +1,12 @@
 """A bank's file and its index: appended to, found by key, and never lost by whoever is killed."""
 
 import os
+import random
 import shutil
 import signal
 import subprocess
 import sys
+import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -155,13 +157,21 @@ def nonsense(path: Path) -> None:
     path.write_bytes(os.urandom(path.stat().st_size))
 
 
+def sealed(data: bytearray) -> bytes:
+    """An index whose blocks have the checksums that they should have."""
+    for number, block in enumerate(range(256, len(data), 256)):
+        check = zlib.crc32(data[block : block + 240], number)
+        data[block + 240 : block + 244] = check.to_bytes(4, "little")
+    return bytes(data)
+
+
 def pointing_elsewhere(path: Path) -> None:
     """Sound as to its header, and wrong in every slot."""
     data = bytearray(path.read_bytes())
     for slot in range(256, len(data), 16):
         if any(data[slot + 8 : slot + 16]):
             data[slot + 8 : slot + 16] = (700).to_bytes(8, "little")
-    path.write_bytes(data)
+    path.write_bytes(sealed(data))
 
 
 def far_away(path: Path) -> None:
@@ -169,7 +179,7 @@ def far_away(path: Path) -> None:
     for slot in range(256, len(data), 16):
         if any(data[slot + 8 : slot + 16]):
             data[slot + 8 : slot + 16] = (2**64 - 2).to_bytes(8, "little")
-    path.write_bytes(data)
+    path.write_bytes(sealed(data))
 
 
 def swapped(path: Path) -> None:
@@ -179,7 +189,7 @@ def swapped(path: Path) -> None:
     places = [data[slot + 8 : slot + 16] for slot in used]
     for slot, place in zip(used, [*places[1:], places[0]], strict=True):
         data[slot + 8 : slot + 16] = place
-    path.write_bytes(data)
+    path.write_bytes(sealed(data))
 
 
 def a_folder(path: Path) -> None:
@@ -207,6 +217,54 @@ def test_an_index_is_never_the_truth(
     assert writer.put(entry("new:1:f32")) == Changes(new=1)
     assert writer.put(entry(key(9), config={"tile": 9})) == Changes(same=1)
     assert len(Bank.open(large.path.parent).entries()) == 201
+
+
+def zeros(path: Path) -> None:
+    data = path.read_bytes()
+    path.write_bytes(data[:256] + bytes(len(data) - 256))
+
+
+def random_bytes(path: Path) -> None:
+    data = path.read_bytes()
+    path.write_bytes(data[:256] + random.Random(1).randbytes(len(data) - 256))
+
+
+def one_block_lost(path: Path) -> None:
+    """Each block but the first is the one before it."""
+    data = path.read_bytes()
+    path.write_bytes(data[:512] + data[256:-256])
+
+
+def of_version_1(path: Path) -> None:
+    """An index of the layout without checksums that says nothing of any key."""
+    head = b"SKJBIX01" + path.read_bytes()[8:252]
+    path.write_bytes(head + zlib.crc32(head).to_bytes(4, "little") + bytes(960 * 16))
+
+
+@pytest.mark.parametrize("spoil", [zeros, random_bytes, one_block_lost, of_version_1])
+def test_a_damaged_index_hides_nothing_and_is_made_anew(
+    large: Bank, spoil: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in (7, 300):  # a hit, and a miss, which is not believed either
+        spoil(index_of(large))
+        reader = Bank.open(large.path.parent)
+        assert (reader.lookup(key(number), DEVICE) is not None) == (number < 200)
+        with monkeypatch.context() as patched:
+            parsed = is_parsed_whole(patched)
+            again = Bank.open(large.path.parent)
+            assert all(again.lookup(key(known), DEVICE) for known in range(200))
+            assert again.lookup(key(300), DEVICE) is None
+            assert not parsed, "the first reader left a sound index"
+
+
+def test_a_damaged_index_is_not_carried_on_by_a_writer(large: Bank, entry: MakeEntry) -> None:
+    with large.path.open("a") as file:
+        file.write(f"{entry('new:1:f32').line}\n")  # for which the index has to be updated
+    zeros(index_of(large))
+    Bank.open(large.path.parent).add(entry(key(number)) for number in range(1000, 1600))
+    reader = Bank.open(large.path.parent)
+    known = [*map(key, range(200)), *map(key, range(1000, 1600)), "new:1:f32"]
+    assert all(reader.lookup(problem, DEVICE) for problem in known)
 
 
 def test_a_file_that_others_changed_is_indexed_anew(

@@ -81,12 +81,19 @@ def _bank_index(path: Path) -> object:
 
 
 def _sealed(source: random.Random, seeds: Sequence[bytes]) -> bytes:
-    """A changed index, often with the checksum that its header should have."""
+    """A changed index, often with the checksums that its header and blocks should have."""
     data = mutated(source, seeds)
     if source.random() < 0.3 or len(data) < 256:
         return data
     head = seeds[0][:252] if source.random() < 0.5 else data[:252]
-    return head + zlib.crc32(head).to_bytes(4, "little") + data[256:]
+    blocks = data[256:]
+    if source.random() < 0.5:
+        parts = (blocks[at : at + 240] for at in range(0, len(blocks), 256))
+        blocks = b"".join(
+            (part + zlib.crc32(part, number).to_bytes(4, "little")).ljust(256, b"\0")
+            for number, part in enumerate(parts)
+        )
+    return head + zlib.crc32(head).to_bytes(4, "little") + blocks
 
 
 def _url(text: str) -> object:

@@ -14,12 +14,11 @@ from typing import TypeVar
 
 from skipjack.bank.content import Content, PlacedEntry, complaint
 from skipjack.bank.entry import Key
-from skipjack.bank.index import Identity, identity_of
+from skipjack.bank.index import Identity, StaleIndexError, identity_of
 from skipjack.bank.views import (
     INDEXED_BYTES,
     BankView,
     IndexedView,
-    StaleIndexError,
     WholeView,
     open_view,
     open_whole,

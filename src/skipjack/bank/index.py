@@ -1,8 +1,9 @@
 """Where the lines of each key begin in a bank's file: a hash table in a file beside it.
 
 The index is never the truth. It says of which state of the bank's file it is; of another state it
-is not used. Whoever follows it reads the line that it points to and compares the key. A missing,
-torn or forged index costs time, or hides an entry at worst.
+is not used. Whoever follows it reads the line that it points to and compares the key. Slots stand
+in blocks with a checksum each, and a key is found, or proven to be missing, by blocks that were
+checked. So a missing, torn or damaged index costs time; only a forged one hides an entry.
 
 Slots are on disk before the header that says so: after a power cut, too, an index that is of the
 bank's file as it is knows all of its lines.
@@ -15,6 +16,7 @@ import os
 import stat
 import struct
 import sys
+import time
 import weakref
 import zlib
 from array import array
@@ -27,7 +29,12 @@ from skipjack.bank.entry import Key
 Identity = tuple[int, int, int]
 """Inode, time of change and size of a file: compared for equality, so that clocks do not matter."""
 
-_MAGIC = b"SKJBIX01"
+Pair = tuple[int, int]
+"""The hash of a key, and where a line of this key begins."""
+Slots = list[tuple[int, int]]
+"""Hashes and places, a place being one more than where the line begins."""
+
+_MAGIC = b"SKJBIX02"
 _NUMBERS = struct.Struct("<12q")
 _DIGEST_BYTES = 32
 _TAIL_BYTES = 16
@@ -35,14 +42,24 @@ _CHECK = struct.Struct("<I")
 _HEADER_BYTES = 256
 _SLOT = struct.Struct("<QQ")
 _EMPTY, _DEAD = 0, 2**64 - 1
-_BLOCK = 16
-"""Slots that are read at a time."""
-_FEWEST_SLOTS = 1024
+_BLOCK = 15
+"""Slots that are read, checked and written at a time. What is of one hash stands in the block of
+this number modulo the number of blocks, and behind a full block in the next."""
+_BLOCK_BYTES = 256
+"""Slots and their CRC-32, which starts from the block's number, with zeros behind it. No block
+lies on two pages."""
+_FEWEST_BLOCKS = 64
 _FULL = 0.6
+_ATTEMPTS = 4
+_PAUSE_S = 0.001
 TAIL = 4096
 """Bytes before the end that tell whether a file that has grown was only appended to."""
 UNKNOWN = b""
 """The digest of a content that was appended to since it was taken."""
+
+
+class StaleIndexError(Exception):
+    """An index that is damaged, or points to something else than it says."""
 
 
 def identity_of(status: os.stat_result) -> Identity:
@@ -147,45 +164,55 @@ class Index:
             or status is None
             or not stat.S_ISREG(status.st_mode)
             or summary.slots < 1
-            or status.st_size != _HEADER_BYTES + summary.slots * _SLOT.size
+            or summary.slots % _BLOCK
+            or status.st_size != _place(summary.slots // _BLOCK)
         ):
             os.close(descriptor)
             return None
         return cls(path, descriptor, summary)
 
     def offsets(self, hashed: int) -> list[int]:
-        """Where lines begin whose keys have this hash."""
-        return [offset for _, found, offset in self._probe(hashed) if found == hashed]
+        """Where lines begin whose keys have this hash; `StaleIndexError` if it is damaged."""
+        return [
+            place - 1
+            for _, slots in self._probe(hashed)
+            for found, place in slots
+            if found == hashed and place not in (_EMPTY, _DEAD)
+        ]
 
-    def _probe(self, hashed: int) -> Iterator[tuple[int, int, int]]:
-        """Slots in which the hash may stand, each with its number, hash and offset."""
-        slots = self.summary.slots
-        slot = hashed % slots
-        seen = 0
-        while seen < slots:
-            count = min(_BLOCK, slots - slot)
-            data = os.pread(self._descriptor, count * _SLOT.size, _place(slot))
-            for number, (found, place) in enumerate(_SLOT.iter_unpack(data), slot):
-                if place == _EMPTY:
-                    return
-                if place != _DEAD:
-                    yield number, found, place - 1
-            if len(data) < count * _SLOT.size:
+    def _probe(self, hashed: int) -> Iterator[tuple[int, Slots]]:
+        """Blocks in which the hash may stand, each with its number. The last has an empty slot."""
+        blocks = self.summary.slots // _BLOCK
+        first = hashed % blocks
+        for number in (*range(first, blocks), *range(first)):
+            slots = self._block(number)
+            yield number, slots
+            if any(place == _EMPTY for _, place in slots):
                 return
-            slot, seen = (slot + count) % slots, seen + count
 
-    def update(
-        self, summary: IndexSummary, new: Iterable[tuple[int, int]], gone: Iterable[tuple[int, int]]
-    ) -> None:
+    def _block(self, number: int) -> Slots:
+        for attempt in range(_ATTEMPTS):
+            if attempt:
+                time.sleep(_PAUSE_S)  # a writer is in the middle of it
+            data = os.pread(self._descriptor, _BLOCK_BYTES, _place(number))
+            if data == _sealed(data[: _BLOCK * _SLOT.size], number):
+                return list(_SLOT.iter_unpack(data[: _BLOCK * _SLOT.size]))
+        raise StaleIndexError(f"block {number} of {self.path} is damaged")
+
+    def update(self, summary: IndexSummary, new: Iterable[Pair], gone: Iterable[Pair]) -> None:
         """Note lines that were appended, and those that they displaced, as pairs of hash and place.
 
         `summary` is what is known of the file now, which is on disk.
         """
-        added = list(new)
+        try:
+            self._update(summary, list(new), set(gone))
+        except StaleIndexError:
+            self.path.unlink(missing_ok=True)  # the next reader makes another
+
+    def _update(self, summary: IndexSummary, added: list[Pair], gone: set[Pair]) -> None:
         table = self.summary.slots
         if self.summary.used + len(added) > _FULL * table:
-            left = set(gone)
-            pairs = [pair for pair in self._pairs() if pair not in left]
+            pairs = [pair for pair in self._pairs() if pair not in gone]
             write_index(self.path, summary, [*pairs, *added])
             return
         writable = os.open(self.path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
@@ -193,12 +220,9 @@ class Index:
             if not os.path.sameopenfile(writable, self._descriptor):
                 return  # somebody made another one, which is of an older state
             for hashed, offset in gone:
-                for number, found, at in self._probe(hashed):
-                    if (found, at) == (hashed, offset):
-                        os.pwrite(writable, _SLOT.pack(hashed, _DEAD), _place(number))
+                self._change(writable, hashed, offset + 1, _DEAD)
             for hashed, offset in added:
-                place = _place(self._free(hashed))
-                os.pwrite(writable, _SLOT.pack(hashed, offset + 1), place)
+                self._change(writable, hashed, _EMPTY, offset + 1)
             os.fdatasync(writable)
             used = self.summary.used + len(added)
             self.summary = replace(summary, slots=table, used=used)
@@ -206,48 +230,53 @@ class Index:
         finally:
             os.close(writable)
 
-    def _free(self, hashed: int) -> int:
-        """The empty slot in which a probe for this hash ends."""
-        slots = self.summary.slots
-        slot = hashed % slots
-        for _ in range(slots):
-            data = os.pread(self._descriptor, _SLOT.size, _place(slot))
-            if _SLOT.unpack(data)[1] == _EMPTY:
-                return slot
-            slot = (slot + 1) % slots
-        raise OSError(f"{self.path} is full")
+    def _change(self, writable: int, hashed: int, before: int, after: int) -> None:
+        """Write another place into the first slot of a hash that holds this one, or is empty."""
+        for number, slots in self._probe(hashed):
+            for at, (found, place) in enumerate(slots):
+                if place == before and (found == hashed or place == _EMPTY):
+                    slots[at] = hashed, after
+                    data = b"".join(_SLOT.pack(*slot) for slot in slots)
+                    os.pwrite(writable, _sealed(data, number), _place(number))
+                    return
 
-    def _pairs(self) -> Iterator[tuple[int, int]]:
-        size = self.summary.slots * _SLOT.size
-        with open(self._descriptor, "rb", closefd=False) as file:
-            file.seek(_HEADER_BYTES)
-            data = file.read(size)
-        whole = data[: len(data) // _SLOT.size * _SLOT.size]
-        for hashed, place in _SLOT.iter_unpack(whole):
-            if place not in (_EMPTY, _DEAD):
-                yield hashed, place - 1
+    def _pairs(self) -> Iterator[Pair]:
+        for number in range(self.summary.slots // _BLOCK):
+            for hashed, place in self._block(number):
+                if place not in (_EMPTY, _DEAD):
+                    yield hashed, place - 1
 
 
-def write_index(path: Path, summary: IndexSummary, pairs: Iterable[tuple[int, int]]) -> None:
+def write_index(path: Path, summary: IndexSummary, pairs: Iterable[Pair]) -> None:
     """Make an index of these pairs of hash and place."""
     known = list(pairs)
-    slots = _FEWEST_SLOTS
-    while len(known) * 3 > slots:
-        slots *= 2
-    table = array("Q", bytes(slots * _SLOT.size))
+    blocks = _FEWEST_BLOCKS
+    while len(known) * 3 > blocks * _BLOCK:
+        blocks *= 2
+    table = array("Q", bytes(blocks * _BLOCK * _SLOT.size))
+    filled = bytearray(blocks)
     for hashed, offset in known:
-        slot = hashed % slots
-        while table[2 * slot + 1]:
-            slot = (slot + 1) % slots
+        block = hashed % blocks
+        while filled[block] == _BLOCK:
+            block = (block + 1) % blocks
+        slot = block * _BLOCK + filled[block]
         table[2 * slot], table[2 * slot + 1] = hashed, offset + 1
+        filled[block] += 1
     if sys.byteorder == "big":
         table.byteswap()
     # Readers, which find indexes, do not load what writes them.
     from skipjack.storage import atomic_write
 
-    header = replace(summary, slots=slots, used=len(known)).pack()
-    atomic_write(path, header + table.tobytes())
+    header = replace(summary, slots=blocks * _BLOCK, used=len(known)).pack()
+    data, size = table.tobytes(), _BLOCK * _SLOT.size
+    sealed = (_sealed(data[at * size : (at + 1) * size], at) for at in range(blocks))
+    atomic_write(path, header + b"".join(sealed))
 
 
-def _place(slot: int) -> int:
-    return _HEADER_BYTES + slot * _SLOT.size
+def _sealed(slots: bytes, number: int) -> bytes:
+    """The block of this number with these slots."""
+    return (slots + _CHECK.pack(zlib.crc32(slots, number))).ljust(_BLOCK_BYTES, b"\0")
+
+
+def _place(block: int) -> int:
+    return _HEADER_BYTES + block * _BLOCK_BYTES

@@ -18,6 +18,7 @@ from skipjack.bank.index import (
     Identity,
     Index,
     IndexSummary,
+    StaleIndexError,
     identity_of,
     key_hash,
     tail_digest,
@@ -32,10 +33,6 @@ _LINE_BYTES = 4096
 _MOST_CACHED = 4096
 _ATTEMPTS = 4
 _PAUSE_S = 0.005
-
-
-class StaleIndexError(Exception):
-    """An index that points to something else than it says."""
 
 
 class BankView(Protocol):
