@@ -43,7 +43,7 @@ def test_launch_data_and_origin_are_of_the_line(entry: MakeEntry) -> None:
     parts = {"protocol": "p", "toolchain": "llvm-20", "output": "cd" * 32}
     made = entry(launch=LAUNCH, origin=EntryOrigin("tune", "ef"), **parts)
     read = BankEntry.from_line(made.line)
-    assert read == made and read.launch == LAUNCH and read.launch.complete
+    assert read == made and read.launch == LAUNCH
     assert read.launch.slots == ("a", "out", 64)
 
 
@@ -58,7 +58,7 @@ FORMAT_1 = (
 
 def test_format_1_is_read_and_format_2_written() -> None:
     read = BankEntry.from_line(FORMAT_1 % "ab")
-    assert read.launch == LaunchData("ab") and not read.launch.complete
+    assert read.launch == LaunchData("ab")
     assert read.protocol == "hot"
     assert dict(read.evidence) == {"samples": 20, "study": "s"}
     assert read.origin == EntryOrigin() and (read.toolchain, read.output) == ("", "")

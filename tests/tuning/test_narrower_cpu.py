@@ -15,7 +15,6 @@ from skipjack.core.device import Device
 from skipjack.devices import find_device
 from skipjack.ledger import Ledger
 from skipjack.native import cpu, llvm
-from skipjack.runtime.kernel import TunedKernel
 from skipjack.settings import load_settings
 from skipjack.tuning import TuneOptions, Tuner, make_budget
 
@@ -36,7 +35,7 @@ def test_it_runs_here_and_is_kept_under_the_name(narrower: Device, user_dir: Pat
     assert needs is not None and needs.level == narrower.level
     rng = np.random.default_rng(0)
     a, b = rng.random((24, 17), np.float32), rng.random((17, 40), np.float32)
-    np.testing.assert_allclose(TunedKernel.of(result)(a, b), a @ b, rtol=1e-5)
+    np.testing.assert_allclose(result.kernel()(a, b), a @ b, rtol=1e-5)
     with Ledger.open(user_dir) as ledger:
         assert ledger.devices() == [narrower]
         verdict = ledger.verdicts()[-1]

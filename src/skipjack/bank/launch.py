@@ -30,11 +30,6 @@ class LaunchData:
     compat: str = ""
     """`Device.compat_key` of what the code was built for: where it can load."""
 
-    @property
-    def complete(self) -> bool:
-        """Whether it can be called by what is here; entries of format 1 have the digest alone."""
-        return bool(self.artifact and self.symbol and self.abi and self.slots)
-
     def record(self) -> dict[str, Any]:
         """As plain JSON values."""
         return {

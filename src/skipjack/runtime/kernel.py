@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Sequence
 from itertools import count
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from skipjack.native.bound import BoundKernel, LoadedCode
 from skipjack.native.memory import ALIGNMENT
 from skipjack.native.slots import Slots, workspace_bytes
 from skipjack.runtime.arguments import Array, KernelArguments, Out
-from skipjack.runtime.kernel_code import KERNEL, Again, KernelCode, banked_again, pickled
+from skipjack.runtime.kernel_code import KERNEL, Again, KernelCode, pickled
 
 if TYPE_CHECKING:
     from skipjack.native.checked_call import CallPlan
@@ -78,19 +78,6 @@ def _is_plannable(arguments: KernelArguments, slots: Sequence[str | int]) -> boo
     return once and len(arguments.outputs) == 1 and workspace_bytes(slots) <= _MOST_WORKSPACE
 
 
-class KernelResult(Protocol):
-    """What a tuning gives back, as far as a kernel needs it."""
-
-    @property
-    def problem(self) -> Problem: ...
-    @property
-    def device(self) -> str: ...
-    @property
-    def code(self) -> KernelCode | None: ...
-    @property
-    def reason(self) -> str: ...
-
-
 class TunedKernel:
     """Call it with the inputs in order; it gives the output, or writes into ``out=``.
 
@@ -124,13 +111,6 @@ class TunedKernel:
         main = self._arguments.outputs[0]
         self._out_shape, self._out_dtype = main.shape, self._arguments.dtypes[main.name]
         self._room_bytes = main.size * self._out_dtype.itemsize + ALIGNMENT
-
-    @classmethod
-    def of(cls, result: KernelResult) -> TunedKernel:
-        """The winner of a tuning."""
-        if result.code is None:
-            raise SkipjackError(f"{result.problem.key} has no tuned kernel: {result.reason}")
-        return cls(result.problem, result.code, banked_again(result.problem, result.device))
 
     @property
     def address(self) -> int:
