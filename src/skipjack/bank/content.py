@@ -96,7 +96,7 @@ def kept_of(placed: Iterable[PlacedEntry]) -> list[PlacedEntry]:
 
 
 def read_content(data: bytes, *, start: int = 0, lines: int = 0, growing: bool = False) -> Content:
-    """The content of lines, which follow others: so many bytes and lines.
+    """The content of lines that follow `start` bytes and `lines` lines.
 
     In a file that is `growing`, a last line that has no end and makes no sense is being written, or
     its writer was killed: it is not there yet.
@@ -156,7 +156,7 @@ def refuse_newer(bad: Iterable[UnreadLine], path: Path) -> None:
 
 
 def complaint(path: Path, bad: list[UnreadLine], count: int, remedy: str) -> str:
-    """What to say of lines that are left out, of which there are so many."""
+    """The warning about `count` lines that are left out."""
     more = f", and {count - 1} more lines" if count > 1 else ""
     if any(line.newer for line in bad):
         remedy = "use a newer Skipjack"

@@ -34,7 +34,7 @@ from skipjack.core.device import Device, name_apart
 MOST_KEPT = 16
 """Entries of one key that a bank keeps."""
 _ONE_CALL = 1.25
-"""A gain that is known from one long call may be smaller by so much."""
+"""A gain that is known from one long call may be smaller by this factor."""
 _LARGEST_GAIN = LARGEST_SCORE / 2
 """A larger one counts as this, which leaves room above it for who takes its place."""
 

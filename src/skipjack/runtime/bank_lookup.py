@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("skipjack.runtime.lookup")
 
 _INTERVAL_S = 0.1
-"""After so long, an answer that is remembered is compared with the bank's file again."""
+"""A remembered answer older than this is compared with the bank's file again."""
 _MOST_KEPT = 256
 """Kernels that stay loaded though their callers have let them go."""
 _MOST_LENT_BYTES = 256 << 20

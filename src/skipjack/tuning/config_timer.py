@@ -43,7 +43,7 @@ from skipjack.tuning.ledger_buffer import LedgerBuffer
 from skipjack.tuning.limits import LIMITS, Limits
 
 _KERNELS = 1000
-"""After so many the session turns to its problem anew, which frees them."""
+"""After this many kernels the session starts its problem anew, which frees them."""
 
 _Content = tuple[str, str, tuple[Slot, ...]]
 """A problem, and what runs: the digest of a source, the arguments of a launch."""

@@ -114,7 +114,7 @@ class StudyEngine:
         return max(0, most - sum(search.asked for search in self.searches))
 
     def ask(self, most: int) -> list[Candidate]:
-        """Let searchers ask for up to so many candidates, and submit them."""
+        """Let searchers ask for up to `most` candidates, and submit them."""
         left = self.left()
         room = most if left is None else min(most, left)
         asked: list[Candidate] = []

@@ -127,7 +127,7 @@ class TimeLimit:
         )
 
     def late(self, final_s: float) -> bool:
-        """Whether what is left is needed for the final, which takes at least so long."""
+        """Whether what is left is needed for the final, which takes at least `final_s`."""
         if self._seconds is None:
             return False
         limits = self._limits

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 FORMAT = 2
 """Since 2, `speedup` is over the baseline and `default_ns` is that of the first proposal."""
 _REASONS = 5
-"""Why configs failed: so many are told."""
+"""Most reasons of failed configs that a result lists."""
 DEFAULT = "default"
 """How the first proposal is called where a baseline is named."""
 
