@@ -76,6 +76,13 @@ def test_a_hit_loads_few_modules_and_no_solver(user_dir: Path, key: str, solver:
     assert not [name for name in modules if name.split(".")[1:2] and name.split(".")[1] in heavy]
 
 
+def test_no_thread_at_all_is_refused_for_what_is_banked_too(user_dir: Path) -> None:
+    Bank.open(user_dir).put(entry("add:64"))
+    assert skipjack.lookup("add:64", threads=1) is not None
+    with pytest.raises(UsageError, match="threads is 0; give a whole number above 0"):
+        skipjack.lookup("add:64", threads=0)
+
+
 def test_an_answer_is_remembered_until_the_bank_changes(
     user_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -245,7 +245,7 @@ def _this_cpu(asked: Problem, threads: int | None, device: str | None) -> Device
     """This machine's CPU, if that is meant for sure."""
     if asked.dtype not in CPU_DTYPES or not cpu.detectable():
         return None
-    units = threads or 1
+    units = 1 if threads is None else threads
     if device not in (None, "cpu"):
         try:
             arch, units = parse_device_name(device)

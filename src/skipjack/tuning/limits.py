@@ -16,6 +16,8 @@ from skipjack.errors import UsageError
 from skipjack.operations import MEMORY_SHARE
 
 USER, MEASURED = "user", "measured"
+MOST_COUNT, DAY_S = 10_000, 86_400
+"""Larger counts, and longer times in seconds, are slips: a search would not end."""
 
 
 def _limit(default: Any, meaning: str, *, user: bool = False, measured: str = "") -> Any:
@@ -230,6 +232,10 @@ class Limits:
                 raise UsageError(f"limit {one.name} is {value!r}; give {kind} above 0")
             if one.name.endswith("_share") and value > 1:
                 raise UsageError(f"limit {one.name} is {value!r}; give a share between 0 and 1")
+            timed = one.name.endswith(("_s", "_seconds"))
+            if (whole and value > MOST_COUNT) or (timed and value > DAY_S):
+                most = MOST_COUNT if whole else DAY_S
+                raise UsageError(f"limit {one.name} is {value!r}; give at most {most:,}")
 
     @classmethod
     def of(cls, given: Mapping[str, object]) -> Limits:
@@ -238,7 +244,7 @@ class Limits:
         for name in given:
             if name not in own:
                 close = difflib.get_close_matches(name, own, 1)
-                hint = f"did you mean {close[0]}?" if close else "see `skipjack limits`"
+                hint = f"did you mean {close[0]}?" if close else f"choose from {', '.join(own)}"
                 raise UsageError(f"config.toml: limit {name!r} cannot be set; {hint}")
         return cls(**given)  # type: ignore[arg-type]
 
