@@ -44,6 +44,7 @@ def main() -> None:
     print(
         json.dumps(
             {
+                "format": 1,
                 "machine": _machine(),
                 "dtype": DTYPE,
                 "seconds_each": arguments.seconds,
