@@ -22,6 +22,7 @@ import zlib
 from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
+from itertools import chain
 from pathlib import Path
 
 from skipjack.bank.entry import Key
@@ -184,7 +185,7 @@ class Index:
         """Blocks in which the hash may stand, each with its number. The last has an empty slot."""
         blocks = self.summary.slots // _BLOCK
         first = hashed % blocks
-        for number in (*range(first, blocks), *range(first)):
+        for number in chain(range(first, blocks), range(first)):
             slots = self._block(number)
             yield number, slots
             if any(place == _EMPTY for _, place in slots):
