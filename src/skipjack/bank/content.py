@@ -63,8 +63,9 @@ class Content:
         inode, changed_ns, size = identity
         newer = next((line for line in self.bad if line.newer), None)
         known = IndexSummary(inode, changed_ns, size, self.lines, self._dead(), len(self.bad))
-        if self.bad:
-            known = replace(known, bad_at=self.bad[0].offset, bad_number=self.bad[0].number)
+        damaged = next((line for line in self.bad if not line.newer), None)
+        if damaged:
+            known = replace(known, bad_at=damaged.offset, bad_number=damaged.number)
         if newer:
             known = replace(known, newer_at=newer.offset, newer_number=newer.number)
         return replace(known, tail=tail, content=content)
@@ -156,8 +157,14 @@ def refuse_newer(bad: Iterable[UnreadLine], path: Path) -> None:
 
 
 def complaint(path: Path, bad: list[UnreadLine], count: int, remedy: str) -> str:
-    """The warning about `count` lines that are left out."""
-    more = f", and {count - 1} more lines" if count > 1 else ""
-    if any(line.newer for line in bad):
-        remedy = "use a newer Skipjack"
-    return f"left out of the bank {path}: {bad[0]}{more}; {remedy}"
+    """The warning about `count` lines that are left out, with the advice that fits each cause.
+
+    `bad` has the first that cannot be read and the first of a newer format, if there are such.
+    """
+    damaged = next((line for line in bad if not line.newer), None)
+    newer = next((line for line in bad if line.newer), None)
+    said = [f"{damaged}; {remedy}"] if damaged else []
+    said += [f"{newer}; use a newer Skipjack"] if newer else []
+    more = count - len(said)
+    said += [f"and {more} more {'line' if more == 1 else 'lines'}"] if more else []
+    return f"left out of the bank {path}: {'; '.join(said)}"

@@ -28,6 +28,8 @@ from skipjack.errors import StorageError
 RESTORE = "`skipjack bank rebuild` restores it from the ledger"
 
 log = logging.getLogger(__name__)
+_complained: dict[Path, Identity] = {}
+"""Files of whose lines this process has complained, and their state then."""
 V = TypeVar("V", bound=BankView)
 
 
@@ -38,7 +40,6 @@ class BankFile:
         self.path = path
         self.view: BankView = nothing()
         """The file as it was when it was last looked at."""
-        self._complained: Identity | None = None
 
     def kept(self, key: Key) -> list[PlacedEntry]:
         """What is kept of a key, the strongest first, whatever the index says."""
@@ -64,11 +65,11 @@ class BankFile:
         return identity_of(self.path.stat())
 
     def adopt(self, view: V) -> V:
-        """Use a view from now on; complain of what cannot be read, once for a state of the file."""
+        """Use a view from now on; complain of what cannot be read, once for a state of it."""
         self.view = view
-        if view.bad and self._complained != view.identity:
+        if view.bad and view.identity and _complained.get(self.path) != view.identity:
             log.warning("%s", complaint(self.path, view.bad, view.bad_count, RESTORE))
-            self._complained = view.identity
+            _complained[self.path] = view.identity
         return view
 
     @contextlib.contextmanager

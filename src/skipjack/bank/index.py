@@ -35,7 +35,7 @@ Pair = tuple[int, int]
 Slots = list[tuple[int, int]]
 """Hashes and places, a place being one more than where the line begins."""
 
-_MAGIC = b"SKJBIX02"
+_MAGIC = b"SKJBIX03"
 _NUMBERS = struct.Struct("<12q")
 _DIGEST_BYTES = 32
 _TAIL_BYTES = 16
@@ -90,7 +90,8 @@ class IndexSummary:
     dead_bytes: int = 0
     """Lines that others with stronger evidence have displaced: what compaction would free."""
     bad: int = 0
-    """Lines that cannot be read; the place and the number of the first of them follow."""
+    """Lines that cannot be read or are of a newer format; the place and the number of the first
+    that cannot be read follow."""
     bad_at: int = -1
     bad_number: int = 0
     newer_at: int = -1

@@ -109,7 +109,7 @@ class IndexedView:
         if self.identity[2] != known.size:
             known = replace(known, tail=self._tail_digest(), content=UNKNOWN)
         for line in self._tail.bad:
-            if known.bad_at < 0:
+            if not line.newer and known.bad_at < 0:
                 known = replace(known, bad_at=line.offset, bad_number=line.number)
             if line.newer and known.newer_at < 0:
                 known = replace(known, newer_at=line.offset, newer_number=line.number)
