@@ -56,7 +56,13 @@ def test_a_real_cpu_of_the_name_takes_it_for_a_hint_and_not_for_an_answer(
     hint = Config(schedule="k m n:4 n/v")
     with Ledger.open(user_dir) as ledger:
         made = ledger.verdicts()[-1]
-        record = {**made.record, "config": dict(hint), "solver": "nest", "created": LATE}
+        sure = {"ratio": 9.0, "low": 8.9, "high": 9.1}
+        evidence = {**made.record["evidence"], "baseline": {"name": "default", **sure}}
+        record = {
+            **made.record,
+            **{"config": dict(hint), "solver": "nest", "created": LATE},
+            **{"speedup": {"default": sure}, "evidence": evidence},
+        }
         ledger.add_verdict(
             replace(made, status="banked", solver="nest", config=hint, record=record, created=LATE)
         )

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from slurm_cluster import SlurmCluster, until
 
+from processes import PATIENCE_S
 from skipjack.errors import UsageError
 from skipjack.fleet.slurm import SlurmRequest, submit
 
@@ -88,10 +89,10 @@ def test_until_done_goes_back_into_the_queue(slurm: SlurmCluster, place: Path) -
     job = start_waiting(slurm, place, SlurmRequest("l", until_done=True))
     (place / "jobs").write_text("wait\nb")
     slurm.ask("scancel", "--batch", "--signal=USR1", str(job))
-    assert until(lambda: "gave back" in story(place), 30)
+    assert until(lambda: "gave back" in story(place), PATIENCE_S)
     (place / "jobs").write_text("b")
     # Slurm keeps a job that went back for two minutes, so that its nodes can settle.
-    assert until(lambda: slurm.state(job) == "PENDING" and not slurm.stays(job), 30)
+    assert until(lambda: slurm.state(job) == "PENDING" and not slurm.stays(job), PATIENCE_S)
     # Its nodes refuse it within the second in which they saw it off.
     slurm.ask("scontrol", "update", f"JobId={job}", "StartTime=now+2")
     assert slurm.finish(job) == "COMPLETED", output(place, job)
@@ -133,7 +134,7 @@ def test_a_job_that_is_asked_to_end_while_it_waits_for_nodes_does_so(
 ) -> None:
     monkeypatch.setenv("STAND_IN_BROKEN", "n2")
     job = submit(SlurmRequest("l", nodes=2, gather_s=300), skipjack=RUN).job
-    assert until((place / "told-n1").exists, 30)
+    assert until((place / "told-n1").exists, PATIENCE_S)
     slurm.ask("scancel", "--batch", "--signal=USR1", str(job))
     assert slurm.finish(job).startswith(("FAILED", "COMPLETED"))
     assert story(place) == []
@@ -163,7 +164,7 @@ def test_two_jobs_on_one_node_do_not_collide(slurm: SlurmCluster, place: Path) -
     job = start_waiting(slurm, place, request)
     first = json.loads((place / "argv").read_text())[-1]
     other = submit(request, skipjack=RUN).job
-    assert until(lambda: story(place).count("started") == 2, 30), output(place, other)
+    assert until(lambda: story(place).count("started") == 2, PATIENCE_S), output(place, other)
     assert json.loads((place / "argv").read_text())[-1] != first
     (place / "jobs").write_text("")
     assert slurm.finish(job) == slurm.finish(other) == "COMPLETED"

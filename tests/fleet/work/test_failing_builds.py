@@ -38,7 +38,7 @@ def test_a_job_whose_builds_all_fail_is_hopeless_for_the_most_common_reason(
 ) -> None:
     outcome = build(builder, "add:991:f32")
     assert "none of 6 configs" in outcome.failed and "out of luck" in outcome.failed
-    assert "5 for this" in outcome.failed
+    assert "(5 of 6)" in outcome.failed
     assert outcome.hopeless and not outcome.inapplicable
 
 
