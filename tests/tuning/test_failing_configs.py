@@ -35,6 +35,7 @@ FATES = {
     "kill": Status.BUILD_CRASH,
     "hang": Status.BUILD_TIMEOUT,
 }
+pytestmark = pytest.mark.usefixtures("rogue_everywhere")  # before a tuner starts its workers
 EVERYTHING = TuneOptions(budget=Budget(trials=len(FATES)), searcher="exhaustive", solver="rogue")
 
 
