@@ -67,6 +67,7 @@ BELOW: dict[str, set[str]] = {
     "report": {
         *("core", "errors", "native", "operations", "solvers", "search", "gpu"),
         *("execute", "ledger", "bank", "storage", "settings", "tuning", "sweep", "fleet"),
+        "runtime",
     },
     "plans": {"children", "core", "errors", "storage", "interrupt"},
     "__main__": {"cli"},

@@ -9,6 +9,8 @@ field              variable                   otherwise
 ``core``           ``SKIPJACK_CORE``          chosen when timing starts
 ``plugins``        ``SKIPJACK_PLUGINS``       none
 ``autotune``       ``SKIPJACK_AUTOTUNE``      ``on``: decorated kernels are tuned when first called
+``cache_dir``      ``..CUSTOM_CACHE_DIR``     ``artifacts`` in the user directory
+``cache_limit``    ``SKIPJACK_CACHE_LIMIT``   ``1 GiB``
 =================  =========================  ==================================================
 
 At most four build workers for each core are started.
@@ -31,6 +33,10 @@ from skipjack.reading import parse_toml, whole_number
 
 CONFIG_FILE = "config.toml"
 USER_DIR_VARIABLE = "SKIPJACK_USER_DB_PATH"
+ARTIFACTS = "artifacts"
+"""The kernels' folder in the user directory."""
+CACHE_DIR_VARIABLE = "SKIPJACK_CUSTOM_CACHE_DIR"
+CACHE_LIMIT_VARIABLE = "SKIPJACK_CACHE_LIMIT"
 LOG_LEVELS = ("debug", "info", "warning", "error", "critical")
 
 T = TypeVar("T")
@@ -39,6 +45,8 @@ log = logging.getLogger(__name__)
 
 _WORKERS_PER_CORE = 4
 """More do not build faster, and each takes memory."""
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+_BINARY_UNITS = {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +54,7 @@ class Settings:
     """What the user decided, checked."""
 
     user_dir: Path
-    """Where ledger, bank and artifacts live."""
+    """Where ledger and bank live, and kernels too unless `cache_dir` says otherwise."""
     log_level: str = "warning"
     build_workers: int = 1
     core: int | None = None
@@ -57,6 +65,16 @@ class Settings:
     """``off``: a decorated kernel takes what is known, or its first config, and is never tuned."""
     limits: Mapping[str, object] = field(default_factory=dict)
     """Numbers of the study engine that the file's table ``[limits]`` sets; checked where used."""
+    cache_dir: Path | None = None
+    """Where new kernels are kept; None is the folder in the user directory."""
+    cache_limit: int = 1 << 30
+    """Bytes that the kernel cache may take."""
+
+    @property
+    def kernel_dirs(self) -> tuple[Path, ...]:
+        """Where kernels are: new ones are written to the first, all are read."""
+        own = self.user_dir / ARTIFACTS
+        return (own,) if self.cache_dir is None or self.cache_dir == own else (self.cache_dir, own)
 
 
 def load_settings(
@@ -67,6 +85,8 @@ def load_settings(
     core: int | None = None,
     plugins: Sequence[str] | None = None,
     autotune: str | None = None,
+    cache_dir: Path | str | None = None,
+    cache_limit: str | int | None = None,
 ) -> Settings:
     """The settings in force; an argument that is None was not given. Bad values: `UsageError`."""
     directory = _user_dir(user_dir)
@@ -77,6 +97,8 @@ def load_settings(
             "core": core,
             "plugins": plugins,
             "autotune": autotune,
+            "cache_dir": cache_dir,
+            "cache_limit": cache_limit,
         },
         path=directory / CONFIG_FILE,
         file=_read_file(directory / CONFIG_FILE),
@@ -91,10 +113,15 @@ def load_settings(
         plugins=sources.pick("plugins", "SKIPJACK_PLUGINS", _plugins, ()),
         autotune=sources.pick("autotune", "SKIPJACK_AUTOTUNE", _autotune, "on"),
         limits=_limits(sources),
+        cache_dir=sources.pick("cache_dir", CACHE_DIR_VARIABLE, _directory, None),
+        cache_limit=sources.pick("cache_limit", CACHE_LIMIT_VARIABLE, _byte_count, 1 << 30),
     )
 
 
-_IN_FILE = ("log_level", "build_workers", "core", "plugins", "autotune", "limits")
+_IN_FILE = (
+    *("log_level", "build_workers", "core", "plugins", "autotune", "limits"),
+    *("cache_dir", "cache_limit"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +198,28 @@ def _limits(sources: _Sources) -> Mapping[str, object]:
     if not isinstance(given, Mapping):
         raise UsageError(f"{sources.path}: limits is {given!r}; write a table [limits]")
     return given
+
+
+def _directory(value: object) -> Path | None:
+    if not isinstance(value, str | Path):
+        raise ValueError("write the path of a directory")
+    return expanded(value).absolute()
+
+
+def _byte_count(value: object) -> int:
+    text = str(value).strip().lower().removesuffix("b").rstrip()
+    digits = text.rstrip("kmgti ")
+    unit = text[len(digits) :].strip()
+    factor = {**_UNITS, **_BINARY_UNITS}.get(unit)
+    try:
+        if factor is None or isinstance(value, bool | float):
+            raise MalformedError("")
+        count = whole_number(digits) * factor
+        if count < 0:
+            raise MalformedError("")
+        return count
+    except MalformedError:
+        raise ValueError("write bytes, as 500000000, or 500 MB or 2 GiB") from None
 
 
 def _autotune(value: object) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import hashlib
 import logging
 import os
 import random
@@ -26,7 +25,7 @@ from skipjack.ledger import Ledger, VerdictRecord
 from skipjack.native import cpu
 from skipjack.native.llvm import CompileError
 from skipjack.operations import parse
-from skipjack.runtime import bank_lookup, entry_code, placing, verified, warning_once
+from skipjack.runtime import bank_lookup, entry_code, placing, warning_once
 from skipjack.runtime import kernel as kernels
 from skipjack.runtime.kernel import TunedKernel
 from skipjack.runtime.shipping import banked
@@ -369,32 +368,6 @@ def test_what_a_killed_writer_left_is_swept(user_dir: Path) -> None:
     Bank.open(user_dir).put(entry())
     assert right(skipjack.lookup(KEY))
     assert not left.exists()
-
-
-def test_no_more_kernels_are_remembered_than_the_newest_whose_code_is_there(
-    user_dir: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(verified, "_MOST_KEPT", 10)
-    store, folder = verified.VerifiedKernels(user_dir), user_dir / ARTIFACTS / "verified"
-
-    def put(number: int) -> str:
-        code = f"code {number}".encode()
-        kernel = verified.VerifiedKernel(hashlib.sha256(code).hexdigest(), "k", "a", "s", "c")
-        key = f"{number:064}"
-        store.put(key, kernel, code)
-        os.utime(folder / key, (number, number))
-        return key
-
-    keys = [put(number) for number in range(10)]
-    assert {path.name for path in folder.iterdir()} == set(keys)
-    found = store.find(keys[5])
-    assert found is not None
-    ArtifactStore(user_dir / ARTIFACTS).path(found[0].artifact).unlink()
-    keys.append(put(10))
-    assert {path.name for path in folder.iterdir()} == {*keys} - {keys[5]}
-    keys.append(put(11))
-    assert {path.name for path in folder.iterdir()} == {*keys[1:]} - {keys[5]}
-    assert store.find(keys[-1]) is not None
 
 
 def test_the_gain_as_called_is_exported(user_dir: Path) -> None:

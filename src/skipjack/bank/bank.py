@@ -95,6 +95,11 @@ class Bank:
         """The strongest entry of each problem, device and kind, sorted by them."""
         return [entries[0] for entries in self._file.whole().entries().values()]
 
+    def all_entries(self) -> Iterator[BankEntry]:
+        """Every entry of each problem, device and kind, those that others outrank included."""
+        for entries in self._file.whole().entries().values():
+            yield from entries
+
     def put(self, entry: BankEntry) -> Changes:
         """Add an entry; one that is there gives way to stronger evidence, or stays."""
         return self.add([entry])

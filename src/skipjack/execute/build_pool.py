@@ -6,7 +6,7 @@ import logging
 import select
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -75,11 +75,16 @@ class BuildPool:
         device: Device,
         ledger: Path | None = None,
         timeout_s: float | None = None,
+        kernels: Sequence[Path] = (),
     ) -> None:
-        """A build may take `timeout_s`; if none is given, what its kind of device calls for."""
+        """What the `ledger` knows and the folders of `kernels` hold is not built again.
+
+        A build may take `timeout_s`; if none is given, what its kind of device calls for.
+        """
         gpu = device.kind != "cpu"
         self._device = asdict(device)
         self._arguments = ["--ledger", str(ledger)] if ledger else []
+        self._arguments += [word for folder in kernels for word in ("--kernels", str(folder))]
         self._arguments += ["--gpu", device.kind] if gpu else []
         self.timeout_s = timeout_s or (_GPU_TIMEOUT_S if gpu else _TIMEOUT_S)
         self._waiting: deque[Candidate] = deque()

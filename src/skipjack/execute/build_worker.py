@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -25,11 +25,16 @@ can have goes to memory and back, and there is always one with smaller blocks th
 
 
 def serve(
-    requests: BinaryIO, answers: BinaryIO, ledger_directory: str | None, *, gpu: bool = False
+    requests: BinaryIO,
+    answers: BinaryIO,
+    ledger_directory: str | None,
+    kernels: Sequence[Path] = (),
+    *,
+    gpu: bool = False,
 ) -> None:
     """Answer build requests until the pipe closes."""
     plugins.load_from_environment()
-    known = _Known(Path(ledger_directory)) if ledger_directory else None
+    known = _Known(Path(ledger_directory), kernels) if ledger_directory else None
     _load_compiler(gpu)
     wire.send(answers, {"ready": True})
     while (message := wire.receive(requests.read)) is not None:
@@ -52,9 +57,9 @@ def _load_compiler(gpu: bool) -> None:
 class _Known:
     """Builds of earlier sittings whose machine code is still there, whole."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, kernels: Sequence[Path]) -> None:
         self._ledger = Ledger.open(directory)
-        self._artifacts = ArtifactStore(directory / ARTIFACTS)
+        self._artifacts = ArtifactStore(*(kernels or [directory / ARTIFACTS]))
 
     def find(self, source_digest: str, compat: str) -> tuple[BuildRecord, bytes] | None:
         """What came of a source, if it came to something."""

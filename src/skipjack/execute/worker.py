@@ -14,6 +14,7 @@ import select
 import signal
 import sys
 import threading
+from pathlib import Path
 from typing import BinaryIO
 
 ELSEWHERE = 0
@@ -29,6 +30,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--cores", type=core_list, default=[])
     parser.add_argument("--announce", type=int, help="descriptor of the page")
     parser.add_argument("--ledger")
+    parser.add_argument("--kernels", action="append", type=Path, default=[])
     parser.add_argument("--gpu", help="as cuda:0; run kernels there, or build for it")
     options = parser.parse_args(arguments)
     requests, answers = settle_in(options.parent)
@@ -37,7 +39,8 @@ def main(arguments: list[str] | None = None) -> None:
     if options.role == "build":
         from skipjack.execute.build_worker import serve as serve_builds
 
-        serve_builds(requests, answers, options.ledger, gpu=options.gpu is not None)
+        known = options.ledger, options.kernels
+        serve_builds(requests, answers, *known, gpu=options.gpu is not None)
     elif options.gpu:
         from skipjack.execute.gpu.worker import serve as serve_gpu
 

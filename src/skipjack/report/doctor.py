@@ -22,9 +22,10 @@ from skipjack.gpu.opening import find_gpus, why_none
 from skipjack.native import cpu, llvm, named_cpu
 from skipjack.report import screen
 from skipjack.report.numbers import size_text
-from skipjack.settings import Settings
+from skipjack.runtime import cache_status
+from skipjack.settings import CACHE_LIMIT_VARIABLE, Settings
 from skipjack.solvers.vendor.blas import MklSolver
-from skipjack.storage import is_network_file_system, user_directory
+from skipjack.storage import ensure_directory, is_network_file_system, user_directory
 from skipjack.tuning.config_timer import TriedKernel, try_kernels
 from skipjack.tuning.context import measured_peaks
 
@@ -197,10 +198,28 @@ def _disk(settings: Settings) -> Iterator[Finding]:
     yield Finding("directory", "good", str(directory))
     free = shutil.disk_usage(directory).free
     yield Finding("disk", "note" if free < _LOW_DISK else "good", f"{size_text(free)} free")
+    yield cache_finding(settings)
     network = is_network_file_system(directory)
     if network:
         text = f"{network}: shared file systems are slow for a ledger; set SKIPJACK_USER_DB_PATH"
         yield Finding("file system", "note", text)
+
+
+def cache_finding(settings: Settings) -> Finding:
+    """How full the kernel cache is, and whether it can be written."""
+    status = cache_status(settings)
+    text = (
+        f"{size_text(status.used_bytes)} of {size_text(status.limit_bytes)}, "
+        f"{status.kernels} kernels in {status.directory}"
+    )
+    try:
+        ensure_directory(status.directory)
+    except SkipjackError as error:
+        return Finding("kernel cache", "note", f"{text}; new ones are not kept: {error}")
+    if status.used_bytes > status.limit_bytes:
+        text += f"; what banks name stays: raise {CACHE_LIMIT_VARIABLE}"
+        return Finding("kernel cache", "note", text)
+    return Finding("kernel cache", "good", text)
 
 
 def print_findings(findings: list[Finding]) -> None:

@@ -7,16 +7,18 @@ if TYPE_CHECKING:
     from skipjack.runtime.bank_lookup import lookup
     from skipjack.runtime.gpu_kernel import GpuKernel
     from skipjack.runtime.kernel import TunedKernel
+    from skipjack.runtime.kernel_cache import CacheStatus, cache_status, keep_within_limit
     from skipjack.runtime.kernel_code import KernelCode, banked_again, callable_of
     from skipjack.runtime.kernel_file import Kernels, kernels
     from skipjack.runtime.library_kernel import LibraryKernel
     from skipjack.runtime.placing import NoGpuError, place
     from skipjack.runtime.shipping import Banked, banked
-    from skipjack.runtime.verified import VerifiedKernel, VerifiedKernels, kernel_key
+    from skipjack.runtime.verified import VerifiedKernel, VerifiedKernels, entry_key, kernel_key
 
 __all__ = [
     "Banked",
     "BoundKernel",
+    "CacheStatus",
     "GpuKernel",
     "KernelCode",
     "Kernels",
@@ -27,7 +29,10 @@ __all__ = [
     "VerifiedKernels",
     "banked",
     "banked_again",
+    "cache_status",
     "callable_of",
+    "entry_key",
+    "keep_within_limit",
     "kernel_key",
     "kernels",
     "lookup",
@@ -36,6 +41,7 @@ __all__ = [
 _HOMES = {
     "Banked": "skipjack.runtime.shipping",
     "BoundKernel": "skipjack.native.bound",
+    "CacheStatus": "skipjack.runtime.kernel_cache",
     "GpuKernel": "skipjack.runtime.gpu_kernel",
     "KernelCode": "skipjack.runtime.kernel_code",
     "Kernels": "skipjack.runtime.kernel_file",
@@ -46,7 +52,10 @@ _HOMES = {
     "VerifiedKernels": "skipjack.runtime.verified",
     "banked": "skipjack.runtime.shipping",
     "banked_again": "skipjack.runtime.kernel_code",
+    "cache_status": "skipjack.runtime.kernel_cache",
     "callable_of": "skipjack.runtime.kernel_code",
+    "entry_key": "skipjack.runtime.verified",
+    "keep_within_limit": "skipjack.runtime.kernel_cache",
     "kernel_key": "skipjack.runtime.verified",
     "kernels": "skipjack.runtime.kernel_file",
     "lookup": "skipjack.runtime.bank_lookup",

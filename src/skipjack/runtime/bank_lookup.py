@@ -165,7 +165,7 @@ def _settings(plugins: str | Sequence[str], settings: Settings | None) -> Settin
 def _depends(settings: Settings) -> tuple[object, ...]:
     """What an answer depends on besides the question."""
     path = settings.user_dir / FILE_NAME
-    return path, _file_identity(path), settings.plugins, len(cpu.usable_cores())
+    return path, _file_identity(path), settings.plugins, settings.cache_dir, len(cpu.usable_cores())
 
 
 def _is_for_cpu(kernel: Found) -> bool:
@@ -225,7 +225,7 @@ def _known(
     again = banked_again(asked, here.name, directory)
     if is_library(entry):
         return _library(entry.solver, asked, here, again)
-    code = _verified(entry, asked, here, settings.user_dir)
+    code = _verified(entry, asked, here, settings)
     return TunedKernel(asked, code, again, entry.solver) if code else None
 
 
@@ -257,7 +257,7 @@ def _this_cpu(asked: Problem, threads: int | None, device: str | None) -> Device
 
 
 def _verified(
-    entry: BankEntry, asked: Problem, device: Device, user_dir: Path
+    entry: BankEntry, asked: Problem, device: Device, settings: Settings
 ) -> KernelCode | None:
     """The code of an entry, if a solver of ours built it and it was verified here.
 
@@ -268,7 +268,7 @@ def _verified(
         key = kernel_key(asked, entry.solver, entry.solver_version, Config(entry.config), identity)
     except (TypeError, ValueError):  # an entry may be odd in any way, which is told elsewhere
         return None
-    found = VerifiedKernels(user_dir).find(key)
+    found = VerifiedKernels(settings).find(key)
     if found is None:
         return None
     kernel, data = found
@@ -299,7 +299,7 @@ def _found(
     if entry is None:
         return None
     try:
-        chosen = usable(entry, asked, found, settings.user_dir)
+        chosen = usable(entry, asked, found, settings)
     except UselessEntryError as error:
         warn_once(log, f"{asked.key}: {error}")
         return None

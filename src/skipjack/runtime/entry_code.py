@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import logging
 from dataclasses import dataclass
-from pathlib import Path
 
 from skipjack.bank import Bank, BankEntry, next_best
 from skipjack.core.config import Config
@@ -22,7 +21,8 @@ from skipjack.operations import MEMORY_SHARE, arrays_bytes, get, outputs
 from skipjack.reading import quoted
 from skipjack.runtime.kernel import TunedKernel
 from skipjack.runtime.kernel_code import KernelCode
-from skipjack.runtime.verified import VerifiedKernel, VerifiedKernels, kernel_key
+from skipjack.runtime.verified import VerifiedKernel, VerifiedKernels, entry_key, kernel_key
+from skipjack.settings import Settings
 from skipjack.solvers import (
     BuildingSolver,
     SourceAware,
@@ -54,27 +54,28 @@ class Usable:
     """Why the bank's own entry was not taken; empty if it was."""
 
 
-def usable(entry: BankEntry, problem: Problem, device: Device, user_dir: Path) -> Usable:
+def usable(entry: BankEntry, problem: Problem, device: Device, settings: Settings) -> Usable:
     """The bank's entry, or else the next best that this user's ledger knows and that works here.
 
     An entry of others may have stronger evidence and yet be of no use here. `UselessEntryError`
     says what is wrong with it where there is no other.
     """
     try:
-        return Usable(entry, code_of(entry, problem, device, user_dir))
+        return Usable(entry, code_of(entry, problem, device, settings))
     except UselessEntryError as error:
-        for other in _others(entry, user_dir):
+        for other in _others(entry, settings):
             with contextlib.suppress(UselessEntryError):
-                code = code_of(other, problem, device, user_dir)
+                code = code_of(other, problem, device, settings)
                 return Usable(other, code, f"{error}; until then {_named(other)} is used")
         raise
 
 
-def _others(entry: BankEntry, user_dir: Path) -> list[BankEntry]:
+def _others(entry: BankEntry, settings: Settings) -> list[BankEntry]:
     """What else is known, the best first: the bank's other entries, then the ledger's."""
     # A program that only looks things up need not load SQLite.
     from skipjack.ledger import FILE_NAME, Ledger
 
+    user_dir = settings.user_dir
     banked = Bank.open(user_dir).ranked(*entry.key)
     known = [one for one in banked if one != entry]
     if not (user_dir / FILE_NAME).is_file():
@@ -93,7 +94,7 @@ def _named(entry: BankEntry) -> str:
 
 
 def code_of(
-    entry: BankEntry, problem: Problem, device: Device, user_dir: Path
+    entry: BankEntry, problem: Problem, device: Device, settings: Settings
 ) -> KernelCode | None:
     """The machine code of an entry for this problem on this device; None for that of a library.
 
@@ -101,7 +102,7 @@ def code_of(
     `UselessEntryError` says what is wrong with the entry.
     """
     try:
-        return _code_of(entry, problem, device, user_dir)
+        return _code_of(entry, problem, device, settings)
     except UselessEntryError:
         raise
     except Exception as error:  # an entry may be odd in any way
@@ -136,7 +137,7 @@ def solver_of(entry: BankEntry) -> BuildingSolver | None:
 
 
 def _code_of(
-    entry: BankEntry, problem: Problem, device: Device, user_dir: Path
+    entry: BankEntry, problem: Problem, device: Device, settings: Settings
 ) -> KernelCode | None:
     solver = solver_of(entry)
     if solver is None:
@@ -148,7 +149,7 @@ def _code_of(
     candidate = Candidate(problem, solver.name, Config(dict(entry.config)))
     identity = build_identity(problem, solver, device)
     key = kernel_key(problem, solver.name, solver.version, candidate.config, identity)
-    store = VerifiedKernels(user_dir)
+    store = VerifiedKernels(settings)
     known = _known(store, key, candidate, solver, device)
     if known is None and device.kind != "cpu":
         raise UselessEntryError("the bank's kernel was not verified on this machine; tune it here")
@@ -199,7 +200,10 @@ def _checked_now(
     if fault:
         raise UselessEntryError(f"{what} of solver {solver.name} fails: {fault}; tune it here")
     digest = source_key(solver, source)
-    verified = VerifiedKernel(blob.digest, blob.symbol, blob.abi, digest, source.compiler, slots)
+    verified = VerifiedKernel(
+        *(blob.digest, blob.symbol, blob.abi, digest, source.compiler, slots),
+        entry=entry_key(problem.key, solver.name, solver.version, config),
+    )
     try:
         store.put(key, verified, blob.data)
     except StorageError as error:

@@ -35,7 +35,7 @@ def banked(settings: Settings) -> Banked:
         if device is None or entry.kind != PERF:
             continue
         try:
-            found = usable(entry, parse(entry.problem), device, settings.user_dir)
+            found = usable(entry, parse(entry.problem), device, settings)
         except (UselessEntryError, ProblemError, UsageError) as error:
             left_out.append(f"{quoted(entry.problem)} left out: {error}")
             continue

@@ -7,26 +7,30 @@ which its name in this store is computed.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import json
 import os
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from time import monotonic
 
 from skipjack.core.config import Config
 from skipjack.core.digest import digest_of
 from skipjack.core.problem import Problem
 from skipjack.errors import MalformedError, StorageError
+from skipjack.native.own_code import own_code
 from skipjack.reading import read_json
-from skipjack.storage import ARTIFACTS, ArtifactStore
+from skipjack.settings import Settings
+from skipjack.storage import ArtifactStore, mark_used
 
 FORMAT = 2
 """Since 2 a record has the slots, so that a kernel is called without its solver."""
-_FOLDER = "verified"
+FOLDER = "verified"
 _MOST_BYTES = 1 << 16
-_MOST_KEPT = 10_000
-"""Records, of less than a kilobyte each. Past that, those go whose machine code is gone, then the
-oldest tenth; what is looked up after all is verified again, on a GPU by tuning it again."""
+_REMIND_S = 3600.0
+"""Kernels that this process has are said to be in use this often, at a search, and at its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,15 @@ class VerifiedKernel:
     compiler: str
     slots: tuple[str | int, ...] = ()
     """The arguments of a launch, as it was verified with them."""
+    entry: str = ""
+    """What an entry of a bank must say to name this kernel: `entry_key`."""
+    code: str = ""
+    """`own_code` of the Skipjack that built it: another one looks for another key."""
+
+
+def entry_key(problem: str, solver: str, version: int, config: Config) -> str:
+    """What an entry names, whatever it is built for."""
+    return digest_of((problem, solver, version, config.key))
 
 
 def kernel_key(problem: Problem, solver: str, version: int, config: Config, identity: str) -> str:
@@ -50,67 +63,81 @@ def kernel_key(problem: Problem, solver: str, version: int, config: Config, iden
 
 
 class VerifiedKernels:
-    """Those of a user directory."""
+    """Those of the kernel cache that settings name."""
 
-    def __init__(self, user_dir: Path) -> None:
-        self._directory = user_dir / ARTIFACTS / _FOLDER
-        self._artifacts = ArtifactStore(user_dir / ARTIFACTS)
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._directories = [directory / FOLDER for directory in settings.kernel_dirs]
+        self._artifacts = ArtifactStore(*settings.kernel_dirs)
 
     def find(self, key: str) -> tuple[VerifiedKernel, bytes] | None:
         """The kernel of this key with its machine code, if both are there and whole."""
-        found = self._record(key)
-        try:
-            return (found, self._artifacts.get(found.artifact)) if found else None
-        except StorageError:
-            return None
-
-    def _record(self, key: str) -> VerifiedKernel | None:
-        """What is remembered, if it can be read."""
-        try:
-            data = (self._directory / key).read_bytes()
-            field = read_json(data, key, most=_MOST_BYTES)
-            return field.without("format", FORMAT).of(VerifiedKernel)
-        except (OSError, MalformedError):
-            return None
-
-    def _has_code(self, key: str) -> bool:
-        record = self._record(key)
-        try:
-            return record is not None and record.artifact in self._artifacts
-        except StorageError:  # it names no artifact
-            return False
+        for directory in self._directories:
+            found = read_record(directory / key)
+            if found is None:
+                continue
+            with contextlib.suppress(StorageError):
+                data = self._artifacts.get(found.artifact)
+                _note_use(self._artifacts.path(found.artifact))
+                return found, data
+        return None
 
     def put(self, key: str, kernel: VerifiedKernel, data: bytes) -> None:
         """Remember that this machine code, whose digest the kernel has, was verified."""
+        from skipjack.runtime.kernel_cache import keep_within_limit
         from skipjack.storage import atomic_write, sweep, write_failure
 
         self._artifacts.put(data)
-        path = self._directory / key
+        path = self._directories[0] / key
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise write_failure(path, error) from error
-        sweep(self._directory)
-        record = {"format": FORMAT, **asdict(kernel)}
+        sweep(path.parent)
+        record = {"format": FORMAT, **asdict(replace(kernel, code=own_code()))}
         atomic_write(path, json.dumps(record, sort_keys=True).encode(), durable=False)
-        self._bound(key)
+        _note_use(self._artifacts.path(kernel.artifact))
+        keep_within_limit(self._settings)
 
-    def _bound(self, newest: str) -> None:
-        """Remove records if there are too many; the one that was just written stays."""
-        found = {key: written for key, written in self._written().items() if key != newest}
-        if len(found) < _MOST_KEPT:
-            return
-        gone = {key for key in found if not self._has_code(key)}
-        kept = sorted(found.keys() - gone, key=lambda key: found[key], reverse=True)
-        for key in (*gone, *kept[_MOST_KEPT - _MOST_KEPT // 10 :]):
-            with contextlib.suppress(OSError):  # another process removes them as well
-                (self._directory / key).unlink()
 
-    def _written(self) -> dict[str, int]:
-        """All keys, with the time of each file."""
-        times: dict[str, int] = {}
-        with contextlib.suppress(OSError), os.scandir(self._directory) as entries:
-            for entry in entries:
-                if not entry.name.startswith("."):
-                    times[entry.name] = entry.stat().st_mtime_ns
-        return times
+def read_record(path: Path) -> VerifiedKernel | None:
+    """What is remembered in a file, if it can be read."""
+    try:
+        field = read_json(path.read_bytes(), path.name, most=_MOST_BYTES)
+        return field.without("format", FORMAT).of(VerifiedKernel)
+    except (OSError, MalformedError):
+        return None
+
+
+def record_files(directory: Path) -> Iterator[os.DirEntry[str]]:
+    """Those of the folder of a cache's records, without what is being written."""
+    with contextlib.suppress(OSError), os.scandir(directory / FOLDER) as entries:
+        yield from (entry for entry in entries if not entry.name.startswith("."))
+
+
+# What this process uses. Kernels stay in memory, so that their files would look forgotten: they are
+# dated anew now and then rather than at each call.
+
+_in_use: dict[Path, None] = {}
+_reminded = 0.0
+
+
+def in_use() -> frozenset[Path]:
+    """Files of kernels that this process has been given, or has verified."""
+    return frozenset(_in_use)
+
+
+def _note_use(path: Path) -> None:
+    if not _in_use:
+        _remind()  # of nothing: the hour begins
+        atexit.register(_remind)
+    elif monotonic() - _reminded > _REMIND_S:
+        _remind()
+    _in_use[path] = None
+
+
+def _remind() -> None:
+    global _reminded
+    _reminded = monotonic()
+    for path in list(_in_use):
+        mark_used(path)

@@ -4,7 +4,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from skipjack.storage.appending import AppendedFile
-    from skipjack.storage.artifacts import ARTIFACTS, ArtifactStore, MemoryArtifacts
+    from skipjack.storage.artifacts import (
+        ARTIFACTS,
+        ArtifactStore,
+        KernelStore,
+        MemoryArtifacts,
+        StoredArtifact,
+        mark_used,
+    )
     from skipjack.storage.atomic import atomic_replacement, atomic_write, write_synced
     from skipjack.storage.clock import Clock, timestamp, utc_now
     from skipjack.storage.damage import set_aside
@@ -20,11 +27,14 @@ __all__ = [
     "ArtifactStore",
     "Clock",
     "FileLock",
+    "KernelStore",
     "MemoryArtifacts",
+    "StoredArtifact",
     "atomic_replacement",
     "atomic_write",
     "ensure_directory",
     "is_network_file_system",
+    "mark_used",
     "output_directory",
     "set_aside",
     "sweep",
@@ -36,7 +46,10 @@ __all__ = [
 ]
 _HOMES = {
     "appending": ("AppendedFile",),
-    "artifacts": ("ARTIFACTS", "ArtifactStore", "MemoryArtifacts"),
+    "artifacts": (
+        *("ARTIFACTS", "ArtifactStore", "KernelStore", "MemoryArtifacts"),
+        *("StoredArtifact", "mark_used"),
+    ),
     "atomic": ("atomic_replacement", "atomic_write", "write_synced"),
     "clock": ("Clock", "timestamp", "utc_now"),
     "damage": ("set_aside",),

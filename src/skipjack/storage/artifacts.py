@@ -2,27 +2,55 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import logging
+import os
 import re
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from skipjack.errors import CorruptFileError, StorageError
+from skipjack.settings import ARTIFACTS, Settings
 
-ARTIFACTS = "artifacts"
-"""The store's folder in the user directory."""
+__all__ = [
+    "ARTIFACTS",
+    "ArtifactStore",
+    "KernelStore",
+    "MemoryArtifacts",
+    "StoredArtifact",
+    "mark_used",
+]
 _DIGEST = re.compile(r"[0-9a-f]{64}")
+_RECENT_S = 3600.0
+"""A file whose date is older than this is dated anew when it is read: a call to the system for
+each file and hour at most, and uses are told apart by the hour."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredArtifact:
+    """A file of a store, as it was found."""
+
+    path: Path
+    size: int
+    used_ns: int
+    """When it was last used, about: its date."""
 
 
 class ArtifactStore:
     """Bytes in, digest out; what comes back is what went in, or `CorruptFileError`.
 
     Any number of processes may put and get at once: a name decides the content, and files appear
-    whole. Who only reads does not load what writes.
+    whole. Who only reads does not load what writes. Reading looks into the `others` as well.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *others: Path) -> None:
         self._directory = directory
+        self._others = others
         self._swept = False
 
     def put(self, data: bytes) -> str:
@@ -44,10 +72,17 @@ class ArtifactStore:
 
     def path(self, digest: str) -> Path:
         """Where the artifact is, or would be. Unchecked: load only what `get` returned."""
+        here = self._directory / self._name(digest)
+        elsewhere = (directory / self._name(digest) for directory in self._others)
+        if not self._others or here.is_file():
+            return here
+        return next((path for path in elsewhere if path.is_file()), here)
+
+    def _name(self, digest: str) -> str:
         if not _DIGEST.fullmatch(digest):
             # Digests also come out of imported files: none may lead out of the store.
             raise StorageError(f"{digest!r} is not an artifact's digest (64 hexadecimal digits)")
-        return self._directory / digest[:2] / digest
+        return f"{digest[:2]}/{digest}"
 
     def get(self, digest: str) -> bytes:
         """The bytes with this digest. A damaged file is set aside."""
@@ -61,6 +96,18 @@ class ArtifactStore:
 
     def __contains__(self, digest: str) -> bool:
         return self.path(digest).is_file()
+
+    def stored(self) -> Iterator[StoredArtifact]:
+        """What lies in the directory that is written to, in no order."""
+        for folder in self._directory.glob("[0-9a-f][0-9a-f]"):
+            with contextlib.suppress(OSError), os.scandir(folder) as entries:
+                for entry in entries:
+                    if entry.name.startswith("."):
+                        continue  # being written
+                    with contextlib.suppress(OSError):  # gone in the meantime
+                        found = entry.stat(follow_symlinks=False)
+                        path = Path(entry.path)
+                        yield StoredArtifact(path, found.st_size, found.st_mtime_ns)
 
     def _sweep_once(self) -> None:
         """Remove what was left by writers that were killed."""
@@ -86,11 +133,50 @@ class ArtifactStore:
 
     def _read(self, path: Path) -> bytes | None:
         try:
-            return path.read_bytes()
+            with path.open("rb", buffering=0) as file:
+                used = os.fstat(file.fileno()).st_mtime
+                data = file.read()
         except FileNotFoundError:
             return None
         except OSError as error:
             raise StorageError(f"cannot read artifact {path}: {error.strerror}") from error
+        if abs(time.time() - used) > _RECENT_S:
+            mark_used(path)
+        return data
+
+
+def mark_used(path: Path) -> None:
+    """Date an artifact anew, so that it is among the last to go when room is needed."""
+    with contextlib.suppress(OSError):  # a directory that can only be read is no hindrance
+        os.utime(path)
+
+
+class KernelStore(ArtifactStore):
+    """The kernel cache that settings name: a convenience, which nobody fails for the lack of.
+
+    What cannot be written is not kept, with one warning in a process; it is built again when it is
+    needed again.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(*settings.kernel_dirs)
+
+    def put(self, data: bytes) -> str:
+        """Keep `data` if that is possible; return its digest."""
+        try:
+            return super().put(data)
+        except StorageError as error:
+            _warn_once(self._directory, error)
+            return hashlib.sha256(data).hexdigest()
+
+
+_warned: set[Path] = set()
+
+
+def _warn_once(directory: Path, error: StorageError) -> None:
+    if directory not in _warned:
+        _warned.add(directory)
+        log.warning("kernels are not kept: %s", error)
 
 
 class MemoryArtifacts(ArtifactStore):

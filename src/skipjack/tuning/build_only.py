@@ -28,11 +28,12 @@ from skipjack.native import cpu, llvm
 from skipjack.native.cpu import target_of
 from skipjack.native.object_code import text_bytes, vector_spills
 from skipjack.operations import parse
+from skipjack.runtime import keep_within_limit
 from skipjack.search import SearchContext, create
 from skipjack.settings import Settings, load_settings
 from skipjack.solvers import solver_for
 from skipjack.solvers.solver import BuildingSolver, Slot
-from skipjack.storage import ARTIFACTS, ArtifactStore, user_directory
+from skipjack.storage import ArtifactStore, user_directory
 from skipjack.tuning.build_queue import BuildQueue, build_record, identity_of
 from skipjack.tuning.options import Observer, Progress
 
@@ -189,10 +190,16 @@ class Builder:
     def __enter__(self) -> Builder:
         directory = user_directory(self.settings)
         with contextlib.ExitStack() as exits:
+            exits.callback(keep_within_limit, self.settings, now=True)
             self.ledger = exits.enter_context(Ledger.open(directory))
-            self.artifacts = ArtifactStore(directory / ARTIFACTS)
+            self.artifacts = ArtifactStore(*self.settings.kernel_dirs)
             self.pool = exits.enter_context(
-                BuildPool(self.settings.build_workers, self.device, directory)
+                BuildPool(
+                    self.settings.build_workers,
+                    self.device,
+                    directory,
+                    kernels=self.settings.kernel_dirs,
+                )
             )
             self._exits = exits.pop_all()
         self._opened = True

@@ -27,11 +27,17 @@ from skipjack.execute.statistics import Block
 from skipjack.gpu.opening import find_gpu
 from skipjack.ledger import Ledger
 from skipjack.native import cpu
-from skipjack.runtime import VerifiedKernel, VerifiedKernels, kernel_key
+from skipjack.runtime import (
+    VerifiedKernel,
+    VerifiedKernels,
+    entry_key,
+    keep_within_limit,
+    kernel_key,
+)
 from skipjack.settings import Settings
 from skipjack.solvers import find_solver
 from skipjack.solvers.identity import build_identity
-from skipjack.storage import ARTIFACTS, ArtifactStore, user_directory
+from skipjack.storage import ArtifactStore, KernelStore, user_directory
 from skipjack.trace import Tracer
 from skipjack.tuning.build_queue import BuildContext, Builders
 
@@ -177,12 +183,18 @@ class DeviceContext:
         cores, gpu = session_place(self.settings, self.device)
         directory = user_directory(self.settings)
         with contextlib.ExitStack() as exits:
+            exits.callback(keep_within_limit, self.settings, now=True)
             self.ledger = exits.enter_context(Ledger.open(directory))
             self.bank = Bank.open(directory)
-            self.artifacts = ArtifactStore(directory / ARTIFACTS)
+            self.artifacts = KernelStore(self.settings)
             self.ledger.add_device(self.device)
             exits.enter_context(device_lock(self.device, self.say))
-            pool = BuildPool(self.settings.build_workers, self.device, directory)
+            pool = BuildPool(
+                self.settings.build_workers,
+                self.device,
+                directory,
+                kernels=self.settings.kernel_dirs,
+            )
             self.pool = exits.enter_context(pool)
             self.session = exits.enter_context(RunSession(self.protocol, cores, gpu))
             self._exits = exits.pop_all()
@@ -207,12 +219,13 @@ class DeviceContext:
         kernel = VerifiedKernel(
             *(digest, loaded.symbol, loaded.abi, loaded.source_digest or "", loaded.compiler),
             slots=tuple(loaded.slots),
+            entry=entry_key(candidate.problem.key, loaded.solver, loaded.version, candidate.config),
         )
         try:
             key = kernel_key(
                 candidate.problem, loaded.solver, loaded.version, candidate.config, identity
             )
-            VerifiedKernels(self.settings.user_dir).put(key, kernel, self.artifacts.get(digest))
+            VerifiedKernels(self.settings).put(key, kernel, loaded.code)
         except StorageError as error:
             log.info("lookup will check %s once more: %s", candidate.problem.key, error)
 

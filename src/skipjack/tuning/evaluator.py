@@ -503,6 +503,12 @@ class LoadedCandidate:
         """The solver's name."""
         return self.candidate.solver
 
+    @property
+    def code(self) -> bytes:
+        """Its machine code, which needs no file: the cache may have let go of that."""
+        assert self.loadable is not None, "libraries have no machine code of ours"
+        return self.loadable.data
+
     def launch(self, compat: str) -> LaunchData | None:
         """How its machine code, which loads where `compat` does, is called; None for a library."""
         if not self.artifact_digest:

@@ -137,7 +137,7 @@ def _result(decision: Decision, outcome: Outcome, peaks: Peaks) -> TuneResult:
         ties=tuple(tie.candidate.config for tie in decision.ties(best)),
         reason=decision.reason(outcome),
         interrupted=decision.summary.interrupted,
-        code=_code(run, best),
+        code=_code(best),
         solvers=tuple(_score(search) for search in run.searches),
         untuned_ns=timing.time_ns * untuned.ratio if untuned else None,
     )
@@ -167,9 +167,8 @@ def _share(run: StudyRun, time_ns: float, peaks: Peaks) -> float | None:
     return moved / time_ns * 1e9 / peak if peak else None
 
 
-def _code(run: StudyRun, loaded: LoadedCandidate) -> KernelCode:
-    data = run.context.artifacts.get(loaded.artifact_digest)
-    return KernelCode(data, loaded.artifact_digest, loaded.symbol, loaded.abi, loaded.slots)
+def _code(loaded: LoadedCandidate) -> KernelCode:
+    return KernelCode(loaded.code, loaded.artifact_digest, loaded.symbol, loaded.abi, loaded.slots)
 
 
 def _failed(run: StudyRun, summary: SearchSummary) -> TuneResult:
@@ -321,8 +320,9 @@ class Beside:
             return None
         if not best.artifact_digest or best.time_ns > self._run.limits.long_call_ns:
             return None
-        data = context.artifacts.get(best.artifact_digest)
-        code = Loadable(data, best.artifact_digest, best.symbol, best.abi, best.slots, called=True)
+        code = Loadable(
+            best.code, best.artifact_digest, best.symbol, best.abi, best.slots, called=True
+        )
         return self._gain(context.session.add(code), library.kernel)
 
     def _gain(self, kernel: int, rival: int) -> Ratio | None:

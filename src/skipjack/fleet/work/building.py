@@ -19,10 +19,11 @@ from skipjack.fleet.work.miopen_jobs import pass_on
 from skipjack.fleet.work.running import line_of_trial, run_task
 from skipjack.ledger import Ledger
 from skipjack.operations import parse
+from skipjack.runtime import keep_within_limit
 from skipjack.settings import Settings
 from skipjack.solvers.gpu import compiling
 from skipjack.solvers.solver import BuildingSolver
-from skipjack.storage import ARTIFACTS, ArtifactStore, user_directory
+from skipjack.storage import KernelStore, user_directory
 from skipjack.tuning.study_run import BuiltRound
 
 log = logging.getLogger(__name__)
@@ -41,7 +42,7 @@ class BuildingWorker:
         self._fresh = False
         directory = user_directory(settings)
         self._ledger = Ledger.open(directory)
-        self._artifacts = ArtifactStore(directory / ARTIFACTS)
+        self._artifacts = KernelStore(settings)
 
     def perform(self, task: Task) -> Outcome:
         """Build a round."""
@@ -81,7 +82,7 @@ class BuildingWorker:
         if self._pool is None or (self._device, self._fresh) != (device, fresh):
             self._dismiss()
             known = None if fresh else user_directory(self._settings)
-            self._pool = BuildPool(1, device, known)
+            self._pool = BuildPool(1, device, known, kernels=self._settings.kernel_dirs)
             self._device, self._fresh = device, fresh
         return self._pool
 
@@ -90,6 +91,7 @@ class BuildingWorker:
         for data in context.new_artifacts.new.values():
             self._artifacts.put(data)
         self._ledger.add_facts(context.facts_of_builds())
+        keep_within_limit(self._settings)
 
     def _dismiss(self) -> None:
         if self._pool:
