@@ -70,7 +70,7 @@ class RewrittenFile:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def read(self) -> dict[tuple[str, str, str], BankEntry]:
+    def read(self) -> dict[tuple[str, str, str, str], BankEntry]:
         """Everything."""
         lines = self._path.read_bytes().splitlines() if self._path.exists() else []
         return {one.key: one for one in map(BankEntry.from_line, lines)}

@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skipjack.bank import Bank, BankEntry, Changes, Met, replacing
+from skipjack.bank.entry import key_of
 from skipjack.bank.evidence import MOST_KEPT, merge_entries, ranked
 from skipjack.bank.file import BankFile
 from skipjack.bank.index import Index, key_hash
@@ -525,7 +526,7 @@ def test_a_reader_of_a_bank_that_is_written_all_the_time_sees_whole_entries(
 
 def test_the_file_is_told_which_lines_are_displaced(large: Bank, entry: MakeEntry) -> None:
     file = BankFile(large.path)
-    (known,) = file.kept((key(1), DEVICE, "perf"))
+    (known,) = file.kept(key_of(key(1), DEVICE))
     stronger = replace(known.entry, speedup=gain(9.0))
     large.put(stronger)
     index = Index.open(index_of(large))

@@ -21,7 +21,7 @@ from skipjack.bank import (
     stronger,
 )
 from skipjack.bank.entry_reading import LARGEST_SCORE, LONGEST_CHAIN
-from skipjack.bank.evidence import lower_bound, strength, sure_gain
+from skipjack.bank.evidence import MOST_KEPT, lower_bound, strength, sure_gain
 
 MakeEntry = Any
 
@@ -96,6 +96,37 @@ def test_without_a_library_the_gain_over_the_default_counts_and_then_times(
 def test_among_equals_samples_count_before_dates(entry: MakeEntry) -> None:
     few, many = (entry(created=c, evidence={"samples": n}) for c, n in ((LATE, 8), (EARLY, 80)))
     assert stronger(few, many) is many
+
+
+def told(entry: MakeEntry, low: float, spread: float | None, **changes: Any) -> BankEntry:
+    """An entry by its sure gain over the default, and by the spread of its samples."""
+    evidence = {BASELINE: {"name": "default"}, "samples": 40, "spread": spread}
+    config = {"tile": round(1000 * low)}
+    fields = {"speedup": {"default": gain(low)}, "evidence": evidence, "config": config}
+    return entry(**{**fields, **changes})  # type: ignore[no-any-return]
+
+
+def test_gains_that_differ_by_less_than_the_noise_are_equal_and_the_one_that_was_there_stays(
+    entry: MakeEntry,
+) -> None:
+    first, later = told(entry, 2.10, 0.05, created=EARLY), told(entry, 2.12, 0.05, created=LATE)
+    assert strength(first).score == strength(later).score
+    assert stronger(first, later) is stronger(later, first) is first
+    noisy, steady = told(entry, 2.12, 0.2), told(entry, 2.10, 0.001)
+    assert stronger(noisy, steady) is steady, "what is sure of a noisy gain is less"
+    more = told(entry, 2.10, 0.05, evidence={**first.evidence, "samples": 80}, created=LATE)
+    assert stronger(first, more) is more
+
+
+@pytest.mark.parametrize("spread", [None, 0.0, 0.004, 0.01, 0.05, 0.3, 5.0])
+def test_a_newer_result_that_is_slower_never_displaces_a_faster_one(
+    entry: MakeEntry, spread: float | None
+) -> None:
+    for faster in (1.01, 1.3, 2.0, 7.7):
+        fast = told(entry, faster, spread, created=EARLY)
+        for slower in (0.5, 0.74, 0.9, 0.99, 0.9999):
+            slow = told(entry, faster * slower, spread, created=LATE)
+            assert stronger(fast, slow) is stronger(slow, fast) is fast
 
 
 def test_who_met_the_incumbent_replaces_it_whatever_its_own_evidence(entry: MakeEntry) -> None:
@@ -174,10 +205,18 @@ entries = st.builds(
     speedup=st.dictionaries(st.sampled_from(["default", "vendor"]), gains),
     evidence=st.fixed_dictionaries(
         {},
-        optional={"samples": odd, REPLACED: replaced | odd, "artifact": odd, BASELINE: over},
+        optional={
+            "samples": odd,
+            "spread": odd | st.sampled_from([0.0, 0.01, 0.05, 0.4]),
+            REPLACED: replaced | odd,
+            "artifact": odd,
+            BASELINE: over,
+        },
     ),
-    created=st.sampled_from([EARLY, LATE]),
+    created=st.sampled_from([EARLY, LATE, ""]),
     kind=st.sampled_from(["perf", FIND]),
+    protocol=st.sampled_from(["", "eager/hot", "native/hot"]),
+    toolchain=st.sampled_from(["", "llvm 19", "llvm 20"]),
 )
 
 
@@ -202,10 +241,44 @@ def test_a_union_holds_the_strongest_of_each_key(several: list[BankEntry]) -> No
     )
 
 
+many = st.integers(0, 60).flatmap(
+    lambda count: st.lists(
+        st.tuples(st.integers(0, 40), st.floats(0.5, 3.0), st.sampled_from([None, 0.0, 0.02, 0.1])),
+        min_size=count,
+        max_size=count,
+    )
+)
+
+
+@anywhere
+@given(many, st.randoms(use_true_random=False))
+def test_any_order_grouping_or_repetition_gives_the_same_union_also_where_it_is_cut(
+    drawn: list[tuple[int, float, float | None]], random: Any
+) -> None:
+    known = [
+        BankEntry(
+            "add:4:f32", "cpu:a", "a/1", "nest", 1, {"tile": tile}, 1.0, 2.0, None, "",
+            {"default": gain(low)}, {BASELINE: {"name": "default"}, "spread": spread},
+        )
+        for tile, low, spread in drawn
+    ]  # fmt: skip
+    union = merge_entries(known)
+    assert all(
+        len(kept) == min(MOST_KEPT, len({tile for tile, *_ in drawn})) for kept in union.values()
+    )
+    parts: list[list[BankEntry]] = [[one] for one in [*known, *known[::3]]]
+    while len(parts) > 1:
+        random.shuffle(parts)
+        both = [*parts.pop(), *parts.pop()]
+        parts.append([one for kept in merge_entries(both).values() for one in kept])
+    assert merge_entries(parts[0] if parts else []) == union
+
+
 @anywhere
 @given(entries, entries, st.sampled_from(list(Met)))
 def test_an_entry_that_was_met_gives_way(held: BankEntry, new: BankEntry, met: Met) -> None:
-    new = after(held, replace(new, problem=held.problem, kind=held.kind), met)
+    same_key = replace(new, problem=held.problem, kind=held.kind, protocol=held.protocol)
+    new = after(held, same_key, met)
     assert stronger(held, new) is new
     assert BankEntry.from_line(new.line) == new
 

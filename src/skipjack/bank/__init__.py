@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from skipjack.bank.bank import FILE_NAME, Bank, Changes, next_best
-from skipjack.bank.entry import FIND, PERF, BankEntry
+from skipjack.bank.entry import FIND, PERF, BankEntry, Key, key_of
 from skipjack.bank.entry_evidence import BASELINE, REPLACED, Evidence, KnownGain, Replaced
 from skipjack.bank.entry_reading import FORMAT
 from skipjack.bank.evidence import Met, is_library, merge_entries, replacing, stronger
@@ -26,12 +26,14 @@ __all__ = [
     "Evidence",
     "KernelDb",
     "KernelRecord",
+    "Key",
     "KnownGain",
     "LaunchData",
     "Met",
     "Replaced",
     "gain_of",
     "is_library",
+    "key_of",
     "merge_entries",
     "next_best",
     "replacing",

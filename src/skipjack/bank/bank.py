@@ -1,4 +1,4 @@
-"""The bank: confirmed entries by problem, class of devices and kind, in one file."""
+"""The bank: confirmed entries by problem, class of devices, kind and deployment, in one file."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from skipjack.bank.content import complaint, read_content, refuse_newer
-from skipjack.bank.entry import PERF, BankEntry, Key
+from skipjack.bank.entry import PERF, BankEntry, Key, key_of
 from skipjack.bank.evidence import merge_entries, ranked, strength
 from skipjack.bank.file import BankFile
+from skipjack.core.protocol import DEPLOYMENTS
 from skipjack.errors import CorruptFileError, StorageError, UsageError
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What became of entries that were offered to a bank, by problem, device and kind."""
+    """What became of entries that were offered to a bank, by key."""
 
     new: int = 0
     replaced: int = 0
@@ -46,17 +47,17 @@ class Changes:
 
     @property
     def offered(self) -> int:
-        """How many problems, devices and kinds there was an entry for."""
+        """How many keys there was an entry for."""
         return self.changed + self.kept + self.same
 
 
 class Bank:
     """What is known, in one file of a line for each entry.
 
-    Of a problem, a class of devices and a kind there may be several entries: `lookup` gives the one
-    with the strongest evidence (`skipjack.bank.evidence`), `ranked` all of them. Looking one up
-    reads its lines alone, found by an index beside the file, and costs a look at the file's date
-    while it does not change.
+    Of a problem, a class of devices, a kind and a deployment (`skipjack.core.protocol`) there may
+    be several entries: `lookup` gives the one with the strongest evidence
+    (`skipjack.bank.evidence`), `ranked` all of them. Looking one up reads its lines alone, found by
+    an index beside the file, and costs a look at the file's date while it does not change.
 
     Writing takes a lock, so that of many processes none loses an entry. `put` and `add` append
     lines; what others have displaced goes when it is half of the file. Merging, rebuilding and
@@ -80,19 +81,40 @@ class Bank:
         """The bank in `directory`; without a file it is empty. Reading needs no right to write."""
         return cls(directory / FILE_NAME)
 
-    def lookup(self, problem_key: str, device_class: str, kind: str = PERF) -> BankEntry | None:
-        """What is known of a problem on a class of devices."""
-        found = self._file.kept((problem_key, device_class, kind))
+    def lookup(
+        self, problem_key: str, device_class: str, kind: str = PERF, protocol: str | None = None
+    ) -> BankEntry | None:
+        """What is known of a problem on a class of devices as it is deployed.
+
+        `protocol` is a deployment, as ``eager/hot``, or the text of a protocol; None is the
+        device's default.
+        """
+        found = self._file.kept(key_of(problem_key, device_class, kind, protocol))
         return found[0].entry if found else None
 
     def ranked(
-        self, problem_key: str, device_class: str, kind: str = PERF
+        self, problem_key: str, device_class: str, kind: str = PERF, protocol: str | None = None
     ) -> tuple[BankEntry, ...]:
         """All that is known of it, the strongest evidence first."""
-        return tuple(one.entry for one in self._file.kept((problem_key, device_class, kind)))
+        key = key_of(problem_key, device_class, kind, protocol)
+        return tuple(one.entry for one in self._file.kept(key))
+
+    def priors(
+        self, problem_key: str, device_class: str, protocol: str | None = None
+    ) -> tuple[BankEntry, ...]:
+        """Where a search may start: what else is known of the problem, the best first.
+
+        The entries behind the strongest, and the strongest of every other deployment, which says
+        what was fast and is no answer.
+        """
+        own = key_of(problem_key, device_class, PERF, protocol)
+        found = list(self.ranked(*own)[1:])
+        others = (name for name in DEPLOYMENTS if name != own[-1])
+        found += filter(None, (self.lookup(*own[:3], name) for name in others))
+        return tuple(found)
 
     def entries(self) -> list[BankEntry]:
-        """The strongest entry of each problem, device and kind, sorted by them."""
+        """The strongest entry of each problem, device, kind and deployment, sorted by them."""
         return [entries[0] for entries in self._file.whole().entries().values()]
 
     def all_entries(self) -> Iterator[BankEntry]:

@@ -11,12 +11,19 @@ from skipjack.bank.entry_evidence import Evidence
 from skipjack.bank.entry_reading import FORMAT, checked
 from skipjack.bank.launch import EntryOrigin, LaunchData
 from skipjack.core.config import Value
+from skipjack.core.protocol import deployment_of
 from skipjack.reading import parse_json
 
 PERF, FIND = "perf", "find"
 """Kinds of entries: the best config; the solvers, ranked."""
 
-Key = tuple[str, str, str]
+Key = tuple[str, str, str, str]
+"""Problem, class of devices, kind, deployment: what entries compete for."""
+
+
+def key_of(problem: str, device_class: str, kind: str = PERF, protocol: str | None = None) -> Key:
+    """The key of a question; the device's default deployment where no protocol is named."""
+    return problem, device_class, kind, deployment_of(protocol or "", device_class)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +58,7 @@ class BankEntry:
     """For people, and the last resort among equals: clocks may be wrong."""
     kind: str = PERF
     protocol: str = ""
-    """How it was timed: `TimingProtocol.key`."""
+    """How it was timed: `TimingProtocol.key`; empty in format 1."""
     toolchain: str = ""
     """Name and version of what compiled it; empty for a library's and in format 1."""
     output: str = ""
@@ -69,7 +76,12 @@ class BankEntry:
     @property
     def key(self) -> Key:
         """What entries compete for."""
-        return self.problem, self.device, self.kind
+        return self.problem, self.device, self.kind, self.deployed
+
+    @property
+    def deployed(self) -> str:
+        """How programs call what was timed so, as ``graph/cold``: see `skipjack.core.protocol`."""
+        return deployment_of(self.protocol, self.device)
 
     @property
     def line(self) -> str:

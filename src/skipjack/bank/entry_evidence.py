@@ -88,6 +88,11 @@ class Evidence(Mapping[str, Any]):
         return self._count("set_aside")
 
     @property
+    def spread(self) -> float | None:
+        """How far samples lay apart, as a share of the time."""
+        return number_or_none(self._told.get("spread"))
+
+    @property
     def alpha(self) -> float | None:
         """The risk that the test allowed."""
         return number_or_none(self._told.get("alpha"))

@@ -9,12 +9,20 @@ kernel; where that is not known, the time.
 An entry that replaces another after being timed beside it is at least as strong and one generation
 later, so that it stays ahead whatever the clocks say. An entry that claims more generations than
 can be believed is refused when it is read, and at the last one a chain starts anew from a larger
-score, so that evidence can always be met by better. Among equals the number of samples decides,
-then the date, then the text.
+score, so that evidence can always be met by better.
 
-All of it is in the entries' own records, and the order is total. So a union of banks does not
-depend on the order in which it is made, and a bank made anew from a ledger is the one that was
-written entry by entry.
+Gains that differ by less than the noise are equal. To round two gains by the larger spread of the
+two would make no order (a equals b, b equals c, and a beats c), so each is rounded by its own
+spread: down, to as many binary digits as the spread leaves. The result is a number that depends on
+one entry alone, so that the order is total, and binary digits are the same on every machine. A
+noisy gain loses more by it than a steady one, and a result that is slower by more than the step of
+the faster one never comes before it. Among equals the number of samples decides, then the earlier
+date (what is known stays), then the text.
+
+All of it is in the entries' own records. What a bank keeps of a key are the strongest entries of
+its candidates, at most `MOST_KEPT`: who is cut in a part has as many stronger candidates in the
+whole. So a union of banks does not depend on order, grouping or repetition, and a bank made anew
+from a ledger is the one that was written entry by entry.
 """
 
 from __future__ import annotations
@@ -23,7 +31,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from enum import IntEnum, StrEnum
-from math import inf, nextafter
+from math import floor, frexp, inf, ldexp, nextafter
 from typing import Any, NamedTuple
 
 from skipjack.bank.entry import FIND, BankEntry, Key
@@ -37,6 +45,8 @@ _ONE_CALL = 1.25
 """A gain that is known from one long call may be smaller by this factor."""
 _LARGEST_GAIN = LARGEST_SCORE / 2
 """A larger one counts as this, which leaves room above it for who takes its place."""
+_FEWEST_BITS, _MOST_BITS = 3, 10
+"""Binary digits of a gain that are kept: steps of 12 to 25 %, and of 0.1 to 0.2 %."""
 
 
 class Grade(IntEnum):
@@ -68,7 +78,8 @@ class Strength(NamedTuple):
     generation: int
     """How many entries gave way to it in a row, each after being met."""
     samples: int
-    created: str
+    earlier: tuple[int, ...]
+    """Larger for an earlier date; least where there is none."""
 
 
 def strength(entry: BankEntry) -> Strength:
@@ -76,7 +87,8 @@ def strength(entry: BankEntry) -> Strength:
     own = _own(entry)
     inherited, generation = _inherited(entry)
     grade, score = max(own, inherited) if inherited else own
-    return Strength(grade, score, generation, entry.evidence.samples or 0, entry.created)
+    earlier = tuple(-ord(letter) for letter in entry.created)
+    return Strength(grade, score, generation, entry.evidence.samples or 0, earlier)
 
 
 def stronger(first: BankEntry, second: BankEntry) -> BankEntry:
@@ -90,12 +102,12 @@ def stronger(first: BankEntry, second: BankEntry) -> BankEntry:
 def ranked(entries: Iterable[BankEntry]) -> tuple[BankEntry, ...]:
     """What a bank keeps of the entries of one key, the strongest first.
 
-    Of each solver, version, config and protocol the entry with the strongest evidence, and of
+    Of each solver, version, config and toolchain the entry with the strongest evidence, and of
     those the first `MOST_KEPT`. So the union of two banks is the same in any order.
     """
     kept: dict[tuple[object, ...], BankEntry] = {}
     for entry in entries:
-        candidate = (entry.solver, entry.solver_version, config_key(entry), entry.protocol)
+        candidate = (entry.solver, entry.solver_version, config_key(entry), entry.toolchain)
         have = kept.get(candidate)
         kept[candidate] = entry if have is None else stronger(have, entry)
     if len(kept) < 2:
@@ -199,7 +211,17 @@ def _behind(entry: BankEntry, solver: str) -> object:
 
 
 def _own(entry: BankEntry) -> tuple[int, float]:
-    return claim(sure_gain(entry), _over_default(entry), entry.time_ns)
+    grade, score = claim(sure_gain(entry), _over_default(entry), entry.time_ns)
+    return grade, rounded_down(score, entry.evidence.spread)
+
+
+def rounded_down(score: float, spread: float | None) -> float:
+    """To as many binary digits as the spread leaves; as it is where no spread is known."""
+    if spread is None or spread < 0.0:
+        return score
+    digits = max(_FEWEST_BITS, min(_MOST_BITS, -frexp(spread)[1] if spread else _MOST_BITS))
+    mantissa, exponent = frexp(score)
+    return ldexp(floor(ldexp(mantissa, digits)), exponent - digits)
 
 
 def _over_default(entry: BankEntry) -> float | None:

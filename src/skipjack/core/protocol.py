@@ -1,10 +1,44 @@
-"""How something is timed. Two measurements are comparable only under one protocol."""
+"""How something is timed. Two measurements are comparable only under one protocol.
+
+What a program gets out of a kernel depends on how the program calls it. That much of a protocol has
+a short name, the deployment: how calls are made, and whether caches hold the arrays.
+
+- ``native/hot``, ``native/cold``: called from machine code, without the cost of Python; on CPUs.
+- ``graph/cold``, ``graph/hot``: launched by the GPU from a graph, without the cost of the host.
+- ``eager/hot``, ``eager/cold``: called one by one from Python, the cost of the host included.
+
+Results of one deployment are no answer to a question about another.
+"""
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+import re
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from typing import Literal
+
+from skipjack.errors import UsageError
+
+Caches = Literal["hot", "rotating"]
+
+NATIVE, GRAPH, EAGER = "native", "graph", "eager"
+HOT, COLD = "hot", "cold"
+NATIVE_TIMER = "clock_monotonic_in_native_loop"
+GRAPH_TIMER = "events around a graph"
+CALLING_TIMER = "clock around calls from Python"
+LAUNCHING_TIMER = "clock of the host around launches and their end"
+DEPLOYMENTS = tuple(f"{calls}/{c}" for calls in (NATIVE, GRAPH, EAGER) for c in (HOT, COLD))
+_CALLS = {
+    NATIVE_TIMER: NATIVE,
+    GRAPH_TIMER: GRAPH,
+    CALLING_TIMER: EAGER,
+    LAUNCHING_TIMER: EAGER,
+}
+_CACHES = {"hot": HOT, "rotating": COLD}
+_UNKNOWN = "unknown"
+_DEPLOYMENT = re.compile(r"[a-z_]+/(hot|cold)")
+_SETS = "sets of arrays that together exceed the last cache"
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,7 +46,7 @@ class TimingProtocol:
     """Everything about a timing that is not the kernel or the device."""
 
     alignment_bytes: int = 64
-    caches: Literal["hot", "rotating"] = "hot"
+    caches: Caches = "hot"
     """Hot: arrays are used again and again, nothing is flushed in between. Rotating: calls go
     through so many sets of arrays that the last caches hold nothing of a set when it is used."""
     threads: int = 1
@@ -20,7 +54,7 @@ class TimingProtocol:
     places: str = "page starts; 64 bytes apart"
     """Where arrays lie in their pages: half of the samples are taken at each."""
     inputs: str = "uniform(-1,1)"
-    timer: str = "clock_monotonic_in_native_loop"
+    timer: str = NATIVE_TIMER
     sample_ns: int = 60_000
     """Calls are repeated until one sample takes at least this long."""
     samples_per_block: int = 4
@@ -36,9 +70,24 @@ class TimingProtocol:
         """Canonical text."""
         return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
 
+    @property
+    def deployed(self) -> str:
+        """The deployment that it measures, as ``native/hot``."""
+        return f"{_CALLS.get(self.timer, _UNKNOWN)}/{_CACHES[self.caches]}"
+
+    @property
+    def eager(self) -> bool:
+        """Whether kernels are timed as Python calls them."""
+        return self.timer in (CALLING_TIMER, LAUNCHING_TIMER)
+
+
+def cpu_protocol(threads: int = 1) -> TimingProtocol:
+    """How kernels are timed on CPUs by default."""
+    return TimingProtocol(threads=threads)
+
 
 def gpu_protocol() -> TimingProtocol:
-    """How kernels are timed on GPUs.
+    """How kernels are timed on GPUs by default.
 
     A sample is long enough that the clock of events, half a microsecond, does not count.
     """
@@ -47,6 +96,52 @@ def gpu_protocol() -> TimingProtocol:
         caches="rotating",
         pinned=False,
         places="256-byte starts, in sets of arrays that together exceed three times the L2",
-        timer="events around a graph",
+        timer=GRAPH_TIMER,
         sample_ns=1_000_000,
     )
+
+
+def deployed_protocol(
+    default: TimingProtocol, kind: str, calls: str | None = None, caches: str | None = None
+) -> TimingProtocol:
+    """A device's default protocol, changed to measure this deployment; `UsageError`.
+
+    `kind` is the device's, `calls` one of native, graph and eager, `caches` hot or cold.
+    """
+    own, timer = (NATIVE, CALLING_TIMER) if kind == "cpu" else (GRAPH, LAUNCHING_TIMER)
+    if calls not in (None, own, EAGER):
+        raise UsageError(
+            f"kernels on a {kind} are deployed as {own} or {EAGER}, not as {str(calls)!r}"
+        )
+    if caches not in (None, HOT, COLD):
+        raise UsageError(f"caches are {HOT} or {COLD}, not {str(caches)!r}")
+    found = replace(default, timer=timer) if calls == EAGER else default
+    if caches in (None, _CACHES[default.caches]):
+        return found
+    if caches == COLD:
+        return replace(found, caches="rotating", places=_SETS)
+    places = default.places.partition(",")[0]
+    return replace(found, caches="hot", places=f"{places}, in one set of arrays")
+
+
+def default_deployment(device_class: str) -> str:
+    """What is timed by default on a class of devices, and what earlier versions timed."""
+    return f"{NATIVE}/{HOT}" if device_class.startswith("cpu:") else f"{GRAPH}/{COLD}"
+
+
+@lru_cache(maxsize=256)
+def deployment_of(protocol: str, device_class: str) -> str:
+    """The deployment that a protocol's text measures; the default where the text does not say.
+
+    The text is a `TimingProtocol.key`, a deployment, or empty, as in entries of earlier versions.
+    """
+    if _DEPLOYMENT.fullmatch(protocol):
+        return protocol
+    try:
+        told = json.loads(protocol)
+        timer, caches = told["timer"], told["caches"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return default_deployment(device_class)
+    if not isinstance(timer, str) or not isinstance(caches, str):
+        return default_deployment(device_class)
+    return f"{_CALLS.get(timer, _UNKNOWN)}/{_CACHES.get(caches, COLD)}"

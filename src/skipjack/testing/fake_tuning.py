@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from skipjack.bank import PERF, BankEntry, Changes, stronger
+from skipjack.bank import PERF, BankEntry, Changes, Key, key_of, stronger
 from skipjack.core.config import Config
 from skipjack.core.device import Device, Peaks
 from skipjack.core.operation import Arrays
@@ -162,13 +162,20 @@ class MemoryBank:
     """A bank without a file."""
 
     def __init__(self) -> None:
-        self.entries: dict[tuple[str, str, str], BankEntry] = {}
+        self.entries: dict[Key, BankEntry] = {}
 
-    def lookup(self, problem_key: str, device_class: str, kind: str = PERF) -> BankEntry | None:
-        """What is known of a problem on a class of devices."""
-        wanted = problem_key, device_class, kind
-        found = (e for e in self.entries.values() if (e.problem, e.device, e.kind) == wanted)
-        return next(found, None)
+    def lookup(
+        self, problem_key: str, device_class: str, kind: str = PERF, protocol: str | None = None
+    ) -> BankEntry | None:
+        """What is known of a problem on a class of devices as it is deployed."""
+        return self.entries.get(key_of(problem_key, device_class, kind, protocol))
+
+    def priors(
+        self, problem_key: str, device_class: str, protocol: str | None = None
+    ) -> list[BankEntry]:
+        """Those of other deployments."""
+        own = key_of(problem_key, device_class, PERF, protocol)
+        return [e for k, e in self.entries.items() if k[:3] == own[:3] and k != own]
 
     def put(self, entry: BankEntry) -> Changes:
         """Keep the stronger one."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 from skipjack.bank import PERF, Bank, BankEntry, Changes
 from skipjack.core.device import Device, Peaks
 from skipjack.core.problem import Problem
-from skipjack.core.protocol import TimingProtocol, gpu_protocol
+from skipjack.core.protocol import TimingProtocol, cpu_protocol, gpu_protocol
 from skipjack.errors import StorageError, UsageError
 from skipjack.execute.build_pool import BuildPool
 from skipjack.execute.device_lock import device_lock
@@ -83,8 +83,15 @@ class KernelSession(Protocol):
 class BankAccess(Protocol):
     """What a tuning asks of a bank."""
 
-    def lookup(self, problem_key: str, device_class: str, kind: str = PERF) -> BankEntry | None:
-        """What is known of a problem on a class of devices."""
+    def lookup(
+        self, problem_key: str, device_class: str, kind: str = PERF, protocol: str | None = None
+    ) -> BankEntry | None:
+        """What is known of a problem on a class of devices as it is deployed."""
+
+    def priors(
+        self, problem_key: str, device_class: str, protocol: str | None = None
+    ) -> Sequence[BankEntry]:
+        """What else is known of it, as under another deployment: where a search may start."""
 
     def put(self, entry: BankEntry) -> Changes:
         """Offer an entry."""
@@ -139,7 +146,9 @@ class NoBank(Bank):
     def __init__(self) -> None:
         super().__init__(Path("nowhere"))
 
-    def lookup(self, problem_key: str, device_class: str, kind: str = "") -> BankEntry | None:
+    def lookup(
+        self, problem_key: str, device_class: str, kind: str = "", protocol: str | None = None
+    ) -> BankEntry | None:
         """Nothing."""
         return None
 
@@ -245,7 +254,7 @@ class DeviceContext:
 
 def protocol_for(device: Device) -> TimingProtocol:
     """How kernels are timed on a device by default."""
-    return TimingProtocol(threads=device.units) if device.kind == "cpu" else gpu_protocol()
+    return cpu_protocol(device.units) if device.kind == "cpu" else gpu_protocol()
 
 
 def session_place(settings: Settings, device: Device) -> tuple[list[int], str | None]:

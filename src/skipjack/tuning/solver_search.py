@@ -17,7 +17,7 @@ from skipjack.core.space import Space
 from skipjack.core.study import Study
 from skipjack.core.trial import Candidate, Trial
 from skipjack.errors import ForeignError, SpaceError, blaming
-from skipjack.ledger import Ledger
+from skipjack.ledger import BankedConfig, Ledger
 from skipjack.search import SearchContext, Searcher, check_name, choose, create
 from skipjack.solvers.identity import build_identity
 from skipjack.solvers.solver import BuildingSolver
@@ -91,7 +91,11 @@ class SolverSearch:
         self.known = tuple(context.ledger.trials(self.study.id))
         known = self.problem.operation, context.device.class_key
         winners = strongest(context.ledger.banked(*known))
-        others = strongest(context.ledger.banked_on_namesakes(*known))
+        others = [
+            BankedConfig(one.problem, one.solver, Config(one.config))
+            for one in context.bank.priors(self.problem.key, known[1], context.protocol.deployed)
+        ]
+        others += strongest(context.ledger.banked_on_namesakes(*known))
         with blaming(f"solver {self.name} asked where to start on {self.problem.key}"):
             seeds = starting_points(
                 self.problem, self.space, self.name, winners, others, options.chosen_limits

@@ -27,15 +27,16 @@ def starting_points(
     space: Space,
     solver: str,
     winners: Sequence[BankedConfig],
-    namesakes: Sequence[BankedConfig] = (),
+    priors: Sequence[BankedConfig] = (),
     limits: Limits | None = None,
 ) -> tuple[Config, ...]:
-    """What was best on other models of the device's name, winners of near problems, then promises.
+    """What was best elsewhere, winners of near problems, then promises.
 
-    Winners are of the very class of the device; `namesakes` were timed on another model.
+    Winners are of the very class of the device; `priors` were timed on another model of the
+    device's name, or are deployed in another way.
     """
     limits = limits or Limits()
-    found = [one.config for one in namesakes if (one.problem, one.solver) == (problem.key, solver)]
+    found = [one.config for one in priors if (one.problem, one.solver) == (problem.key, solver)]
     found += nearest_winners(problem, solver, winners, limits.nearest_winners)
     if isinstance(space, Promising):
         found += space.promising(limits.promising_configs)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Generic, TypeVar
 
-from skipjack.bank import FIND, Met
+from skipjack.bank import FIND, PERF, Met
 from skipjack.core.config import Config
 from skipjack.core.problem import Problem
 from skipjack.core.study import Budget, Study
@@ -131,8 +131,9 @@ class StudyRun(StudyEngine):
                 self._proposal = default_proposal(problem, context.target)
         if self._proposal and not self.evaluator.knows(self._proposal.solver.name):
             self.evaluator.add_solver(self._proposal.solver, self._proposal.space)
-        self.entry = context.bank.lookup(problem.key, context.device.class_key)
-        self.ranking = context.bank.lookup(problem.key, context.device.class_key, FIND)
+        known = partial(context.bank.lookup, problem.key, context.device.class_key)
+        self.entry = known(PERF, context.protocol.deployed)
+        self.ranking = known(FIND, context.protocol.deployed)
         self.vendors: dict[str, LoadedCandidate] = {}
         """Libraries that were taken in and are right."""
         self.incumbent: Candidate | None = None
