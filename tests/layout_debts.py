@@ -8,7 +8,7 @@ LARGE = {
     "execute": 24,
     "fleet": 22,
     "fleet/store": 44,
-    "integrations": 26,
+    "integrations": 25,
     "interop/miopen": 30,
     "report": 29,
     "solvers/convolution": 58,

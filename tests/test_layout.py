@@ -53,7 +53,7 @@ BELOW: dict[str, set[str]] = {
     "integrations": {
         *("core", "errors", "native", "operations", "solvers", "search", "execute", "gpu"),
         *("ledger", "bank", "storage", "settings", "plugins", "trace", "interrupt", "tuning"),
-        "devices",
+        *("devices", "runtime"),
     },
     "sweep": {
         *("core", "errors", "native", "search", "execute", "ledger", "interop"),

@@ -20,8 +20,10 @@ def test_the_front_door_is_small() -> None:
         "find",
         "kernels",
         "lookup",
+        "set_tuning_policy",
         "triton_kernel",
         "tune",
+        "tuning_policy",
     }
     assert set(skipjack.__all__) <= set(dir(skipjack))
 

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from skipjack.integrations.adapting import triton_kernel
     from skipjack.integrations.triton_autotune import autotune
-    from skipjack.runtime import TunedKernel, kernels, lookup
+    from skipjack.runtime import (
+        TunedKernel,
+        kernels,
+        lookup,
+        set_tuning_policy,
+        tuning_policy,
+    )
     from skipjack.tuning import FindResult, TuneOptions, Tuner, TuneResult, find, tune
 
 __version__ = "0.1.0"
@@ -24,15 +30,19 @@ __all__ = [
     "find",
     "kernels",
     "lookup",
+    "set_tuning_policy",
     "triton_kernel",
     "tune",
+    "tuning_policy",
 ]
 _HOMES = {
     "TunedKernel": "runtime",
     "autotune": "integrations.triton_autotune",
     "kernels": "runtime",
     "lookup": "runtime",
+    "set_tuning_policy": "runtime",
     "triton_kernel": "integrations.adapting",
+    "tuning_policy": "runtime",
 }
 """Names that are not of the tuning machinery, and where they are."""
 

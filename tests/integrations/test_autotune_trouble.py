@@ -23,8 +23,8 @@ from autotune_rig import (  # noqa: E402
 
 import skipjack  # noqa: E402
 from skipjack.errors import SkipjackError, StorageError  # noqa: E402
-from skipjack.integrations import tuning_turns  # noqa: E402
 from skipjack.ledger import Ledger  # noqa: E402
+from skipjack.runtime.online import turns  # noqa: E402
 
 
 @triton.jit
@@ -176,7 +176,7 @@ def test_a_config_that_fails_in_the_race_is_a_status(rig: Rig) -> None:
 def test_a_hook_may_call_a_tuned_kernel(
     rig: Rig, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
-    monkeypatch.setattr(tuning_turns, "_LOCKS", 1)  # all kernels share one
+    monkeypatch.setattr(turns, "_LOCKS", 1)  # all kernels share one
     inner = tuned(function=fill)
 
     def hook(args: Any, reset_only: bool = False) -> None:

@@ -110,6 +110,22 @@ def test_switched_off_takes_the_first_config_or_what_is_known(
     assert rig.call(tuned()).kwargs == {"BLOCK": 256}
 
 
+def test_a_policy_holds_for_decorated_kernels(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    with skipjack.tuning_policy("db"):
+        assert rig.call(tuned()).kwargs == {"BLOCK": 64}
+    assert not rig.sampled()
+    monkeypatch.setenv("SKIPJACK_AUTOTUNE", "off")
+    with skipjack.tuning_policy("incremental"):  # the program outranks the environment
+        assert rig.call(tuned()).kwargs == {"BLOCK": 256}
+    assert rig.sampled()
+    with skipjack.tuning_policy("off"):
+        assert rig.call(tuned()).kwargs == {"BLOCK": 64}
+    assert not rig.sampled()
+    with skipjack.tuning_policy("exhaustive"):
+        assert rig.call(tuned()).kwargs == {"BLOCK": 256}
+    assert rig.sampled()
+
+
 def test_a_config_that_does_not_compile_is_a_status(rig: Rig) -> None:
     kernel = tuned([config(100), config(64)])  # Triton's ranges are powers of two
     assert rig.call(kernel).kwargs == {"BLOCK": 64}

@@ -31,30 +31,42 @@ OnWait = Callable[[str], None]
 
 
 @contextlib.contextmanager
-def device_lock(device: Device, on_wait: OnWait | None = None) -> Iterator[None]:
-    """Hold all devices of this kind; says through `on_wait` if somebody has one, then waits."""
-    with _whole(device.kind, on_wait, shared=False):
+def device_lock(
+    device: Device, on_wait: OnWait | None = None, timeout_s: float | None = None
+) -> Iterator[None]:
+    """Hold all devices of this kind; says through `on_wait` if somebody has one, then waits.
+
+    For each lock on the way at most `timeout_s`, then `StorageError`.
+    """
+    with _whole(device.kind, on_wait, timeout_s, shared=False):
         yield
 
 
 @contextlib.contextmanager
 def slot_lock(
-    kind: str, units: Sequence[int | str], on_wait: OnWait | None = None
+    kind: str,
+    units: Sequence[int | str],
+    on_wait: OnWait | None = None,
+    timeout_s: float | None = None,
 ) -> Iterator[None]:
     """Hold some units of a kind, such as cores, beside others who hold other units."""
     with contextlib.ExitStack() as held:
         # In the same order for everybody: two who need the same units never wait for each other.
         for unit in sorted(set(map(str, units))):
-            held.enter_context(FileLock(_path(f"{kind}-{unit}"), on_wait, public=True))
-        held.enter_context(_whole(kind, on_wait, shared=True))
+            path = _path(f"{kind}-{unit}")
+            held.enter_context(FileLock(path, on_wait, timeout_s, public=True))
+        held.enter_context(_whole(kind, on_wait, timeout_s, shared=True))
         yield
 
 
 @contextlib.contextmanager
-def _whole(kind: str, on_wait: OnWait | None, *, shared: bool) -> Iterator[None]:
+def _whole(
+    kind: str, on_wait: OnWait | None, timeout_s: float | None, *, shared: bool
+) -> Iterator[None]:
     with contextlib.ExitStack() as held:
-        with FileLock(_path(f"{kind}-turnstile"), on_wait, public=True):
-            held.enter_context(FileLock(_path(kind), on_wait, shared=shared, public=True))
+        with FileLock(_path(f"{kind}-turnstile"), on_wait, timeout_s, public=True):
+            lock = FileLock(_path(kind), on_wait, timeout_s, shared=shared, public=True)
+            held.enter_context(lock)
         yield
 
 

@@ -71,8 +71,10 @@ class Results:
     logged.
     """
 
-    def __init__(self, directory: Path | None, place: Place) -> None:
+    def __init__(self, directory: Path | None, place: Place, *, earlier: bool = True) -> None:
+        """Without `earlier` nothing is known of processes before; what is found is kept."""
         self._directory = directory
+        self._earlier = earlier
         self.place = place
         self._own: list[MeasurementRecord] = []
         self._own_marks: set[str] = set()
@@ -81,7 +83,8 @@ class Results:
         """Everything that is still valid here."""
         sessions: dict[str, dict[str, float]] = {}
         failures: dict[str, Outcome] = {}
-        measured, marks = self._with_ledger(self._read) or ([], [])
+        kept = self._with_ledger(self._read) if self._earlier else None
+        measured, marks = kept or ([], [])
         for record in filter(self._is_valid, self._with_own(measured)):
             text = record.candidate.config
             if record.times_ns:

@@ -25,7 +25,8 @@ from skipjack.integrations.trials import Bench, Subject
 from skipjack.integrations.triton_autotune import Search
 from skipjack.integrations.triton_configs import config_text, make_space, to_triton
 from skipjack.integrations.tuned_call import TunedCall
-from skipjack.integrations.tuning_turns import is_recording, one_at_a_time
+from skipjack.runtime import mode_of_decorated
+from skipjack.runtime.online import is_recording, one_at_a_time
 from skipjack.settings import load_settings
 
 log = logging.getLogger(__name__)
@@ -108,8 +109,9 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
     def _decide(self, call: TunedCall) -> Decision:
         if knobs.runtime.interpret:
             return Decision(next(iter(self._configs(call).values())))
-        results, search = self._results(call), self.options.search
-        if load_settings().autotune == "off":
+        mode, search = mode_of_decorated(load_settings().autotune), self.options.search
+        results = self._results(call, known=mode not in ("off", "clean", "exhaustive"))
+        if mode in ("off", "db", "clean"):
             return self._untuned(results, call)
         tuning = CallTuning(call.subject(), self._tools(time.monotonic()), results)
         with one_at_a_time(results.place.problem), call.as_it_was():
@@ -144,11 +146,11 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
 
     # What tuning needs, and what is said of it
 
-    def _results(self, call: TunedCall) -> Results:
+    def _results(self, call: TunedCall, *, known: bool = True) -> Results:
         own = self._do_bench
         protocol = gpu_timing.PROTOCOL if own is None else f"do_bench {hook_text(own)}"
         directory = load_settings().user_dir if self.options.keep else None
-        return Results(directory, place_of(call, protocol))
+        return Results(directory, place_of(call, protocol), earlier=known)
 
     def _tools(self, started: float) -> Bench:
         seconds = self.options.seconds

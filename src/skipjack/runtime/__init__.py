@@ -12,6 +12,13 @@ if TYPE_CHECKING:
     from skipjack.runtime.kernel_file import Kernels, kernels
     from skipjack.runtime.library_kernel import LibraryKernel
     from skipjack.runtime.placing import NoGpuError, place
+    from skipjack.runtime.policy import (
+        TuningPolicy,
+        current_policy,
+        mode_of_decorated,
+        set_tuning_policy,
+        tuning_policy,
+    )
     from skipjack.runtime.shipping import Banked, banked
     from skipjack.runtime.verified import VerifiedKernel, VerifiedKernels, entry_key, kernel_key
 
@@ -25,18 +32,23 @@ __all__ = [
     "LibraryKernel",
     "NoGpuError",
     "TunedKernel",
+    "TuningPolicy",
     "VerifiedKernel",
     "VerifiedKernels",
     "banked",
     "banked_again",
     "cache_status",
     "callable_of",
+    "current_policy",
     "entry_key",
     "keep_within_limit",
     "kernel_key",
     "kernels",
     "lookup",
+    "mode_of_decorated",
     "place",
+    "set_tuning_policy",
+    "tuning_policy",
 ]
 _HOMES = {
     "Banked": "skipjack.runtime.shipping",
@@ -60,6 +72,11 @@ _HOMES = {
     "kernels": "skipjack.runtime.kernel_file",
     "lookup": "skipjack.runtime.bank_lookup",
     "place": "skipjack.runtime.placing",
+    "TuningPolicy": "skipjack.runtime.policy",
+    "current_policy": "skipjack.runtime.policy",
+    "mode_of_decorated": "skipjack.runtime.policy",
+    "set_tuning_policy": "skipjack.runtime.policy",
+    "tuning_policy": "skipjack.runtime.policy",
 }
 """Where each name is, loaded when it is first asked for."""
 

@@ -3,12 +3,14 @@
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 from skipjack.errors import StorageError
-from skipjack.integrations import tuning_turns
-from skipjack.integrations.tuning_turns import one_at_a_time
+from skipjack.execute.device_lock import slot_lock
+from skipjack.runtime.online import turns
+from skipjack.runtime.online.turns import TurnTimeoutError, one_at_a_time
 
 
 @pytest.fixture
@@ -17,7 +19,7 @@ def held(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     units: list[int] = []
 
     @contextmanager
-    def lock(kind: str, wanted: Sequence[int], on_wait: object) -> Iterator[None]:
+    def lock(kind: str, wanted: Sequence[int], *_: object) -> Iterator[None]:
         units.extend(wanted)
         try:
             yield
@@ -25,7 +27,7 @@ def held(monkeypatch: pytest.MonkeyPatch) -> list[int]:
             for unit in wanted:
                 units.remove(unit)
 
-    monkeypatch.setattr(tuning_turns, "slot_lock", lock)
+    monkeypatch.setattr(turns, "slot_lock", lock)
     return units
 
 
@@ -67,6 +69,17 @@ def test_without_a_place_for_locks_tuning_goes_on(
     def refuse(*_: object) -> None:
         raise StorageError("the disk is full")
 
-    monkeypatch.setattr(tuning_turns, "slot_lock", refuse)
+    monkeypatch.setattr(turns, "slot_lock", refuse)
     with one_at_a_time("a"):
         assert "without a lock: the disk is full" in caplog.text
+
+
+def test_who_cannot_wait_any_longer_is_told_so(scratch: Path) -> None:
+    with (
+        slot_lock("autotune", range(64)),
+        pytest.raises(TurnTimeoutError, match="was still held by"),
+        one_at_a_time("a", timeout_s=0.01),
+    ):
+        pytest.fail("two have the same turn")
+    with one_at_a_time("a", timeout_s=0.01):
+        pass

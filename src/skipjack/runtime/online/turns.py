@@ -1,7 +1,8 @@
-"""When a kernel may be tuned: not while a graph is recorded, and not by two processes at once."""
+"""When something may be tuned: not while a graph is recorded, and not by two processes at once."""
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import sys
 import threading
@@ -10,12 +11,11 @@ from contextlib import ExitStack, contextmanager
 
 from skipjack.errors import StorageError
 from skipjack.execute.device_lock import slot_lock
-from skipjack.integrations.kernel_identity import digest
 
 log = logging.getLogger(__name__)
 
 _LOCKS = 64
-"""Kernels that are tuned at the same time by processes of one host, before two share a lock."""
+"""Problems that are tuned at the same time by processes of one host, before two share a lock."""
 
 
 class _Held(threading.local):
@@ -27,22 +27,32 @@ class _Held(threading.local):
 _held = _Held()
 
 
+class TurnTimeoutError(StorageError):
+    """Another process was still at the same problem when the time was over."""
+
+
 @contextmanager
-def one_at_a_time(problem: str) -> Iterator[None]:
-    """Of the processes of a host that meet the same kernel at once, one tunes and others wait.
+def one_at_a_time(problem: str, timeout_s: float | None = None) -> Iterator[None]:
+    """Of the processes of a host that meet the same problem at once, one tunes and others wait.
 
     They then find its results. A kernel that is called from a hook of one that is being tuned waits
-    for nobody: it could be for itself, or for a process that waits for this one.
+    for nobody: it could be for itself, or for a process that waits for this one. Without a place
+    for locks nobody waits. `TurnTimeoutError` where it takes longer than `timeout_s`.
     """
     if _held.inside:
         yield
         return
+    waiting: list[str] = []
     with ExitStack() as held:
         try:
-            unit = int(digest(problem), 16) % _LOCKS
-            held.enter_context(slot_lock("autotune", [unit], log.info))
+            unit = int(hashlib.sha256(problem.encode()).hexdigest(), 16) % _LOCKS
+            held.enter_context(slot_lock("autotune", [unit], waiting.append, timeout_s))
         except StorageError as error:
+            if waiting:
+                raise TurnTimeoutError(str(error)) from error
             log.warning("tuning without a lock: %s", error)
+        for sentence in waiting:
+            log.info("%s", sentence)
         _held.inside = True
         try:
             yield

@@ -1,0 +1,257 @@
+"""What a program's lookups may do: read banks, or also measure. Light to import.
+
+A policy is set by the environment (read once a process), by `set_tuning_policy` for the whole
+process, and by ``with tuning_policy(...)`` for what runs inside of it in the same thread. The
+narrower one is in force. A value that means nothing is warned about once, and then nothing is
+measured: a program does not fail because of how it is tuned.
+
+===============================  ================================================================
+variable                         meaning
+===============================  ================================================================
+``SKIPJACK_FIND_ENFORCE``        the mode: a name, a number or a word of MIOpen's
+``SKIPJACK_FIND_MODE``           which solvers are timed where the mode leaves it open
+``SKIPJACK_TUNING_SECONDS``      seconds for each problem, start-up included
+``SKIPJACK_TUNING_BACKGROUND``   ``1``: answer now, and swap what was tuned in later
+``SKIPJACK_REGRET``              share of the program's kernel time for trials in the background
+===============================  ================================================================
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from skipjack.runtime.warning_once import warn_once
+
+log = logging.getLogger(__name__)
+
+ENFORCE_VARIABLE = "SKIPJACK_FIND_ENFORCE"
+FIND_MODE_VARIABLE = "SKIPJACK_FIND_MODE"
+SECONDS_VARIABLE = "SKIPJACK_TUNING_SECONDS"
+BACKGROUND_VARIABLE = "SKIPJACK_TUNING_BACKGROUND"
+REGRET_VARIABLE = "SKIPJACK_REGRET"
+
+OFF, DB, REFRESH = "off", "db", "refresh"
+INCREMENTAL, EXHAUSTIVE, CLEAN = "incremental", "exhaustive", "clean"
+_MODES = {
+    OFF: (),
+    DB: ("1", "none"),
+    REFRESH: ("2", "db_update"),
+    INCREMENTAL: ("3", "search"),
+    EXHAUSTIVE: ("4", "search_db_update"),
+    CLEAN: ("5", "db_clean"),
+}
+"""With what MIOpen calls them."""
+NORMAL, FAST, HYBRID, DYNAMIC_HYBRID = "normal", "fast", "hybrid", "dynamic_hybrid"
+_FIND_MODES = {NORMAL: ("1",), FAST: ("2",), HYBRID: ("3",), DYNAMIC_HYBRID: ("5",)}
+_REGRET = 0.05
+_YES, _NO = ("1", "on", "true", "yes"), ("", "0", "off", "false", "no")
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class TuningPolicy:
+    """What is in force; made by `make_policy`, which checks."""
+
+    mode: str = DB
+    """``off``, ``db``, ``refresh``, ``incremental``, ``exhaustive`` or ``clean``."""
+    find_mode: str = FAST
+    """``fast`` measures nothing; the others count where the mode is ``db``."""
+    seconds: float | None = None
+    """For each problem, start-up included; None for the `tune_seconds` of the limits."""
+    background: bool = False
+    """Whether the program goes on meanwhile."""
+    regret: float = _REGRET
+    """Share of the program's kernel time that trials in the background may take."""
+    stated: bool = field(default=True, compare=False)
+    """Whether somebody chose the mode."""
+    key: str = field(init=False, compare=False)
+    """Policies with equal keys give equal answers: a lookup remembers one for each."""
+
+    def __post_init__(self) -> None:
+        words = self.mode, self.find_mode, "background" if self.background else ""
+        object.__setattr__(self, "key", "/".join(words))
+
+    @property
+    def measures(self) -> bool:
+        """Whether a lookup may lead to a search."""
+        return self.mode in (REFRESH, INCREMENTAL, EXHAUSTIVE) or self.finds
+
+    @property
+    def trusts_banks(self) -> bool:
+        """Whether an entry of the very problem and class of device is all that a lookup wants."""
+        return self.mode == INCREMENTAL or (self.mode == DB and self.find_mode != NORMAL)
+
+    @property
+    def finds(self) -> bool:
+        """Whether the find mode decides what is measured."""
+        return self.mode == DB and self.find_mode != FAST
+
+
+def tuned_here(question: Any, answer: Any, policy: TuningPolicy) -> Any:
+    """An answer that is better than the one that was found, if the policy asks for tuning."""
+    return None
+
+
+DEFAULT = TuningPolicy()
+_scoped: ContextVar[TuningPolicy | None] = ContextVar("skipjack_tuning_policy", default=None)
+_set: TuningPolicy | None = None
+
+
+def current_policy() -> TuningPolicy:
+    """The policy in force for who asks."""
+    return _scoped.get() or _set or environment_policy()
+
+
+@functools.cache
+def environment_policy() -> TuningPolicy:
+    """What the environment said when this process first asked."""
+    given = os.environ.get
+    policy = make_policy(
+        given(ENFORCE_VARIABLE) or DB,
+        find_mode=given(FIND_MODE_VARIABLE) or FAST,
+        seconds=given(SECONDS_VARIABLE) or None,
+        background=given(BACKGROUND_VARIABLE) or False,
+        regret=given(REGRET_VARIABLE) or None,
+    )
+    return replace(policy, stated=bool(given(ENFORCE_VARIABLE)))
+
+
+def mode_of_decorated(autotune: str) -> str:
+    """The mode for decorated kernels, which are tuned unless somebody says otherwise.
+
+    `autotune` is the setting: ``off`` means ``db`` unless the program itself sets a policy.
+    """
+    if own := _scoped.get() or _set:
+        return own.mode
+    if autotune == "off":
+        return DB
+    policy = environment_policy()
+    return policy.mode if policy.stated else INCREMENTAL
+
+
+def set_tuning_policy(
+    mode: str | int | None,
+    *,
+    seconds: float | None = None,
+    background: bool = False,
+    find_mode: str | int = FAST,
+    regret: float | str | None = None,
+) -> None:
+    """Set the policy of this process, whatever the environment says; None leaves it to that again.
+
+    `mode` is ``off``, ``db``, ``refresh``, ``incremental``, ``exhaustive`` or ``clean``, or what
+    MIOpen calls it (1 to 5).
+    """
+    global _set
+    _set = (
+        None
+        if mode is None
+        else make_policy(
+            mode, find_mode=find_mode, seconds=seconds, background=background, regret=regret
+        )
+    )
+
+
+@contextmanager
+def tuning_policy(
+    mode: str | int,
+    *,
+    seconds: float | None = None,
+    background: bool = False,
+    find_mode: str | int = FAST,
+    regret: float | str | None = None,
+) -> Iterator[TuningPolicy]:
+    """``with tuning_policy("incremental", seconds=2):`` holds inside, in this thread or task."""
+    policy = make_policy(
+        mode, find_mode=find_mode, seconds=seconds, background=background, regret=regret
+    )
+    before = _scoped.set(policy)
+    try:
+        yield policy
+    finally:
+        _scoped.reset(before)
+
+
+def make_policy(
+    mode: object,
+    *,
+    find_mode: object = FAST,
+    seconds: object = None,
+    background: object = False,
+    regret: object = None,
+) -> TuningPolicy:
+    """A policy of what was given; what means nothing is warned about once, and left out."""
+    chosen = _checked(ENFORCE_VARIABLE, mode, functools.partial(_named, _MODES), DB)
+    return TuningPolicy(
+        chosen,
+        _checked(FIND_MODE_VARIABLE, find_mode, functools.partial(_named, _FIND_MODES), FAST),
+        _checked(SECONDS_VARIABLE, seconds, _seconds, None),
+        _checked(BACKGROUND_VARIABLE, background, _flag, False),
+        _checked(REGRET_VARIABLE, regret, _share, None) or _REGRET,
+    )
+
+
+def _checked(what: str, value: object, check: Callable[[object], T], otherwise: T) -> T:
+    try:
+        return check(value)
+    except ValueError as error:
+        # Whether a variable or an argument said it: both have the same values.
+        warn_once(log, f"{what} is {value!r}, which means nothing: {error}")
+        return otherwise
+
+
+def _named(names: Mapping[str, tuple[str, ...]], value: object) -> str:
+    """The name of ours that a value stands for."""
+    is_text = isinstance(value, str | int) and not isinstance(value, bool)
+    word = str(value).strip().lower().replace("-", "_") if is_text else ""
+    for name, aliases in names.items():
+        if word == name or word in aliases:
+            return name
+    numbers = ", ".join(f"{aliases[0]} {name}" for name, aliases in names.items() if aliases)
+    others = "".join(f", {name}" for name, aliases in names.items() if not aliases)
+    raise ValueError(f"nothing is measured; write one of {numbers}{others}")
+
+
+def _seconds(value: object) -> float | None:
+    if value is None:
+        return None
+    number = _number(value)
+    if not 0.0 < number < math.inf:
+        raise ValueError("write a number of seconds above 0")
+    return number
+
+
+def _share(value: object) -> float | None:
+    """``5%`` or ``0.05``."""
+    if value is None:
+        return None
+    text = str(value).strip()
+    number = _number(text[:-1]) / 100 if text.endswith("%") else _number(value)
+    if not 0.0 < number <= 1.0:
+        raise ValueError("write a share as 5% or 0.05")
+    return number
+
+
+def _number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return math.nan
+    try:
+        return float(value)
+    except ValueError:
+        return math.nan
+
+
+def _flag(value: object) -> bool:
+    word = str(value).strip().lower()
+    if word not in _YES + _NO:
+        raise ValueError("write 1 or 0")
+    return word in _YES
