@@ -20,6 +20,7 @@ def test_the_front_door_is_small() -> None:
         "find",
         "kernels",
         "lookup",
+        "reload",
         "set_tuning_policy",
         "triton_kernel",
         "tune",

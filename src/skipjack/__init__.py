@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         TunedKernel,
         kernels,
         lookup,
+        reload,
         set_tuning_policy,
         tuning_policy,
     )
@@ -30,6 +31,7 @@ __all__ = [
     "find",
     "kernels",
     "lookup",
+    "reload",
     "set_tuning_policy",
     "triton_kernel",
     "tune",
@@ -40,6 +42,7 @@ _HOMES = {
     "autotune": "integrations.triton_autotune",
     "kernels": "runtime",
     "lookup": "runtime",
+    "reload": "runtime",
     "set_tuning_policy": "runtime",
     "triton_kernel": "integrations.adapting",
     "tuning_policy": "runtime",

@@ -1,17 +1,19 @@
 """Every setting, read in one place: explicit arguments, then the environment, then a file.
 
-=================  =========================  ==================================================
-field              variable                   otherwise
-=================  =========================  ==================================================
-``user_dir``       ``SKIPJACK_USER_DB_PATH``  the platform's directory for user data
-``log_level``      ``SKIPJACK_LOG_LEVEL``     ``warning``
-``build_workers``  ``SKIPJACK_BUILD_WORKERS`` one less than the cores this process may use
-``core``           ``SKIPJACK_CORE``          chosen when timing starts
-``plugins``        ``SKIPJACK_PLUGINS``       none
-``autotune``       ``SKIPJACK_AUTOTUNE``      ``on``: decorated kernels are tuned when first called
-``cache_dir``      ``..CUSTOM_CACHE_DIR``     ``artifacts`` in the user directory
-``cache_limit``    ``SKIPJACK_CACHE_LIMIT``   ``1 GiB``
-=================  =========================  ==================================================
+=================  =============================  ===============================================
+field              variable                       otherwise
+=================  =============================  ===============================================
+``user_dir``       ``SKIPJACK_USER_DB_PATH``      the platform's directory for user data
+``log_level``      ``SKIPJACK_LOG_LEVEL``         ``warning``
+``build_workers``  ``SKIPJACK_BUILD_WORKERS``     one less than the cores this process may use
+``core``           ``SKIPJACK_CORE``              chosen when timing starts
+``plugins``        ``SKIPJACK_PLUGINS``           none
+``autotune``       ``SKIPJACK_AUTOTUNE``          ``on``: decorated kernels are tuned when called
+``banks``          ``SKIPJACK_BANKS``             none: banks that are asked behind the user's
+``system_dir``     ``SKIPJACK_SYSTEM_DB_PATH``    the bank that comes with Skipjack
+``cache_dir``      ``SKIPJACK_CUSTOM_CACHE_DIR``  ``artifacts`` in the user directory
+``cache_limit``    ``SKIPJACK_CACHE_LIMIT``       ``1 GiB``
+=================  =============================  ===============================================
 
 At most four build workers for each core are started.
 
@@ -37,6 +39,8 @@ ARTIFACTS = "artifacts"
 """The kernels' folder in the user directory."""
 CACHE_DIR_VARIABLE = "SKIPJACK_CUSTOM_CACHE_DIR"
 CACHE_LIMIT_VARIABLE = "SKIPJACK_CACHE_LIMIT"
+BANKS_VARIABLE = "SKIPJACK_BANKS"
+SYSTEM_DIR_VARIABLE = "SKIPJACK_SYSTEM_DB_PATH"
 LOG_LEVELS = ("debug", "info", "warning", "error", "critical")
 
 T = TypeVar("T")
@@ -63,6 +67,10 @@ class Settings:
     """Modules or .py files that register operations, solvers or searchers."""
     autotune: str = "on"
     """``off``: a decorated kernel takes what is known, or its first config, and is never tuned."""
+    banks: tuple[Path, ...] = ()
+    """Banks that a lookup asks behind the user's, in order: files, or directories with one."""
+    system_dir: Path | None = None
+    """Where the system's bank is; None for the one that comes with Skipjack."""
     limits: Mapping[str, object] = field(default_factory=dict)
     """Numbers of the study engine that the file's table ``[limits]`` sets; checked where used."""
     cache_dir: Path | None = None
@@ -87,6 +95,8 @@ def load_settings(
     autotune: str | None = None,
     cache_dir: Path | str | None = None,
     cache_limit: str | int | None = None,
+    banks: Sequence[str] | None = None,
+    system_dir: Path | str | None = None,
 ) -> Settings:
     """The settings in force; an argument that is None was not given. Bad values: `UsageError`."""
     directory = _user_dir(user_dir)
@@ -99,6 +109,8 @@ def load_settings(
             "autotune": autotune,
             "cache_dir": cache_dir,
             "cache_limit": cache_limit,
+            "banks": banks,
+            "system_dir": system_dir,
         },
         path=directory / CONFIG_FILE,
         file=_read_file(directory / CONFIG_FILE),
@@ -112,6 +124,8 @@ def load_settings(
         core=sources.pick("core", "SKIPJACK_CORE", _core, None),
         plugins=sources.pick("plugins", "SKIPJACK_PLUGINS", _plugins, ()),
         autotune=sources.pick("autotune", "SKIPJACK_AUTOTUNE", _autotune, "on"),
+        banks=sources.pick("banks", BANKS_VARIABLE, _banks, ()),
+        system_dir=sources.pick("system_dir", SYSTEM_DIR_VARIABLE, _directory, None),
         limits=_limits(sources),
         cache_dir=sources.pick("cache_dir", CACHE_DIR_VARIABLE, _directory, None),
         cache_limit=sources.pick("cache_limit", CACHE_LIMIT_VARIABLE, _byte_count, 1 << 30),
@@ -120,7 +134,7 @@ def load_settings(
 
 _IN_FILE = (
     *("log_level", "build_workers", "core", "plugins", "autotune", "limits"),
-    *("cache_dir", "cache_limit"),
+    *("banks", "system_dir", "cache_dir", "cache_limit"),
 )
 
 
@@ -272,6 +286,13 @@ def _plugins(value: object) -> tuple[str, ...]:
     if isinstance(value, Sequence) and all(isinstance(part, str) and part for part in value):
         return tuple(value)
     raise ValueError("write a list of module names or .py files")
+
+
+def _banks(value: object) -> tuple[Path, ...]:
+    try:
+        return tuple(expanded(part).absolute() for part in _plugins(value))
+    except ValueError:
+        raise ValueError("write a list of banks: their files or directories") from None
 
 
 def expanded(path: str | Path) -> Path:

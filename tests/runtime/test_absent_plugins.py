@@ -50,7 +50,7 @@ def test_tuning_leaves_an_entry_that_it_cannot_meet(
         assert "solver streaming, which is not loaded" in result.reason
     assert Bank.open(user_dir).lookup(held.problem, held.device) == held
     with caplog.at_level(logging.WARNING):
-        assert skipjack.lookup(KEY) is None
+        assert skipjack.lookup(KEY, strict=True) is None
     assert "solver streaming" in caplog.text
 
 
@@ -80,15 +80,18 @@ def test_lookup_loads_plug_ins(
     (tmp_path / "marking.py").write_text(f"open({str(mark)!r}, 'w').close()\n")
     monkeypatch.setattr(plugins, "_loaded", {})
     monkeypatch.setenv("SKIPJACK_PLUGINS", str(tmp_path / "marking.py"))
-    assert skipjack.lookup(KEY) is None
+    assert skipjack.lookup(KEY, strict=True) is None
     assert mark.exists()
     mark.unlink()
     monkeypatch.setattr(plugins, "_loaded", {})
     monkeypatch.setenv("SKIPJACK_PLUGINS", "")
-    assert skipjack.lookup(KEY, plugins=str(tmp_path / "marking.py")) is None
+    assert skipjack.lookup(KEY, plugins=str(tmp_path / "marking.py"), strict=True) is None
     assert mark.exists()
     mark.unlink()
     monkeypatch.setattr(plugins, "_loaded", {})
     chosen = Settings(user_dir)
-    assert skipjack.lookup(KEY, plugins=str(tmp_path / "marking.py"), settings=chosen) is None
+    assert (
+        skipjack.lookup(KEY, plugins=str(tmp_path / "marking.py"), settings=chosen, strict=True)
+        is None
+    )
     assert mark.exists()

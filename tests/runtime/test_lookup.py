@@ -37,7 +37,7 @@ def test_what_is_banked_is_found_without_tuning(banked: skipjack.TuneResult) -> 
 
 
 def test_what_is_not_banked_is_none(banked: skipjack.TuneResult) -> None:
-    assert skipjack.lookup("matmul:24x40x18") is None
+    assert skipjack.lookup("matmul:24x40x18", strict=True) is None
 
 
 def test_lost_machine_code_is_compiled_again(banked: skipjack.TuneResult, user_dir: Path) -> None:

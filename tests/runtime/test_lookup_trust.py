@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import skipjack
-from skipjack.bank import Bank, BankEntry
+from skipjack.bank import Bank, BankEntry, layers
 from skipjack.bank.kernel_db import write_kernel_db
 from skipjack.core.config import Config
 from skipjack.core.study import Study
@@ -120,8 +120,8 @@ def test_a_config_that_is_not_in_the_space_is_refused(
 ) -> None:
     Bank.open(user_dir).put(entry(key, config={"schedule": schedule}))
     with caplog.at_level(logging.WARNING):
-        assert skipjack.lookup(key) is None
-        assert skipjack.lookup(key) is None
+        assert skipjack.lookup(key, strict=True) is None
+        assert skipjack.lookup(key, strict=True) is None
     assert caplog.text.count("is not in the space of solver nest") == 1
 
 
@@ -166,7 +166,7 @@ def test_a_merged_entry_without_another_says_what_to_do(
 ) -> None:
     tuned_here(user_dir, entry(config={"schedule": "i i"}))
     merged(user_dir, tmp_path, entry(time_ns=1.0, config={"schedule": "i:32"}))
-    assert skipjack.lookup(KEY) is None
+    assert skipjack.lookup(KEY, strict=True) is None
     assert caplog.messages[-1].endswith("is not in the space of solver nest; tune it here")
 
 
@@ -176,7 +176,7 @@ def test_a_kernel_that_is_wrong_is_refused(
     Bank.open(user_dir).put(entry())
     with monkeypatch.context() as patch:
         patch.setattr(type(solver()), "lower", _of_sub)
-        assert skipjack.lookup(KEY) is None
+        assert skipjack.lookup(KEY, strict=True) is None
     assert "256 of 256 elements are wrong" in caplog.text
     assert right(skipjack.lookup(KEY))
 
@@ -200,7 +200,7 @@ def test_a_solver_that_is_not_here_is_named(
     user_dir: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     Bank.open(user_dir).put(entry(solver="streaming"))
-    assert skipjack.lookup(KEY) is None
+    assert skipjack.lookup(KEY, strict=True) is None
     assert "solver streaming, which is not known here" in caplog.text
     assert "SKIPJACK_PLUGINS" in caplog.text
 
@@ -209,7 +209,7 @@ def test_another_version_of_a_solver_is_named(
     user_dir: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     Bank.open(user_dir).put(entry(solver_version=99))
-    assert skipjack.lookup(KEY) is None
+    assert skipjack.lookup(KEY, strict=True) is None
     assert "is of version 99 of solver nest" in caplog.text
 
 
@@ -290,8 +290,8 @@ class _Told:
     def __init__(self, told: BankEntry) -> None:
         self._told = told
 
-    def lookup(self, problem: str, device: str) -> BankEntry:
-        return self._told
+    def ranked(self, *_: str) -> tuple[BankEntry, ...]:
+        return (self._told,)
 
 
 def mutated(rng: random.Random) -> BankEntry:
@@ -323,9 +323,9 @@ def served(count: int, seed: int, monkeypatch: pytest.MonkeyPatch) -> int:
     for _ in range(count):
         told = mutated(rng)
         looking._kept.clear()
-        monkeypatch.setattr(looking, "_bank", lambda _, told=told: _Told(told))
+        monkeypatch.setattr(layers, "_bank", lambda _, told=told: _Told(told))
         try:
-            found = skipjack.lookup(KEY)
+            found = skipjack.lookup(KEY, strict=True)
         except SkipjackError:
             continue
         if found is not None:
@@ -355,7 +355,7 @@ def test_a_reason_is_told_in_full(
 
     Bank.open(user_dir).put(entry())
     monkeypatch.setattr(type(solver()), "compile", fail)
-    assert skipjack.lookup(KEY) is None
+    assert skipjack.lookup(KEY, strict=True) is None
     assert f"the bank's entry cannot be used: {sentence}" in caplog.text
 
 

@@ -94,7 +94,7 @@ def test_a_kernel_that_was_looked_up_elsewhere_is_found_there(
     kernel: Any, user_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SKIPJACK_USER_DB_PATH", str(tmp_path / "empty"))
-    assert skipjack.lookup(KEY) is None
+    assert skipjack.lookup(KEY, strict=True) is None
     found = skipjack.lookup(KEY, settings=Settings(user_dir))
     check(pickle.loads(pickle.dumps(found)))
 

@@ -102,7 +102,10 @@ def test_a_lookup_compiles_nothing_for_a_gpu(
     kept = home / ARTIFACTS
     kept.rename(home / "elsewhere")
     try:
-        assert skipjack.lookup("add:4096", device=DEVICE.name, settings=Settings(home)) is None
+        assert (
+            skipjack.lookup("add:4096", device=DEVICE.name, settings=Settings(home), strict=True)
+            is None
+        )
     finally:
         (home / "elsewhere").rename(kept)
 

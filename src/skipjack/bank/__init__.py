@@ -8,6 +8,7 @@ from skipjack.bank.entry_evidence import BASELINE, REPLACED, Evidence, KnownGain
 from skipjack.bank.entry_reading import FORMAT
 from skipjack.bank.evidence import Met, is_library, merge_entries, replacing, stronger
 from skipjack.bank.launch import EntryOrigin, LaunchData
+from skipjack.bank.layers import SYSTEM, USER, BankLayer, forget_banks, has_system, layers_of
 
 if TYPE_CHECKING:
     from skipjack.bank.kernel_db import KernelDb, KernelRecord, gain_of, write_kernel_db
@@ -19,8 +20,11 @@ __all__ = [
     "FORMAT",
     "PERF",
     "REPLACED",
+    "SYSTEM",
+    "USER",
     "Bank",
     "BankEntry",
+    "BankLayer",
     "Changes",
     "EntryOrigin",
     "Evidence",
@@ -31,9 +35,12 @@ __all__ = [
     "LaunchData",
     "Met",
     "Replaced",
+    "forget_banks",
     "gain_of",
+    "has_system",
     "is_library",
     "key_of",
+    "layers_of",
     "merge_entries",
     "next_best",
     "replacing",

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from skipjack.native.bound import BoundKernel
-    from skipjack.runtime.bank_lookup import lookup
+    from skipjack.runtime.bank_lookup import explain, lookup, reload
     from skipjack.runtime.gpu_kernel import GpuKernel
     from skipjack.runtime.kernel import TunedKernel
     from skipjack.runtime.kernel_cache import CacheStatus, cache_status, keep_within_limit
@@ -41,12 +41,14 @@ __all__ = [
     "callable_of",
     "current_policy",
     "entry_key",
+    "explain",
     "keep_within_limit",
     "kernel_key",
     "kernels",
     "lookup",
     "mode_of_decorated",
     "place",
+    "reload",
     "set_tuning_policy",
     "tuning_policy",
 ]
@@ -67,11 +69,13 @@ _HOMES = {
     "cache_status": "skipjack.runtime.kernel_cache",
     "callable_of": "skipjack.runtime.kernel_code",
     "entry_key": "skipjack.runtime.verified",
+    "explain": "skipjack.runtime.bank_lookup",
     "keep_within_limit": "skipjack.runtime.kernel_cache",
     "kernel_key": "skipjack.runtime.verified",
     "kernels": "skipjack.runtime.kernel_file",
     "lookup": "skipjack.runtime.bank_lookup",
     "place": "skipjack.runtime.placing",
+    "reload": "skipjack.runtime.bank_lookup",
     "TuningPolicy": "skipjack.runtime.policy",
     "current_policy": "skipjack.runtime.policy",
     "mode_of_decorated": "skipjack.runtime.policy",

@@ -1,34 +1,34 @@
-"""`lookup`: the banked kernel of a problem, without tuning, workers or locks.
+"""`lookup`: the best that is known of a problem, without tuning, workers or locks.
 
 A bank is text that people merge, so that its entries are proposals: a solver and a config. What
 runs was verified on this machine, or is built and verified now (`skipjack.runtime.entry_code`).
+Who is asked in which order is in `skipjack.runtime.answers`.
 
 Solvers are loaded where something must be built or verified; a kernel that is known here is found
-by names and digests alone. An answer is remembered. Whether it still holds (same bank file, same
-directory, same cores) is looked at again after `_INTERVAL_S`, or at once if this process has
+by names and digests alone. An answer is remembered. Whether it still holds (same bank files, same
+directories, same cores) is looked at again after `_INTERVAL_S`, or at once if this process has
 written to a bank: asking the file system takes longer than all else. A GPU's holds as long as no
 driver is added or taken away.
 """
 
 from __future__ import annotations
 
-import functools
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from skipjack import plugins as plugin_modules
-from skipjack.bank import FILE_NAME, Bank, BankEntry, is_library
+from skipjack.bank import USER, Bank, BankEntry, forget_banks, is_library, layers_of
 from skipjack.core.annotations import checked
-from skipjack.core.config import Config
+from skipjack.core.config import Config, Value
 from skipjack.core.device import Device, parse_device_name
 from skipjack.core.dtypes import CPU_DTYPES
 from skipjack.core.problem import Problem
-from skipjack.errors import ProblemError, SkipjackError
+from skipjack.errors import ProblemError, SkipjackError, StorageError, UsageError
 from skipjack.native import cpu
 from skipjack.native.own_code import own_identity
 from skipjack.operations import comes_with_skipjack, parse
@@ -36,14 +36,22 @@ from skipjack.runtime.kernel import TunedKernel
 from skipjack.runtime.kernel_code import (
     Again,
     KernelCode,
+    answered_again,
     banked_again,
-    callable_of,
     lacking,
 )
+from skipjack.runtime.policy import TuningPolicy, current_policy
 from skipjack.runtime.verified import VerifiedKernels, kernel_key
-from skipjack.settings import USER_DIR_VARIABLE, Settings, load_settings
+from skipjack.settings import (
+    BANKS_VARIABLE,
+    SYSTEM_DIR_VARIABLE,
+    USER_DIR_VARIABLE,
+    Settings,
+    load_settings,
+)
 
 if TYPE_CHECKING:
+    from skipjack.runtime.answers import LookupDecision, Question
     from skipjack.runtime.gpu_kernel import GpuKernel
     from skipjack.runtime.library_kernel import CpuLibraryKernel, GpuLibraryKernel
 
@@ -51,12 +59,19 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("skipjack.runtime.lookup")
 
-_INTERVAL_S = 0.1
-"""A remembered answer older than this is compared with the bank's file again."""
+_INTERVAL_S = 1.0
+"""A remembered answer older than this is compared with the banks' files again."""
 _MOST_KEPT = 256
 """Kernels that stay loaded though their callers have let them go."""
 _MOST_LENT_BYTES = 256 << 20
 """Of a GPU's memory, for one stream, that such kernels have among them."""
+
+_PLACES = (USER_DIR_VARIABLE, BANKS_VARIABLE, SYSTEM_DIR_VARIABLE)
+"""Variables that say where banks are."""
+# `os.environ.get` takes longer than all else of a hit: it encodes the name and decodes the value.
+_environment: Mapping[Any, Any] = getattr(os.environ, "_data", os.environ)
+_encode = getattr(os.environ, "encodekey", str) if _environment is not os.environ else str
+_USER_DIR, _BANKS, _SYSTEM_DIR = map(_encode, _PLACES)
 
 
 @dataclass(slots=True)
@@ -88,29 +103,43 @@ def lookup(
     device: str | None = None,
     plugins: str | Sequence[str] = (),
     settings: Settings | None = None,
+    solver: str | None = None,
+    config: Mapping[str, Value] | None = None,
+    strict: bool = False,
 ) -> Found | None:
-    """What the bank holds for a problem on this device; None if it holds none.
+    """The best that is known of a problem on this device; None if nothing here can compute it.
 
     The device is chosen as for `tune`: the CPU, or a GPU that is named or needed. Plug-ins are
     loaded as for `tune`, too.
 
-    That is a `TunedKernel` or, on a GPU, a `GpuKernel`. Where a library is what the bank
-    recommends, it is a `LibraryKernel` that calls it, in the same way and with the same checks;
-    `source` says which (``kernel`` or ``library``), `solver` what built it or is called.
+    The user's bank is asked first, then those of SKIPJACK_BANKS and the system's; a library answers
+    where none of them knows the problem. `source` of what is given says who answered. It is a
+    `TunedKernel`, on a GPU a `GpuKernel`, or a `LibraryKernel` that calls a library in the same way
+    and with the same checks; `solver` says what built it or is called.
 
-    Where the bank's entry is of no use here, a warning says why, and the next best that is known is
-    given, if there is one.
-    A CPU's kernel that was not verified on this machine before,
-    for example from a merged bank, is compiled and verified now, once. A GPU's is not: None, until
-    it is tuned here.
+    `solver` and `config` name what is wanted; nobody else is asked then. If `strict`, only the
+    user's bank is asked, and None is given if it does not know the problem.
+
+    Where an entry of a bank is of no use here, a warning says why, once, and the next is taken.
+    A CPU's kernel that was not verified on this machine before, for example from a merged bank, is
+    compiled and verified now, once. A GPU's is not, until it is tuned here.
     """
     asked = (problem, dtype, layout, direction, threads, device, plugins, settings)
     question: tuple[object, ...] = ()
     try:
-        where: object = os.environ.get(USER_DIR_VARIABLE)
+        question = (
+            *(problem, dtype, layout, direction, threads, device),
+            *(type(threads), strict, current_policy().key),
+            _names(plugins) if plugins else (),
+            _environment.get(_USER_DIR),
+            _environment.get(_BANKS),
+            _environment.get(_SYSTEM_DIR),
+        )
         if settings is not None:
-            where = settings.user_dir, settings.plugins
-        question = (*asked[:6], type(threads), _names(plugins), where)
+            places = settings.user_dir, settings.banks, settings.system_dir
+            question = (*question, *places, settings.plugins)
+        if solver is not None or config is not None:
+            question = (*question, solver, tuple(sorted((config or {}).items())))
         known = _kept.get(question)
     except (TypeError, AttributeError):  # an argument of a wrong type
         known = None
@@ -122,12 +151,18 @@ def lookup(
             known.seen, known.writes = now, writes
             return known.kernel
     kernel: Found | None
-    kernel, depends = _look_up(*asked)
+    kernel, depends = _look_up(*asked, solver, config, strict)
     if kernel is not None:
         lent_bytes = getattr(kernel, "lent_bytes", 0)
         gpus = None if _is_for_cpu(kernel) else _gpus_here()
         _keep(question, _Answer(kernel, depends, now, writes, gpus, lent_bytes))
     return kernel
+
+
+def reload() -> None:
+    """Forget what was looked up: the next lookups read settings and banks again."""
+    _kept.clear()
+    forget_banks()
 
 
 @checked
@@ -140,6 +175,9 @@ def _look_up(
     device: str | None,
     plugins: str | Sequence[str],
     settings: Settings | None,
+    solver: str | None,
+    config: Mapping[str, Value] | None,
+    strict: bool,
 ) -> tuple[Any, tuple[object, ...]]:
     """The kernel, and what it depends on, as that was before."""
     chosen = _settings(plugins, settings)
@@ -147,8 +185,96 @@ def _look_up(
     depends = _depends(chosen)
     asked = parse(problem, dtype, layout=layout, direction=direction)
     directory = str(chosen.user_dir) if settings else None
-    found = _known(asked, threads, device, chosen, directory)
-    return found or _found(asked, threads, device, chosen, directory), depends
+    if solver is not None:
+        from skipjack.runtime.answers import explicit_answer
+        from skipjack.runtime.placing import place
+
+        question = _question(asked, place([asked], device, threads), chosen, directory)
+        return explicit_answer(question, solver, config).kernel, depends
+    if config is not None:
+        raise UsageError("config is of a solver: give solver= as well")
+    policy = current_policy()
+    if strict or policy.trusts_banks:
+        found = _known(asked, threads, device, chosen, directory, strict)
+        if found:
+            return found, depends
+    placed = _placed(asked, threads, device, chosen, directory, policy, strict)
+    decision = None if placed is None else _decided(placed, policy, strict)
+    return decision.answer.kernel if decision and decision.answer else None, depends
+
+
+def explain(
+    problem: str,
+    *,
+    dtype: str | None = None,
+    device: str | None = None,
+    threads: int | None = None,
+    settings: Settings | None = None,
+) -> LookupDecision:
+    """How `lookup` comes to its answer, step by step, in a process that remembers none.
+
+    It builds and verifies as a lookup does, and tunes nothing.
+    """
+    from skipjack.runtime.answers import LookupDecision, StepRecord, decide
+
+    chosen = _settings((), settings)
+    plugin_modules.load(chosen.plugins)
+    asked, policy = parse(problem, dtype), current_policy()
+    placed = _placed(asked, threads, device, chosen, None, policy, False)
+    if placed is None:
+        said = f"it is for GPUs alone, and {device or 'this machine'} has none"
+        return LookupDecision(None, (StepRecord("device", False, said),))
+    return decide(placed)
+
+
+def _question(
+    asked: Problem, device: Device, settings: Settings, directory: str | None, alone: str = ""
+) -> Question:
+    from skipjack.runtime.answers import Question
+
+    return Question(asked, device, settings, directory, alone)
+
+
+def _placed(
+    asked: Problem,
+    threads: int | None,
+    device: str | None,
+    settings: Settings,
+    directory: str | None,
+    policy: TuningPolicy,
+    strict: bool,
+) -> Question | None:
+    """The question on the device that is meant; None if there is none that can be asked about."""
+    from skipjack.runtime.placing import NoGpuError, place
+
+    alone = "the policy is off" if policy.mode == "off" and not strict else ""
+    cores = len(cpu.usable_cores())
+    if threads is not None and threads > cores:
+        if strict or device not in (None, "cpu"):
+            return None  # nothing was tuned for what is here
+        alone = f"{threads} threads were asked for, and this process may use {cores} cores"
+        threads = cores
+    try:
+        found = place([asked], device, threads)
+    except NoGpuError:
+        return None
+    return _question(asked, found, settings, directory, alone)
+
+
+def _decided(question: Question, policy: TuningPolicy, strict: bool) -> LookupDecision:
+    from skipjack.runtime import misses
+    from skipjack.runtime import policy as policies
+    from skipjack.runtime.answers import decide
+
+    decision = decide(question, strict=strict)
+    if strict or question.library_alone:
+        return decision
+    better = policies.tuned_here(question, decision.answer, policy)
+    if better is not None:
+        return replace(decision, answer=better)
+    if decision.answer is None or not decision.answer.is_banked:
+        misses.note(question, decision.answer)
+    return decision
 
 
 def _names(plugins: str | Sequence[str]) -> tuple[str, ...]:
@@ -164,8 +290,9 @@ def _settings(plugins: str | Sequence[str], settings: Settings | None) -> Settin
 
 def _depends(settings: Settings) -> tuple[object, ...]:
     """What an answer depends on besides the question."""
-    path = settings.user_dir / FILE_NAME
-    return path, _file_identity(path), settings.plugins, settings.cache_dir, len(cpu.usable_cores())
+    layers = layers_of(settings.user_dir, settings.banks, settings.system_dir)
+    files = tuple((layer.path, _file_identity(layer.path)) for layer in layers)
+    return files, settings.plugins, settings.cache_dir, len(cpu.usable_cores())
 
 
 def _is_for_cpu(kernel: Found) -> bool:
@@ -185,13 +312,26 @@ def _gpus_here() -> object:
 def look_up_again(
     key: str, device: str, user_dir: str | None, pickled_with: tuple[str, ...] = ()
 ) -> Found:
-    """The kernel that a pickle is of; `SkipjackError` if it is not there any more.
+    """The user's kernel that a pickle is of; `SkipjackError` if it is not there any more.
 
     Plug-ins are loaded that the settings name; those that the pickle names are only told of.
     """
+    return _again(key, device, user_dir, pickled_with, strict=True)
+
+
+def answer_again(
+    key: str, device: str, user_dir: str | None, pickled_with: tuple[str, ...] = ()
+) -> Found:
+    """The same for a kernel that came from another step of the lookup."""
+    return _again(key, device, user_dir, pickled_with, strict=False)
+
+
+def _again(
+    key: str, device: str, user_dir: str | None, pickled_with: tuple[str, ...], *, strict: bool
+) -> Found:
     settings = load_settings(user_dir=user_dir) if user_dir else None
     try:
-        found = lookup(key, device=device, settings=settings)
+        found = lookup(key, device=device, settings=settings, strict=strict)
     except ProblemError as error:
         if remedy := lacking(pickled_with):
             raise SkipjackError(f"the kernel of {key} cannot be found: {remedy}") from error
@@ -211,21 +351,44 @@ def _known(
     device: str | None,
     settings: Settings,
     directory: str | None,
+    strict: bool,
 ) -> Found | None:
-    """The kernel for this CPU, if it was verified here before and is built by a solver of ours.
+    """What the first bank that knows the problem has for this CPU, without loading solvers.
 
-    Or the library that is named instead.
+    That is a kernel that was verified here before and is built by a solver of ours, or the library
+    that is named instead. It is what `skipjack.runtime.answers` would give.
     """
     here = _this_cpu(asked, threads, device)
     if here is None or not comes_with_skipjack(asked.operation):
         return None
-    entry = _bank(settings.user_dir).lookup(asked.key, here.class_key)
-    if entry is None:
-        return None
-    again = banked_again(asked, here.name, directory)
+    for layer in layers_of(settings.user_dir, settings.banks, settings.system_dir):
+        try:
+            entries = layer.ranked(asked.key, here.class_key)
+        except StorageError:
+            return None  # told elsewhere
+        if entries:
+            found = _kernel(entries[0], asked, here, settings, directory, layer.name)
+            if found is not None:
+                found.source = layer.name
+            return found
+        if strict:
+            break
+    return None
+
+
+def _kernel(
+    entry: BankEntry,
+    asked: Problem,
+    device: Device,
+    settings: Settings,
+    directory: str | None,
+    source: str,
+) -> TunedKernel | CpuLibraryKernel | GpuLibraryKernel | None:
+    found_again = banked_again if source == USER else answered_again
+    again = found_again(asked, device.name, directory)
     if is_library(entry):
-        return _library(entry.solver, asked, here, again)
-    code = _verified(entry, asked, here, settings)
+        return _library(entry.solver, asked, device, again)
+    code = _verified(entry, asked, device, settings)
     return TunedKernel(asked, code, again, entry.solver) if code else None
 
 
@@ -273,49 +436,6 @@ def _verified(
         return None
     kernel, data = found
     return KernelCode(data, kernel.artifact, kernel.symbol, kernel.abi, kernel.slots)
-
-
-def _found(
-    asked: Problem,
-    threads: int | None,
-    device: str | None,
-    settings: Settings,
-    directory: str | None,
-) -> Found | None:
-    """The kernel, or None with a warning where there should be one; it may be built for that."""
-    from skipjack.gpu.opening import gpu_name
-    from skipjack.runtime.entry_code import UselessEntryError, usable
-    from skipjack.runtime.library_kernel import library_kernel
-    from skipjack.runtime.placing import NoGpuError, place
-    from skipjack.runtime.warning_once import warn_once
-
-    if threads is not None and threads > len(cpu.usable_cores()):
-        return None  # nothing was tuned for what is here
-    try:
-        found = place([asked], device, threads)
-    except NoGpuError:
-        return None
-    entry = _bank(settings.user_dir).lookup(asked.key, found.class_key)
-    if entry is None:
-        return None
-    try:
-        chosen = usable(entry, asked, found, settings)
-    except UselessEntryError as error:
-        warn_once(log, f"{asked.key}: {error}")
-        return None
-    if chosen.passed_over:
-        warn_once(log, f"{asked.key}: {chosen.passed_over}")
-    name = found.name if found.kind == "cpu" else gpu_name(found)
-    again = banked_again(asked, found.name, directory)
-    if chosen.code is None:
-        return library_kernel(chosen.entry.solver, asked, found, again)
-    return callable_of(asked, chosen.code, name, again, chosen.entry.solver)
-
-
-@functools.lru_cache(maxsize=16)
-def _bank(user_dir: Path) -> Bank:
-    """One for each directory: it reads its file again only if that has changed."""
-    return Bank.open(user_dir)
 
 
 def _file_identity(path: Path) -> tuple[int, int, int] | None:

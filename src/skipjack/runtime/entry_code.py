@@ -6,11 +6,12 @@ it refers to, may come from anybody and is not trusted.
 
 from __future__ import annotations
 
-import contextlib
 import logging
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from skipjack.bank import Bank, BankEntry, next_best
+from skipjack.bank import BankEntry, next_best
 from skipjack.core.config import Config
 from skipjack.core.device import Device
 from skipjack.core.problem import Problem
@@ -54,38 +55,50 @@ class Usable:
     """Why the bank's own entry was not taken; empty if it was."""
 
 
-def usable(entry: BankEntry, problem: Problem, device: Device, settings: Settings) -> Usable:
-    """The bank's entry, or else the next best that this user's ledger knows and that works here.
+def usable(
+    entries: Sequence[BankEntry],
+    problem: Problem,
+    device: Device,
+    settings: Settings,
+    *,
+    ledger: bool = True,
+) -> Usable:
+    """The first entry that works here, or else what this user's ledger knows, if that is asked.
 
-    An entry of others may have stronger evidence and yet be of no use here. `UselessEntryError`
-    says what is wrong with it where there is no other.
+    Entries are of one key, the best first. An entry of others may have stronger evidence and yet
+    be of no use here: each is checked for itself. `UselessEntryError` says what is wrong with the
+    first where there is no other.
     """
-    try:
-        return Usable(entry, code_of(entry, problem, device, settings))
-    except UselessEntryError as error:
-        for other in _others(entry, settings):
-            with contextlib.suppress(UselessEntryError):
-                code = code_of(other, problem, device, settings)
-                return Usable(other, code, f"{error}; until then {_named(other)} is used")
-        raise
+    first: UselessEntryError | None = None
+    for entry in _candidates(entries, settings.user_dir if ledger else None):
+        try:
+            code = code_of(entry, problem, device, settings)
+        except UselessEntryError as error:
+            first = first or error
+            continue
+        passed_over = f"{first}; until then {_named(entry)} is used" if first else ""
+        return Usable(entry, code, passed_over)
+    assert first is not None, "there is an entry"
+    raise first
 
 
-def _others(entry: BankEntry, settings: Settings) -> list[BankEntry]:
-    """What else is known, the best first: the bank's other entries, then the ledger's."""
+def _candidates(entries: Sequence[BankEntry], user_dir: Path | None) -> Iterator[BankEntry]:
+    """What is known, the best first: the bank's entries, then those of the ledger there."""
+    yield from entries
+    if user_dir is None:
+        return
     # A program that only looks things up need not load SQLite.
     from skipjack.ledger import FILE_NAME, Ledger
 
-    user_dir = settings.user_dir
-    banked = Bank.open(user_dir).ranked(*entry.key)
-    known = [one for one in banked if one != entry]
     if not (user_dir / FILE_NAME).is_file():
-        return known
+        return
     try:
         with Ledger.open(user_dir) as ledger:
-            return [*known, *(one for one in next_best(ledger, entry) if one not in known)]
+            others = next_best(ledger, entries[0])
     except SkipjackError as error:
-        log.info("the ledger is not asked for another kernel of %s: %s", entry.problem, error)
-        return known
+        log.info("the ledger is not asked for another kernel of %s: %s", entries[0].problem, error)
+        return
+    yield from (one for one in others if one not in entries)
 
 
 def _named(entry: BankEntry) -> str:
@@ -147,13 +160,25 @@ def _code_of(
             )
         return None
     candidate = Candidate(problem, solver.name, Config(dict(entry.config)))
-    identity = build_identity(problem, solver, device)
-    key = kernel_key(problem, solver.name, solver.version, candidate.config, identity)
+    return candidate_code(candidate, device, settings)
+
+
+def candidate_code(
+    candidate: Candidate, device: Device, settings: Settings, *, whose: str = "the bank's"
+) -> KernelCode:
+    """The machine code of a config; what was not verified here before is built and checked now.
+
+    `UselessEntryError` says what is wrong with the config.
+    """
+    solver = find_solver(candidate.solver)
+    assert isinstance(solver, BuildingSolver), "told from libraries before"
+    identity = build_identity(candidate.problem, solver, device)
+    key = kernel_key(candidate.problem, solver.name, solver.version, candidate.config, identity)
     store = VerifiedKernels(settings)
     known = _known(store, key, candidate, solver, device)
     if known is None and device.kind != "cpu":
-        raise UselessEntryError("the bank's kernel was not verified on this machine; tune it here")
-    return known or _checked_now(store, key, candidate, solver, device)
+        raise UselessEntryError(f"{whose} kernel was not verified on this machine; tune it here")
+    return known or _checked_now(store, key, candidate, solver, device, whose)
 
 
 def _known(
@@ -182,14 +207,15 @@ def _checked_now(
     candidate: Candidate,
     solver: BuildingSolver,
     device: Device,
+    whose: str,
 ) -> KernelCode:
     """The code of a config in the solver's space, built and verified."""
     problem, config = candidate.problem, candidate.config
     if reason := refusal(solver, problem, device):
         raise UselessEntryError(
-            f"solver {solver.name} of the bank's kernel cannot do it: {reason}; tune it here"
+            f"solver {solver.name} of {whose} kernel cannot do it: {reason}; tune it here"
         )
-    what = f"the bank's config {quoted(str(config))}"
+    what = f"{whose} config {quoted(str(config))}"
     if not solver.space(problem, device).contains(config):
         raise UselessEntryError(f"{what} is not in the space of solver {solver.name}; tune it here")
     source = solver.lower(problem, device, config)

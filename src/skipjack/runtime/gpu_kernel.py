@@ -24,7 +24,7 @@ from skipjack.gpu.opening import find_gpu, open_driver, open_gpu
 from skipjack.gpu.plan import from_slots, scratch_sizes
 from skipjack.runtime.gpu_arguments import GpuArguments, TorchTensors, index_of
 from skipjack.runtime.gpu_tensors import current_stream, is_capturing
-from skipjack.runtime.kernel_code import KERNEL, Again, KernelCode, pickled
+from skipjack.runtime.kernel_code import Again, KernelCode, pickled
 
 log = logging.getLogger(__name__)
 
@@ -128,7 +128,8 @@ class GpuKernel:
     it as long as a graph that recorded its calls.
     """
 
-    source = KERNEL
+    source = ""
+    """What answered the lookup that gave it; empty if it is of none."""
 
     def __init__(
         self,

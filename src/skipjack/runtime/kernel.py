@@ -21,7 +21,7 @@ from skipjack.native.bound import BoundKernel, LoadedCode
 from skipjack.native.memory import ALIGNMENT
 from skipjack.native.slots import Slots, workspace_bytes
 from skipjack.runtime.arguments import Array, KernelArguments, Out
-from skipjack.runtime.kernel_code import KERNEL, Again, KernelCode, pickled
+from skipjack.runtime.kernel_code import Again, KernelCode, pickled
 
 if TYPE_CHECKING:
     from skipjack.native.checked_call import CallPlan
@@ -85,7 +85,8 @@ class TunedKernel:
     holds no machine code: it says where the kernel is found again.
     """
 
-    source = KERNEL
+    source = ""
+    """What answered the lookup that gave it; empty if it is of none."""
 
     def __init__(
         self, problem: Problem, code: KernelCode, again: Again | None = None, solver: str = ""

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from skipjack.bank import Bank
+from skipjack.bank import Bank, layers_of
 from skipjack.core.config import Config
 from skipjack.errors import SkipjackError, StorageError
 from skipjack.native.own_code import own_code
@@ -158,4 +158,5 @@ def _named(
 
 def banks_in_force(settings: Settings) -> Iterator[Bank]:
     """Whose entries keep their kernels."""
-    yield Bank.open(settings.user_dir)
+    for layer in layers_of(settings.user_dir, settings.banks, settings.system_dir):
+        yield layer.bank

@@ -35,8 +35,6 @@ class KernelCode:
         }
 
 
-KERNEL, LIBRARY = "kernel", "library"
-"""What `lookup` may give, as the `source` of it says: machine code of ours, or a library's call."""
 Again = tuple[Callable[..., Any], tuple[Any, ...]]
 """How a kernel that was pickled is found again: a function and its arguments."""
 
@@ -49,6 +47,13 @@ def banked_again(problem: Problem, device: str, user_dir: str | None = None) -> 
     from skipjack.runtime.bank_lookup import look_up_again
 
     return look_up_again, (problem.key, device, user_dir, *named_plugins())
+
+
+def answered_again(problem: Problem, device: str, user_dir: str | None = None) -> Again:
+    """By asking as the first time: there, another step of the lookup may have the answer."""
+    from skipjack.runtime.bank_lookup import answer_again
+
+    return answer_again, (problem.key, device, user_dir, *named_plugins())
 
 
 def named_plugins() -> tuple[tuple[str, ...], ...]:

@@ -20,7 +20,7 @@ from skipjack.errors import UsageError
 from skipjack.native import cpu, llvm
 from skipjack.runtime.arguments import Array, KernelArguments, Out
 from skipjack.runtime.kernel import TunedKernel
-from skipjack.runtime.kernel_code import LIBRARY, Again, KernelCode, pickled
+from skipjack.runtime.kernel_code import Again, KernelCode, pickled
 from skipjack.solvers import (
     ABI,
     GpuFunctionSolver,
@@ -62,7 +62,8 @@ class BoundLibraryCall:
 class LibraryKernel:
     """Call it with the inputs in order; it gives the output, or writes into ``out=``."""
 
-    source = LIBRARY
+    source = ""
+    """What answered the lookup that gave it; empty if it is of none."""
 
     def __init__(self, problem: Problem, solver: Solver, again: Again | None = None) -> None:
         self.problem, self.solver = problem, solver.name

@@ -30,12 +30,14 @@ def banked(settings: Settings) -> Banked:
     """Those that are verified on this machine, before or now; `UsageError` if there are none."""
     devices = {device.class_key: device for device in here()}
     kernels, left_out = [], []
-    for entry in Bank.open(settings.user_dir).entries():
+    bank = Bank.open(settings.user_dir)
+    for entry in bank.entries():
         device = devices.get(entry.device)
         if device is None or entry.kind != PERF:
             continue
         try:
-            found = usable(entry, parse(entry.problem), device, settings)
+            known = bank.ranked(*entry.key)
+            found = usable(known, parse(entry.problem), device, settings)
         except (UselessEntryError, ProblemError, UsageError) as error:
             left_out.append(f"{quoted(entry.problem)} left out: {error}")
             continue

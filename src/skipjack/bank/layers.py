@@ -1,0 +1,73 @@
+"""The banks that a program asks, in order: the user's, those that are named, the system's.
+
+None of them but the user's is ever written. Each is one file, and is read as `Bank` reads it: again
+only if it has changed.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from skipjack.bank.bank import FILE_NAME, Bank
+from skipjack.bank.entry import PERF, BankEntry
+
+USER, SYSTEM = "user", "system"
+SYSTEM_DIR = Path(__file__).parents[1] / "system"
+"""Where the bank is that comes with Skipjack, if one does."""
+
+
+@dataclass(frozen=True, slots=True)
+class BankLayer:
+    """One of the banks in force. Reading it may raise `StorageError`."""
+
+    name: str
+    """``user``, ``bank NAME`` or ``system``: what a kernel of it has as its `source`."""
+    path: Path
+    """The file, which may be missing."""
+
+    @property
+    def bank(self) -> Bank:
+        """One object for each file of this process."""
+        return _bank(self.path)
+
+    def ranked(self, problem: str, device_class: str, kind: str = PERF) -> tuple[BankEntry, ...]:
+        """What it knows of a problem on a class of devices, the strongest evidence first."""
+        return self.bank.ranked(problem, device_class, kind)
+
+
+def layers_of(
+    user_dir: Path, banks: Iterable[Path] = (), system_dir: Path | None = None
+) -> tuple[BankLayer, ...]:
+    """The banks in force, the first to be asked first.
+
+    `banks` are files, or directories with a bank. `system_dir` is that of the system's bank, by
+    default Skipjack's own; see `has_system`.
+    """
+    layers = [BankLayer(USER, user_dir / FILE_NAME)]
+    for place in banks:
+        path = place if place.suffix == ".jsonl" else place / FILE_NAME
+        name = path.parent.name if path.name == FILE_NAME else path.stem
+        layers.append(BankLayer(f"bank {name}", path))
+    if has_system(user_dir, system_dir):
+        layers.append(BankLayer(SYSTEM, (system_dir or SYSTEM_DIR) / FILE_NAME))
+    return tuple(layers)
+
+
+def has_system(user_dir: Path, system_dir: Path | None) -> bool:
+    """Whether there is a system's bank: not where its directory is the user's, or has no bank."""
+    if system_dir is None:
+        return True
+    return system_dir != user_dir and (system_dir / FILE_NAME).is_file()
+
+
+def forget_banks() -> None:
+    """Open every file again when it is next asked for."""
+    _bank.cache_clear()
+
+
+@functools.lru_cache(maxsize=64)
+def _bank(path: Path) -> Bank:
+    return Bank(path)

@@ -1,0 +1,7 @@
+"""Who answers a lookup that is not remembered: one step after another, until one has an answer."""
+
+from skipjack.runtime.answers.explicit import explicit_answer
+from skipjack.runtime.answers.order import LookupDecision, StepRecord, decide
+from skipjack.runtime.answers.question import LookupAnswer, Question
+
+__all__ = ["LookupAnswer", "LookupDecision", "Question", "StepRecord", "decide", "explicit_answer"]

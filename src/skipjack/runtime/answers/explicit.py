@@ -1,0 +1,37 @@
+"""A config that the program names itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from skipjack.core.config import Config, Value
+from skipjack.core.trial import Candidate
+from skipjack.errors import UsageError
+from skipjack.runtime.answers.question import LookupAnswer, Question, answer_of, library_answer
+from skipjack.runtime.entry_code import UselessEntryError, candidate_code
+from skipjack.solvers import BuildingSolver, find_solver, refusal
+
+EXPLICIT = "explicit"
+
+
+def explicit_answer(
+    question: Question, solver: str, config: Mapping[str, Value] | None
+) -> LookupAnswer:
+    """The kernel of a solver's config, or a library; `UsageError` if there is none."""
+    problem, device = question.problem, question.device
+    known = find_solver(solver)
+    if not isinstance(known, BuildingSolver):
+        reason = refusal(known, problem, device)
+        answer = None if reason else library_answer(question, solver, EXPLICIT)
+        if answer is None:
+            reason = reason or "it cannot be called from Python"
+            raise UsageError(f"solver {solver} cannot do {problem.key}: {reason}")
+        return answer
+    if config is None:
+        raise UsageError(f"solver {solver} builds kernels of configs: give config= as well")
+    candidate = Candidate(problem, solver, Config(dict(config)))
+    try:
+        code = candidate_code(candidate, device, question.settings, whose="the")
+    except UselessEntryError as error:
+        raise UsageError(f"{problem.key}: {error}") from error
+    return answer_of(question, code, EXPLICIT, solver, config)

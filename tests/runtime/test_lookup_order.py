@@ -1,0 +1,180 @@
+"""Who answers a lookup: the order of banks, and what comes behind them."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import skipjack
+from skipjack.bank import FILE_NAME, Bank, BankEntry
+from skipjack.core.config import Config
+from skipjack.errors import UsageError
+from skipjack.native import cpu
+from skipjack.operations import parse
+from skipjack.runtime import bank_lookup, policy, warning_once
+from skipjack.runtime.policy import TuningPolicy
+from skipjack.settings import Settings
+from skipjack.solvers import find_solver
+
+KEY = "add:96"
+
+
+@pytest.fixture(autouse=True)
+def places(user_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Nothing is remembered, and the system's bank is one that a test may fill."""
+    monkeypatch.setattr(bank_lookup, "_kept", {})
+    monkeypatch.setattr(warning_once, "_said", set())
+    monkeypatch.delenv("SKIPJACK_BANKS", raising=False)
+    monkeypatch.setenv("SKIPJACK_SYSTEM_DB_PATH", str(tmp_path / "system"))
+    return tmp_path
+
+
+def entry(key: str = KEY, **changes: Any) -> BankEntry:
+    problem, device = parse(key), cpu.detect()
+    solver = find_solver("nest")
+    made = BankEntry(
+        problem=problem.key,
+        device=device.class_key,
+        device_name=device.name,
+        solver="nest",
+        solver_version=solver.version,
+        config=dict(solver.space(problem, device).default()),
+        time_ns=100.0,
+        default_ns=200.0,
+        vendor_ns=None,
+        vendor="",
+        speedup={"default": {"ratio": 2.0, "low": 1.9, "high": 2.1}},
+    )
+    return replace(made, **changes)
+
+
+def library(key: str = KEY) -> BankEntry:
+    return replace(entry(key), solver="numpy", solver_version=1, config={})
+
+
+def found(key: str = KEY, **options: Any) -> Any:
+    skipjack.reload()
+    kernel = skipjack.lookup(key, **options)
+    assert kernel is not None
+    return kernel
+
+
+def right(kernel: Any) -> bool:
+    a = np.arange(96, dtype=np.float32)
+    return bool(np.array_equal(kernel(a, a), a + a))
+
+
+def test_banks_are_asked_in_their_order(places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert found().source == "library"
+    Bank.open(places / "system").put(entry())
+    assert found().source == "system"
+    Bank(places / "site.jsonl").put(entry())
+    Bank.open(places / "team").put(entry())
+    banks = (places / "team", places / "site.jsonl")
+    monkeypatch.setenv("SKIPJACK_BANKS", os.pathsep.join(map(str, banks)))
+    assert found().source == "bank team"
+    monkeypatch.setenv("SKIPJACK_BANKS", os.pathsep.join(map(str, reversed(banks))))
+    assert found().source == "bank site"
+    Bank.open(places / "user").put(library())
+    kernel = found()
+    assert (kernel.source, kernel.solver) == ("user", "numpy") and right(kernel)
+
+
+def test_a_library_answers_where_no_bank_knows_the_problem() -> None:
+    kernel = found()
+    assert (kernel.source, kernel.solver) == ("library", "numpy")
+    assert right(kernel)
+    assert skipjack.lookup(KEY) is kernel, "it is remembered"
+
+
+def test_strict_asks_the_users_bank_alone(places: Path) -> None:
+    Bank.open(places / "system").put(entry())
+    assert skipjack.lookup(KEY, strict=True) is None
+    Bank.open(places / "user").put(entry())
+    assert found(strict=True).source == "user"
+
+
+def test_an_entry_that_is_of_no_use_is_passed_over_for_the_next_bank(
+    places: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    Bank.open(places / "user").put(entry(solver_version=99))
+    Bank.open(places / "system").put(entry())
+    for _ in range(2):
+        assert found().source == "system"
+    assert len(caplog.messages) == 1 and "version 99 of solver nest" in caplog.text
+
+
+def test_a_bank_that_cannot_be_read_costs_one_warning(
+    places: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (places / "user" / FILE_NAME).mkdir(parents=True)
+    monkeypatch.setenv("SKIPJACK_BANKS", str(places / "nowhere.jsonl"))
+    for _ in range(2):
+        assert right(found())
+    first, second = caplog.messages
+    assert "cannot read the bank" in first
+    assert second == f"there is no bank at {places / 'nowhere.jsonl'}, which SKIPJACK_BANKS names"
+
+
+def test_the_users_directory_as_the_systems_switches_that_off(
+    places: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Bank.open(places / "user").put(entry("add:95"))
+    monkeypatch.setenv("SKIPJACK_SYSTEM_DB_PATH", str(places / "user"))
+    steps = bank_lookup.explain(KEY).steps
+    assert "system" not in [step.step for step in steps]
+
+
+def test_an_explicit_config_is_asked_for_nobody_else(places: Path) -> None:
+    Bank.open(places / "user").put(library())
+    config = entry().config
+    kernel = found(solver="nest", config=config)
+    assert (kernel.source, kernel.solver) == ("explicit", "nest") and right(kernel)
+    assert found(solver="numpy").solver == "numpy"
+    with pytest.raises(UsageError, match="is not in the space of solver nest"):
+        skipjack.lookup(KEY, solver="nest", config=Config({"schedule": "x"}))
+    with pytest.raises(UsageError, match="give config= as well"):
+        skipjack.lookup(KEY, solver="nest")
+    with pytest.raises(UsageError, match="give solver= as well"):
+        skipjack.lookup(KEY, config=config)
+
+
+def test_reload_forgets_what_was_looked_up() -> None:
+    first = skipjack.lookup(KEY)
+    assert skipjack.lookup(KEY) is first
+    skipjack.reload()
+    assert skipjack.lookup(KEY) is not first
+
+
+def test_the_policy_off_asks_no_bank(places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Bank.open(places / "user").put(entry())
+    monkeypatch.setattr(bank_lookup, "current_policy", lambda: TuningPolicy("off"))
+    assert found().source == "library"
+
+
+def test_more_threads_than_cores_are_the_librarys(places: Path) -> None:
+    kernel = found(threads=1000)
+    assert kernel.source == "library" and right(kernel)
+    assert skipjack.lookup(KEY, threads=1000, strict=True) is None
+
+
+def test_settings_name_banks_as_well(places: Path) -> None:
+    Bank(places / "site.jsonl").put(entry())
+    settings = Settings(places / "user", banks=(places / "site.jsonl",))
+    assert found(settings=settings).source == "bank site"
+
+
+def test_explain_says_why_each_step_was_passed_over(places: Path) -> None:
+    Bank.open(places / "system").put(library())
+    Bank.open(places / "user").put(entry(solver="gone"))
+    decision = bank_lookup.explain(KEY)
+    told = [(step.step, step.answered) for step in decision.steps]
+    assert told == [("user", False), ("system", True)]
+    assert "solver gone, which is not known here" in decision.steps[0].said
+    assert decision.steps[1].said == "numpy"
+    assert policy.current_policy().mode == "db"
