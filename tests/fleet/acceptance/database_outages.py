@@ -15,7 +15,7 @@ def locked_file(url: str) -> Strike:
     """Somebody else writes to the file for a while: what an outage is to a file."""
 
     def begin() -> Undo:
-        other = sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None, timeout=60)
+        other = sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None, timeout=900)
         other.execute("BEGIN IMMEDIATE")
 
         def end() -> None:
