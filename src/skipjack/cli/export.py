@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from skipjack.fleet.release.export.exporting import ExportRequest
     from skipjack.fleet.release.export.one_kernel_file import OneFile
     from skipjack.fleet.release.export.publishing import Exported
+    from skipjack.fleet.release.export.user_databases import UserExport
     from skipjack.settings import Settings
 
 app = typer.Typer(
@@ -68,7 +69,17 @@ ReplaceOption = Annotated[
     bool,
     typer.Option("--replace", help="Replace files that are there and were not exported, too."),
 ]
-
+UserOption = Annotated[
+    bool,
+    typer.Option(
+        "--user",
+        help="MIOpen: merge what its own jobs found into the user databases of the directory.",
+    ),
+]
+BuildOption = Annotated[
+    str | None,
+    typer.Option("--build", help="With --user: of MIOpen, as 3_3_0_a85ca8a54; else the jobs'."),
+]
 
 _NOUNS = {"problems": "problem", "entries": "entry", "kernels": "kernel"}
 
@@ -85,6 +96,7 @@ def group() -> None:
         "skipjack export find-db -l resnet -o out/ --format miopen --top 4",
         "skipjack export find-db -l resnet -o out/ --format miopen --alias gfx803/56=gfx900/64",
         "skipjack export find-db -l resnet -o out/ --format miopen --release 6.2 --partial",
+        "skipjack export find-db -l resnet -o ~/.config/miopen --user",
     ),
 )
 def find_db(
@@ -104,17 +116,23 @@ def find_db(
     backend: Annotated[
         Backend, typer.Option(case_sensitive=False, help="MIOpen: in the names of the files.")
     ] = Backend.HIP,
+    user: UserOption = False,
+    build: BuildOption = None,
     json: JsonOption = False,
     plugin: PluginOption = None,
 ) -> None:
     """Write the solvers of every problem, ranked: a file for each device, and a manifest."""
-    from skipjack.fleet.release.export.exporting import export_find_db
+    from skipjack.fleet.release.export.exporting import export_find_db, export_user
     from skipjack.fleet.release.export.output_names import check_directory_name
 
     named = device_of(device, arch, units)
     check_directory_name(output)
     settings = _settings(plugin)
     request = _request(output, label, named, form, alias, release, partial, replace)
+    if user or build:
+        wanted = _user_request("find", request, user, build, top=top, backend=str(backend))
+        _report(export_user(wanted, settings, partial=partial), json)
+        return
     _report(export_find_db(request, settings, top=top, backend=str(backend)), json)
 
 
@@ -124,6 +142,7 @@ def find_db(
         "skipjack export perf-db -l resnet -o out/",
         "skipjack export perf-db -l resnet -o out/ --format miopen",
         "skipjack export perf-db -l resnet -o out/ --format miopen --sqlite --release 6.2",
+        "skipjack export perf-db -l resnet -o ~/.config/miopen --user --build 3_3_0_a85ca8a54",
     ),
 )
 def perf_db(
@@ -140,20 +159,26 @@ def perf_db(
     sqlite: Annotated[
         bool, typer.Option("--sqlite", help="MIOpen: a database of SQLite instead of text.")
     ] = False,
+    user: UserOption = False,
+    build: BuildOption = None,
     json: JsonOption = False,
     plugin: PluginOption = None,
 ) -> None:
     """Write the best config of every solver of every problem: a file for each device."""
     from skipjack.errors import UsageError
-    from skipjack.fleet.release.export.exporting import export_perf_db
+    from skipjack.fleet.release.export.exporting import export_perf_db, export_user
     from skipjack.fleet.release.export.output_names import check_directory_name
 
-    if sqlite and form is not Format.MIOPEN:
+    if sqlite and not user and form is not Format.MIOPEN:
         raise UsageError("--sqlite is for --format miopen; ours are lines of JSON")
     named = device_of(device, arch, units)
     check_directory_name(output)
     settings = _settings(plugin)
     request = _request(output, label, named, form, alias, release, partial, replace)
+    if user or build:
+        wanted = _user_request("perf", request, user, build, sqlite=sqlite)
+        _report(export_user(wanted, settings, partial=partial), json)
+        return
     _report(export_perf_db(request, settings, sqlite=sqlite), json)
 
 
@@ -239,6 +264,33 @@ def _request(
     return ExportRequest(
         output, label, device, str(form), parsed, release or "", partial, replacing
     )
+
+
+def _user_request(
+    kind: Literal["find", "perf"],
+    request: ExportRequest,
+    user: bool,
+    build: str | None,
+    **rest: Any,
+) -> UserExport:
+    """For user databases of MIOpen, whose names and places leave less to say."""
+    from skipjack.errors import UsageError
+    from skipjack.fleet.release.export.user_databases import UserExport, build_name
+
+    if not user:
+        raise UsageError("--build is for --user: other files are named after no build of MIOpen")
+    if request.label is None:
+        raise UsageError(
+            "--user needs -l LABEL: MIOpen uses results of its own solvers, which jobs of MIOpen "
+            "bring (skipjack load --solver miopen); a bank has none"
+        )
+    if request.aliases or request.release or request.replacing:
+        raise UsageError(
+            "--user merges into the user databases of one directory; leave out --alias, --release "
+            "and --replace"
+        )
+    name = build_name(build) if build else None
+    return UserExport(kind, request.output, request.label, request.device, name, **rest)
 
 
 def _report(done: Exported, json: bool) -> None:

@@ -239,6 +239,7 @@ def _databases(driven: Driven) -> dict[str, Any]:
     harvest = driven.harvest
     return {
         "version": driven.installation.version,
+        "features": driven.installation.features,
         FIND_DB: _lines(harvest.find),
         PERF_DB: _lines(harvest.perf),
         "kernels": [

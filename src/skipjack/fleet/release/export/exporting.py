@@ -35,6 +35,7 @@ from skipjack.fleet.release.results.sources import found_in_bank, found_in_label
 from skipjack.settings import Settings
 
 if TYPE_CHECKING:
+    from skipjack.fleet.release.export.user_databases import UserExport
     from skipjack.fleet.store.store import Store
 
 
@@ -92,6 +93,25 @@ def export_kernel_db(request: ExportRequest, settings: Settings) -> Exported:
         fetch = fetching(store, request.label)
         contents = kernel_files(shipments, request.form, fetch)
         return _published(request, contents, store, ready)
+
+
+def export_user(request: UserExport, settings: Settings, *, partial: bool = False) -> Exported:
+    """What MIOpen's own jobs found, merged into user databases of MIOpen."""
+    from skipjack.fleet.release.export.user_databases import export_user_databases
+
+    with _store(settings) as store:
+        if request.kind == "find":
+            ready = readiness(store, request.label, RANKINGS, request.device)
+        else:
+            ready = configs_readiness(store, request.label, request.device)
+        ready.check(partial=partial)
+        done = export_user_databases(request, store)
+        return replace(
+            done,
+            not_applicable=ready.not_applicable,
+            unfinished=ready.unfinished,
+            remarks=(*done.remarks, *ready.remarks),
+        )
 
 
 @contextmanager

@@ -1,0 +1,198 @@
+"""User databases of MIOpen, which it reads before its own: what its own jobs found, merged in.
+
+A build of MIOpen reads the user files that are named after it, and of a key in a user find-db it
+does not look into the system's. So they get results of MIOpen's own solvers alone, each under the
+name of the build that found it, or all under one that is asked for.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from skipjack.core.device import parse_device_name
+from skipjack.errors import UsageError
+from skipjack.fleet.release.export.contents import MIOPEN, Contents, ReleaseFile, numbered
+from skipjack.fleet.release.export.find_export import find_files
+from skipjack.fleet.release.export.manifest import FileNote, Origin, digest_of
+from skipjack.fleet.release.export.perf_export import perf_files
+from skipjack.fleet.release.export.publishing import Exported
+from skipjack.fleet.release.export.staging import Staging, staged
+from skipjack.fleet.release.promote.merging import Rule, merge
+from skipjack.fleet.release.results.best_configs import tuned_in_label
+from skipjack.fleet.release.results.sources import Verdicts, found_in_label
+from skipjack.fleet.store.verdicts import JobVerdict
+from skipjack.interop.miopen import DbName, db_name
+from skipjack.storage import atomic_write, timestamp, utc_now
+
+_BUILD = re.compile(r"\d+[._]\d+[._]\d+(?:[._][\w.+-]+)?", re.ASCII)
+_WHERE = (
+    "the name of a .ufdb.txt or .udb.txt in ~/.config/miopen says it, or MIOPEN_VERSION_* in "
+    "miopen/version.h"
+)
+
+
+class MiopenBuild(NamedTuple):
+    """Which MIOpen it was, as its user files are named."""
+
+    version: str
+    """``3_3_0_a85ca8a54-dirty``: the version and what the build was made of."""
+    features: str = ""
+    """Of the device, where they are not the usual ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class UserExport:
+    """What is to be merged into the user files of a directory."""
+
+    kind: Literal["find", "perf"]
+    output: Path
+    label: str
+    device: str | None = None
+    build: str | None = None
+    """None: that of the jobs."""
+    top: int | None = None
+    backend: str = "HIP"
+    sqlite: bool = False
+
+
+def build_name(text: str) -> str:
+    """A build as in names of files; MIOpen's log writes it with dots, as ``3.3.0.a85ca8a54``."""
+    if not _BUILD.fullmatch(text):
+        raise UsageError(
+            f"{text!r} is no build of MIOpen; write one like 3_3_0_a85ca8a54: {_WHERE}"
+        )
+    return "_".join(re.split(r"[._]", text, maxsplit=3))
+
+
+def export_user_databases(request: UserExport, store: Verdicts) -> Exported:
+    """Merge what jobs of MIOpen found into user files; all of them, or nothing is changed."""
+    asked = build_name(request.build) if request.build else None
+    parts = [
+        (build, _contents(request, _OfOneBuild(store, build, asked)))
+        for build in _builds(request, store, asked)
+    ]
+    contents = [part for _, part in parts if part.files]
+    if not contents:
+        raise UsageError(
+            f"label {request.label} has nothing that MIOpen itself found, and MIOpen has no other "
+            f"solvers than its own: skipjack load -l {request.label} --solver miopen lets it search"
+        )
+    remarks = [remark for part in contents for remark in part.remarks]
+    notes: list[FileNote] = []
+    with staged(request.output) as staging:
+        for build, part in parts:
+            for file in part.files:
+                note, remark = _merged(staging, request, build, part, file)
+                notes.append(note)
+                remarks.append(remark)
+    for note in notes:
+        _tell_of(request.output / note.name)
+    counts: Counter[str] = Counter()
+    for part in contents:
+        counts.update(part.counts)
+    whole = replace(contents[0], files=(), counts=dict(counts))
+    return Exported(request.output, whole, tuple(notes), tuple(remarks))
+
+
+def _builds(request: UserExport, store: Verdicts, asked: str | None) -> list[MiopenBuild]:
+    found = {
+        _build_of(verdict.result)
+        for verdict in store.verdicts(request.label, request.device)
+        if _is_miopens(verdict)
+    }
+    if asked is not None:
+        return sorted({MiopenBuild(asked, build.features) for build in found})
+    if any(not build.version for build in found):
+        raise UsageError(
+            f"jobs of label {request.label} do not say which build of MIOpen they ran; give it "
+            f"with --build, as 3_3_0_a85ca8a54: {_WHERE}"
+        )
+    return sorted(found)
+
+
+def _build_of(result: Any) -> MiopenBuild:
+    said = result.get("miopen", {})
+    return MiopenBuild(str(said.get("version") or ""), str(said.get("features") or ""))
+
+
+def _is_miopens(verdict: JobVerdict) -> bool:
+    return "miopen" in verdict.result
+
+
+@dataclass(frozen=True, slots=True)
+class _OfOneBuild:
+    """What jobs of one build of MIOpen say, or of any if the name of the build was asked for."""
+
+    store: Verdicts
+    build: MiopenBuild
+    asked: str | None
+
+    def verdicts(self, label: str, device: str | None = None) -> Iterator[JobVerdict]:
+        """In the store's order."""
+        for verdict in self.store.verdicts(label, device):
+            if _is_miopens(verdict):
+                found = _build_of(verdict.result)
+                version = self.asked or found.version
+                if MiopenBuild(version, found.features) == self.build:
+                    yield verdict
+
+
+def _contents(request: UserExport, store: Verdicts) -> Contents:
+    if request.kind == "find":
+        found = found_in_label(store, request.label, request.device)
+        return find_files(found, MIOPEN, top=request.top, backend=request.backend)
+    tuned = tuned_in_label(store, request.label, request.device)
+    return perf_files(tuned, MIOPEN, sqlite=request.sqlite)
+
+
+def _merged(
+    staging: Staging, request: UserExport, build: MiopenBuild, contents: Contents, file: ReleaseFile
+) -> tuple[FileNote, str]:
+    """The user file of a device with what is new in it, made beside its place."""
+    name = _file_name(request, build, file.device)
+    path, new = staging.path(name), staging.folder / f"new.{name}"
+    there = request.output / name
+    file.write(new, file.device)
+    counts = merge(there if there.is_file() else None, new, path, Rule.KEEP_SOLVERS)
+    note = FileNote(
+        *(name, contents.kind, contents.format, file.device, digest_of(path), path.stat().st_size),
+        counts=file.counts,
+        origin=Origin(request.label, toolchains=file.toolchains),
+        date=timestamp(utc_now()),
+    )
+    remark = (
+        f"{name}: {numbered(counts.added, 'record')} new, {counts.changed} changed, "
+        f"{counts.unchanged} the same, {counts.kept} of others kept"
+    )
+    return note, remark
+
+
+_SCHEMA = "1.1.0"
+"""Of a perf-db in SQLite, whose name says that and no build."""
+
+
+def _file_name(request: UserExport, build: MiopenBuild, device: str) -> str:
+    arch, units = parse_device_name(device)
+    if request.kind == "perf" and request.sqlite:
+        return db_name(
+            DbName("perf_sqlite", arch, units, user_version=_SCHEMA, features=build.features)
+        )
+    return db_name(DbName(request.kind, arch, units, request.backend, *build))
+
+
+def _tell_of(path: Path, clock: Callable[[], int] = time.monotonic_ns) -> None:
+    """Let processes of MIOpen that run know that a file has changed.
+
+    They read it again if the file beside it holds a later time of the clock that runs since the
+    machine was started. Where MIOpen has not made that file, none is made: on another machine, with
+    another clock, it would have MIOpen read the database again at every look-up.
+    """
+    beside = path.with_name(f"{path.name}.time")
+    if beside.is_file():
+        atomic_write(beside, str(clock()).encode(), durable=False)
