@@ -19,6 +19,7 @@ from skipjack.bank.launch import LaunchData
 from skipjack.core.config import Config
 from skipjack.native import cpu
 from skipjack.operations import parse
+from skipjack.report.doctor import cache_finding
 from skipjack.runtime import bank_lookup, kernel_cache, verified
 from skipjack.runtime.kernel_cache import cache_status, keep_within_limit, trim
 from skipjack.runtime.verified import VerifiedKernel, VerifiedKernels, entry_key, in_use
@@ -100,6 +101,22 @@ def test_what_an_entry_of_a_bank_names_stays(tmp_path: Path) -> None:
     Bank.open(tmp_path).add([named, entry("add:512", launch=launch)])
     assert not trim(Settings(tmp_path, cache_limit=0))
     assert left(settings, keys) == [0, 2]
+
+
+def test_banks_that_are_named_and_the_systems_keep_their_kernels(tmp_path: Path) -> None:
+    user, site, system = (tmp_path / name for name in ("user", "site", "system"))
+    settings = Settings(user, banks=(site,), system_dir=system, cache_limit=0)
+    keys = []
+    for number, (place, key) in enumerate([(site, "add:300"), (system, "add:301")]):
+        place.mkdir()
+        named = entry(key)
+        config = Config(dict(named.config))
+        names = entry_key(named.problem, named.solver, named.solver_version, config)
+        keys.append(put(Settings(user), number, 5, names))
+        Bank.open(place).put(named)
+    keys.append(put(Settings(user), 2, 1))
+    trim(settings)
+    assert left(settings, keys) == [0, 1]
 
 
 def test_a_kernel_of_another_skipjack_stays_for_its_entry_while_it_is_used(
@@ -249,6 +266,18 @@ def test_a_cache_that_cannot_be_written_lets_programs_and_tunings_go_on(
         KernelStore(settings).put(b"more")
     assert caplog.text.count("kernels are not kept: cannot write") == 1
     assert trim(settings)
+
+
+def test_doctor_shows_size_and_limit(tmp_path: Path) -> None:
+    put(Settings(tmp_path), 0, days_ago=0)
+    finding = cache_finding(Settings(tmp_path))
+    assert finding.level == "good"
+    assert f" of 1 GiB, 1 kernels in {tmp_path / ARTIFACTS}" in finding.text
+    full = cache_finding(Settings(tmp_path, cache_limit=100))
+    assert full.level == "note" and "raise SKIPJACK_CACHE_LIMIT" in full.text
+    (tmp_path / "file").write_text("no directory")
+    bad = cache_finding(Settings(tmp_path, cache_dir=tmp_path / "file"))
+    assert bad.level == "note" and "new ones are not kept" in bad.text
 
 
 def test_a_bank_that_cannot_be_read_keeps_everything(
