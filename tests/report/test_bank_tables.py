@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -39,3 +40,26 @@ def test_an_entry_says_on_which_model_it_was_timed(capsys: pytest.CaptureFixture
     assert "timed on  A hypervisor's CPU" in capsys.readouterr().out
     print_entry(OLDER)
     assert "timed on  unknown" in capsys.readouterr().out
+
+
+def test_classes_that_share_a_name_and_a_width_are_told_apart_by_their_digests(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    print_entries([WIDE, entry("second", {"vector_bytes": 64}), OTHER])
+    shown = capsys.readouterr().out
+    assert "znver4/1 (wide)" in shown and "znver4/1 (second)" in shown
+    assert "haswell/1 (" not in shown
+
+
+def test_entries_of_another_compiler_or_deployment_are_marked(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    stale = replace(WIDE, toolchain="llvm-1.0.0/llvmlite-0.0.1")
+    print_entries([stale, replace(OTHER, protocol="eager/hot")])
+    shown = capsys.readouterr().out
+    assert "perf, eager/hot" in shown
+    assert "1 entries are stale" in shown and "skipjack bank verify" in shown
+    print_entry(stale)
+    assert "compiled by llvmlite-0.0.1, and here is llvmlite-" in capsys.readouterr().out
+    print_entries([WIDE, OTHER])
+    assert "stale" not in capsys.readouterr().out

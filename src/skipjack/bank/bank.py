@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from skipjack.bank.content import complaint, read_content, refuse_newer
-from skipjack.bank.entry import PERF, BankEntry, Key, key_of
+from skipjack.bank.entry import PERF, BankEntry, key_of
 from skipjack.bank.evidence import merge_entries, ranked, strength
 from skipjack.bank.file import BankFile
+from skipjack.bank.merging import Entries, read_bank, union
 from skipjack.core.protocol import DEPLOYMENTS
-from skipjack.errors import CorruptFileError, StorageError, UsageError
 
 if TYPE_CHECKING:
     # A program that only looks things up need not load SQLite.
@@ -23,7 +22,8 @@ if TYPE_CHECKING:
 FILE_NAME = "bank.jsonl"
 PROJECTED = ("banked", "found")
 """Verdicts whose records are entries: a tuning's, and a find's."""
-_MEND = "its other lines are merged; for these, ask whoever made the file for a new one"
+REMOVED = "bank.jsonl.removed"
+"""Where entries go that were removed from a bank."""
 
 log = logging.getLogger(__name__)
 
@@ -141,27 +141,39 @@ class Bank:
             gone = [one for known in placed.values() for one in known if id(one.entry) not in stays]
             if new and not writer.append(new, gone):
                 content = self._file.whole()
-                writer.replace(_union(content.entries(), after), content.bad)
+                writer.replace(union(content.entries(), after), content.bad)
             Bank.writes += bool(new)
         return _changes(before, entries, after)
 
     def merge(self, path: Path) -> Changes:
         """Add the entries of another bank file, which is only read."""
-        try:
-            content = read_content(path.read_bytes())
-        except FileNotFoundError:
-            raise UsageError(f"there is no bank at {path}") from None
-        except OSError as error:
-            raise StorageError(f"cannot read {path}: {error.strerror}") from error
-        if content.bad and not content.placed:
-            refuse_newer(content.bad, path)
-            raise CorruptFileError(
-                f"{path} is not a bank: {content.bad[0]}; it was left as it is and nothing "
-                "was merged"
-            )
-        if content.bad:
-            log.warning("%s", complaint(path, content.bad, len(content.bad), _MEND))
-        return self._join(content.entries)
+        return self.join(read_bank(path))
+
+    def join(self, entries: Entries) -> Changes:
+        """Add entries that were read, and write the file in its canonical form."""
+        return self._join(lambda: entries)
+
+    def clean(self, unwanted: Callable[[BankEntry], bool]) -> list[BankEntry]:
+        """Remove entries; gives those that were removed.
+
+        Their lines are added to the file `REMOVED` beside the bank's, which is a bank that can be
+        merged again. Those that the ledger knows come back when the bank is rebuilt, too.
+        """
+        from skipjack.bank.writing import BankWriter
+
+        with BankWriter(self._file) as writer:
+            content = self._file.whole()
+            known = content.entries()
+            gone = [one for entries in known.values() for one in entries if unwanted(one)]
+            if gone:
+                writer.keep_aside((one.line.encode() for one in gone), REMOVED)
+                left = {id(one) for one in gone}
+                after = {
+                    key: tuple(one for one in entries if id(one) not in left)
+                    for key, entries in known.items()
+                }
+                Bank.writes += writer.replace(after, content.bad)
+        return gone
 
     def rebuild(self, ledger: Ledger) -> Changes:
         """Take in all that the ledger's verdicts say; lines that cannot be read leave the file.
@@ -187,18 +199,9 @@ class Bank:
             if bad and rebuilding:
                 writer.keep_aside(line.data for line in bad)
                 bad = []
-            after = _union(before, offered)
+            after = union(before, offered)
             Bank.writes += writer.replace(after, bad, always=rebuilding)
         return _changes(before, offered, after)
-
-
-Entries = Mapping[Key, tuple[BankEntry, ...]]
-"""By key, the strongest first."""
-
-
-def _union(first: Entries, second: Entries) -> Entries:
-    both = {key: ranked([*first[key], *second[key]]) for key in first.keys() & second.keys()}
-    return {**first, **second, **both}
 
 
 def next_best(ledger: Ledger, entry: BankEntry) -> list[BankEntry]:

@@ -119,6 +119,11 @@ class Evidence(Mapping[str, Any]):
         return width if type(width) is int else 0
 
     @property
+    def driver(self) -> str:
+        """Name and version of the driver of the GPU that it was timed on; empty for a CPU."""
+        return _text(self._told.get("driver"))
+
+    @property
     def ties(self) -> Sequence[Mapping[str, Any] | str]:
         """Configs of the same solver that could not be told from it; of a ranking, solvers."""
         ties: Sequence[Mapping[str, Any] | str] = self._list("ties")

@@ -67,6 +67,7 @@ class Met(StrEnum):
     FAILED = "failed"  # it does not build, run or give right results any more
     OUTDATED = "outdated"  # its solver does not make this config any more
     AGAIN = "again"  # a ranking was made again, and the old one's first place took part
+    STALE = "stale"  # the same config was confirmed again with today's compiler and driver
 
 
 class Strength(NamedTuple):
@@ -146,16 +147,16 @@ def replacing(incumbent: BankEntry, met: Met) -> dict[str, Any]:
     }
 
 
-def device_evidence(device: Device) -> dict[str, Any]:
-    """What goes into the evidence about where it was timed."""
-    return {"model": device.model, "vector_bytes": device.vector_bytes}
+def device_evidence(device: Device, driver: str = "") -> dict[str, Any]:
+    """What goes into the evidence about where it was timed; a CPU has no driver."""
+    known = {"model": device.model, "vector_bytes": device.vector_bytes}
+    return {**known, "driver": driver} if driver else known
 
 
 def entry_device_names(entries: Iterable[BankEntry]) -> dict[str, str]:
     """How tables name the devices of these entries, by class key: see `name_apart`."""
-    return name_apart(
-        (entry.device, entry.device_name, entry.evidence.vector_bytes) for entry in entries
-    )
+    known = ((entry.device, entry.device_name, entry.evidence.vector_bytes) for entry in entries)
+    return name_apart(known, by_class=True)
 
 
 def digest(entry: BankEntry) -> str:

@@ -160,9 +160,9 @@ class BankWriter:
                     write_index(index_path(self._path), summary, content.pairs())
         return True
 
-    def keep_aside(self, lines: Iterable[bytes]) -> None:
-        """Add lines to the file of those that cannot be read."""
-        aside = self._path.with_name(BAD_LINES)
+    def keep_aside(self, lines: Iterable[bytes], name: str = BAD_LINES) -> None:
+        """Add lines to a file beside the bank's: by default that of lines that cannot be read."""
+        aside = self._path.with_name(name)
         known = aside.read_bytes() if aside.exists() else b""
         atomic_write(aside, known + b"".join(line + b"\n" for line in lines))
 

@@ -147,22 +147,114 @@ def build(
     )
 
 
-@app.command("merge", epilog=examples("skipjack bank merge colleague/bank.jsonl"))
+@app.command(
+    "merge",
+    epilog=examples(
+        "skipjack bank merge colleague/bank.jsonl",
+        "skipjack bank merge a.jsonl b.jsonl -o merged.jsonl",
+        "skipjack bank merge a.jsonl b.jsonl -o merged.jsonl --device znver4/1",
+    ),
+)
 def merge(
-    file: Annotated[Path, typer.Argument(help="Another bank's file.")], json: JsonOption = False
+    files: Annotated[list[Path], typer.Argument(help="Files of other banks.")],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Write their union here; one's own bank stays."),
+    ] = None,
+    device: Annotated[
+        str | None,
+        typer.Option("--device", help="Only entries of this class, as znver4/1 or its class key."),
+    ] = None,
+    json: JsonOption = False,
 ) -> None:
-    """Take in another bank's entries; of two for one problem the stronger evidence stays."""
+    """Take in other banks' entries; of several for one problem the strongest evidence is used.
+
+    Any order, grouping or repetition gives the same bytes. With -o, banks that share no class of
+    devices are refused.
+    """
+    from functools import reduce
     from json import dumps
 
-    from skipjack.bank import Bank
+    from skipjack.bank import Bank, merged, on_device, read_bank, union, write_bank
     from skipjack.settings import load_settings
     from skipjack.storage import user_directory
 
-    changes = Bank.open(user_directory(load_settings())).merge(file)
+    banks = {path: read_bank(path) for path in files}
+    if device:
+        banks = {path: on_device(entries, device, path) for path, entries in banks.items()}
+    listed = ", ".join(map(str, banks))
+    if output:
+        found = merged(banks)
+        write_bank(output, found)
+        counts = {"keys": len(found), "entries": sum(map(len, found.values()))}
+        if json:
+            typer.echo(dumps({"format": 1, "output": str(output), **counts}))
+            return
+        keys = f"{counts['keys']} keys (problem, device, kind, deployment)"
+        typer.echo(f"{counts['entries']} entries of {listed}, for {keys}, are in {output}")
+        return
+    changes = Bank.open(user_directory(load_settings())).join(reduce(union, banks.values()))
     if json:
         typer.echo(dumps({"format": 1, "changed": changes.changed, **_counts(changes)}))
         return
-    typer.echo(f"{changes.offered} entries of {file}: {_told(changes)}")
+    typer.echo(f"{changes.offered} entries of {listed}: {_told(changes)}")
+
+
+@app.command(
+    "clean",
+    epilog=examples(
+        "skipjack bank clean matmul:192x192x192",
+        "skipjack bank clean --stale",
+        "skipjack bank clean --device znver4/1",
+    ),
+)
+def clean(
+    problem: Annotated[
+        str | None, typer.Argument(help="A problem key, as matmul:192x192x192; all without one.")
+    ] = None,
+    stale: Annotated[
+        bool,
+        typer.Option("--stale", help="Only entries of another compiler or driver than today's."),
+    ] = False,
+    dtype: DtypeOption = None,
+    device: DeviceOption = None,
+    json: JsonOption = False,
+    plugin: PluginOption = None,
+) -> None:
+    """Remove entries from the bank; a copy of them stays beside it, and the ledger keeps all."""
+    from json import dumps
+
+    from skipjack import plugins
+    from skipjack.bank import REMOVED, Bank
+    from skipjack.operations import parse
+    from skipjack.runtime import why_stale
+    from skipjack.settings import load_settings
+    from skipjack.storage import user_directory
+
+    settings = load_settings(plugins=tuple(plugin) if plugin else None)
+    plugins.load(settings.plugins)
+    key = parse(problem, dtype).key if problem else None
+    named = device_name(device)
+
+    def unwanted(entry: BankEntry) -> bool:
+        return (
+            key in (None, entry.problem)
+            and named in (None, entry.device_name)
+            and (not stale or bool(why_stale(entry)))
+        )
+
+    directory = user_directory(settings)
+    gone = Bank.open(directory).clean(unwanted)
+    aside = directory / REMOVED
+    if json:
+        typer.echo(dumps({"format": 1, "removed": len(gone), "copies": str(aside) if gone else ""}))
+        return
+    for entry in gone:
+        typer.echo(f"removed {entry.problem} on {entry.device_name}: {entry.kind} {entry.solver}")
+    if not gone:
+        typer.echo("the bank has no such entry; nothing was removed")
+        return
+    typer.echo(f"{len(gone)} entries removed; skipjack bank merge {aside} brings them back")
 
 
 def _of_device(bank: Bank, device: str | None) -> list[BankEntry]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import log
@@ -14,6 +15,7 @@ from skipjack.reading import Field
 
 BY_NAME = ", by name"
 """The end of the model of a device that is described by its name alone."""
+_DIGEST_SHOWN = 6
 _SPELLING = re.compile(r"([A-Za-z0-9_-]+)/([1-9][0-9]{0,5})")
 
 
@@ -130,11 +132,14 @@ def display_names(devices: Iterable[Device]) -> dict[str, str]:
     return name_apart((device.class_key, device.name, device.vector_bytes) for device in devices)
 
 
-def name_apart(devices: Iterable[tuple[str, str, int]]) -> dict[str, str]:
+def name_apart(
+    devices: Iterable[tuple[str, str, int]], *, by_class: bool = False
+) -> dict[str, str]:
     """How tables name devices of which class keys, names and bytes of a vector (or 0) are given.
 
     As on the command line; where two of one name differ in the width of their vectors, with it:
-    ``znver4/1 (256-bit)``.
+    ``znver4/1 (256-bit)``. Where the width does not tell them apart, `by_class` adds the start of
+    the digest that their class keys end in: ``znver4/1 (1f8e0a)``.
     """
     classes: dict[str, tuple[str, int]] = {}
     for key, name, width in devices:
@@ -142,9 +147,17 @@ def name_apart(devices: Iterable[tuple[str, str, int]]) -> dict[str, str]:
     widths: dict[str, set[int]] = {}
     for name, width in classes.values():
         widths.setdefault(name, set()).update({width} - {0})
-    return {
-        key: f"{name} ({8 * width}-bit)" if width and len(widths[name]) > 1 else name
+    notes = {
+        key: [f"{8 * width}-bit"] if width and len(widths[name]) > 1 else []
         for key, (name, width) in classes.items()
+    }
+    alike = Counter((name, *notes[key]) for key, (name, _) in classes.items())
+    for key, (name, _) in classes.items():
+        if by_class and alike[name, *notes[key]] > 1:
+            notes[key].append(key.rpartition(":")[2][:_DIGEST_SHOWN])
+    return {
+        key: f"{name} ({', '.join(notes[key])})" if notes[key] else name
+        for key, (name, _) in classes.items()
     }
 
 

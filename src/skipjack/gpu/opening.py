@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any
 
@@ -66,6 +66,15 @@ def why_none(kind: str) -> str:
         return "no such driver is known"
     found = _attempt(kind)
     return found if isinstance(found, str) else ""
+
+
+def driver_release(kind: str) -> str:
+    """Name and version of the driver for devices of a kind, as ``cuda 12.8``; empty without one."""
+    for driver in open_drivers():
+        if driver.name == kind:
+            with suppress(GpuError):
+                return f"{driver.name} {'.'.join(map(str, driver.version()))}"
+    return ""
 
 
 def find_gpus() -> list[Found]:

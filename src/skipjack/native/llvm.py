@@ -51,10 +51,15 @@ def binding() -> Any:
 @functools.cache
 def compiler_version() -> str:
     """Name and version of the compiler and its options, as builds record it."""
+    version = ".".join(map(str, binding().llvm_version_info))
+    return f"llvm-{version}/{compiler_release()}"
+
+
+def compiler_release() -> str:
+    """The same without the version of LLVM, which is not loaded for it: llvmlite comes with one."""
     import llvmlite
 
-    version = ".".join(map(str, binding().llvm_version_info))
-    return " ".join((f"llvm-{version}/llvmlite-{llvmlite.__version__}", *_OPTIONS))
+    return " ".join((f"llvmlite-{llvmlite.__version__}", *_OPTIONS))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,16 +10,19 @@ from rich.text import Text
 
 from skipjack.bank import FIND, BankEntry, Met, Replaced
 from skipjack.bank.evidence import entry_device_names
+from skipjack.core.protocol import default_deployment
 from skipjack.report import screen
 from skipjack.report.library import library_cell, library_column, library_name
 from skipjack.report.numbers import gain_text, time_text
 from skipjack.report.ranking import ranking_table
+from skipjack.runtime import why_stale
 
 _FARED: dict[str, str] = {
     Met.SLOWER: "slower, side by side",
     Met.FAILED: "it failed",
     Met.OUTDATED: "its solver does not make it any more",
     Met.AGAIN: "ranked again",
+    Met.STALE: "timed again, the compiler or driver having changed",
 }
 
 
@@ -40,21 +43,35 @@ def print_entries(entries: Sequence[BankEntry]) -> None:
     library = library_column(entry.vendor for entry in entries)
     for name in ("time", "default", library, "gain"):
         table.add_column(name, justify="right", no_wrap=True)
+    marked = [bool(why_stale(entry)) for entry in entries]
+    if any(marked):
+        table.add_column("stale", no_wrap=True)
     table.add_column("config")
     names = entry_device_names(entries)
-    for entry in entries:
+    for entry, stale in zip(entries, marked, strict=True):
+        marks = ["stale" if stale else ""] if any(marked) else []
         table.add_row(
             entry.problem,
             names[entry.device],
-            entry.kind,
+            _kind(entry),
             entry.solver,
             time_text(entry.time_ns),
             "-" if entry.kind == FIND else time_text(entry.default_ns),
             library_cell(time_text(entry.vendor_ns), entry.vendor, library),
             _headline(entry),
+            *marks,
             Text(config_text(entry)),
         )
     console.print(table)
+    if any(marked):
+        said = "entries are stale: the compiler or driver has changed; skipjack bank verify times"
+        console.print(Text(f"{sum(marked)} {said} them again"), soft_wrap=True)
+
+
+def _kind(entry: BankEntry) -> str:
+    """The kind, with the deployment where that is not the device's default."""
+    usual = entry.deployed == default_deployment(entry.device)
+    return entry.kind if usual else f"{entry.kind}, {entry.deployed}"
 
 
 def _headline(entry: BankEntry) -> str:
@@ -81,6 +98,7 @@ def print_entry(entry: BankEntry, others: Sequence[BankEntry] = ()) -> None:
         ("problem", entry.problem),
         ("device", f"{entry.device_name} ({entry.device})"),
         ("timed on", entry.evidence.model or "unknown"),
+        ("deployed", entry.deployed),
         ("solver", f"{entry.solver}, version {entry.solver_version}"),
         ("config", config_text(entry)),
         ("time", time_text(entry.time_ns)),
@@ -103,6 +121,8 @@ def print_entry(entry: BankEntry, others: Sequence[BankEntry] = ()) -> None:
         ("study", evidence.study or "-"),
         ("since", entry.created),
     ]
+    if stale := why_stale(entry):
+        lines.append(("stale", f"{stale}; skipjack bank verify {entry.problem} times it again"))
     if evidence.replaced:
         lines.append(("replaced", _replaced_text(evidence.replaced)))
     lines += [

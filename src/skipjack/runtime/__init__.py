@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         tuning_policy,
     )
     from skipjack.runtime.shipping import Banked, banked
+    from skipjack.runtime.toolchains import fresh_first, why_stale
     from skipjack.runtime.verified import VerifiedKernel, VerifiedKernels, entry_key, kernel_key
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "current_policy",
     "entry_key",
     "explain",
+    "fresh_first",
     "keep_within_limit",
     "kernel_key",
     "kernels",
@@ -51,6 +53,7 @@ __all__ = [
     "reload",
     "set_tuning_policy",
     "tuning_policy",
+    "why_stale",
 ]
 _HOMES = {
     "Banked": "skipjack.runtime.shipping",
@@ -70,6 +73,7 @@ _HOMES = {
     "callable_of": "skipjack.runtime.kernel_code",
     "entry_key": "skipjack.runtime.verified",
     "explain": "skipjack.runtime.bank_lookup",
+    "fresh_first": "skipjack.runtime.toolchains",
     "keep_within_limit": "skipjack.runtime.kernel_cache",
     "kernel_key": "skipjack.runtime.verified",
     "kernels": "skipjack.runtime.kernel_file",
@@ -81,6 +85,7 @@ _HOMES = {
     "mode_of_decorated": "skipjack.runtime.policy",
     "set_tuning_policy": "skipjack.runtime.policy",
     "tuning_policy": "skipjack.runtime.policy",
+    "why_stale": "skipjack.runtime.toolchains",
 }
 """Where each name is, loaded when it is first asked for."""
 

@@ -1,0 +1,77 @@
+"""Merging files of banks, and removing entries, as a user types it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from skipjack.bank import Bank, BankEntry
+from skipjack.cli.main import app
+from skipjack.errors import SkipjackError
+
+CPU, GPU = "cpu:znver4/1:abc", "cuda:sm_90/132:def"
+
+
+def entry(size: int, device: str = CPU, **changes: Any) -> BankEntry:
+    name = device.split(":")[1]
+    return BankEntry(
+        f"add:{size}:f32", device, name, "nest", 1, {"schedule": "n"}, 1.0, 2.0, None, "", {},
+        **changes,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SKIPJACK_USER_DB_PATH", str(tmp_path / "user"))
+    for name, entries in {
+        "a": [entry(1), entry(2)],
+        "b": [entry(2), entry(3, GPU)],
+        "c": [entry(4, GPU)],
+    }.items():
+        (tmp_path / f"{name}.jsonl").write_text("".join(f"{one.line}\n" for one in entries))
+    return tmp_path
+
+
+def run(*words: str) -> str:
+    done = CliRunner().invoke(app, list(words), catch_exceptions=True)
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_a_merge_into_a_file_leaves_ones_own_bank_alone(home: Path) -> None:
+    merged = home / "merged.jsonl"
+    files = [str(home / f"{name}.jsonl") for name in "abc"]
+    told = json.loads(run("bank", "merge", *files, "-o", str(merged), "--json"))
+    assert (told["keys"], told["entries"]) == (4, 4)
+    first = merged.read_bytes()
+    run("bank", "merge", *reversed(files), files[0], "-o", str(merged))
+    assert merged.read_bytes() == first
+    assert not (home / "user" / "bank.jsonl").exists()
+    run("bank", "merge", *files[1:], "-o", str(merged), "--device", "sm_90/132")
+    assert {json.loads(line)["device"] for line in merged.read_text().splitlines()} == {GPU}
+
+
+def test_a_merge_of_strangers_is_refused_and_writes_nothing(home: Path) -> None:
+    with pytest.raises(SkipjackError, match="shares no class of devices with"):
+        run(
+            *("bank", "merge", str(home / "a.jsonl"), str(home / "c.jsonl")),
+            *("-o", str(home / "merged.jsonl")),
+        )
+    assert not (home / "merged.jsonl").exists()
+
+
+def test_entries_are_removed_by_problem_or_for_being_stale_and_come_back(home: Path) -> None:
+    bank = Bank.open(home / "user")
+    stale = entry(7, toolchain="llvm-1.0.0/llvmlite-0.0.1")
+    bank.add([entry(5), entry(6), stale])
+    assert "removed add:7:f32 on znver4/1: perf nest" in run("bank", "clean", "--stale")
+    assert "nothing was removed" in run("bank", "clean", "--stale")
+    told = json.loads(run("bank", "clean", "add:5", "--json"))
+    assert told["removed"] == 1
+    assert [one.problem for one in bank.entries()] == ["add:6:f32"]
+    run("bank", "merge", told["copies"])
+    assert len(bank.entries()) == 3
