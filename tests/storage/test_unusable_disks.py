@@ -12,7 +12,13 @@ from skipjack.core.config import Config
 from skipjack.errors import StorageError
 from skipjack.ledger import CandidateKey, Ledger, MeasurementRecord, MetricSamples
 from skipjack.settings import Settings
-from skipjack.storage import ArtifactStore, atomic_write, user_directory
+from skipjack.storage import (
+    ArtifactStore,
+    KernelStore,
+    artifacts,
+    atomic_write,
+    user_directory,
+)
 
 CANDIDATE = CandidateKey("matmul:8x8x8:f32", "loops", 1, Config().key)
 
@@ -63,6 +69,21 @@ def test_an_artifact_that_does_not_fit_is_not_there(disk: Path) -> None:
     with pytest.raises(StorageError, match="disk full"):
         ArtifactStore(disk / "artifacts").put(b"x" * 2**21)
     assert not [path for path in disk.rglob("*") if path.is_file()]
+
+
+def test_a_kernel_cache_on_a_full_or_read_only_disk_is_done_without(
+    disk: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(artifacts, "_warned", set())
+    store = KernelStore(Settings(tmp_path, cache_dir=disk / "cache"))
+    digest = store.put(b"small")
+    assert store.put(b"x" * 2**21) not in store
+    assert "kernels are not kept: disk full" in caplog.text
+    os.utime(store.path(digest), (0, 0))
+    make_read_only(disk)
+    assert store.put(b"another") not in store
+    assert store.get(digest) == b"small"  # its date stays as it was
+    assert caplog.text.count("kernels are not kept") == 1
 
 
 def test_a_ledger_on_a_disk_that_fills_keeps_what_was_committed(disk: Path) -> None:
