@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from skipjack.core.device import Device
-from skipjack.fleet.records import Job, JobKind, Known, Label, Plan, StoryLine
-from skipjack.fleet.states import State
-from skipjack.fleet.store import (
-    aborting,
-    counting,
-    devices,
-    jobs,
-    labels,
-    precedents,
-    stories,
-    taking_over,
-    verdicts,
-)
-from skipjack.fleet.store.aborting import ResetCount
-from skipjack.fleet.store.devices import SeenClass
-from skipjack.fleet.store.jobs import AddedJobs, JobResult
-from skipjack.fleet.store.labels import LabelSummary
-from skipjack.fleet.store.stories import LogText
+from skipjack.fleet.store import aborting, counting, devices, jobs, labels, stories
 from skipjack.fleet.store.transacting import Transacting
-from skipjack.fleet.store.verdicts import JobVerdict
+
+if TYPE_CHECKING:
+    from skipjack.core.device import Device
+    from skipjack.fleet.records import Job, JobKind, Known, Label, Plan, StoryLine
+    from skipjack.fleet.states import State
+    from skipjack.fleet.store.aborting import ResetCount
+    from skipjack.fleet.store.devices import SeenClass
+    from skipjack.fleet.store.jobs import AddedJobs, JobResult
+    from skipjack.fleet.store.labels import LabelSummary
+    from skipjack.fleet.store.stories import LogText
+    from skipjack.fleet.store.verdicts import JobVerdict
 
 
 class JobVerbs(Transacting):
@@ -51,14 +44,20 @@ class JobVerbs(Transacting):
         self, label: str, pairs: Iterable[tuple[str, str]], toolchains: Mapping[str, str]
     ) -> int:
         """Find jobs from rankings of other labels, for these problems and devices; how many."""
+        from skipjack.fleet.store import taking_over
+
         return self._transaction(taking_over.take_over, label, list(pairs), toolchains)
 
     def winners(self, label: str) -> dict[tuple[str, str], Known]:
         """What is to be packed of a label, by problem and device, as far as jobs have said it."""
+        from skipjack.fleet.store import precedents
+
         return self._reading(precedents.winners, label)
 
     def packed(self, label: str) -> dict[tuple[str, str], Known]:
         """What kernel jobs of a label have packed, by problem and device."""
+        from skipjack.fleet.store import precedents
+
         return self._reading(precedents.packed, label)
 
     def label(self, name: str) -> Label:
@@ -129,6 +128,8 @@ class JobVerbs(Transacting):
 
     def verdicts(self, label: str, device: str | None = None) -> Iterator[JobVerdict]:
         """What the label's evaluated jobs say, without the facts; all of a problem in a row."""
+        from skipjack.fleet.store import verdicts
+
         return self._streaming(verdicts.verdicts, label, device)
 
     def reset(

@@ -1,7 +1,8 @@
 """The store: every verb of the fleet on its database, each in a transaction of its own.
 
 What a verb does is written in the module beside this one that has its name; here is only that it
-happens whole, once, and also when the database goes away for a while (`retrying`).
+happens whole, once, and also when the database goes away for a while (`retrying`). What only
+workers need is loaded by their verbs: who looks at the store does not wait for it.
 """
 
 from __future__ import annotations
@@ -12,34 +13,31 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, Engine
 
-from skipjack.fleet.bundle.contents import BundledOutcome
-from skipjack.fleet.engine import Host
-from skipjack.fleet.exchange import Ask, Exchanged
-from skipjack.fleet.records import Claim, JobKind, Machine, Settlement, Want
 from skipjack.fleet.states import Stage
 from skipjack.fleet.store import (
     agreements,
     architectures,
-    artifacts,
     bulk,
-    claims,
     devices,
     leases,
     machines,
     neighbours,
     problems,
-    settling,
 )
-from skipjack.fleet.store.artifacts import Fetched
 from skipjack.fleet.store.job_verbs import JobVerbs
 from skipjack.fleet.store.problems import Added, NewProblem, ProblemRow, add_problems
 from skipjack.fleet.store.registry_verbs import RegistryVerbs
 from skipjack.fleet.store.retrying import Patience
-from skipjack.fleet.task import Task
-from skipjack.processes import ProcessIdentity
 
 if TYPE_CHECKING:
+    from skipjack.fleet.bundle.contents import BundledOutcome
+    from skipjack.fleet.engine import Host
+    from skipjack.fleet.exchange import Ask, Exchanged
+    from skipjack.fleet.records import Claim, JobKind, Machine, Settlement, Want
+    from skipjack.fleet.store.artifacts import Fetched
     from skipjack.fleet.store.bundling import Page, Received, Wanted
+    from skipjack.fleet.task import Task
+    from skipjack.processes import ProcessIdentity
 
 _IMPORTED_AT_ONCE = 50_000
 """Problems in a transaction: an import of millions does not keep others waiting."""
@@ -200,6 +198,8 @@ class Store(JobVerbs, RegistryVerbs):
         kind: JobKind | None = None,
     ) -> list[tuple[Claim, Task]]:
         """Take waiting jobs for workers: those of higher priority and fewer failures first."""
+        from skipjack.fleet.store import claims
+
         key = self._key
         return self._patience.transact(
             self._engine,
@@ -211,6 +211,8 @@ class Store(JobVerbs, RegistryVerbs):
 
     def settle(self, owner: str, settlements: Sequence[Settlement]) -> list[Claim]:
         """Write down what came of claims, all but those that were lost, which it returns."""
+        from skipjack.fleet.store import settling
+
         return self._transaction(settling.settle, owner, settlements, key=self._key)
 
     def exchange(
@@ -223,6 +225,9 @@ class Store(JobVerbs, RegistryVerbs):
         kind: JobKind | None = None,
     ) -> Exchanged:
         """`settle`, then `claim` for each stage that is asked for, in one transaction."""
+        from skipjack.fleet.exchange import Exchanged
+        from skipjack.fleet.store import claims, settling
+
         key = self._key  # before the transaction: agreeing on it is one of its own
 
         def both(connection: Connection) -> Exchanged:
@@ -246,6 +251,8 @@ class Store(JobVerbs, RegistryVerbs):
 
     def artifacts(self, digests: Iterable[str]) -> Fetched:
         """Machine code that is whole and sealed, and why the rest of it cannot be used."""
+        from skipjack.fleet.store import artifacts
+
         return self._transaction(artifacts.fetch, self._key, list(digests))
 
     # ---- bundles
