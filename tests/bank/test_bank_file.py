@@ -124,6 +124,19 @@ def test_one_key_of_a_large_bank_is_looked_up_without_parsing_the_rest(
     assert not parsed
 
 
+def test_all_of_one_problem_is_found_in_a_large_bank_without_parsing_the_rest(
+    large: Bank, entry: MakeEntry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    large.add([entry(key(7), device="gpu:sm_90/132:abc"), entry(key(7), kind="find")])
+    large.add([entry(key(7), config={"tile": 8}, speedup=gain(9.0))])
+    whole = [one for one in large.entries() if one.problem == key(7)]
+    parsed = is_parsed_whole(monkeypatch)
+    reader = Bank.open(large.path.parent)
+    assert reader.entries_of(key(7)) == whole and len(whole) == 3
+    assert reader.entries_of(key(200)) == []
+    assert not parsed
+
+
 def test_an_entry_is_added_to_a_large_bank_without_rewriting_or_parsing_it(
     large: Bank, entry: MakeEntry, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from skipjack.bank import BankEntry
+from skipjack.report import bank
 from skipjack.report.bank import print_entries, print_entry
 
 
@@ -63,3 +64,29 @@ def test_entries_of_another_compiler_or_deployment_are_marked(
     assert "compiled by llvmlite-0.0.1, and here is llvmlite-" in capsys.readouterr().out
     print_entries([WIDE, OTHER])
     assert "stale" not in capsys.readouterr().out
+
+
+def test_a_long_list_looks_like_a_short_one(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entries = [WIDE, NARROW, OTHER, OLDER]
+    print_entries(entries)
+    folded = capsys.readouterr().out
+    monkeypatch.setattr(bank, "_MOST_FOLDED", len(entries) - 1)
+    print_entries(entries)
+    told = [[line.rstrip() for line in text.splitlines()] for text in (folded, _printed(capsys))]
+    assert told[0] == told[1]
+
+
+def test_a_long_list_folds_no_row(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bank, "_MOST_FOLDED", 1)
+    long = replace(WIDE, config={"text": "x" * 900})
+    print_entries([long, OTHER])
+    rows = [line for line in _printed(capsys).splitlines() if line.strip()]
+    assert len(rows) == 4 and "x" * 900 in rows[2]
+
+
+def _printed(capsys: pytest.CaptureFixture[str]) -> str:
+    return capsys.readouterr().out

@@ -113,6 +113,11 @@ class Bank:
         found += filter(None, (self.lookup(*own[:3], name) for name in others))
         return tuple(found)
 
+    def entries_of(self, problem_key: str) -> list[BankEntry]:
+        """The strongest entry of a problem for each device and kind, sorted by them."""
+        keys = sorted(self._file.keys_of(problem_key))
+        return [found[0].entry for key in keys if (found := self._file.kept(key))]
+
     def entries(self) -> list[BankEntry]:
         """The strongest entry of each problem, device, kind and deployment, sorted by them."""
         return [entries[0] for entries in self._file.whole().entries().values()]

@@ -54,6 +54,10 @@ class Content:
         """What the bank keeps of a key, the strongest first."""
         return kept_of(self.placed.get(key, ()))
 
+    def keys_of(self, problem: str) -> set[Key]:
+        """Keys of which something is known that have this problem."""
+        return {key for key in self.placed if key[0] == problem}
+
     def entries(self) -> dict[Key, tuple[BankEntry, ...]]:
         """What the bank keeps, sorted by key."""
         return {key: tuple(one.entry for one in self.kept(key)) for key in sorted(self.placed)}

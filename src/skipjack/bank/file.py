@@ -47,10 +47,15 @@ class BankFile:
             try:
                 return self._load().kept(key)
             except StaleIndexError as error:
-                log.info("the index of %s is made anew: %s", self.path, error)
-                view = self.adopt(open_whole(self.path))
-                self._offer_index(view)
-                return view.kept(key)
+                return self._without_index(error).kept(key)
+
+    def keys_of(self, problem: str) -> set[Key]:
+        """Keys of which something is known that have this problem, whatever the index says."""
+        with self.as_storage_errors():
+            try:
+                return self._load().keys_of(problem)
+            except StaleIndexError as error:
+                return self._without_index(error).keys_of(problem)
 
     def whole(self) -> Content:
         """All of the file, parsed again only if it changed."""
@@ -89,6 +94,13 @@ class BankFile:
             view = self.adopt(open_view(self.path))
         except FileNotFoundError:
             return self.adopt(nothing())
+        self._offer_index(view)
+        return view
+
+    def _without_index(self, error: StaleIndexError) -> BankView:
+        """All of the file, for which the index is made anew."""
+        log.info("the index of %s is made anew: %s", self.path, error)
+        view = self.adopt(open_whole(self.path))
         self._offer_index(view)
         return view
 

@@ -42,10 +42,11 @@ _TAIL_BYTES = 16
 _CHECK = struct.Struct("<I")
 _HEADER_BYTES = 256
 _SLOT = struct.Struct("<QQ")
+_KEY_BITS = 32
 _EMPTY, _DEAD = 0, 2**64 - 1
 _BLOCK = 15
-"""Slots that are read, checked and written at a time. What is of one hash stands in the block of
-this number modulo the number of blocks, and behind a full block in the next."""
+"""Slots that are read, checked and written at a time. What is of one problem stands in the block of
+its hash modulo the number of blocks, and behind a full block in the next."""
 _BLOCK_BYTES = 256
 """Slots and their CRC-32, which starts from the block's number, with zeros behind it. No block
 lies on two pages."""
@@ -69,8 +70,17 @@ def identity_of(status: os.stat_result) -> Identity:
 
 
 def key_hash(key: Key) -> int:
-    """What a key is found by."""
-    digest = hashlib.blake2b("\0".join(key).encode(errors="replace"), digest_size=8).digest()
+    """What a key is found by: the hash of its problem, then 32 bits of the whole of it."""
+    return problem_hash(key[0]) << _KEY_BITS | _hash("\0".join(key))
+
+
+def problem_hash(problem: str) -> int:
+    """What all keys of a problem are found by."""
+    return _hash(problem)
+
+
+def _hash(text: str) -> int:
+    digest = hashlib.blake2b(text.encode(errors="replace"), digest_size=_KEY_BITS // 8).digest()
     return int.from_bytes(digest, "little")
 
 
@@ -175,15 +185,21 @@ class Index:
 
     def offsets(self, hashed: int) -> list[int]:
         """Where lines begin whose keys have this hash; `StaleIndexError` if it is damaged."""
-        return [
-            place - 1
-            for _, slots in self._probe(hashed)
-            for found, place in slots
-            if found == hashed and place not in (_EMPTY, _DEAD)
-        ]
+        found = self._of_problem(hashed >> _KEY_BITS)
+        return [place - 1 for known, place in found if known == hashed]
+
+    def offsets_of_problem(self, hashed: int) -> list[int]:
+        """The same of all keys whose problem has this hash."""
+        return [place - 1 for _, place in self._of_problem(hashed)]
+
+    def _of_problem(self, hashed: int) -> Iterator[tuple[int, int]]:
+        for _, slots in self._probe(hashed):
+            for found, place in slots:
+                if found >> _KEY_BITS == hashed and place not in (_EMPTY, _DEAD):
+                    yield found, place
 
     def _probe(self, hashed: int) -> Iterator[tuple[int, Slots]]:
-        """Blocks in which the hash may stand, each with its number. The last has an empty slot."""
+        """Blocks in which a problem may stand, each with its number. The last has an empty slot."""
         blocks = self.summary.slots // _BLOCK
         first = hashed % blocks
         for number in chain(range(first, blocks), range(first)):
@@ -234,7 +250,7 @@ class Index:
 
     def _change(self, writable: int, hashed: int, before: int, after: int) -> None:
         """Write another place into the first slot of a hash that holds this one, or is empty."""
-        for number, slots in self._probe(hashed):
+        for number, slots in self._probe(hashed >> _KEY_BITS):
             for at, (found, place) in enumerate(slots):
                 if place == before and (found == hashed or place == _EMPTY):
                     slots[at] = hashed, after
@@ -258,7 +274,7 @@ def write_index(path: Path, summary: IndexSummary, pairs: Iterable[Pair]) -> Non
     table = array("Q", bytes(blocks * _BLOCK * _SLOT.size))
     filled = bytearray(blocks)
     for hashed, offset in known:
-        block = hashed % blocks
+        block = (hashed >> _KEY_BITS) % blocks
         while filled[block] == _BLOCK:
             block = (block + 1) % blocks
         slot = block * _BLOCK + filled[block]

@@ -21,6 +21,7 @@ from skipjack.bank.index import (
     StaleIndexError,
     identity_of,
     key_hash,
+    problem_hash,
     tail_digest,
 )
 
@@ -57,6 +58,10 @@ class BankView(Protocol):
         """What the bank keeps of a key, the strongest first; `StaleIndexError`."""
         ...
 
+    def keys_of(self, problem: str) -> set[Key]:
+        """Keys of which something is known that have this problem; `StaleIndexError`."""
+        ...
+
 
 class WholeView:
     """All of a file."""
@@ -77,6 +82,10 @@ class WholeView:
         if key not in self._kept:
             self._kept[key] = self.content.kept(key)
         return self._kept[key]
+
+    def keys_of(self, problem: str) -> set[Key]:
+        """See `BankView`."""
+        return self.content.keys_of(problem)
 
     def summary(self) -> IndexSummary:
         """See `BankView`."""
@@ -136,20 +145,28 @@ class IndexedView:
             self._cache[key] = found
         return found
 
+    def keys_of(self, problem: str) -> set[Key]:
+        """See `BankView`."""
+        hashed = problem_hash(problem)
+        known = [self._placed(offset).entry for offset in self.index.offsets_of_problem(hashed)]
+        if any(problem_hash(entry.problem) != hashed for entry in known):
+            raise StaleIndexError(f"an entry that should be of {problem} is of another problem")
+        return {one.key for one in known if one.problem == problem} | self._tail.keys_of(problem)
+
     def _indexed(self, key: Key) -> list[PlacedEntry]:
         hashed = key_hash(key)
-        found = []
-        for offset in self.index.offsets(hashed):
-            line = self._line(offset)
-            try:
-                entry = BankEntry.from_line(line)
-            except ValueError as error:
-                raise StaleIndexError(f"no entry begins at {offset}: {error}") from None
-            if entry.key == key:
-                found.append(PlacedEntry(offset, len(line) + 1, entry))
-            elif key_hash(entry.key) != hashed:
-                raise StaleIndexError(f"the entry at {offset} is of another key")
-        return found
+        known = [self._placed(offset) for offset in self.index.offsets(hashed)]
+        for one in known:
+            if key_hash(one.entry.key) != hashed:
+                raise StaleIndexError(f"the entry at {one.offset} is of another key")
+        return [one for one in known if one.entry.key == key]
+
+    def _placed(self, offset: int) -> PlacedEntry:
+        line = self._line(offset)
+        try:
+            return PlacedEntry(offset, len(line) + 1, BankEntry.from_line(line))
+        except ValueError as error:
+            raise StaleIndexError(f"no entry begins at {offset}: {error}") from None
 
     def _line(self, offset: int) -> bytes:
         """The line that begins there, without its end."""

@@ -17,7 +17,7 @@ from skipjack.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from skipjack.bank import Bank, BankEntry, Changes
+    from skipjack.bank import BankEntry, Changes
 
 DeviceOption = Annotated[
     str | None,
@@ -46,7 +46,7 @@ def list_entries(device: DeviceOption = None, json: JsonOption = False) -> None:
     from skipjack.errors import SkipjackError
     from skipjack.settings import load_settings
 
-    entries = _of_device(Bank.open(load_settings().user_dir), device)
+    entries = _of_device(Bank.open(load_settings().user_dir).entries(), device)
     if device and not entries:
         raise SkipjackError(f"the bank has no entry for {device}; skipjack bank list shows all")
     if json:
@@ -83,7 +83,7 @@ def show(
     plugins.load(settings.plugins)
     key = parse(problem, dtype).key
     bank = Bank.open(settings.user_dir)
-    found = [one for one in _of_device(bank, device) if one.problem == key]
+    found = _of_device(bank.entries_of(key), device)
     if not found:
         on = f" on {device}" if device else ""
         again = f"tune {key}{f' --device {device}' if device else ''}"
@@ -257,10 +257,10 @@ def clean(
     typer.echo(f"{len(gone)} entries removed; skipjack bank merge {aside} brings them back")
 
 
-def _of_device(bank: Bank, device: str | None) -> list[BankEntry]:
-    """The entries for a device, of all classes that have its name; all where none is named."""
+def _of_device(entries: list[BankEntry], device: str | None) -> list[BankEntry]:
+    """Those for a device, of all classes that have its name; all where none is named."""
     named = device_name(device)
-    return [entry for entry in bank.entries() if named in (None, entry.device_name)]
+    return [entry for entry in entries if named in (None, entry.device_name)]
 
 
 def _counts(changes: Changes) -> dict[str, int]:

@@ -13,9 +13,14 @@ from skipjack.bank.evidence import entry_device_names
 from skipjack.core.protocol import default_deployment
 from skipjack.report import screen
 from skipjack.report.library import library_cell, library_column, library_name
+from skipjack.report.long_table import print_long_table
 from skipjack.report.numbers import gain_text, time_text
 from skipjack.report.ranking import ranking_table
 from skipjack.runtime import why_stale
+
+_MOST_FOLDED = 500
+"""Rows of a table whose last column is folded to the width of the screen: rich takes a millisecond
+for each."""
 
 _FARED: dict[str, str] = {
     Met.SLOWER: "slower, side by side",
@@ -37,20 +42,11 @@ def print_entries(entries: Sequence[BankEntry]) -> None:
     if not entries:
         console.print("The bank is empty; skipjack tune fills it.")
         return
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in ("problem", "device", "kind", "solver"):
-        table.add_column(name, no_wrap=True)
     library = library_column(entry.vendor for entry in entries)
-    for name in ("time", "default", library, "gain"):
-        table.add_column(name, justify="right", no_wrap=True)
-    marked = [bool(why_stale(entry)) for entry in entries]
-    if any(marked):
-        table.add_column("stale", no_wrap=True)
-    table.add_column("config")
     names = entry_device_names(entries)
-    for entry, stale in zip(entries, marked, strict=True):
-        marks = ["stale" if stale else ""] if any(marked) else []
-        table.add_row(
+    marked = [bool(why_stale(entry)) for entry in entries]
+    rows = [
+        (
             entry.problem,
             names[entry.device],
             _kind(entry),
@@ -59,10 +55,23 @@ def print_entries(entries: Sequence[BankEntry]) -> None:
             "-" if entry.kind == FIND else time_text(entry.default_ns),
             library_cell(time_text(entry.vendor_ns), entry.vendor, library),
             _headline(entry),
-            *marks,
-            Text(config_text(entry)),
+            *(["stale" if stale else ""] if any(marked) else []),
+            config_text(entry),
         )
-    console.print(table)
+        for entry, stale in zip(entries, marked, strict=True)
+    ]
+    left, right = ("problem", "device", "kind", "solver"), ("time", "default", library, "gain")
+    head = (*left, *right, *(["stale"] if any(marked) else []), "config")
+    if len(rows) > _MOST_FOLDED:
+        print_long_table(head, rows, right)
+    else:
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        for name in head[:-1]:
+            table.add_column(name, justify="right" if name in right else "left", no_wrap=True)
+        table.add_column("config")
+        for *cells, config in rows:
+            table.add_row(*cells, Text(config))
+        console.print(table)
     if any(marked):
         said = "entries are stale: the compiler or driver has changed; skipjack bank verify times"
         console.print(Text(f"{sum(marked)} {said} them again"), soft_wrap=True)
