@@ -55,9 +55,11 @@ def test_no_other_file_of_the_engine_has_numbers_of_its_own() -> None:
         ({"tune_seconds": float("nan")}, "give a number above 0"),
     ],
 )
-def test_a_wrong_limit_is_refused_in_a_sentence(given: dict[str, object], complaint: str) -> None:
-    with pytest.raises(UsageError, match=complaint):
-        Limits.of(given)
+def test_a_wrong_limit_is_refused_in_a_sentence_that_names_the_file(
+    given: dict[str, object], complaint: str
+) -> None:
+    with pytest.raises(UsageError, match=f"^/home/me/config.toml: limit .*{complaint}"):
+        Limits.of(Settings(Path("/home/me"), limits=given))
 
 
 def test_a_tuner_takes_them_from_the_settings_unless_others_are_given(

@@ -36,7 +36,7 @@ def limits(json: JsonOption = False) -> None:
     from skipjack.tuning import Limits
 
     settings = load_settings()
-    records = Limits.of(settings.limits).records()
+    records = Limits.of(settings).records()
     if json:
         from json import dumps
 

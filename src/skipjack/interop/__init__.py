@@ -5,7 +5,7 @@ from skipjack.interop.driver import parse_driver
 from skipjack.interop.driver_words import is_driver_line, without_comment
 from skipjack.interop.driver_writer import driver_line
 from skipjack.interop.find_db_key import is_find_db_line, parse_find_db
-from skipjack.interop.log_line import problem_text, read_text, unsaid
+from skipjack.interop.log_line import problem_text, read_one, read_text, unsaid
 from skipjack.interop.not_applicable import Entry, NotApplicable
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "parse_driver",
     "parse_find_db",
     "problem_text",
+    "read_one",
     "read_text",
     "unsaid",
     "without_comment",

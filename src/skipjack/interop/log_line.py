@@ -17,7 +17,8 @@ from dataclasses import replace
 
 from skipjack.core.dtypes import DTYPES
 from skipjack.core.operation import Directed
-from skipjack.core.problem import Problem, split_key
+from skipjack.core.problem import Problem, shown, split_key
+from skipjack.errors import ProblemError
 from skipjack.interop.defaults import ALL, Defaults
 from skipjack.interop.driver import parse_driver
 from skipjack.interop.driver_dtypes import CONV_DTYPES, POOL_DTYPES
@@ -30,7 +31,7 @@ from skipjack.interop.driver_words import (
     without_comment,
 )
 from skipjack.interop.find_db_key import is_find_db_line, parse_find_db
-from skipjack.interop.not_applicable import Entry
+from skipjack.interop.not_applicable import Entry, NotApplicable
 from skipjack.operations import get, parse
 
 _SLASHES = re.compile(r"\s//.*", re.DOTALL)
@@ -82,6 +83,20 @@ def read_text(text: str, defaults: Defaults) -> tuple[Entry, ...]:
     if defaults.direction == ALL:
         return _every_direction(key, defaults)
     return (parse(key, defaults.dtype, layout=defaults.layout, direction=defaults.direction),)
+
+
+def read_one(text: str, defaults: Defaults) -> Problem:
+    """The only problem that a text stands for; `ProblemError` if there are several, or none."""
+    first, *more = dict.fromkeys(read_text(text, defaults))
+    if more:
+        names = (one.key if isinstance(one, Problem) else one.text for one in (first, *more))
+        raise ProblemError(
+            f"{shown(text)!r} stands for {1 + len(more)} problems; ask for one of them: "
+            f"{', '.join(names)}"
+        )
+    if isinstance(first, NotApplicable):
+        raise ProblemError(f"not applicable: {first.text}: {first.reason}")
+    return first
 
 
 def _every_direction(key: str, defaults: Defaults) -> tuple[Problem, ...]:

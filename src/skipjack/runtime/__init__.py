@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from skipjack.native.bound import BoundKernel
+    from skipjack.runtime.asking import asked_problem
     from skipjack.runtime.bank_lookup import explain, lookup, reload
     from skipjack.runtime.gpu_kernel import GpuKernel
     from skipjack.runtime.kernel import TunedKernel
@@ -36,6 +37,7 @@ __all__ = [
     "TuningPolicy",
     "VerifiedKernel",
     "VerifiedKernels",
+    "asked_problem",
     "banked",
     "banked_again",
     "cache_status",
@@ -67,6 +69,7 @@ _HOMES = {
     "TunedKernel": "skipjack.runtime.kernel",
     "VerifiedKernel": "skipjack.runtime.verified",
     "VerifiedKernels": "skipjack.runtime.verified",
+    "asked_problem": "skipjack.runtime.asking",
     "banked": "skipjack.runtime.shipping",
     "banked_again": "skipjack.runtime.kernel_code",
     "cache_status": "skipjack.runtime.kernel_cache",

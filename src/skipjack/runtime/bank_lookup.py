@@ -31,7 +31,8 @@ from skipjack.core.problem import Problem
 from skipjack.errors import ProblemError, SkipjackError, StorageError, UsageError
 from skipjack.native import cpu
 from skipjack.native.own_code import own_identity
-from skipjack.operations import comes_with_skipjack, parse
+from skipjack.operations import comes_with_skipjack
+from skipjack.runtime.asking import asked_problem
 from skipjack.runtime.kernel import TunedKernel
 from skipjack.runtime.kernel_code import (
     Again,
@@ -183,7 +184,7 @@ def _look_up(
     chosen = _settings(plugins, settings)
     plugin_modules.load(chosen.plugins)
     depends = _depends(chosen)
-    asked = parse(problem, dtype, layout=layout, direction=direction)
+    asked = asked_problem(problem, dtype, layout=layout, direction=direction)
     directory = str(chosen.user_dir) if settings else None
     if solver is not None:
         from skipjack.runtime.answers import explicit_answer

@@ -13,7 +13,7 @@ from skipjack.core.device import Device
 from skipjack.devices import here
 from skipjack.errors import ProblemError, SkipjackError
 from skipjack.gpu.opening import gpu_name
-from skipjack.operations import parse
+from skipjack.runtime.asking import asked_problem
 from skipjack.runtime.gpu_kernel import GpuKernel
 from skipjack.runtime.kernel import TunedKernel
 from skipjack.runtime.kernel_code import KernelCode, callable_of, lacking, named_plugins
@@ -72,7 +72,7 @@ class Kernels:
         `devices` says for which the file has one; a warning, once for each file and reason, says
         why none of them will do.
         """
-        asked = parse(problem, dtype, layout=layout, direction=direction)
+        asked = asked_problem(problem, dtype, layout=layout, direction=direction)
         found = self._found(asked.key)
         if found is None:
             return None
@@ -92,7 +92,7 @@ class Kernels:
 
     def record(self, key: str) -> KernelRecord | None:
         """What the file says about a problem on a device of this machine."""
-        found = self._found(parse(key).key)
+        found = self._found(asked_problem(key).key)
         return found[0] if found else None
 
     def _found(self, key: str) -> tuple[KernelRecord, Device] | None:
@@ -116,7 +116,7 @@ class Kernels:
 
     def devices(self, key: str) -> list[str]:
         """All devices, here or not, for which the file has a problem's kernel."""
-        return list(self._database.devices(parse(key).key))
+        return list(self._database.devices(asked_problem(key).key))
 
     def close(self) -> None:
         """Let go of the file; kernels that were found stay."""

@@ -27,8 +27,7 @@ from skipjack.ledger import CandidateKey, Ledger
 from skipjack.native import cpu, llvm
 from skipjack.native.cpu import target_of
 from skipjack.native.object_code import text_bytes, vector_spills
-from skipjack.operations import parse
-from skipjack.runtime import keep_within_limit
+from skipjack.runtime import asked_problem, keep_within_limit
 from skipjack.search import SearchContext, create
 from skipjack.settings import Settings, load_settings
 from skipjack.solvers import solver_for
@@ -210,7 +209,7 @@ class Builder:
 
         Ctrl-C ends it early: `Interrupted` has what was built by then.
         """
-        asked = parse(problem) if isinstance(problem, str) else problem
+        asked = asked_problem(problem) if isinstance(problem, str) else problem
         if not self._opened:
             raise UsageError(
                 "this Builder is not open: use it inside of `with Builder(device) as builder:`, "
@@ -365,6 +364,6 @@ def build(
     """Build the most promising configs of a problem for a named device, as ``haswell/1``."""
     named = (plugins,) if isinstance(plugins, str) else tuple(plugins)
     builder = Builder(describe(device), load_settings(plugins=named or None))
-    asked = parse(problem, dtype)  # before workers start: a wrong key should fail at once
+    asked = asked_problem(problem, dtype)  # before workers start: a wrong key should fail at once
     with builder:
         return builder.build(asked, BuildOptions(configs, solver, seed))

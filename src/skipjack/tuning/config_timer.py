@@ -25,6 +25,7 @@ from skipjack.execute.session import Loadable, RunSession
 from skipjack.ledger import Ledger
 from skipjack.native import cpu
 from skipjack.operations import parse
+from skipjack.runtime import asked_problem
 from skipjack.settings import Settings, load_settings
 from skipjack.solvers import find_solver, solver_for, solvers_for
 from skipjack.solvers.solver import Slot, slack_of
@@ -74,7 +75,7 @@ class ConfigTimer:
         self._hold: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
         self._exits = contextlib.ExitStack()
         self._given, self._own = context, None if context else _TimerContext(device, settings)
-        self._limits = Limits.of(self._own.settings.limits) if self._own else LIMITS
+        self._limits = Limits.of(self._own.settings) if self._own else LIMITS
         self._context: TuningContext | None = None
         self._evaluator: CandidateEvaluator | None = None
         self._problem: Problem | None = None
@@ -113,7 +114,7 @@ class ConfigTimer:
         """Likewise, with the status and reason of those that fail, and all that was measured."""
         if self._context is None:
             raise UsageError("this ConfigTimer is not open: use it inside of `with ConfigTimer()`")
-        asked = parse(problem) if isinstance(problem, str) else problem
+        asked = asked_problem(problem) if isinstance(problem, str) else problem
         chosen = solver_for(asked, self._context.target, solver)
         space = chosen.space(asked, self._context.target)
         wanted = [Candidate(asked, chosen.name, Config(dict(config))) for config in configs]

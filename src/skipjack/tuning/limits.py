@@ -7,13 +7,13 @@ settings file sets those that are a user's to set, and ``skipjack limits`` lists
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from math import isfinite
 from typing import Any
 
 from skipjack.errors import UsageError
 from skipjack.operations import MEMORY_SHARE
+from skipjack.settings import CONFIG_FILE, Settings
 
 USER, MEASURED = "user", "measured"
 MOST_COUNT, DAY_S = 10_000, 86_400
@@ -238,15 +238,19 @@ class Limits:
                 raise UsageError(f"limit {one.name} is {value!r}; give at most {most:,}")
 
     @classmethod
-    def of(cls, given: Mapping[str, object]) -> Limits:
+    def of(cls, settings: Settings) -> Limits:
         """The defaults with what a user has set; `UsageError` for a limit that is not a user's."""
+        file = settings.user_dir / CONFIG_FILE
         own = [one.name for one in fields(cls) if one.metadata[USER]]
-        for name in given:
+        for name in settings.limits:
             if name not in own:
                 close = difflib.get_close_matches(name, own, 1)
                 hint = f"did you mean {close[0]}?" if close else f"choose from {', '.join(own)}"
-                raise UsageError(f"config.toml: limit {name!r} cannot be set; {hint}")
-        return cls(**given)  # type: ignore[arg-type]
+                raise UsageError(f"{file}: limit {name!r} cannot be set; {hint}")
+        try:
+            return cls(**settings.limits)  # type: ignore[arg-type]
+        except UsageError as error:
+            raise UsageError(f"{file}: {error}") from None
 
     def records(self) -> list[dict[str, Any]]:
         """All in JSON: name, value, sentence, whether a user may set it, what measured it."""

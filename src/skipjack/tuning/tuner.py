@@ -13,8 +13,7 @@ from skipjack.core.problem import Problem
 from skipjack.core.study import Budget
 from skipjack.errors import UsageError
 from skipjack.interrupt import Interrupt, Interrupted, watch_for_interrupt
-from skipjack.operations import parse
-from skipjack.runtime import place
+from skipjack.runtime import asked_problem, place
 from skipjack.settings import Settings, load_settings
 from skipjack.solvers import vendors_for
 from skipjack.tuning.applicable_solvers import applicable_solvers
@@ -43,7 +42,7 @@ class Tuner:
     ) -> None:
         self.settings = settings or load_settings()
         plugins.load(self.settings.plugins)
-        self.limits = Limits.of(self.settings.limits)
+        self.limits = Limits.of(self.settings)
         self.context = DeviceContext(self.settings, device, say=say)
 
     @checked
@@ -53,7 +52,7 @@ class Tuner:
         Ctrl-C ends the search. What is known by then is judged and written, then `Interrupted`
         is raised, a `KeyboardInterrupt` with the result; a second Ctrl-C stops at once.
         """
-        asked = parse(problem) if isinstance(problem, str) else problem
+        asked = asked_problem(problem) if isinstance(problem, str) else problem
         self._check_open()
         with watch_for_interrupt() as interrupt:
             chosen = (options or TuneOptions()).completed(self.limits)
@@ -73,7 +72,7 @@ class Tuner:
 
         Ctrl-C is as for `tune`.
         """
-        asked = parse(problem) if isinstance(problem, str) else problem
+        asked = asked_problem(problem) if isinstance(problem, str) else problem
         self._check_open()
         with watch_for_interrupt() as interrupt:
             chosen = (options or TuneOptions()).completed(self.limits, finding=True)
@@ -162,14 +161,14 @@ def tune(
     """
     settings = _settings(plugins)
     options = TuneOptions(
-        budget=make_budget(budget, seconds, Limits.of(settings.limits).tune_seconds),
+        budget=make_budget(budget, seconds, Limits.of(settings).tune_seconds),
         searcher=searcher,
         seed=seed,
         solver=solver,
         retune=retune,
     )
     # Before workers start: a wrong key should fail at once.
-    asked = parse(problem, dtype, layout=layout, direction=direction)
+    asked = asked_problem(problem, dtype, layout=layout, direction=direction)
     with Tuner(settings, place([asked], device, threads)) as tuner:
         return tuner.tune(asked, options)
 
@@ -199,12 +198,12 @@ def find(
     """
     settings = _settings(plugins)
     options = TuneOptions(
-        budget=make_budget(budget, seconds, Limits.of(settings.limits).find_seconds),
+        budget=make_budget(budget, seconds, Limits.of(settings).find_seconds),
         searcher=searcher,
         seed=seed,
         retune=retune,
     )
-    asked = parse(problem, dtype, layout=layout, direction=direction)
+    asked = asked_problem(problem, dtype, layout=layout, direction=direction)
     tuner = Tuner(settings, place([asked], device, threads))
     only = (solvers,) if isinstance(solvers, str) else tuple(solvers)
     # Before workers start: a wrong name should fail at once.
