@@ -194,10 +194,14 @@ def test_every_call_is_checked(built: Callable[[str], TunedKernel], warm: bool) 
         ((x, y.astype(">f4")), None, "y must be float32"),
         ((x, y), np.empty((6, 5), np.float32), "out must be float32 of shape"),
         ((x, y), np.empty((6, 4)), "out must be float32"),
-        ((x, y), np.empty((6, 8), np.float32)[:, ::2], "contiguous, writeable and aligned"),
-        ((x, y), frozen, "contiguous, writeable and aligned"),
+        ((x, y), np.empty((6, 8), np.float32)[:, ::2], "out is not contiguous, as"),
+        ((x, y), frozen, "out is not writeable, as"),
+        ((x, y), frozen[:, ::-1], "out is not contiguous and not writeable, as"),
+        ((x, y), np.ma.array(np.empty((6, 4), np.float32)), "out is a masked array"),
+        ((np.ma.array(x), y), None, "x is a masked array"),
         ((x, y), x, "must not overlap"),
-        ((x, y), [1.0], "out must be a NumPy array"),
+        ((x, y), 1.0, "out must be a NumPy array, not float"),
+        ((x, y), [1.0], r"out\[0\] must be a NumPy array, not float"),
     ):
         with pytest.raises(UsageError, match=says):
             kernel(*inputs, out=out)  # type: ignore[arg-type]
@@ -219,6 +223,17 @@ def test_later_calls_give_what_the_first_gave(built: Callable[[str], TunedKernel
     np.testing.assert_array_equal(kernel(x[::-1], y), x[::-1] - y)  # copied
     np.testing.assert_array_equal(kernel(x, y, out=[None]), x - y)
     assert kernel(x, y, out={"out": out}) is out
+
+
+def test_an_array_that_is_bound_cannot_be_resized(built: Callable[[str], TunedKernel]) -> None:
+    x, y = np.ones((6, 4), np.float32), np.ones((6, 4), np.float32)
+    bound = built("add:6x4").bind(x, y)
+    for array in (x, y):
+        with pytest.raises(ValueError, match="cannot resize"):
+            array.resize((600, 400), refcheck=False)
+    np.testing.assert_array_equal(bound(), x + y)
+    del bound
+    x.resize((600, 400), refcheck=False)
 
 
 def test_threads_call_one_kernel_at_once(built: Callable[[str], TunedKernel]) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import weakref
+from collections.abc import Iterable
 from math import prod
 from typing import Any
 
@@ -27,6 +29,15 @@ def aligned(
     room = np.empty(bytes_ + alignment, np.uint8)
     start = -room.ctypes.data % alignment
     return room[start : start + bytes_].view(dtype).reshape(shape)
+
+
+def unmoved(arrays: Iterable[npt.NDArray[Any]]) -> object:
+    """What keeps arrays where they are as long as it lives: their addresses may be passed on.
+
+    NumPy's `resize` would free their memory, even where others refer to them (``refcheck=False``);
+    it refuses to if there are weak references.
+    """
+    return [weakref.ref(array) for array in arrays]
 
 
 def give_memory_back() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from skipjack.native.memory import aligned
+from skipjack.native.memory import aligned, unmoved
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 _PAGE = 4096
@@ -46,6 +46,7 @@ class Slots:
 
     def __init__(self, slots: Sequence[str | int], arrays: Arrays) -> None:
         self._arrays = dict(arrays)
+        self._unmoved = unmoved(self._arrays.values())
         self._buffers: list[npt.NDArray[Any]] = []
         self._scratch: dict[str, npt.NDArray[Any]] = {}
         values = [self._value(slot) for slot in slots]

@@ -69,12 +69,13 @@ class KernelArguments:
             for tensor, array in zip(self.inputs, inputs, strict=True)
         }
         given = given_outputs(self._problem, self.output_names, out)
-        for tensor in self.outputs:
+        for number, tensor in enumerate(self.outputs):
             array = given.get(tensor.name)
             if array is None:
                 array = aligned(tensor.shape, self.dtypes[tensor.name])
             else:
-                self._check_output(array, tensor, arrays)
+                listed = isinstance(out, list | tuple)
+                self._check_output(array, tensor, arrays, f"out[{number}]" if listed else "")
             arrays[tensor.name] = array
         return arrays
 
@@ -85,28 +86,35 @@ class KernelArguments:
 
     def _readable(self, array: Array, tensor: Tensor, copies: bool) -> Array:
         """An input as a kernel needs it."""
-        flags = self._checked(array, tensor).flags
-        if flags.c_contiguous and flags.aligned:
+        lacks = _lacks(self._checked(array, tensor, tensor.name))
+        if not lacks:
             return array
         if not copies:
             raise UsageError(
-                f"{tensor.name} must be contiguous and aligned to be bound, "
-                "since a bound kernel reads it anew at every call; bind a copy"
+                f"{tensor.name} is not {lacks}, and must be to be bound, since a bound kernel "
+                "reads it anew at every call; bind a copy"
             )
         return np.require(array, requirements=("C", "A"))
 
-    def _check_output(self, array: Array, tensor: Tensor, others: Mapping[str, Array]) -> None:
-        name = tensor.name
-        self._checked(array, tensor)
-        if not (array.flags.c_contiguous and array.flags.writeable and array.flags.aligned):
-            raise UsageError(f"{name} must be contiguous, writeable and aligned to its elements")
+    def _check_output(
+        self, array: Array, tensor: Tensor, others: Mapping[str, Array], given_as: str
+    ) -> None:
+        name = given_as or tensor.name
+        lacks = _lacks(self._checked(array, tensor, name), written=True)
+        if lacks:
+            raise UsageError(f"{name} is not {lacks}, as an array that is written must be")
         if any(np.may_share_memory(array, other) for other in others.values()):
             raise UsageError(f"{name} must not overlap an input or another output")
 
-    def _checked(self, array: Array, tensor: Tensor) -> Array:
-        name, shape, storage = tensor.name, tensor.shape, self.dtypes[tensor.name]
+    def _checked(self, array: Array, tensor: Tensor, name: str) -> Array:
+        shape, storage = tensor.shape, self.dtypes[tensor.name]
         if not isinstance(array, np.ndarray):
             raise UsageError(f"{name} must be a NumPy array, not {type(array).__name__}")
+        if isinstance(array, np.ma.MaskedArray):
+            raise UsageError(
+                f"{name} is a masked array, whose mask a kernel does not see; give its filled() "
+                "copy, or its data"
+            )
         fits = array.shape == shape or is_padded(array.shape, shape, len(self.outputs[0].shape))
         if not fits or array.dtype != storage:
             raise UsageError(
@@ -114,3 +122,12 @@ class KernelArguments:
                 f"not {array.dtype} of shape {array.shape}"
             )
         return array
+
+
+def _lacks(array: Array, *, written: bool = False) -> str:
+    """What an array is not that a kernel needs it to be; empty if there is nothing."""
+    flags = array.flags
+    needs = {"contiguous": flags.c_contiguous, "aligned to its elements": flags.aligned}
+    if written:
+        needs["writeable"] = flags.writeable
+    return " and not ".join(need for need, met in needs.items() if not met)

@@ -18,6 +18,7 @@ from skipjack.core.device import Device
 from skipjack.core.problem import Problem
 from skipjack.errors import UsageError
 from skipjack.native import cpu, llvm
+from skipjack.native.memory import unmoved
 from skipjack.runtime.arguments import Array, KernelArguments, Out
 from skipjack.runtime.kernel import TunedKernel
 from skipjack.runtime.kernel_code import Again, KernelCode, pickled
@@ -40,10 +41,11 @@ _EXACT, _FAST = "highest", "high"
 class BoundLibraryCall:
     """A library's call on arrays that were checked; calling it computes into the same outputs."""
 
-    __slots__ = ("_call", "out")
+    __slots__ = ("_call", "_keep", "out")
 
-    def __init__(self, call: Callable[[], object], out: Any) -> None:
-        self._call = call
+    def __init__(self, call: Callable[[], object], out: Any, keep: object = None) -> None:
+        """`keep` is kept as long as it."""
+        self._call, self._keep = call, keep
         self.out = out
         """The output, or a tuple of all outputs."""
 
@@ -111,7 +113,7 @@ class CpuLibraryKernel(LibraryKernel):
         }
         assert isinstance(self._library, VendorSolver), "chosen by `library_kernel`"
         call = self._library.bind(self.problem, shaped)
-        return BoundLibraryCall(call, self._arguments.result(arrays))
+        return BoundLibraryCall(call, self._arguments.result(arrays), unmoved(arrays.values()))
 
 
 class GpuLibraryKernel(LibraryKernel):
