@@ -43,7 +43,7 @@ def test_tune_find_and_lookup_take_commands(
 ) -> None:
     monkeypatch.setenv("SKIPJACK_USER_DB_PATH", str(tmp_path))
     command = f"conv {SHAPE} -F 1"
-    assert skipjack.lookup(command) is None  # nothing is banked, and nothing is wrong
+    assert skipjack.lookup(command, strict=True) is None  # nothing is banked, and nothing is wrong
     with pytest.raises(SkipjackError, match="unknown solver"):
         skipjack.find(command, solvers="none")
     with pytest.raises(ProblemError, match="stands for 3 problems"):

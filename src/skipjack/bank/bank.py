@@ -114,7 +114,7 @@ class Bank:
         return tuple(found)
 
     def entries_of(self, problem_key: str) -> list[BankEntry]:
-        """The strongest entry of a problem for each device and kind, sorted by them."""
+        """The strongest entry of a problem for each device, kind and deployment, sorted by them."""
         keys = sorted(self._file.keys_of(problem_key))
         return [found[0].entry for key in keys if (found := self._file.kept(key))]
 

@@ -35,7 +35,7 @@ Pair = tuple[int, int]
 Slots = list[tuple[int, int]]
 """Hashes and places, a place being one more than where the line begins."""
 
-_MAGIC = b"SKJBIX04"
+_MAGIC = b"SKJBIX05"
 _NUMBERS = struct.Struct("<12q")
 _DIGEST_BYTES = 32
 _TAIL_BYTES = 16

@@ -220,7 +220,7 @@ def explain(
 
     chosen = _settings((), settings)
     plugin_modules.load(chosen.plugins)
-    asked, policy = parse(problem, dtype), current_policy()
+    asked, policy = asked_problem(problem, dtype), current_policy()
     placed = _placed(asked, threads, device, chosen, None, policy, False)
     if placed is None:
         said = f"it is for GPUs alone, and {device or 'this machine'} has none"
