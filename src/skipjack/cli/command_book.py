@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from skipjack.cli.complaints import BadRequest, complaint_text
+from skipjack.cli.parsing import BadRequest, complaint_text
 from skipjack.plans.commands import Command, CommandBook, Complaint, Parameter
 
 

@@ -31,8 +31,6 @@ from skipjack.cli import (
     sweep,
     tune,
 )
-from skipjack.cli.complaints import BadRequest, complaint_text
-from skipjack.cli.defaults import keep_defaults
 from skipjack.cli.fleet import (
     bundles,
     cluster,
@@ -47,6 +45,7 @@ from skipjack.cli.fleet import (
     stores,
 )
 from skipjack.cli.options import examples
+from skipjack.cli.parsing import BadRequest, complaint_text, keep_defaults
 from skipjack.errors import SkipjackError
 from skipjack.report.escaping import escaping
 from skipjack.settings import LOG_LEVELS, load_settings

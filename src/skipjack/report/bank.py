@@ -13,7 +13,6 @@ from skipjack.bank.evidence import entry_device_names
 from skipjack.core.protocol import default_deployment
 from skipjack.report import screen
 from skipjack.report.library import library_cell, library_column, library_name
-from skipjack.report.long_table import print_long_table
 from skipjack.report.numbers import gain_text, time_text
 from skipjack.report.ranking import ranking_table
 from skipjack.runtime import why_stale
@@ -63,7 +62,7 @@ def print_entries(entries: Sequence[BankEntry]) -> None:
     left, right = ("problem", "device", "kind", "solver"), ("time", "default", library, "gain")
     head = (*left, *right, *(["stale"] if any(marked) else []), "config")
     if len(rows) > _MOST_FOLDED:
-        print_long_table(head, rows, right)
+        screen.print_long_table(head, rows, right)
     else:
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
         for name in head[:-1]:

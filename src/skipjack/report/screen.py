@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress, ProgressColumn
 
 _WIDE = 240
+_GAP = "   "
 
 
 class _Screen(Console):
@@ -53,3 +56,25 @@ def live_bars(console: Console, *columns: ProgressColumn) -> Progress:
     from rich.progress import Progress, TimeElapsedColumn  # who shows a table needs none of it
 
     return Progress(*columns, TimeElapsedColumn(), console=console, transient=True)
+
+
+def print_long_table(
+    head: Sequence[str], rows: Sequence[Sequence[str]], to_the_right: Collection[str]
+) -> None:
+    """A table on standard output as rich draws it, but quickly, and in a line for each row.
+
+    Rows have as many cells as `head` has; columns of these names are set to the right.
+    """
+    shown = [tuple(map(escaped, row)) for row in (head, *rows)]
+    widths = [max(map(cell_len, map(itemgetter(at), shown))) for at in range(len(head))]
+    rule = "─" * (sum(widths) + len(_GAP) * (len(widths) - 1))
+    sys.stdout.write("\n")
+    for number, row in enumerate(shown):
+        cells = []
+        for name, cell, width in zip(head, row, widths, strict=True):
+            blank = " " * (width - cell_len(cell))
+            cells.append(blank + cell if name in to_the_right else cell + blank)
+        sys.stdout.write(f" {_GAP.join(cells)}".rstrip() + "\n")
+        if number == 0:
+            sys.stdout.write(f" {rule}\n")
+    sys.stdout.write("\n")

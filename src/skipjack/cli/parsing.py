@@ -1,7 +1,8 @@
-"""Options that nobody gave keep their defaults as they are written; only what was given is parsed.
+"""The parser of command lines: what it complains of, and what it need not convert.
 
 Typer makes a validator of pydantic's for every parameter of a command, given or not, and to import
-pydantic takes a tenth of a second, a fourth of the time of a `skipjack status`.
+pydantic takes a tenth of a second, a fourth of the time of a `skipjack status`. Here, options that
+nobody gave keep their defaults as they are written; only what was given is converted.
 """
 
 from __future__ import annotations
@@ -9,6 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from typing import Any
+
+import typer
+
+BadRequest: type[Exception] = typer.BadParameter.__bases__[0]
+"""What every complaint about options, arguments and commands descends from."""
+
+
+def complaint_text(error: Exception) -> str:
+    """The complaint without its full stop; that of a group without a command is its help."""
+    text = str(getattr(error, "format_message", lambda: error)()).rstrip(".")
+    return text if "\n" in text else f"{text[:1].lower()}{text[1:]}"
 
 
 def keep_defaults(command: Any) -> None:
