@@ -34,7 +34,7 @@ def rig(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     add_one.device_caches.clear()  # kernels that another test's GPU holds
     with gpu(by_block) as fake:
         timer = FakeTimer(fake)
-        monkeypatch.setattr(gpu_timing, "GpuTimer", lambda graphs: timer)
+        monkeypatch.setattr(gpu_timing, "LaunchTimer", lambda graphs: timer)
         yield Rig(fake, timer)
 
 

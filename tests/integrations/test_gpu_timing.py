@@ -11,7 +11,7 @@ pytest.importorskip("triton")
 
 from triton.runtime import driver
 
-from skipjack.integrations.gpu_timing import GpuTimer, Shot
+from skipjack.integrations.gpu_timing import LaunchTimer, Shot
 
 
 class Story:
@@ -79,7 +79,7 @@ def active(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_the_time_is_that_of_the_launch_alone(active: Any) -> None:
     story = active()
-    times = GpuTimer(graphs=False).sample({"a": story.shot(), "b": story.shot()}, ["b", "a"])
+    times = LaunchTimer(graphs=False).sample({"a": story.shot(), "b": story.shot()}, ["b", "a"])
     one = ["before", "clear", "event", "launch", "event", "after"]
     assert story.steps == [*one, *one, "wait"]
     assert list(times) == ["b", "a"]
@@ -88,7 +88,7 @@ def test_the_time_is_that_of_the_launch_alone(active: Any) -> None:
 
 def test_a_launch_is_recorded_once_and_replayed(active: Any) -> None:
     story = active()
-    timer = GpuTimer()
+    timer = LaunchTimer()
     shot = timer.ready(story.shot())
     assert story.steps == ["launch", "end capture"]
     timer.sample({"a": shot}, ["a"])
@@ -98,7 +98,7 @@ def test_a_launch_is_recorded_once_and_replayed(active: Any) -> None:
 
 def test_what_cannot_be_recorded_is_launched(active: Any) -> None:
     story = active(capture=False)
-    timer = GpuTimer()
+    timer = LaunchTimer()
     timer.sample({"a": timer.ready(story.shot())}, ["a"])
     assert "launch" in story.steps
     assert "replay" not in story.steps
@@ -108,6 +108,6 @@ def test_without_memory_for_it_nothing_is_cleared(
     active: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     story = active(memory=False)
-    GpuTimer().sample({"a": story.shot()}, ["a"])
+    LaunchTimer().sample({"a": story.shot()}, ["a"])
     assert "clear" not in story.steps
     assert "without clearing" in caplog.text

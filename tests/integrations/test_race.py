@@ -56,7 +56,7 @@ def test_who_can_run_no_more_is_out_and_the_others_go_on() -> None:
 
 def test_without_time_everybody_still_gets_the_first_round() -> None:
     samples = race("abc", lambda order: dict.fromkeys(order, 1.0), out_of_time=lambda: True)
-    assert [len(taken) for taken in samples.values()] == [ROUNDS[0].samples] * 3
+    assert [len(taken) for taken in samples.values()] == [ROUNDS[0][0]] * 3
 
 
 def test_one_alone_is_timed_once_and_won() -> None:

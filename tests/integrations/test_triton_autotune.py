@@ -307,7 +307,7 @@ PROGRAM = """
 
     with gpu(lambda told, _: 1000.0 / told.BLOCK) as fake:
         timer = FakeTimer(fake)
-        gpu_timing.GpuTimer = lambda graphs: timer
+        gpu_timing.LaunchTimer = lambda graphs: timer
         twice[(4,)](FakeTensor(), 256)
         print(twice.best_config.kwargs["BLOCK"], len(timer.sampled))
 """

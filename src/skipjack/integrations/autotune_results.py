@@ -93,7 +93,8 @@ class Results:
                 failures.pop(text, None)
             elif record.status in _LASTING:
                 failures[text] = Outcome(record.status, record.reason)
-        ended = {mark.scope for mark in marks if self._holds(mark)}
+        marks = [mark for mark in marks if mark.kind is MarkKind.SEARCH_ENDED]
+        ended = {mark.scope for mark in filter(self._is_valid, marks)}
         return Known(fold(sessions.values()), failures, frozenset(ended | self._own_marks))
 
     def _read(self, ledger: Ledger) -> tuple[list[MeasurementRecord], list[MarkRecord]]:
@@ -104,22 +105,11 @@ class Results:
         sessions = {record.session for record in kept}
         return kept + [record for record in self._own if record.session not in sessions]
 
-    def _is_valid(self, record: MeasurementRecord) -> bool:
-        return (
-            record.device_class == self.place.device_class
-            and record.protocol == self.place.protocol
-            and record.candidate.solver == SOLVER
-            and record.candidate.solver_version == _VERSION
-        )
-
-    def _holds(self, mark: MarkRecord) -> bool:
-        return (
-            mark.kind is MarkKind.SEARCH_ENDED
-            and mark.device_class == self.place.device_class
-            and mark.protocol == self.place.protocol
-            and mark.solver == SOLVER
-            and mark.solver_version == _VERSION
-        )
+    def _is_valid(self, record: MeasurementRecord | MarkRecord) -> bool:
+        by = record.candidate if isinstance(record, MeasurementRecord) else record
+        here = (self.place.device_class, self.place.protocol)
+        made = (record.device_class, record.protocol, by.solver, by.solver_version)
+        return made == (*here, SOLVER, _VERSION)
 
     def mark(self, text: str) -> None:
         """Note that a search came to its end, so that nobody starts it again."""

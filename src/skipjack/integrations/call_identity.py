@@ -11,9 +11,8 @@ from skipjack.core.device import Device
 from skipjack.errors import SkipjackError
 from skipjack.integrations.autotune_results import Place
 from skipjack.integrations.hook_identity import hook_text
-from skipjack.integrations.kernel_identity import digest, function_text
+from skipjack.integrations.kernel_identity import digest, function_text, value_text
 from skipjack.integrations.tuned_call import TunedCall
-from skipjack.integrations.value_text import value_text
 
 Described = list[tuple[str, str]]
 

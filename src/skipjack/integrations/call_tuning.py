@@ -15,9 +15,10 @@ from skipjack.core.trial import Status, Trial
 from skipjack.errors import MalformedError, SkipjackError
 from skipjack.integrations.autotune_results import Known, Results
 from skipjack.integrations.outcomes import Outcome
-from skipjack.integrations.trials import Bench, Subject
+from skipjack.integrations.trials import Bench
 from skipjack.integrations.triton_autotune import Search
 from skipjack.integrations.triton_configs import config_text, to_triton
+from skipjack.integrations.tuned_call import TunedCall
 from skipjack.reading import read_json
 from skipjack.search import LIST_UP_TO, SearchContext, Searcher, check_name, create
 
@@ -50,11 +51,17 @@ def decide(configs: Mapping[str, Any], known: Known, fresh: bool = False) -> Dec
     )
 
 
+def decide_in(space: ParameterSpace, known: Known, fresh: bool = False) -> Decision:
+    """The fastest that is known of a space; its default where nothing is."""
+    configs = {text: to_triton(config) for text, config in known_of(space, known).items()}
+    return decide(configs or {"": to_triton(space.default())}, known, fresh)
+
+
 @dataclass(frozen=True, slots=True)
 class CallTuning:
     """One call: what is launched, how it is timed, where results go."""
 
-    subject: Subject
+    call: TunedCall
     bench: Bench
     results: Results
 
@@ -69,8 +76,7 @@ class CallTuning:
         return decide(configs, known, fresh=bool(missing))
 
     def _nothing_runs(self, configs: Mapping[str, Any], known: Known) -> str:
-        """With the first reason."""
-        name = self.subject.name
+        name = self.call.name
         if not configs:
             return f"no config of {name} is left after pruning: let it leave at least one"
         reasons = (f"{t}: {known.failures[t].reason}" for t in configs if t in known.failures)
@@ -92,8 +98,7 @@ class CallTuning:
         if fresh:
             known = self._search(search, space, known)
             self.results.mark(mark)
-        configs = known_of(space, known) or {"": to_triton(space.default())}
-        return decide(configs, known, fresh)
+        return decide_in(space, known, fresh)
 
     def _search(self, search: Search, space: ParameterSpace, known: Known) -> Known:
         searcher = _searcher(search, space, known)
@@ -102,7 +107,8 @@ class CallTuning:
             if not batch:
                 break
             configs = {text: to_triton(config) for text, config in batch.items()}
-            known = self._try(configs, known_of(space, known), known)
+            others = {text: to_triton(config) for text, config in known_of(space, known).items()}
+            known = self._try(configs, others, known)
             for text, config in batch.items():
                 searcher.tell(_trial(config, text, known))
             if self.bench.out_of_time():
@@ -113,12 +119,12 @@ class CallTuning:
         """Time new configs beside the leader, whose time is the scale of theirs."""
         leader = known.leader(others)
         beside = {leader: others[leader]} if leader is not None else {}
-        found = self.bench.try_all(self.subject, {**beside, **new})
+        found = self.bench.try_all(self.call, {**beside, **new})
         self.results.keep(found.samples_ns, found.failures)
         return found.added_to(self.results.known())
 
 
-def known_of(space: ParameterSpace, known: Known) -> dict[str, Any]:
+def known_of(space: ParameterSpace, known: Known) -> dict[str, Config]:
     """The configs of a space that were timed or failed, by their texts."""
     names = [parameter.name for parameter in space.parameters]
     configs = {}
@@ -127,7 +133,7 @@ def known_of(space: ParameterSpace, known: Known) -> dict[str, Any]:
         if all(name in settings for name in names):
             config = Config({name: settings[name] for name in names})
             if space.contains(config) and config_text(to_triton(config)) == text:
-                configs[text] = to_triton(config)
+                configs[text] = config
     return configs
 
 
@@ -143,12 +149,8 @@ def _searcher(search: Search, space: ParameterSpace, known: Known) -> Searcher:
     trials = search.budget.trials
     if trials is None and search.budget.seconds is None and space.count() > LIST_UP_TO:
         trials = _TRIALS
-    names = [parameter.name for parameter in space.parameters]
-    told = []
-    for text in known_of(space, known):
-        settings = _settings(text)
-        told.append(_trial(Config({name: settings[name] for name in names}), text, known))
-    context = SearchContext(space, search.seed, trials, known=tuple(told))
+    told = tuple(_trial(config, text, known) for text, config in known_of(space, known).items())
+    context = SearchContext(space, search.seed, trials, known=told)
     return create(search.searcher, context)
 
 

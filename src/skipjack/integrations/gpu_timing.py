@@ -11,7 +11,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 log = logging.getLogger(__name__)
 
@@ -34,24 +34,14 @@ class Shot:
     before: Call = _nothing
     after: Call = _nothing
 
-
-class Timer(Protocol):
-    """How launches are timed."""
-
-    def ready(self, shot: Shot) -> Shot:
-        """The shot made quick to repeat. It was made once before, and worked."""
-        ...
-
-    def synchronize(self) -> None:
-        """Wait for all launches; raises what went wrong with one."""
-        ...
-
-    def sample(self, shots: Mapping[T, Shot], order: Sequence[T]) -> Mapping[T, float]:
-        """Nanoseconds of one launch of each, in this order."""
-        ...
+    def __call__(self) -> None:
+        """All three."""
+        self.before()
+        self.launch()
+        self.after()
 
 
-class GpuTimer:
+class LaunchTimer:
     """By the events and graphs of torch, for NVIDIA and AMD."""
 
     def __init__(self, graphs: bool = True) -> None:
@@ -71,7 +61,10 @@ class GpuTimer:
             return None
 
     def ready(self, shot: Shot) -> Shot:
-        """As a graph where that can be recorded."""
+        """The shot made quick to repeat, as a graph where that can be recorded.
+
+        It was made once before, and worked.
+        """
         if not self._graphs:
             return shot
         try:
@@ -97,11 +90,11 @@ class GpuTimer:
         return graph
 
     def synchronize(self) -> None:
-        """Wait for the GPU."""
+        """Wait for all launches; raises what went wrong with one."""
         self._device.synchronize()
 
     def sample(self, shots: Mapping[T, Shot], order: Sequence[T]) -> Mapping[T, float]:
-        """All are queued before the first is waited for."""
+        """Nanoseconds of one launch of each; all are queued before the first is waited for."""
         events = {}
         for name in order:
             shot = shots[name]

@@ -17,8 +17,7 @@ from pathlib import Path
 from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any
 
-from skipjack.integrations.kernel_identity import digest, function_text, is_tritons
-from skipjack.integrations.value_text import value_text
+from skipjack.integrations.kernel_identity import digest, function_text, is_tritons, value_text
 
 _READS, _WRITES = ("LOAD_GLOBAL", "LOAD_NAME"), ("STORE_GLOBAL", "STORE_DEREF")
 _INSTALLED = tuple(

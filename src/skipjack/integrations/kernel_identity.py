@@ -10,11 +10,12 @@ from __future__ import annotations
 import ast
 import hashlib
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from skipjack.integrations.value_text import unwrap, value_text
 from skipjack.solvers.kernel_syntax import mentioned, strip
+
+_PLAIN = (bool, int, float, complex, str, bytes, type(None), type(...))
 
 
 def function_text(function: Any) -> str:
@@ -97,3 +98,30 @@ def _value(name: str, scope: Mapping[str, Any]) -> Any:
     for part in rest:
         value = getattr(value, part, None)
     return value
+
+
+def value_text(value: Any) -> str | None:
+    """Of a constant, the same in every process: numbers, text, Triton's types, tuples and sets of
+    these. Anything else has none."""
+    value = unwrap(value)
+    if isinstance(value, _PLAIN):
+        return repr(value)
+    if type(value).__name__ == "dtype":
+        return str(value)
+    if isinstance(value, tuple):
+        return _joined(map(value_text, value), "()")
+    if isinstance(value, frozenset):  # its order is another one in every process
+        return _joined(sorted(map(value_text, value), key=str), "{}")
+    return None
+
+
+def unwrap(value: Any) -> Any:
+    """What stands in a ``tl.constexpr``."""
+    return getattr(value, "value", value) if type(value).__name__ == "constexpr" else value
+
+
+def _joined(texts: Iterable[str | None], brackets: str) -> str | None:
+    known = list(texts)
+    if any(text is None for text in known):
+        return None
+    return f"{brackets[0]}{', '.join(map(str, known))}{brackets[1]}"

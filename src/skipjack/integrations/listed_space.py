@@ -24,7 +24,6 @@ class ListedSpace:
         return self._configs[0]
 
     def contains(self, config: Config) -> bool:
-        """Whether it is listed."""
         return config in self._places
 
     def sample(self, rng: np.random.Generator) -> Config:
@@ -38,7 +37,6 @@ class ListedSpace:
         return [o for o, far in zip(others, apart, strict=True) if far == min(apart)]
 
     def key(self, config: Config) -> str:
-        """Canonical text."""
         return config.key
 
     def features(self, config: Config) -> tuple[float, ...]:
@@ -46,11 +44,9 @@ class ListedSpace:
         return (float(self._places[config]),)
 
     def count(self) -> int:
-        """How many there are."""
         return len(self._configs)
 
     def enumerate(self) -> Iterator[Config]:
-        """In the order of the list."""
         return iter(self._configs)
 
     def promising(self, count: int) -> Sequence[Config]:

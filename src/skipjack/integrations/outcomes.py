@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from skipjack.core.trial import Status
+from skipjack.errors import SkipjackError
 
 _LONGEST_REASON = 500
 _SHORTAGES = tuple(
@@ -25,6 +26,10 @@ _OF_LAUNCHES = {
     "PTXASError": Status.BUILD_ERROR,
     **dict.fromkeys(_COMPILERS, Status.BUILD_ERROR),
 }
+
+
+class GpuLostError(SkipjackError):
+    """A config broke the GPU's context; nothing more can run on it in this process."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ their times are scaled by its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from math import exp, log
 from statistics import fmean, median
 from typing import TypeVar
@@ -22,22 +21,17 @@ Sampler = Callable[[Sequence[T]], Mapping[T, float]]
 A kernel that can run no more has none, and is out."""
 
 
-@dataclass(frozen=True, slots=True)
-class Round:
-    """So many samples of each kernel; then who is slower than the best by this factor drops out."""
+ROUNDS = ((2, 1.6), (3, 1.25), (5, 1.10), (10, 1.04), (20, 1.0))
+"""So many samples of each kernel; then who is slower than the best by this factor drops out.
 
-    samples: int
-    keep_within: float
-
-
-ROUNDS = (Round(2, 1.6), Round(3, 1.25), Round(5, 1.10), Round(10, 1.04), Round(20, 1.0))
-"""The noise of a GPU with its caches cleared is about one per cent; two samples tell a factor."""
+The noise of a GPU with its caches cleared is about one per cent; two samples tell a factor.
+"""
 
 
 def race(
     kernels: Iterable[T],
     sample: Sampler[T],
-    rounds: Sequence[Round] = ROUNDS,
+    rounds: Sequence[tuple[int, float]] = ROUNDS,
     out_of_time: Callable[[], bool] = lambda: False,
 ) -> dict[T, list[float]]:
     """All samples of each kernel. The one with the lowest median won.
@@ -46,10 +40,10 @@ def race(
     """
     left = list(kernels)
     samples: dict[T, list[float]] = {kernel: [] for kernel in left}
-    for number, this in enumerate(rounds):
+    for number, (count, within) in enumerate(rounds):
         if number and (len(left) < 2 or out_of_time()):
             break
-        for turn in range(this.samples):
+        for turn in range(count):
             # Every other time backwards: nobody always follows the same neighbour.
             times_ns = sample(left if turn % 2 == 0 else left[::-1])
             for kernel, time_ns in times_ns.items():
@@ -57,7 +51,7 @@ def race(
             left = [kernel for kernel in left if kernel in times_ns]
             if not left:
                 return samples
-        left = _still_in(left, samples, this.keep_within)
+        left = _still_in(left, samples, within)
     return samples
 
 

@@ -9,12 +9,12 @@ from functools import partial
 from typing import Any
 
 from skipjack.core.trial import Status
-from skipjack.errors import SkipjackError
 from skipjack.integrations.autotune_results import Known
-from skipjack.integrations.gpu_timing import Shot, Timer
-from skipjack.integrations.outcomes import Outcome, failed_launch
+from skipjack.integrations.gpu_timing import LaunchTimer, Shot
+from skipjack.integrations.outcomes import GpuLostError, Outcome, failed_launch
 from skipjack.integrations.race import race
-from skipjack.integrations.triton_builds import WarmUp, build
+from skipjack.integrations.triton_builds import build
+from skipjack.integrations.tuned_call import TunedCall
 
 log = logging.getLogger(__name__)
 
@@ -36,25 +36,6 @@ _LOST = (
 """What drivers say when the context is lost and with it everything of this process on the GPU."""
 
 
-class GpuLostError(SkipjackError):
-    """A config broke the GPU's context; nothing more can run on it in this process."""
-
-
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """A call of a kernel, with the config left open."""
-
-    name: str
-    ready: Callable[[Any], object]
-    """Bring the arguments into the state that they are compiled for."""
-    warm_up: Callable[[Any], Any]
-    """Compile and do not launch."""
-    launch: Callable[[Any], object]
-    before: Callable[[Any], object]
-    """Bring the arguments into the state that a launch expects."""
-    after: Callable[[Any, Exception | None], object]
-
-
 @dataclass(frozen=True, slots=True)
 class Found:
     """What one sitting found, by the texts of configs."""
@@ -72,42 +53,38 @@ class Bench:
     """How configs are tried."""
 
     workers: int
-    make_timer: Callable[[], Timer]
+    make_timer: Callable[[], LaunchTimer]
     do_bench: Benchmark | None = None
     out_of_time: Callable[[], bool] = lambda: False
 
-    def try_all(self, subject: Subject, configs: Mapping[str, Any]) -> Found:
+    def try_all(self, call: TunedCall, configs: Mapping[str, Any]) -> Found:
         """Build and time these; a config that fails is a failure with its reason."""
-        found = Found(failures=self.build_all(subject, configs))
+        found = Found(failures=self.build_all(call, configs))
         built = {text: c for text, c in configs.items() if text not in found.failures}
         if self.do_bench is not None:
-            self._ask(self.do_bench, subject, built, found)
+            self._ask(self.do_bench, call, built, found)
         else:
-            self._race(subject, built, found)
+            self._race(call, built, found)
         for text, outcome in found.failures.items():
-            log.info("%s: config %s: %s: %s", subject.name, text, outcome.status, outcome.reason)
+            log.info("%s: config %s: %s: %s", call.name, text, outcome.status, outcome.reason)
         return found
 
-    def build_all(self, subject: Subject, configs: Mapping[str, Any]) -> dict[str, Outcome]:
+    def build_all(self, call: TunedCall, configs: Mapping[str, Any]) -> dict[str, Outcome]:
         """Compile these at once; gives those that cannot be."""
-        warm_ups = {
-            text: WarmUp(partial(subject.ready, config), partial(subject.warm_up, config))
-            for text, config in configs.items()
-        }
-        built = build(warm_ups, self.workers)
+        built = build(call, configs, self.workers)
         return {text: one for text, one in built.items() if one.status is not Status.OK}
 
-    def _race(self, subject: Subject, configs: Mapping[str, Any], found: Found) -> None:
+    def _race(self, call: TunedCall, configs: Mapping[str, Any], found: Found) -> None:
         timer = self.make_timer()
         shots: dict[str, Shot] = {}
         for text, config in configs.items():
-            if failure := _first(subject, config, text, timer.synchronize):
+            if failure := _first(call, config, text, timer.synchronize):
                 found.failures[text] = failure
             else:
-                shots[text] = timer.ready(_shot(subject, config))
+                shots[text] = timer.ready(_shot(call, config))
 
         def sample(order: Sequence[str]) -> Mapping[str, float]:
-            return _sample(subject, timer, shots, order, found)
+            return _sample(call, timer, shots, order, found)
 
         if shots:
             found.samples_ns.update(race(shots, sample, out_of_time=self.out_of_time))
@@ -115,18 +92,17 @@ class Bench:
             found.samples_ns.pop(text, None)
 
     def _ask(
-        self, bench: Benchmark, subject: Subject, configs: Mapping[str, Any], found: Found
+        self, bench: Benchmark, call: TunedCall, configs: Mapping[str, Any], found: Found
     ) -> None:
         """By a function of the user's, one after the other."""
         for text, config in configs.items():
-            if failure := _first(subject, config, text, lambda: None):
+            if failure := _first(call, config, text, lambda: None):
                 found.failures[text] = failure
                 continue
-            call = partial(_whole, subject, config)
             try:
-                told = bench(call, quantiles=(0.5, 0.2, 0.8))
+                told = bench(_shot(call, config), quantiles=(0.5, 0.2, 0.8))
             except _expected() as error:
-                _raise_if_lost(subject, [text], error)
+                _raise_if_lost(call, [text], error)
                 found.failures[text] = failed_launch(error)
                 continue
             times_ms = told if isinstance(told, Sequence) else [float(told)]
@@ -134,24 +110,24 @@ class Bench:
 
 
 def _first(
-    subject: Subject, config: Any, text: str, synchronize: Callable[[], object]
+    call: TunedCall, config: Any, text: str, synchronize: Callable[[], object]
 ) -> Outcome | None:
     """The first launch loads the binary; what is wrong with a config mostly shows here."""
     problem: Exception | None = None
     try:
-        subject.before(config)
-        subject.launch(config)
+        call.before(config)
+        call.launch(config)
         synchronize()
     except _expected() as error:
-        _raise_if_lost(subject, [text], error)
+        _raise_if_lost(call, [text], error)
         problem = error
-    subject.after(config, problem)
+    call.after(config, problem)
     return failed_launch(problem) if problem is not None else None
 
 
 def _sample(
-    subject: Subject,
-    timer: Timer,
+    call: TunedCall,
+    timer: LaunchTimer,
     shots: Mapping[str, Shot],
     order: Sequence[str],
     found: Found,
@@ -160,38 +136,32 @@ def _sample(
     try:
         return timer.sample(shots, order)
     except _expected() as error:
-        _raise_if_lost(subject, order, error)
+        _raise_if_lost(call, order, error)
         if len(order) == 1:
             found.failures[order[0]] = failed_launch(error)
             return {}
-    each = [_sample(subject, timer, shots, [text], found) for text in order]
+    each = [_sample(call, timer, shots, [text], found) for text in order]
     return {text: time_ns for one in each for text, time_ns in one.items()}
 
 
-def _raise_if_lost(subject: Subject, texts: Sequence[str], error: Exception) -> None:
+def _raise_if_lost(call: TunedCall, texts: Sequence[str], error: Exception) -> None:
     """Launches are queued, so a fault of one of several is told by the GPU without its name."""
     if not any(words in str(error) for words in _LOST):
         return
     which = f"config {texts[0]}" if len(texts) == 1 else f"one of configs {', '.join(texts)}"
     raise GpuLostError(
-        f"{which} of {subject.name} broke the GPU's context ({error}), which no process "
+        f"{which} of {call.name} broke the GPU's context ({error}), which no process "
         "survives: leave the config out, or tune the kernel in processes of their own "
         "(skipjack tune file.py::kernel)"
     ) from error
 
 
-def _shot(subject: Subject, config: Any) -> Shot:
+def _shot(call: TunedCall, config: Any) -> Shot:
     return Shot(
-        partial(subject.launch, config),
-        partial(subject.before, config),
-        partial(subject.after, config, None),
+        partial(call.launch, config),
+        partial(call.before, config),
+        partial(call.after, config, None),
     )
-
-
-def _whole(subject: Subject, config: Any) -> None:
-    subject.before(config)
-    subject.launch(config)
-    subject.after(config, None)
 
 
 def _expected() -> tuple[type[Exception], ...]:

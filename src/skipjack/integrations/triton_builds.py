@@ -13,30 +13,19 @@ from __future__ import annotations
 import contextvars
 import logging
 import os
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, Future
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from skipjack.core.trial import Status
 from skipjack.integrations.forked_jobs import Job, run_jobs
 from skipjack.integrations.outcomes import Outcome, failed_build
+from skipjack.integrations.tuned_call import TunedCall
 
 log = logging.getLogger(__name__)
 
 TIMEOUT_S = 120.0
 """A compilation that takes longer is a hang."""
-
-T = TypeVar("T", bound=Hashable)
-
-
-@dataclass(frozen=True, slots=True)
-class WarmUp:
-    """One config's."""
-
-    ready: Callable[[], object]
-    """Bring arguments into the state that they are compiled for."""
-    compile: Callable[[], Any]
 
 
 class _Collector(Executor):
@@ -53,41 +42,37 @@ class _Collector(Executor):
         return self.futures[-1]
 
 
-def build(
-    warm_ups: Mapping[T, WarmUp], workers: int, timeout_s: float = TIMEOUT_S
-) -> dict[T, Outcome]:
-    """Compile what these warm-ups compile; gives what became of each.
+def build(call: TunedCall, configs: Mapping[str, Any], workers: int) -> dict[str, Outcome]:
+    """Compile a call with these configs; gives what became of each.
 
-    A warm-up of a kernel that this process holds already compiles nothing. What a warm-up raises
-    before it comes to compiling is the caller's mistake, and is raised.
+    A config whose kernel this process holds already compiles nothing. What a warm-up raises before
+    it comes to compiling is the caller's mistake, and is raised.
     """
     import triton
 
     if not hasattr(triton, "AsyncCompileMode") or not hasattr(os, "fork"):
-        return {name: _build_here(warm_up) for name, warm_up in warm_ups.items()}
+        return {text: _build_here(call, config) for text, config in configs.items()}
     collector, outside = _Collector(), contextvars.copy_context()
-    numbers: dict[T, int] = {}
+    numbers: dict[str, int] = {}
     with triton.AsyncCompileMode(collector, ignore_errors=True):
         try:
-            for name, warm_up in warm_ups.items():
-                outside.run(warm_up.ready)
-                future = getattr(warm_up.compile(), "future", None)
+            for text, config in configs.items():
+                outside.run(call.ready, config)
+                future = getattr(call.warm_up(config), "future", None)
                 if future in collector.futures:
-                    numbers[name] = collector.futures.index(future)
-            outcomes = _run(collector, workers, timeout_s)
+                    numbers[text] = collector.futures.index(future)
+            # One compilation is no faster elsewhere, but it may crash all the same.
+            outcomes = _run(collector, max(1, workers))
         except BaseException as error:
             for future in collector.futures:
                 if not future.done():  # leaving the mode would wait for it
                     future.set_exception(error)
             raise
-    return {name: outcomes[numbers[name]] if name in numbers else Outcome() for name in warm_ups}
+    return {text: outcomes[numbers[text]] if text in numbers else Outcome() for text in configs}
 
 
-def _run(collector: _Collector, workers: int, timeout_s: float) -> list[Outcome]:
-    if len(collector.jobs) == 1 or workers < 1:
-        # One compilation is no faster elsewhere, but it may crash all the same.
-        workers = 1
-    outcomes = run_jobs(collector.jobs, workers, timeout_s)
+def _run(collector: _Collector, workers: int) -> list[Outcome]:
+    outcomes = run_jobs(collector.jobs, workers, TIMEOUT_S)
     for number, (job, future) in enumerate(zip(collector.jobs, collector.futures, strict=True)):
         outcome = outcomes[number]
         if outcome.status is not Status.OK:
@@ -102,12 +87,12 @@ def _run(collector: _Collector, workers: int, timeout_s: float) -> list[Outcome]
     return outcomes
 
 
-def _build_here(warm_up: WarmUp) -> Outcome:
+def _build_here(call: TunedCall, config: Any) -> Outcome:
     from triton.errors import TritonError
 
-    warm_up.ready()
+    call.ready(config)
     try:
-        warm_up.compile()
+        call.warm_up(config)
     except (TritonError, RuntimeError, OSError, MemoryError) as error:
         return failed_build(error)
     return Outcome()

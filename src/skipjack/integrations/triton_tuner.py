@@ -19,9 +19,9 @@ from skipjack.core.parameters import ParameterSpace
 from skipjack.integrations import gpu_timing
 from skipjack.integrations.autotune_results import Results
 from skipjack.integrations.call_identity import place_of
-from skipjack.integrations.call_tuning import CallTuning, Decision, decide, known_of
+from skipjack.integrations.call_tuning import CallTuning, Decision, decide, decide_in
 from skipjack.integrations.hook_identity import hook_text
-from skipjack.integrations.trials import Bench, Subject
+from skipjack.integrations.trials import Bench
 from skipjack.integrations.triton_autotune import Search
 from skipjack.integrations.triton_configs import config_text, make_space, to_triton
 from skipjack.integrations.tuned_call import TunedCall
@@ -74,11 +74,11 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
     def warmup(self, *args: Any, **kwargs: Any) -> list[Any]:
         """Compile all configs in parallel and launch none; gives the compiled kernels."""
         call = TunedCall(self, args, kwargs)
-        configs, subject = self._configs(call), call.subject()
-        failed = self._tools(0.0).build_all(subject, configs)
+        configs = self._configs(call)
+        failed = self._tools(0.0).build_all(call, configs)
         for text, outcome in failed.items():
-            log.info("%s: config %s: %s", subject.name, text, outcome.reason)
-        return [_compiled(subject, one) for text, one in configs.items() if text not in failed]
+            log.info("%s: config %s: %s", call.name, text, outcome.reason)
+        return [_compiled(call, one) for text, one in configs.items() if text not in failed]
 
     # Choosing a config
 
@@ -113,7 +113,7 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
         results = self._results(call, known=mode not in ("off", "clean", "exhaustive"))
         if mode in ("off", "db", "clean"):
             return self._untuned(results, call)
-        tuning = CallTuning(call.subject(), self._tools(time.monotonic()), results)
+        tuning = CallTuning(call, self._tools(time.monotonic()), results)
         with one_at_a_time(results.place.problem), call.as_it_was():
             if search is not None:
                 return tuning.search(search, _space(search, call))
@@ -124,8 +124,7 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
         known, search = results.known(), self.options.search
         if search is None:
             return decide(self._configs(call), known)
-        space = _space(search, call)
-        return decide(known_of(space, known) or {"": to_triton(space.default())}, known)
+        return decide_in(_space(search, call), known)
 
     def _configs(self, call: TunedCall) -> dict[str, Any]:
         """Those to choose among, by their texts; of a large space the default alone."""
@@ -156,7 +155,7 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
         seconds = self.options.seconds
         return Bench(
             load_settings().build_workers,
-            partial(gpu_timing.GpuTimer, self.options.graphs),
+            partial(gpu_timing.LaunchTimer, self.options.graphs),
             self._do_bench,
             lambda: seconds is not None and time.monotonic() - started > seconds,
         )
@@ -179,9 +178,9 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
             )
 
 
-def _compiled(subject: Subject, config: Any) -> Any:
-    subject.ready(config)
-    return subject.warm_up(config)
+def _compiled(call: TunedCall, config: Any) -> Any:
+    call.ready(config)
+    return call.warm_up(config)
 
 
 def _space(search: Search, call: TunedCall) -> ParameterSpace:

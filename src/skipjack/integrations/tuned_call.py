@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from skipjack.integrations.trials import GpuLostError, Subject
+from skipjack.integrations.outcomes import GpuLostError
 
 _NOT_ARGUMENTS = ("grid", "warmup")
 
@@ -42,16 +42,10 @@ class TunedCall:
         values = [named[name] for name in self.tuner.keys if name in named]
         return (*values, *(str(v.dtype) for v in named.values() if hasattr(v, "dtype")))
 
-    def subject(self) -> Subject:
-        """The call, with the config left open."""
-        return Subject(
-            self.tuner.base_fn.__name__,
-            self._ready,
-            self._warm_up,
-            self.launch,
-            self._before,
-            self._after,
-        )
+    @property
+    def name(self) -> str:
+        """The kernel's."""
+        return str(self.tuner.base_fn.__name__)
 
     def call_hook(self, config: Any) -> None:
         """The one of the config itself, if it has one."""
@@ -82,7 +76,8 @@ class TunedCall:
     def _full(self, config: Any) -> dict[str, Any]:
         return {**self.by_position, **self.kwargs, **config.all_kwargs()}
 
-    def _ready(self, config: Any) -> None:
+    def ready(self, config: Any) -> None:
+        """Bring the arguments into the state that they are compiled for."""
         if conflicts := self.kwargs.keys() & config.kwargs.keys():
             raise ValueError(
                 f"Conflicting meta-parameters: {', '.join(sorted(conflicts))}. "
@@ -90,10 +85,12 @@ class TunedCall:
             )
         self.call_hook(config)  # it may set what the kernel is compiled for
 
-    def _warm_up(self, config: Any) -> Any:
+    def warm_up(self, config: Any) -> Any:
+        """Compile and do not launch."""
         return self.tuner.fn.warmup(*self.args, **self.kwargs, **config.all_kwargs())
 
-    def _before(self, config: Any) -> None:
+    def before(self, config: Any) -> None:
+        """Bring the arguments into the state that a launch expects."""
         self.call_hook(config)
         full = self._full(config)
         if self.tuner.user_defined_pre_hook:
@@ -102,7 +99,8 @@ class TunedCall:
         self._zero(full)
         _restore(full, self._copies)
 
-    def _after(self, config: Any, error: Exception | None) -> None:
+    def after(self, config: Any, error: Exception | None) -> None:
+        """What the user wants done after a launch."""
         if self.tuner.user_defined_post_hook:
             self.tuner.post_hook(self._full(config), exception=error)
 

@@ -31,22 +31,18 @@ class UserOperation:
 
     @property
     def name(self) -> str:
-        """File and function."""
         return self.adapter.name
 
     @property
     def example(self) -> str:
-        """A short key."""
         return f"{self.name}:{'x'.join(['1024'] * len(self.adapter.shape))}"
 
     @property
     def dtypes(self) -> Sequence[str]:
-        """As the adapter says."""
         return self.adapter.dtypes
 
     @property
     def domain(self) -> tuple[float, float]:
-        """As the adapter says."""
         return self.adapter.domain
 
     def check(
@@ -58,7 +54,6 @@ class UserOperation:
         return (("source", attributes.get("source") or source_digest(self.adapter)),)
 
     def inputs(self, problem: Problem) -> tuple[Tensor, ...]:
-        """In the adapter's order."""
         return self.adapter.tensors(self.adapter.inputs, problem.shape)
 
     def output(self, problem: Problem) -> Tensor:
@@ -66,11 +61,9 @@ class UserOperation:
         return self.outputs(problem)[0]
 
     def outputs(self, problem: Problem) -> tuple[Tensor, ...]:
-        """In the adapter's order."""
         return self.adapter.tensors(self.adapter.outputs, problem.shape)
 
     def flops(self, problem: Problem) -> int:
-        """What a run counts as."""
         at = self.adapter.sizes(problem.shape)
         return int(self.adapter.compute(self.adapter.steps, at, "flops"))
 
@@ -79,7 +72,6 @@ class UserOperation:
         return self.references(problem, arrays)[self.output(problem).name]
 
     def references(self, problem: Problem, arrays: Arrays) -> Arrays:
-        """By the adapter's function."""
         return self._call(self.adapter.reference, "reference", problem, arrays)
 
     def magnitude(self, problem: Problem, arrays: Arrays) -> Array:
@@ -94,7 +86,6 @@ class UserOperation:
         return {name: np.abs(a) + np.mean(np.abs(a), dtype=np.float64) for name, a in exact.items()}
 
     def tolerance(self, problem: Problem) -> Tolerance:
-        """As the adapter says."""
         return Tolerance(self.adapter.tolerance)
 
     def _call(self, function: Any, what: str, problem: Problem, arrays: Arrays) -> Arrays:

@@ -18,13 +18,8 @@ _LOCKS = 64
 """Problems that are tuned at the same time by processes of one host, before two share a lock."""
 
 
-class _Held(threading.local):
-    """Whether this thread is inside of a tuning."""
-
-    inside = False
-
-
-_held = _Held()
+_held = threading.local()
+"""Has `inside` while its thread is inside of a tuning."""
 
 
 class TurnTimeoutError(StorageError):
@@ -39,7 +34,7 @@ def one_at_a_time(problem: str, timeout_s: float | None = None) -> Iterator[None
     for nobody: it could be for itself, or for a process that waits for this one. Without a place
     for locks nobody waits. `TurnTimeoutError` where it takes longer than `timeout_s`.
     """
-    if _held.inside:
+    if getattr(_held, "inside", False):
         yield
         return
     waiting: list[str] = []
