@@ -6,11 +6,11 @@ import pytest
 
 from skipjack.core.trial import Status, Trial
 from skipjack.errors import UsageError
+from skipjack.search.load import LoadRange
 from skipjack.search.scripted import ScriptedSearcher
 from skipjack.sweep.configs.base_config import BaseConfig
 from skipjack.sweep.files.sweep_file import SweepFile
 from skipjack.sweep.load_goal import (
-    LoadGoal,
     LoadSearch,
     load_candidates,
     load_search,
@@ -30,9 +30,9 @@ def play(search: LoadSearch, limit: float) -> None:
 
 
 def test_a_load_is_a_parameter_with_bounds() -> None:
-    assert parse_load("qps:10:900", FILE, BASE, checked=True) == LoadGoal("qps", 10, 900)
+    assert parse_load("qps:10:900", FILE, BASE, checked=True) == LoadRange("qps", 10, 900)
     table = {"parameter": "qps", "from": 0.5, "to": 2}
-    assert parse_load(table, FILE, BASE, checked=True) == LoadGoal("qps", 0.5, 2)
+    assert parse_load(table, FILE, BASE, checked=True) == LoadRange("qps", 0.5, 2, False)
     assert parse_load(None, FILE, BASE, checked=True) is None
 
 
@@ -49,7 +49,7 @@ def test_a_name_that_the_base_lacks_passes_unchecked() -> None:
 
 
 def test_what_should_hold_comes_first_then_a_little_less() -> None:
-    search = load_search(LoadGoal("qps", 100, 9000), SweepFile(Path("x"), {}), BASE, None, {})
+    search = load_search(LoadRange("qps", 100, 9000), SweepFile(Path("x"), {}), BASE, None, {})
     play(search, 3000)
     points, said = load_candidates(search)
     loads = [float(point["qps"] or 0) for point in points]
@@ -59,11 +59,11 @@ def test_what_should_hold_comes_first_then_a_little_less() -> None:
 
 def test_settings_that_the_rule_forbids_are_not_searched() -> None:
     file = SweepFile(Path("x"), {"batch": (1, 2, 3)}, is_valid=lambda config: config["batch"] != 2)
-    search = load_search(LoadGoal("qps", 100, 9000), file, BASE, None, {})
+    search = load_search(LoadRange("qps", 100, 9000), file, BASE, None, {})
     assert [dict(setting) for setting in search.settings] == [{"batch": 1}, {"batch": 3}]  # type: ignore[union-attr]
     with pytest.raises(UsageError, match="forbids each of 2 combinations"):
         load_search(
-            LoadGoal("qps", 1, 9),
+            LoadRange("qps", 1, 9),
             SweepFile(Path("x"), {"batch": (1, 2)}, is_valid=lambda config: False),
             BASE,
             None,
@@ -72,14 +72,14 @@ def test_settings_that_the_rule_forbids_are_not_searched() -> None:
 
 
 def test_nothing_to_confirm_where_nothing_holds() -> None:
-    search = load_search(LoadGoal("qps", 100, 9000), SweepFile(Path("x"), {}), BASE, 12, {})
+    search = load_search(LoadRange("qps", 100, 9000), SweepFile(Path("x"), {}), BASE, 12, {})
     play(search, 1)
     points, said = load_candidates(search)
     assert not points and "no feasible value" in said
 
 
 def test_a_range_of_which_everything_holds_is_said_to(tmp_path: Path) -> None:
-    search = load_search(LoadGoal("qps", 500, 1000), FILE, BASE, None, {})
+    search = load_search(LoadRange("qps", 500, 1000), FILE, BASE, None, {})
     play(search, 2500)
     points, said = load_candidates(search)
     assert points[0]["qps"] == 1000 and "everything holds up to 1000" in said

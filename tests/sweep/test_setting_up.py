@@ -86,7 +86,7 @@ def test_a_toml_file_gives_what_the_command_line_does_not(knobs: Path) -> None:
     )
     setup = set_up(path, {"confirm": 5})
     assert setup.base.config["qps"] == 100, "a path in a file is beside the file"
-    assert setup.runs.run_cmd == "./run"
+    assert setup.spec is not None and setup.spec.run.text == "./run"
     assert setup.options.repeats == 3 and setup.options.confirm == 5
 
 

@@ -13,10 +13,11 @@ from skipjack.core.config import Config
 from skipjack.core.objective import Objective
 from skipjack.core.trial import Status
 from skipjack.ledger import Ledger
+from skipjack.search.load import LoadRange
 from skipjack.search.scripted import Bisect, SearcherInterface
 from skipjack.sweep.configs.base_config import BaseConfig
 from skipjack.sweep.files.sweep_file import SweepFile
-from skipjack.sweep.load_goal import LoadGoal, load_search
+from skipjack.sweep.load_goal import load_search
 from skipjack.sweep.options import SweepOptions
 from skipjack.sweep.outcome import Outcome
 from skipjack.sweep.simulated_bench import SimulatedBench
@@ -90,7 +91,7 @@ def test_the_largest_load_that_holds_is_found_with_its_setting(ledger: Ledger) -
 
     bench = SimulatedBench(answer, lambda p: str(p["batch"]))
     file = SweepFile(Path("load.json"), {"batch": (8, 16, 32)})
-    load = load_search(LoadGoal("qps", 100, 3000), file, BaseConfig(), None, {})
+    load = load_search(LoadRange("qps", 100, 3000), file, BaseConfig(), None, {})
     request = SweepRequest(
         file,
         BaseConfig({"batch": 8, "qps": 600}, "base.json"),
@@ -120,7 +121,7 @@ def test_a_load_that_nothing_holds_is_no_answer(ledger: Ledger) -> None:
         "cpu",
         "cpu:1",
         SweepOptions((Objective("qps", "max"),), load="qps"),
-        load=load_search(LoadGoal("qps", 100, 3000), file, BaseConfig(), 12, {}),
+        load=load_search(LoadRange("qps", 100, 3000), file, BaseConfig(), 12, {}),
     )
     result = run_sweep(request, ledger)
     assert result.best is None and "no feasible value" in result.confirmed

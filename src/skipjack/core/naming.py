@@ -1,9 +1,10 @@
-"""Names under which operations, solvers and searchers are registered."""
+"""Names under which operations, solvers and searchers are registered, and names that miss."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Container
+from collections.abc import Container, Iterable
+from difflib import get_close_matches
 
 from skipjack.errors import UsageError
 
@@ -18,6 +19,12 @@ def check_new_name(kind: str, name: object, taken: Container[str]) -> None:
         )
     if name in taken:
         raise UsageError(f"there is {_a(kind)} {name!r} already; register yours under another name")
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """``; did you mean depth?``, or nothing."""
+    close = get_close_matches(name, list(known), n=3, cutoff=0.6)
+    return f"; did you mean {' or '.join(close)}?" if close else ""
 
 
 def _a(kind: str) -> str:

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from difflib import get_close_matches
 from functools import partial
 from typing import Any, cast
 
 from skipjack.core.membership import check_members
-from skipjack.core.naming import check_new_name
+from skipjack.core.naming import check_new_name, did_you_mean
 from skipjack.core.space import Countable, Space
 from skipjack.errors import UsageError
 from skipjack.search.exhaustive import ExhaustiveSearch
@@ -96,8 +95,7 @@ def check_name(text: str) -> str:
 def _read(text: str, parameters: dict[str, object]) -> tuple[str, dict[str, Any]]:
     name, given = split_text(text)
     if name not in names():
-        close = get_close_matches(name, names(), n=1, cutoff=0.5)
-        hint = f"; did you mean {close[0]}?" if close else ""
+        hint = did_you_mean(name, names())
         raise UsageError(f"no searcher {name!r}; there are {', '.join(names())}{hint}")
     factory = _FACTORIES.get(name, choose)  # auto has no parameters
     return name, read_parameters(name, factory, {**given, **parameters})

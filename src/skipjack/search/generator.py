@@ -98,13 +98,11 @@ class GeneratorSearcher:
 
     @property
     def done(self) -> bool:
-        """Whether it will never ask again."""
         spent = self.context.trials is not None and self._asked >= self.context.trials
         exhausted = self._size is not None and len(self.seen) >= self._size
         return spent or (exhausted and not self.context.repeats) or self._finished
 
     def ask(self, n: int) -> list[Config]:
-        """Up to `n` configs to try."""
         configs: list[Config] = []
         while len(configs) < n and not self.done:
             config = self._next()

@@ -10,10 +10,10 @@ import inspect
 import math
 import typing
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from functools import partial
 from typing import Annotated, Any, NamedTuple
 
+from skipjack.core.naming import did_you_mean
 from skipjack.errors import UsageError
 
 Value = bool | int | float | str
@@ -60,10 +60,8 @@ def read_parameters(
     values = {}
     for key, value in sorted(given.items()):
         if key not in known:
-            close = get_close_matches(key, known, n=1, cutoff=0.5)
-            hint = f"; did you mean {close[0]}?" if close else ""
-            takes = f"it takes {', '.join(known) or 'none'}"
-            raise UsageError(f"searcher {name} has no parameter {key!r}; {takes}{hint}")
+            takes = f"it takes {', '.join(known) or 'none'}{did_you_mean(key, known)}"
+            raise UsageError(f"searcher {name} has no parameter {key!r}; {takes}")
         notes = getattr(hints.get(key), "__metadata__", ())
         bounds = [note for note in notes if isinstance(note, Bounds)]
         values[key] = _value(value, type(known[key]), bounds, f"{key} of searcher {name}")

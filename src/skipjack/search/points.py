@@ -79,7 +79,6 @@ class Run(NamedTuple):
 
     @property
     def status(self) -> Status:
-        """How the run ended."""
         status = getattr(self.stats, "status", Status.OK)
         return status if isinstance(status, Status) else Status.OK
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from skipjack.core.config import Config
@@ -59,20 +60,13 @@ def choose_search(
             {key: list(values) for key, values in file.parameters.items()},
             list(file.no_rebuild) if file.no_rebuild is not None and not as_listed else None,
         )
-        count = _product(file.parameters)
+        count = math.prod(map(len, file.parameters.values()))
         planned = count if trials is None else min(count, trials)
         return Chosen(ScriptedSearcher(product), ALL, planned, at_most=False)
     if not file.parameters:
         raise UsageError(f"{file.path} lists no values of parameters for searcher {name} to choose")
     name = check_name(str(name))
     return Chosen(_NamedSearch(file.parameters, name, seed, trials, refusal), name, trials)
-
-
-def _product(parameters: Mapping[str, Sequence[Scalar]]) -> int:
-    count = 1
-    for values in parameters.values():
-        count *= len(values)
-    return count
 
 
 class _NamedSearch:
@@ -100,25 +94,19 @@ class _NamedSearch:
         allowed.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
             [inspect.Parameter(key, kinds) for key in parameters]
         )
-        few = _product(parameters) <= _LARGEST_FILTERED
+        few = math.prod(map(len, parameters.values())) <= _LARGEST_FILTERED
         space = ParameterSpace(given, [allowed] if few else [])
         self._searcher = create(name, SearchContext(space, seed, trials))
 
     def ask(self, n: int) -> list[Config]:
-        """Up to `n` points."""
         return [self._decoded(config) for config in self._searcher.ask(n)]
 
     def tell(self, trial: Trial) -> None:
-        """What came of a point."""
         config = {key: self._code(key, value) for key, value in trial.config.items()}
-        told = Trial(
-            Config(config), trial.status, trial.value, trial.spread, trial.reason, trial.metrics
-        )
-        self._searcher.tell(told)
+        self._searcher.tell(replace(trial, config=Config(config)))
 
     @property
     def done(self) -> bool:
-        """Whether it will never ask again."""
         return self._searcher.done
 
     def _code(self, key: str, value: Scalar) -> Any:

@@ -18,11 +18,10 @@ from skipjack.storage import atomic_write
 from skipjack.sweep.commands.in_place import snapshot
 from skipjack.sweep.commands.sources import WRITTEN, is_source
 from skipjack.sweep.commands.watch_memory import WatchMemory
+from skipjack.sweep.workload import content_digest
 
 _FILE = "code.json"
 _MOST_FILES = 5000
-_READ_BYTES = 16 << 20
-"""Larger files are known by their size and time."""
 _DATA = frozenset(
     (
         *(".onnx", ".pt", ".pth", ".safetensors", ".pb", ".tflite", ".h5", ".npy", ".npz"),
@@ -41,9 +40,9 @@ def code_digest(workdir: Path, state_dir: Path, exclude: Iterable[Path] = ()) ->
     written = WatchMemory.read(state_dir / WRITTEN).written
     digest = hashlib.sha256()
     for name in names:
-        if name in written:
-            continue
-        digest.update(f"{name}\0{_content(workdir / name)}\n".encode(errors="surrogateescape"))
+        if name not in written:
+            content = content_digest(workdir / name) or "gone"
+            digest.update(f"{name}\0{content}\n".encode(errors="surrogateescape"))
     return digest.hexdigest()
 
 
@@ -75,13 +74,3 @@ def _code_files(workdir: Path, state_dir: Path, exclude: Iterable[Path]) -> list
         and (workdir / name).resolve() not in left_out
     )
     return names if len(names) <= _MOST_FILES else None
-
-
-def _content(path: Path) -> str:
-    try:
-        status = path.stat()
-        if status.st_size > _READ_BYTES:
-            return f"{status.st_size}:{status.st_mtime_ns}"
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError:
-        return "gone"

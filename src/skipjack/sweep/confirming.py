@@ -36,7 +36,6 @@ class Finalist:
     reasons: list[str] = field(default_factory=list)
 
     def add(self, trial: Trial) -> None:
-        """One confirming run."""
         if trial.value is None:
             self.failed += 1
             self.reasons.append(trial.reason)

@@ -23,9 +23,8 @@ from skipjack.sweep.history import History
 from skipjack.sweep.load_goal import load_search
 from skipjack.sweep.measuring import Measuring
 from skipjack.sweep.options import SweepOptions
-from skipjack.sweep.ordering import build_part, count_builds, count_rebuilds
-from skipjack.sweep.plan import Plan
-from skipjack.sweep.planning import is_static, make_plan
+from skipjack.sweep.ordering import build_part, count_builds
+from skipjack.sweep.planning import Plan, is_static, make_plan
 from skipjack.sweep.setting_up import SweepSetup
 from skipjack.sweep.simulated_bench import SimulatedBench, synthetic_answer
 from skipjack.sweep.sweep import SweepRequest, run_sweep
@@ -66,7 +65,6 @@ class Foreseen:
         return runs * self.run_s + self.builds_left * (self.build_s or 0.0)
 
     def to_json(self) -> dict[str, Any]:
-        """For machines."""
         return {
             **self.plan.to_json(),
             "rebuilds": self.plan.rebuilds,
@@ -86,7 +84,7 @@ def foresee(setup: SweepSetup, history: History | None) -> Foreseen:
         return _play(setup, history)
     plan = make_plan(setup.file, setup.base, order="listed" if setup.in_order else "fewest-builds")
     if (most := setup.options.budget.trials) is not None:
-        plan = _cut(plan, most, setup)
+        plan = replace(plan, points=plan.points[:most])
     return _with_cost(setup, plan, history)
 
 
@@ -108,16 +106,6 @@ def _with_cost(setup: SweepSetup, plan: Plan, history: History | None) -> Forese
     )
 
 
-def _cut(plan: Plan, most: int, setup: SweepSetup) -> Plan:
-    points, free = plan.points[:most], setup.file.no_rebuild
-    return replace(
-        plan,
-        points=points,
-        builds=count_builds(points, free),
-        rebuilds=count_rebuilds(points, free),
-    )
-
-
 # searches that wait for results
 
 
@@ -127,20 +115,13 @@ def _play(setup: SweepSetup, history: History | None) -> Foreseen:
     points: list[Config] = []
     if setup.file.search is not None and setup.load is None:
         points = _retrace(setup.file.search(), setup, history)
-    plan = _plan_of(points, setup)
+    plan = Plan(len(points), tuple(points), (), setup.file.no_rebuild)
     options = setup.options
     most = options.budget.trials
     if setup.load is not None:
         search = load_search(setup.load, setup.file, setup.base, most, options.joint_screen)
         most = search.most_runs
     return replace(_with_cost(setup, plan, history), open_end=True, at_most=most)
-
-
-def _plan_of(points: list[Config], setup: SweepSetup) -> Plan:
-    free = setup.file.no_rebuild
-    return Plan(
-        len(points), tuple(points), (), count_builds(points, free), count_rebuilds(points, free)
-    )
 
 
 def _retrace(search: SearcherInterface, setup: SweepSetup, history: History | None) -> list[Config]:
@@ -177,12 +158,9 @@ def _simulate(setup: SweepSetup) -> Foreseen:
     def key(point: Config) -> str:
         return build_part(point, setup.file.no_rebuild).key
 
+    said = setup.options
     options = SweepOptions(
-        objectives=setup.options.objectives,
-        requirements=setup.options.requirements,
-        budget=setup.options.budget,
-        confirm=0,
-        baseline=False,
+        said.objectives, said.requirements, said.budget, confirm=0, baseline=False
     )
     request = SweepRequest(
         setup.file,
@@ -198,4 +176,5 @@ def _simulate(setup: SweepSetup) -> Foreseen:
     )
     with tempfile.TemporaryDirectory() as directory, Ledger.open(Path(directory)) as ledger:
         run_sweep(request, ledger)
-    return replace(_with_cost(setup, _plan_of(points, setup), None), simulated=True)
+    plan = Plan(len(points), tuple(points), (), setup.file.no_rebuild)
+    return replace(_with_cost(setup, plan, None), simulated=True)

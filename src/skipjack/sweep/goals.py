@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from typing import cast
 
+from skipjack.core.naming import did_you_mean
 from skipjack.core.objective import Direction, Metric, Objective
 from skipjack.errors import UsageError
 from skipjack.sweep.configs.names import scenario_name
@@ -59,10 +59,8 @@ def loadgen_objective(
 def missing_metric(name: str, metrics: Mapping[str, Metric], log: str) -> str:
     """The sentence on a metric that a good run does not have."""
     numbers = sorted(key for key, value in metrics.items() if not isinstance(value, str))
-    close = get_close_matches(name, numbers, n=1, cutoff=0.5)
-    hint = f"; did you mean {close[0]}?" if close else ""
     where = f" (its output is in {log})" if log else ""
     return (
-        f"the result has no metric {name!r}; it has {', '.join(numbers) or 'no numbers'}{hint}"
-        f"{where}"
+        f"the result has no metric {name!r}; it has {', '.join(numbers) or 'no numbers'}"
+        f"{did_you_mean(name, numbers)}{where}"
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from skipjack.core.config import Config
@@ -20,25 +19,13 @@ _MOST_SETTINGS = 1000
 """What is believed of settings is a matrix of them all."""
 
 
-@dataclass(frozen=True, slots=True)
-class LoadGoal:
-    """Which parameter is the load, and between which values its limit lies."""
-
-    parameter: str
-    low: float
-    high: float
-    """Loads are whole numbers if both are; 1.0 is none."""
-
-    @property
-    def whole(self) -> bool:
-        """Whether loads are whole numbers."""
-        return isinstance(self.low, int) and isinstance(self.high, int)
-
-
 def parse_load(
     value: object, file: SweepFile, base: BaseConfig, *, checked: bool
-) -> LoadGoal | None:
-    """``PARAMETER:LOW:HIGH``, or the table of a TOML file with parameter, from and to."""
+) -> LoadRange | None:
+    """``PARAMETER:LOW:HIGH``, or the table of a TOML file with parameter, from and to.
+
+    Loads are whole numbers if both bounds are; 1.0 is none.
+    """
     if value is None:
         return None
     if isinstance(value, Mapping):
@@ -61,14 +48,14 @@ def parse_load(
         )
     if file.search is not None:
         raise UsageError(f"{file.path} has a search of its own; leave out --load")
-    return LoadGoal(name, low, high)
+    return LoadRange(name, low, high, isinstance(low, int) and isinstance(high, int))
 
 
 LoadSearch = Boundary | JointLoad
 
 
 def load_search(
-    goal: LoadGoal,
+    goal: LoadRange,
     file: SweepFile,
     base: BaseConfig,
     runs: int | None,
@@ -78,10 +65,9 @@ def load_search(
 
     `screen` are settings of short runs; the search makes its last runs without them.
     """
-    low, high = (int(goal.low), int(goal.high)) if goal.whole else (goal.low, goal.high)
-    others = {name: values for name, values in file.parameters.items() if name != goal.parameter}
+    others = {name: values for name, values in file.parameters.items() if name != goal.param}
     if not others:
-        return Boundary(goal.parameter, low, high, runs=runs or 16, integer=goal.whole)
+        return Boundary(goal.param, goal.lower, goal.upper, runs=runs or 16, integer=goal.integer)
     free = file.no_rebuild
     count = math.prod(len(values) for values in others.values())
     if count > _MOST_SETTINGS:
@@ -91,12 +77,12 @@ def load_search(
         )
     settings = [dict(point) for point in product_points(others, free)]
     allowed = [
-        point for point in settings if is_allowed(file, base, {**point, goal.parameter: low})
+        point for point in settings if is_allowed(file, base, {**point, goal.param: goal.lower})
     ]
     if not allowed:
         raise UsageError(f"{file.path}: the rule forbids each of {len(settings)} combinations")
     return JointLoad(
-        LoadRange(goal.parameter, low, high, goal.whole),
+        goal,
         points=allowed,
         build_parameters=[name for name in others if free is None or name not in free],
         screen=screen,

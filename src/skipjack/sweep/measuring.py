@@ -49,7 +49,6 @@ class Measuring:
 
     @property
     def elapsed_s(self) -> float:
-        """Since the sitting began."""
         return time.monotonic() - self._started
 
     def known(self, point: Config, settings: Mapping[str, Any]) -> bool:
@@ -82,12 +81,13 @@ class Measuring:
             outcome = self._bench.measure(point, settings)
             self._history.add(point, settings, outcome)
         judged = self._judge(self._with_load(point, outcome))
+        wanted = self.objective if judged.status is Status.OK else None
         trial = SweepTrial(
             len(self.trials) + 1,
             point,
             judged.status,
             judged.metrics,
-            self._value(judged),
+            Objective(wanted.metric).value(judged.metrics) if wanted else None,
             judged.reason,
             judged.seconds,
             judged.build_seconds,
@@ -103,10 +103,8 @@ class Measuring:
     def _with_load(self, point: Config, outcome: Outcome) -> Outcome:
         """The load that a run was made at, as one of its metrics."""
         load: Any = point.get(self._options.load)
-        if load is None:
+        if load is None or isinstance(load, str):  # a base config may say "auto"
             return outcome
-        if isinstance(load, str):
-            return outcome  # a base config may say "auto"
         return replace(outcome, metrics={**outcome.metrics, self._options.load: float(load)})
 
     # judging
@@ -155,12 +153,6 @@ class Measuring:
                 return f"requirement `{text}` cannot be checked: {error}"
         self._required_seen = True
         return ""
-
-    def _value(self, outcome: Outcome) -> float | None:
-        if outcome.status is not Status.OK or not self.objectives:
-            return None
-        value = outcome.metrics[self.objectives[0].metric]
-        return None if isinstance(value, str) else float(value)
 
     def _judged(self, point: Config, trials: Sequence[SweepTrial]) -> Trial:
         """What a searcher is told of the runs of one point: their median, or their failure."""

@@ -1,8 +1,10 @@
-"""What a sweep will do, as far as it does not depend on results."""
+"""What a sweep will do, as far as it does not depend on results: its points in order."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal
 
@@ -18,12 +20,52 @@ from skipjack.sweep.ordering import (
     fewest_builds,
     product_points,
 )
-from skipjack.sweep.plan import Plan
 
 Order = Literal["fewest-builds", "listed"]
 
 MOST_POINTS = 1_000_000
 """More cannot be run in a lifetime; a search without end is noticed here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The points of a search that does not depend on results."""
+
+    product: int
+    """Points before any was refused."""
+    points: tuple[Config, ...]
+    """Those to run, in this order."""
+    refused: tuple[Config, ...]
+    """Those that the file's rule forbids."""
+    no_rebuild: tuple[str, ...] | None
+    """As in the file."""
+
+    @property
+    def runs(self) -> int:
+        return len(self.points)
+
+    @property
+    def builds(self) -> int:
+        """Builds that it takes if builds are kept."""
+        return count_builds(self.points, self.no_rebuild)
+
+    @property
+    def rebuilds(self) -> int:
+        """Builds that it takes if only the last build is kept: how grid.py counts."""
+        return count_rebuilds(self.points, self.no_rebuild)
+
+    def to_json(self) -> dict[str, Any]:
+        points = [dict(point) for point in self.points]
+        return {
+            "format": 1,
+            "product": self.product,
+            "runs": self.runs,
+            "refused": len(self.refused),
+            "builds": self.builds,
+            "first": points[0] if points else None,
+            "last": points[-1] if points else None,
+            "points": points,
+        }
 
 
 def make_plan(
@@ -40,18 +82,14 @@ def make_plan(
     """
     if searcher is None and file.search is not None:
         searcher = file.search()
-    listed = tuple(listed_points(file, searcher, order))
-    verdicts = [is_allowed(file, base, point) for point in listed]
-    points = [point for point, allowed in zip(listed, verdicts, strict=True) if allowed]
+    points: list[Config] = []
+    refused: list[Config] = []
+    for point in listed_points(file, searcher, order):
+        (points if is_allowed(file, base, point) else refused).append(point)
+    product = len(points) + len(refused)
     if searcher is not None and order == "fewest-builds":
         points = fewest_builds(points, lambda point: build_part(point, file.no_rebuild).key)
-    return Plan(
-        product=len(listed),
-        points=tuple(points),
-        refused=tuple(p for p, allowed in zip(listed, verdicts, strict=True) if not allowed),
-        builds=count_builds(points, file.no_rebuild),
-        rebuilds=count_rebuilds(points, file.no_rebuild),
-    )
+    return Plan(product, tuple(points), tuple(refused), file.no_rebuild)
 
 
 def is_static(file: SweepFile) -> bool:
@@ -77,9 +115,7 @@ def listed_points(
 
 
 def _check_size(file: SweepFile) -> None:
-    count = 1
-    for values in file.parameters.values():
-        count *= len(values)
+    count = math.prod(map(len, file.parameters.values()))
     if count > MOST_POINTS:
         raise UsageError(
             f"{file.path}: {count} combinations are more than {MOST_POINTS}; use fewer values, or "

@@ -16,7 +16,6 @@ from skipjack.native import cpu
 from skipjack.settings import Settings
 from skipjack.storage import FileLock, ensure_directory
 from skipjack.sweep.code_files import code_digest, remember_code
-from skipjack.sweep.commands.command import Command
 from skipjack.sweep.commands.command_bench import CommandBench, CommandSpec
 from skipjack.sweep.configs.system_id import gpu_names
 from skipjack.sweep.heat.thermal import Thermal
@@ -24,8 +23,8 @@ from skipjack.sweep.history import History, Place
 from skipjack.sweep.load_goal import LoadSearch, load_search
 from skipjack.sweep.progress import SweepObserver
 from skipjack.sweep.result import SweepResult
-from skipjack.sweep.setting_up import SweepSetup
-from skipjack.sweep.sweep import Lines, SweepRequest, no_lines, run_sweep
+from skipjack.sweep.setting_up import Heat, SweepSetup
+from skipjack.sweep.sweep import SweepRequest, run_sweep
 from skipjack.sweep.workload import Workload, workload_of
 
 log = logging.getLogger(__name__)
@@ -36,40 +35,38 @@ SWEEPS = "sweeps"
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Where a sweep happens: which workload on which device, with its directory."""
+    """Where a sweep happens: which workload on which device, with its commands and directory."""
 
     workload: Workload
     device_class: str
     device_instance: str
-    state: Path
+    spec: CommandSpec
 
 
-def site_of(setup: SweepSetup, settings: Settings) -> Site:
-    """The workload of these commands here."""
-    runs = setup.runs
-    commands = {
-        "run": Command.parse(runs.run_cmd, "--run-cmd").words if runs.run_cmd else (),
-        "build": Command.parse(runs.build_cmd, "--build-cmd").words if runs.build_cmd else (),
-    }
-    result = f"{runs.result.kind}:{runs.result.where}" if runs.result else ""
+def site_of(setup: SweepSetup, settings: Settings) -> Site | None:
+    """The workload of these commands here; None if it was not said how to run them."""
+    spec, heat, file = setup.spec, setup.heat, setup.file
+    if spec is None:
+        return None
+    commands = {"run": spec.run.words, "build": spec.build.words if spec.build else ()}
     facts = {
-        "result": result,
-        "metric": runs.result.metric if runs.result and runs.result.kind == "regex" else "",
-        "nested": setup.base.nested,
-        "no_rebuild": _needs_no_build(setup),
-        "cores": runs.run_cores,
-        "heat": [setup.heat.cool_temp, setup.heat.warm_up, str(setup.heat.power_log or "")],
+        "result": f"{spec.result.kind}:{spec.result.where}",
+        "metric": spec.result.metric if spec.result.kind == "regex" else "",
+        "nested": spec.nested,
+        "no_rebuild": spec.no_rebuild,
+        "cores": spec.run_cores,
+        "heat": [heat.cool_temp, heat.warm_up, str(spec.power_log or "")],
     }
-    workdir, base = Path.cwd(), setup.base.config
-    place = workload_of(setup.file.name, base, commands, workdir, facts)
-    state = (runs.state or settings.user_dir / SWEEPS / f"{place.name}-{place.digest}").absolute()
+    place = workload_of(file.name, spec.base, commands, spec.workdir, facts)
+    own = settings.user_dir / SWEEPS / f"{place.name}-{place.digest}"
+    state = own.absolute() if spec.state_dir == Path() else spec.state_dir
     # Where builds lie depends on what is said, what was measured on the code as well.
-    code = code_digest(workdir, state, (setup.file.path,))
-    workload = workload_of(setup.file.name, base, commands, workdir, facts | {"code": code})
+    facts["code"] = code_digest(spec.workdir, state, (file.path,))
+    workload = workload_of(file.name, spec.base, commands, spec.workdir, facts)
     here = cpu.detect()
-    gpus = "+".join(gpu_names())
-    device_class = f"{here.class_key}+{gpus}" if gpus else here.class_key
-    return Site(workload, device_class, f"{device_class}:{here.serial}", state)
+    device_class = "+".join((here.class_key, *gpu_names()))
+    instance = f"{device_class}:{here.serial}"
+    return Site(workload, device_class, instance, replace(spec, state_dir=state))
 
 
 def run_commands(
@@ -81,12 +78,17 @@ def run_commands(
     start_over: bool = False,
     retry_failed: bool = False,
 ) -> SweepResult:
-    """Run a sweep of commands here."""
     site = site_of(setup, settings)
-    ensure_directory(site.state)
-    remember_code(Path.cwd(), site.state, (setup.file.path,))
-    with alone(settings.user_dir, Path.cwd()), Ledger.open(settings.user_dir) as ledger:
-        bench = CommandBench(_spec(setup, site), stop, _thermal(setup, stop))
+    if site is None:
+        raise UsageError(
+            "say how to run the benchmark and where its result is: --run-cmd './run.sh' and "
+            "--result json:PATH, regex:PATTERN, loadgen:DIR or exit"
+        )
+    spec = site.spec
+    ensure_directory(spec.state_dir)
+    remember_code(spec.workdir, spec.state_dir, (setup.file.path,))
+    with alone(settings.user_dir, spec.workdir), Ledger.open(settings.user_dir) as ledger:
+        bench = CommandBench(spec, stop, _thermal(setup.heat, stop))
         with contextlib.closing(bench):
             if start_over:
                 bench.forget_builds()
@@ -103,23 +105,20 @@ def run_commands(
                 _load_search(setup),
                 setup.in_order,
                 check_names=setup.check_names,
-                run_timeout_s=setup.runs.run_timeout_s,
+                run_timeout_s=spec.run_timeout_s or float("inf"),
                 start_over=start_over,
                 retry_failed=retry_failed,
-                user_conf=_pasted(setup),
             )
+            if spec.result.kind == "loadgen":
+                request = replace(request, user_conf=user_conf_lines)
             return run_sweep(request, ledger, stop)
 
 
-def _pasted(setup: SweepSetup) -> Lines:
-    """What a submitter pastes, where this is LoadGen."""
-    reader = setup.runs.result
-    return user_conf_lines if reader is not None and reader.kind == "loadgen" else no_lines
-
-
-def past_runs(setup: SweepSetup, settings: Settings, ledger: Ledger) -> History:
-    """What earlier sittings of this sweep measured."""
+def past_runs(setup: SweepSetup, settings: Settings, ledger: Ledger) -> History | None:
+    """What earlier sittings of this sweep measured; None if it was not said how to run it."""
     site = site_of(setup, settings)
+    if site is None:
+        return None
     return History(ledger, site.workload, Place(site.device_class, site.device_instance, "plan"))
 
 
@@ -136,63 +135,9 @@ def alone(user_dir: Path, workdir: Path) -> Iterator[None]:
         yield
 
 
-def _needs_no_build(setup: SweepSetup) -> tuple[str, ...] | None:
-    """What the file says; a load never needs a build, also where all other parameters do.
-
-    Nor do settings of short runs, which its search lays over points.
-    """
-    free = setup.file.no_rebuild
-    if setup.load is None:
-        return free
-    short = (name for name in setup.options.screen if name not in setup.file.parameters)
-    return tuple(dict.fromkeys((*(free or ()), setup.load.parameter, *short)))
-
-
-def _spec(setup: SweepSetup, site: Site) -> CommandSpec:
-    runs = setup.runs
-    if not runs.run_cmd:
-        raise UsageError("say how to run the benchmark: --run-cmd './run.sh'")
-    if runs.result is None:
-        raise UsageError(
-            "say where the result is: --result json:PATH, regex:PATTERN, loadgen:DIR or exit"
-        )
-    return CommandSpec(
-        run=Command.parse(runs.run_cmd, "--run-cmd"),
-        build=Command.parse(runs.build_cmd, "--build-cmd") if runs.build_cmd else None,
-        result=runs.result,
-        workdir=Path.cwd(),
-        base=setup.base.config,
-        no_rebuild=_needs_no_build(setup),
-        nested=setup.base.nested,
-        build_timeout_s=runs.build_timeout_s,
-        run_timeout_s=runs.run_timeout_s,
-        state_dir=site.state,
-        quota_bytes=runs.quota_bytes,
-        build_jobs=runs.build_jobs,
-        run_cores=runs.run_cores,
-        build_output=runs.build_output,
-        parameters=_swept(setup),
-        not_sources=(setup.file.path, *setup.outputs),
-        power_log=setup.heat.power_log,
-    )
-
-
-def _thermal(setup: SweepSetup, stop: Callable[[], bool]) -> Thermal:
-    heat = setup.heat
-    return Thermal(
-        heat.cool_temp,
-        heat.cool_timeout_s if heat.cool_temp is not None else 0.0,
-        warm_up_runs=heat.warm_up,
-        stopped=stop,
-    )
-
-
-def _swept(setup: SweepSetup) -> tuple[str, ...] | None:
-    """What varies; a search of the file's own does not say beforehand."""
-    if setup.file.search is not None:
-        return None
-    load = (setup.load.parameter,) if setup.load else ()
-    return (*setup.file.parameters, *load)
+def _thermal(heat: Heat, stop: Callable[[], bool]) -> Thermal:
+    patience = heat.cool_timeout_s if heat.cool_temp is not None else 0.0
+    return Thermal(heat.cool_temp, patience, warm_up_runs=heat.warm_up, stopped=stop)
 
 
 def _load_search(setup: SweepSetup) -> LoadSearch | None:

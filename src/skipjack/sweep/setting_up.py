@@ -8,19 +8,22 @@ from pathlib import Path
 from typing import Any
 
 from skipjack.core.expressions import Expression
+from skipjack.core.naming import did_you_mean
 from skipjack.core.objective import Objective
 from skipjack.core.study import Budget
 from skipjack.errors import ExpressionError, MalformedError, UsageError
 from skipjack.reading import parse_json
 from skipjack.search import check_name
+from skipjack.search.load import LoadRange
+from skipjack.sweep.commands.command import Command
+from skipjack.sweep.commands.command_spec import CommandSpec
 from skipjack.sweep.commands.results import ResultReader
 from skipjack.sweep.configs.base_config import BaseConfig, check_names, read_base_config
 from skipjack.sweep.configs.system_id import detect_system_id
-from skipjack.sweep.files.blame import did_you_mean
 from skipjack.sweep.files.read import read_sweep_file
 from skipjack.sweep.files.sweep_file import ALL, SweepFile
 from skipjack.sweep.goals import default_objective, parse_objectives
-from skipjack.sweep.load_goal import LoadGoal, parse_load
+from skipjack.sweep.load_goal import parse_load
 from skipjack.sweep.options import SweepOptions
 
 ORDERS = ("fewest-builds", "listed")
@@ -29,28 +32,11 @@ _GIB = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class Heat:
-    """What is waited for, and what is read beside a run."""
+    """What is waited for before a run."""
 
     cool_temp: float | None = None
     cool_timeout_s: float = 60.0
     warm_up: int = 0
-    power_log: Path | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Runs:
-    """How commands are run."""
-
-    build_cmd: str | None
-    run_cmd: str | None
-    result: ResultReader | None
-    run_timeout_s: float
-    build_timeout_s: float
-    build_jobs: int
-    run_cores: tuple[int, ...]
-    build_output: tuple[Path, ...]
-    quota_bytes: int
-    state: Path | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,19 +46,21 @@ class SweepSetup:
     file: SweepFile
     base: BaseConfig
     options: SweepOptions
-    runs: Runs
+    spec: CommandSpec | None
+    """How commands are run; its `state_dir` is as said, or empty. None: not all of it was said."""
     heat: Heat
     searcher: str | None
     seed: int
-    load: LoadGoal | None
+    load: LoadRange | None
     in_order: bool
     check_names: bool
-    outputs: tuple[Path, ...] = ()
-    """What is written when the sweep is over."""
 
 
 def set_up(path: Path, given: Mapping[str, Any], outputs: tuple[Path, ...] = ()) -> SweepSetup:
-    """Read the files and check everything that can be checked before anything is started."""
+    """Read the files and check everything that can be checked before anything is started.
+
+    `outputs` are written when the sweep is over.
+    """
     file = read_sweep_file(path)
     said = _Said(given, file)
     base = _base(said)
@@ -89,7 +77,7 @@ def set_up(path: Path, given: Mapping[str, Any], outputs: tuple[Path, ...] = ())
             Expression(text)
         except ExpressionError as error:
             raise UsageError(f"--require {text!r}: {error}") from None
-    runs = _runs(said)
+    result = _result(said)
     load = parse_load(said.value("load"), file, base, checked=checked)
     screen = parse_settings(said.value("screen"))
     _check_screen(screen, file, base if checked else BaseConfig())
@@ -97,34 +85,33 @@ def set_up(path: Path, given: Mapping[str, Any], outputs: tuple[Path, ...] = ())
     if load and searcher:
         raise UsageError("--load is a search of its own; leave out --searcher")
     # Beside other parameters, the search for a load decides itself which runs are short.
-    joint = load is not None and any(name != load.parameter for name in file.parameters)
+    joint = load is not None and any(name != load.param for name in file.parameters)
+    options = SweepOptions(
+        objectives=_objectives(said, result, base, load, requirements),
+        requirements=tuple(requirements),
+        budget=Budget(said.whole("budget"), said.number("seconds")),
+        repeats=_not_none(said.whole("repeats"), 1),
+        confirm=_not_none(said.whole("confirm"), 2),
+        screen={} if joint else screen,
+        joint_screen=screen if joint else {},
+        load=load.param if load else "",
+        baseline=_not_none(said.value("baseline"), True),
+    )
     return SweepSetup(
         file=file,
         base=base,
-        options=SweepOptions(
-            objectives=_objectives(said, runs, base, load, requirements),
-            requirements=tuple(requirements),
-            budget=Budget(said.whole("budget"), said.number("seconds")),
-            repeats=_not_none(said.whole("repeats"), 1),
-            confirm=_not_none(said.whole("confirm"), 2),
-            screen={} if joint else screen,
-            joint_screen=screen if joint else {},
-            load=load.parameter if load else "",
-            baseline=_not_none(said.value("baseline"), True),
-        ),
-        runs=runs,
+        options=options,
+        spec=_spec(said, result, file, base, options, outputs),
         heat=Heat(
             said.number("cool_temp"),
             _not_none(said.number("cool_timeout"), 60.0),
             _not_none(said.whole("warm_up"), 0),
-            said.path("power_log"),
         ),
         searcher=searcher if searcher in (None, ALL) else check_name(searcher),
         seed=_not_none(said.whole("seed"), 0),
         load=load,
         in_order=order == "listed",
         check_names=checked,
-        outputs=outputs,
     )
 
 
@@ -151,39 +138,71 @@ def _base(said: _Said) -> BaseConfig:
 
 def _objectives(
     said: _Said,
-    runs: Runs,
+    result: ResultReader | None,
     base: BaseConfig,
-    load: LoadGoal | None,
+    load: LoadRange | None,
     requirements: Sequence[str],
 ) -> tuple[Objective, ...]:
     metrics = said.texts("metric")
     if metrics and load:
-        raise UsageError(f"with --load the largest {load.parameter} is wanted; leave out --metric")
+        raise UsageError(f"with --load the largest {load.param} is wanted; leave out --metric")
     if metrics:
         return parse_objectives(metrics, requirements)
     if load:
-        return (Objective(load.parameter, "max", tuple(requirements)),)
-    if runs.result is None:
+        return (Objective(load.param, "max", tuple(requirements)),)
+    if result is None:
         return ()
-    found = default_objective(runs.result.kind, base.config.get("scenario"), requirements)
+    found = default_objective(result.kind, base.config.get("scenario"), requirements)
     return (found,) if found else ()
 
 
-def _runs(said: _Said) -> Runs:
-    result = said.text("result")
+def _result(said: _Said) -> ResultReader | None:
     metrics = [text.rpartition(":")[0] for text in said.texts("metric")]
-    return Runs(
-        said.text("build_cmd"),
-        said.text("run_cmd"),
-        ResultReader.parse(result, *metrics[:1]) if result else None,
-        said.seconds("run_timeout", 3600.0),
-        said.seconds("build_timeout", 7200.0),
-        _not_none(said.whole("build_jobs"), 1),
-        parse_cores(said.text("run_cores")),
-        tuple(Path(path) for path in said.texts("build_output")),
-        int(_not_none(said.number("quota"), 20.0) * _GIB),
-        said.path("state"),
+    text = said.text("result")
+    return ResultReader.parse(text, *metrics[:1]) if text else None
+
+
+def _spec(
+    said: _Said,
+    result: ResultReader | None,
+    file: SweepFile,
+    base: BaseConfig,
+    options: SweepOptions,
+    outputs: tuple[Path, ...],
+) -> CommandSpec | None:
+    run, build, state = said.text("run_cmd"), said.text("build_cmd"), said.path("state")
+    spec = CommandSpec(
+        run=Command.parse(run, "--run-cmd") if run else Command("", ()),
+        build=Command.parse(build, "--build-cmd") if build else None,
+        result=result or ResultReader("exit"),
+        workdir=Path.cwd(),
+        state_dir=state.absolute() if state else Path(),
+        base=base.config,
+        no_rebuild=_needs_no_build(file, options),
+        nested=base.nested,
+        build_timeout_s=said.seconds("build_timeout", 7200.0),
+        run_timeout_s=said.seconds("run_timeout", 3600.0),
+        quota_bytes=int(_not_none(said.number("quota"), 20.0) * _GIB),
+        build_jobs=_not_none(said.whole("build_jobs"), 1),
+        run_cores=parse_cores(said.text("run_cores")),
+        build_output=tuple(Path(path) for path in said.texts("build_output")),
+        # A search of the file's own does not say beforehand what varies.
+        parameters=None if file.search else (*file.parameters, *filter(None, (options.load,))),
+        not_sources=(file.path, *outputs),
+        power_log=said.path("power_log"),
     )
+    return spec if run and result else None
+
+
+def _needs_no_build(file: SweepFile, options: SweepOptions) -> tuple[str, ...] | None:
+    """What the file says; a load never needs a build, also where all other parameters do.
+
+    Nor do settings of short runs, which its search lays over points.
+    """
+    if not options.load:
+        return file.no_rebuild
+    short = (name for name in options.screen if name not in file.parameters)
+    return tuple(dict.fromkeys((*(file.no_rebuild or ()), options.load, *short)))
 
 
 class _Said:
@@ -193,16 +212,18 @@ class _Said:
         self._given, self._file = given, file
 
     def value(self, name: str) -> Any:
-        """Whatever was said."""
         given = self._given.get(name)
         return self._file.settings.get(name) if given in (None, []) else given
 
-    def text(self, name: str) -> str | None:
-        """A text."""
+    def _checked(self, name: str, kinds: type | tuple[type, ...], wanted: str) -> Any:
         value = self.value(name)
-        if value is not None and not isinstance(value, str):
-            raise UsageError(f"{self._place(name)} is {value!r}; write a text")
-        return value
+        if value is None or (isinstance(value, kinds) and not isinstance(value, bool)):
+            return value
+        raise UsageError(f"{self._place(name)} is {value!r}; write {wanted}")
+
+    def text(self, name: str) -> str | None:
+        text: str | None = self._checked(name, str, "a text")
+        return text
 
     def texts(self, name: str) -> list[str]:
         """One text or several."""
@@ -214,12 +235,10 @@ class _Said:
 
     def number(self, name: str) -> float | None:
         """A number that is not negative."""
-        value = self.value(name)
-        if value is None:
-            return None
-        if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+        value = self._checked(name, (int, float), "a number of 0 or more")
+        if value is not None and value < 0:
             raise UsageError(f"{self._place(name)} is {value!r}; write a number of 0 or more")
-        return float(value)
+        return None if value is None else float(value)
 
     def seconds(self, name: str, otherwise: float) -> float:
         """A time limit."""
@@ -229,16 +248,10 @@ class _Said:
         return otherwise if value is None else value
 
     def whole(self, name: str) -> int | None:
-        """A whole number."""
-        value = self.value(name)
-        if value is None:
-            return None
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise UsageError(f"{self._place(name)} is {value!r}; write a whole number")
-        return value
+        number: int | None = self._checked(name, int, "a whole number")
+        return number
 
     def flag(self, name: str) -> bool:
-        """Whether it was said."""
         return bool(self.value(name))
 
     def path(self, name: str) -> Path | None:

@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from skipjack.core.config import Config
-from skipjack.core.trial import Status
-from skipjack.errors import UsageError
 from skipjack.sweep.files.sweep_file import SweepFile
 from skipjack.sweep.outcome import Outcome
 
@@ -16,6 +14,8 @@ Answer = Callable[[Config, Mapping[str, Any]], Outcome]
 
 class SimulatedBench:
     """Answers from a function and counts the builds that commands would have made."""
+
+    notes: tuple[str, ...] = ()
 
     def __init__(self, answer: Answer, build_key: Callable[[Config], str]) -> None:
         self._answer, self._key = answer, build_key
@@ -26,20 +26,13 @@ class SimulatedBench:
         """Distinct builds so far."""
         return len(self._built)
 
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """None."""
-        return ()
-
     def build_key(self, point: Config) -> str:
-        """Points with equal keys share a build."""
         return self._key(point)
 
     def prepare(self, points: Sequence[Config]) -> None:
         """Nothing is built."""
 
     def measure(self, point: Config, settings: Mapping[str, Any]) -> Outcome:
-        """What the function says."""
         self._built.add(self._key(point))
         return self._answer(point, settings)
 
@@ -54,13 +47,6 @@ def synthetic_answer(file: SweepFile) -> Answer:
 
     def answer(point: Config, settings: Mapping[str, Any]) -> Outcome:
         stats = hook(dict(point))
-        data = getattr(stats, "data", stats)
-        if not isinstance(data, Mapping):
-            raise UsageError(
-                f"META_get_synthetic of {file.path} returned {stats!r} for {point}; "
-                "return numbers by name"
-            )
-        valid = data.get("result_validity", "VALID") == "VALID"
-        return Outcome(Status.OK if valid else Status.INVALID, dict(data))
+        return Outcome(stats.status, stats.data)
 
     return answer

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from skipjack.core.config import Config
+from skipjack.core.naming import did_you_mean
 from skipjack.core.objective import Objective
 from skipjack.core.study import Study
 from skipjack.core.trial import Status, Trial
@@ -18,7 +19,6 @@ from skipjack.search.scripted import ScriptedSearcher, SearcherInterface
 from skipjack.sweep.choosing import Chosen, choose_search
 from skipjack.sweep.configs.base_config import BaseConfig, is_allowed
 from skipjack.sweep.confirming import FINALISTS, Finalist, Verdict, confirm, ranked
-from skipjack.sweep.files.blame import did_you_mean
 from skipjack.sweep.files.sweep_file import SweepFile
 from skipjack.sweep.history import SOLVER, SOLVER_VERSION, History, Place
 from skipjack.sweep.load_goal import LoadSearch, load_candidates
@@ -28,13 +28,6 @@ from skipjack.sweep.outcome import Bench
 from skipjack.sweep.result import SweepResult, SweepTrial
 from skipjack.sweep.sitting import Sitting
 from skipjack.sweep.workload import Workload
-
-Lines = Callable[[Mapping[str, Any]], tuple[str, ...]]
-
-
-def no_lines(config: Mapping[str, Any]) -> tuple[str, ...]:
-    """Nothing to paste."""
-    return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +54,7 @@ class SweepRequest:
     run_timeout_s: float = float("inf")
     start_over: bool = False
     retry_failed: bool = False
-    user_conf: Lines = no_lines
+    user_conf: Callable[[Mapping[str, Any]], tuple[str, ...]] = lambda config: ()
     """What a submitter pastes, given the best config."""
 
 
@@ -88,7 +81,6 @@ class _Sweep:
         self._base_trials: list[Trial] = []
         """The base config where it is none of the points: it may turn out to be the best."""
         self._measuring = Measuring(request.bench, history, request.options)
-        self._refusal = Rule(request)
         self._chosen = choose_search(
             request.file,
             request.searcher,
@@ -179,6 +171,21 @@ class _Sweep:
             return None
         found = self._request.base.point(points[0])
         return None if not found or self._refusal(found) else found
+
+    def _refusal(self, point: Config) -> str:
+        """Why a point may not be run, or nothing: the file's rule forbids it.
+
+        One that names what the base config does not have is the user's mistake.
+        """
+        base, file = self._request.base, self._request.file
+        unknown = [name for name in point if not base.has(name)]
+        if unknown and self._request.check_names and base.where:
+            raise UsageError(
+                f"the search of {file.path} names {', '.join(unknown)}, which is not in the base "
+                f"config {base.where}{did_you_mean(unknown[0], base.config)}; correct it, or say "
+                "--no-check-keys"
+            )
+        return "" if is_allowed(file, base, point) else "the file's rule forbids it"
 
     # the verdict
 
@@ -285,32 +292,6 @@ class _Sweep:
             self._told_before -= 1
             return
         self._ledger.log_tells(self._study.id, [trial])
-
-
-class Rule:
-    """Why a point may not be run: the file's rule forbids it, or it names what does not exist."""
-
-    def __init__(self, request: SweepRequest) -> None:
-        self._request = request
-
-    def __call__(self, point: Config) -> str:
-        """A reason, or nothing."""
-        request = self._request
-        if request.check_names and request.base.where:
-            _check_point_names(point, request.base, request.file)
-        allowed = is_allowed(request.file, request.base, point)
-        return "" if allowed else "the file's rule forbids it"
-
-
-def _check_point_names(point: Config, base: BaseConfig, file: SweepFile) -> None:
-    """Complain about a search that names what the base config does not have."""
-    unknown = [name for name in point if not base.has(name)]
-    if unknown:
-        raise UsageError(
-            f"the search of {file.path} names {', '.join(unknown)}, which is not in the base "
-            f"config {base.where}{did_you_mean(unknown[0], base.config)}; correct it, or say "
-            "--no-check-keys"
-        )
 
 
 def _among(value: object, values: tuple[object, ...]) -> bool:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 _LARGEST_DIGESTED_BYTES = 16 << 20
+"""Larger files are known by their size and time."""
 _SHOWN_DIGITS = 16
 
 
@@ -62,11 +63,18 @@ def _file_digest(word: str, workdir: Path) -> str:
     read, nor is what is no file."""
     path = workdir / word
     try:
-        if not path.is_file() or (os.sep not in word and shutil.which(word)):
-            return ""
-        if path.stat().st_size > _LARGEST_DIGESTED_BYTES:
-            stat = path.stat()
-            return f"{stat.st_size}:{stat.st_mtime_ns}"
-        return hashlib.sha256(path.read_bytes()).hexdigest()
+        named = path.is_file() and (os.sep in word or not shutil.which(word))
     except (OSError, ValueError):
+        return ""
+    return content_digest(path) if named else ""
+
+
+def content_digest(path: Path) -> str:
+    """What tells a file from an edited one; empty if it cannot be read."""
+    try:
+        status = path.stat()
+        if status.st_size > _LARGEST_DIGESTED_BYTES:
+            return f"{status.st_size}:{status.st_mtime_ns}"
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError:
         return ""

@@ -9,8 +9,9 @@ from skipjack.sweep.commands.environment import (
     placeholders,
     variables,
     withheld,
+    write_files,
 )
-from skipjack.sweep.commands.run_directories import RunDirectories, write_files
+from skipjack.sweep.commands.run_directories import RunDirectories
 
 FILES = RunFiles(Path("/c.json"), Path("/p.json"), Path("/build"))
 

@@ -24,7 +24,6 @@ def test_a_flat_file_is_the_config(tmp_path: Path) -> None:
     assert base.config == {"a": 1, "default": 3, "nested": {"x": 1}}
     assert base.where == str(path)
     assert base.with_point({"a": 2})["a"] == 2
-    assert base.digest != read_base_config(write(path, {"a": 2})).digest
 
 
 def test_the_system_is_looked_for_only_where_a_file_has_several(tmp_path: Path) -> None:

@@ -7,9 +7,8 @@ import pytest
 
 from skipjack.sweep.heat import gpu_sensors
 from skipjack.sweep.heat.gpu_sensors import AmdSmi, Nvidia, RocmSmi
-from skipjack.sweep.heat.processor_sensors import Processor
 from skipjack.sweep.heat.reading import Reading, mean_temperature, total_power
-from skipjack.sweep.heat.sensors import Sensors
+from skipjack.sweep.heat.sensors import Processor, Sensors
 from stand_ins import NVIDIA, printing, sensor_files, stand_in
 
 MI300 = {
@@ -174,7 +173,7 @@ def test_accelerators_come_before_the_processor(programs: Path, tmp_path: Path) 
     assert Sensors.detect(tmp_path).name == "rocm-smi"
     printing(programs, "nvidia-smi", NVIDIA)
     found = Sensors.detect(tmp_path)
-    assert (found.name, found.available, found.read()) == (
+    assert (found.name, found.source is not None, found.read()) == (
         "nvidia-smi",
         True,
         [Reading(35.0, 95.43, ())],
@@ -183,7 +182,7 @@ def test_accelerators_come_before_the_processor(programs: Path, tmp_path: Path) 
 
 def test_nothing_to_read_is_not_available(programs: Path, tmp_path: Path) -> None:
     found = Sensors.detect(tmp_path)
-    assert (found.name, found.available, found.read()) == ("not available", False, [])
+    assert (found.name, found.source, found.read()) == ("not available", None, [])
 
 
 def test_temperatures_are_averaged_and_powers_added() -> None:

@@ -31,7 +31,7 @@ class Cooling:
         self.now += seconds
 
     def thermal(self, **options: object) -> Thermal:
-        sensors = Sensors((self,))
+        sensors = Sensors(self)
         return Thermal(
             sensors=sensors, clock=lambda: self.now, sleep=self.sleep, watch_s=0.001,
             **options,  # type: ignore[arg-type]
@@ -55,7 +55,7 @@ class Script:
 
 def watched(*looks: list[Reading], notes: tuple[str, ...] = ()) -> Condition:
     script = Script(list(looks))
-    with Thermal(sensors=Sensors((script,)), watch_s=0.001).watch() as watch:
+    with Thermal(sensors=Sensors(script), watch_s=0.001).watch() as watch:
         assert script.said.wait(PATIENCE_S)
     return watch.condition(*notes)
 
@@ -166,7 +166,7 @@ def test_a_source_that_raises_does_not_end_a_run() -> None:
             return [Reading(40.0)]
 
     broken = Broken()
-    with Thermal(sensors=Sensors((broken,)), watch_s=0.001).watch() as watch:
+    with Thermal(sensors=Sensors(broken), watch_s=0.001).watch() as watch:
         assert broken.seen.wait(PATIENCE_S)
     assert watch.condition().metrics == {"start_temp": 40.0}
 

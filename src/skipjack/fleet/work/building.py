@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import closing
 
 from skipjack.core.device import Device
 from skipjack.core.problem import Problem
@@ -45,7 +46,6 @@ class BuildingWorker:
         self._artifacts = KernelStore(settings)
 
     def perform(self, task: Task) -> Outcome:
-        """Build a round."""
         if task.plan.by_miopen:
             return run_task(task, lambda: pass_on(task))
         return run_task(task, lambda: self._build(task))
@@ -59,8 +59,7 @@ class BuildingWorker:
         if handler.fresh:
             log.info("compiling anew, whatever was built before")
         pool = self._pool_for(task.device, fresh=handler.fresh)
-        context = TaskContext(self._settings, task, pool=pool)
-        try:
+        with closing(TaskContext(self._settings, task, pool=pool)) as context:
             built = _build_some(context, handler, problem, task)
             self._keep(context)
             if _nothing_to_run(built, task):
@@ -74,8 +73,6 @@ class BuildingWorker:
                 trials=len(built.failed),
                 failed_trials=len(built.failed),
             )
-        finally:
-            context.close()
 
     def _pool_for(self, device: Device, *, fresh: bool) -> BuildPool:
         """A compiler for the device; a fresh one knows nothing of what was built before."""
@@ -99,7 +96,6 @@ class BuildingWorker:
             self._pool = None
 
     def close(self) -> None:
-        """End the compiler."""
         self._dismiss()
         self._ledger.close()
 
@@ -117,11 +113,8 @@ def _build_some(
     """A round; of a first one none of whose configs builds, what the budget has beyond it, too."""
     done = BuiltRound(0, (), ())
     while True:
-        run = study_run(handler, context, problem)
-        try:
+        with closing(study_run(handler, context, problem)) as run:
             more = run.build(handler.at_once(problem), task.epoch, first_of(task))
-        finally:
-            run.close()
         _say(more)
         done = BuiltRound(done.asked + more.asked, (*done.failed, *more.failed), more.digests)
         if not more.failed or not _nothing_to_run(done, task):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from skipjack.core.config import Config
 from skipjack.core.problem import Problem
@@ -39,7 +40,8 @@ Measured = tuple[MeasuredRound[Any], Mapping[str, Any] | None]
 """What came of a round; with the job's result in JSON if it is the last one."""
 
 
-class JobHandler(Protocol):
+@dataclass(frozen=True)
+class JobHandler(ABC):
     """How jobs of a kind are done. What is wrong with a job is an exception, as everywhere."""
 
     task: Task
@@ -47,35 +49,43 @@ class JobHandler(Protocol):
     @property
     def fresh(self) -> bool:
         """Whether builds that this machine kept are not to be used."""
+        return False
 
     @property
     def options(self) -> TuneOptions:
-        """The plan as the options of a study."""
+        """The plan as the options of a study; what names a kind of job there is no solver."""
+        return replace(options_of(self.task), solver=None)
 
+    @abstractmethod
     def refusal(self, problem: Problem) -> str:
         """Why there is nothing to do, if no solver can do the problem."""
 
+    @abstractmethod
     def solvers(self, problem: Problem) -> Sequence[BuildingSolver]:
         """Those whose compilers a builder needs."""
 
+    @abstractmethod
     def strategy(self, problem: Problem) -> SearchStrategy:
         """How the study is run."""
 
     def at_once(self, problem: Problem) -> int:
         """How many configs a round has at most."""
+        return self.task.plan.round
 
+    @abstractmethod
     def measure(self, run: StudyRun) -> Measured:
         """Time the round."""
 
 
 def handler_of(task: Task) -> JobHandler:
     """How the job is to be done."""
-    handlers: dict[JobKind, Callable[[Task], JobHandler]] = {
-        JobKind.TUNE: TuneJob,
-        JobKind.FIND: FindJob,
-        JobKind.KERNELS: KernelJob,
-    }
-    return handlers[JobKind.of(task.plan.solver)](task)
+    match JobKind.of(task.plan.solver):
+        case JobKind.TUNE:
+            return TuneJob(task)
+        case JobKind.FIND:
+            return FindJob(task)
+        case JobKind.KERNELS:
+            return KernelJob(task)
 
 
 def study_run(
@@ -95,12 +105,8 @@ def first_of(task: Task) -> tuple[Candidate, ...]:
     return tuple(Candidate(problem, one.solver, Config(one.config)) for one in task.known)
 
 
-@dataclass(slots=True)
-class TuneJob:
+class TuneJob(JobHandler):
     """A tuning, round by round: one solver, or those that promise something."""
-
-    task: Task
-    fresh = False
 
     @property
     def options(self) -> TuneOptions:
@@ -122,31 +128,15 @@ class TuneJob:
     def strategy(self, problem: Problem) -> SearchStrategy:
         return TuneStrategy(self.options.solver)
 
-    def at_once(self, problem: Problem) -> int:
-        return self.task.plan.round
-
     def measure(self, run: StudyRun) -> Measured:
-        told = run.measure(_conclude, generation=self.task.epoch)
+        told = run.measure(lambda run: conclude(run, finish_tuning(run)), (), self.task.epoch)
         return told, _verdict_json(self.task, run, told)
 
 
-def _conclude(run: StudyRun) -> TuneResult:
-    return conclude(run, finish_tuning(run))
-
-
-@dataclass(slots=True)
-class FindJob:
+class FindJob(JobHandler):
     """A find, round by round; what did well in other jobs is tried first."""
 
-    task: Task
-    fresh = False
-
-    @property
-    def options(self) -> TuneOptions:
-        return replace(options_of(self.task), solver=None)
-
     def refusal(self, problem: Problem) -> str:
-        """Why no solver can be ranked, if none can."""
         if self.solvers(problem):
             return ""
         reason = f"no solver can do {problem.key} on {self.task.device.name}"
@@ -169,23 +159,16 @@ class FindJob:
         return told, _ranking_json(self.task, run, told)
 
 
-@dataclass(slots=True)
-class KernelJob:
+class KernelJob(JobHandler):
     """One config, the winner of a search, is built, checked and timed once, to be shipped.
 
     It was chosen when the task was made; who measures finds it in the facts.
     """
 
-    task: Task
-
     @property
     def fresh(self) -> bool:
         """A job that was started over wants new code."""
         return self.task.epoch > 0
-
-    @property
-    def options(self) -> TuneOptions:
-        return replace(options_of(self.task), solver=None)
 
     def refusal(self, problem: Problem) -> str:
         """Why the winner cannot be built any more, if so."""
@@ -209,7 +192,6 @@ class KernelJob:
         return 1
 
     def measure(self, run: StudyRun) -> Measured:
-        """Load, check and time it."""
         told = run.measure(verify_only, generation=self.task.epoch)
         if told.result is not None and told.result.status is Verdict.FAILED:
             raise WorkerError(f"the winner fails now: {told.result.reason}")

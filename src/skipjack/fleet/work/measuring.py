@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from contextlib import closing
 
 from skipjack.errors import WorkerError
 from skipjack.execute.device_lock import slot_lock
@@ -20,7 +20,6 @@ from skipjack.native import cpu
 from skipjack.operations import parse
 from skipjack.settings import Settings
 from skipjack.tuning.context import protocol_for, timing_cores
-from skipjack.tuning.study_run import MeasuredRound
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +36,6 @@ class MeasuringWorker:
         self._miopen = MiopenJobs(settings)
 
     def perform(self, task: Task) -> Outcome:
-        """Evaluate a round."""
         return run_task(task, lambda: self._evaluate(task))
 
     def _evaluate(self, task: Task) -> Outcome:
@@ -52,10 +50,8 @@ class MeasuringWorker:
                 return self._miopen.evaluate(task, assigned)
             session = self._session_on(assigned)
             context = TaskContext(self._settings, task, device=assigned.device, session=session)
-            try:
+            with closing(context):
                 return _measured(task, context)
-            finally:
-                context.close()
 
     def _cores_for(self, units: int) -> tuple[int, ...]:
         if units > len(self._cores):
@@ -80,24 +76,15 @@ class MeasuringWorker:
             self._session = None
 
     def close(self) -> None:
-        """End the session."""
         self._dismiss()
         self._miopen.close()
 
 
 def _measured(task: Task, context: TaskContext) -> Outcome:
     handler = handler_of(task)
-    run = study_run(handler, context, parse(task.plan.problem), cached_only=True)
-    try:
+    problem = parse(task.plan.problem)
+    with closing(study_run(handler, context, problem, cached_only=True)) as run:
         told, result = handler.measure(run)
-    finally:
-        run.close()
-    return _outcome(task, context, told, result)
-
-
-def _outcome(
-    task: Task, context: TaskContext, told: MeasuredRound[Any], result: Mapping[str, Any] | None
-) -> Outcome:
     for solver, trial in told.trials:
         log.info("%s", line_of_trial(solver, trial))
     return Outcome(

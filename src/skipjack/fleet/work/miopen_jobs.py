@@ -12,7 +12,6 @@ import hashlib
 import json
 import logging
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -63,20 +62,13 @@ def pass_on(task: Task) -> Outcome:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Seat:
-    driver: Path
-    gpu: str
-    device: str
-
-
 class MiopenJobs:
     """Runs MIOpenDriver for an evaluator, and remembers which MIOpen it is."""
 
     def __init__(self, settings: Settings) -> None:
         self._directory = user_directory(settings)
         self._runner = CommandRunner()
-        self._known: dict[_Seat, Installation] = {}
+        self._known: dict[tuple[Path, str, str], Installation] = {}
 
     def evaluate(self, task: Task, assigned: DeviceAssignment) -> Outcome:
         """Do a job on a GPU, which is held by the caller."""
@@ -108,11 +100,11 @@ class MiopenJobs:
 
     def _installation(self, bench: Bench) -> Installation:
         """Asked once by each worker, so that a wrong GPU or program is told before hours pass."""
-        seat = _Seat(bench.driver, bench.gpu, bench.device)
-        if seat not in self._known:
-            self._known[seat] = probe(bench)
-            log.info("MIOpen %s on %s", self._known[seat].version, bench.device)
-        return self._known[seat]
+        key = bench.driver, bench.gpu, bench.device
+        if key not in self._known:
+            self._known[key] = probe(bench)
+            log.info("MIOpen %s on %s", self._known[key].version, bench.device)
+        return self._known[key]
 
     def _run(self, invocation: Invocation) -> Finished:
         ended = self._runner.run(
@@ -131,7 +123,6 @@ class MiopenJobs:
         return Finished(text, "" if ended.ok else ended.describe())
 
     def close(self) -> None:
-        """End what runs."""
         self._runner.close()
 
 
@@ -180,14 +171,9 @@ def _timeout_s(mode: Mode) -> float:
 
 def _no_facts() -> str:
     """MIOpen's times are no measurements of ours: nothing of them goes into ledgers."""
-    ledger = Ledger.in_memory()
-    try:
+    with Ledger.in_memory() as ledger:
         return ledger.facts_beyond(ledger.snapshot())
-    finally:
-        ledger.close()
 
-
-log = logging.getLogger(__name__)
 
 FIND_DB, PERF_DB = "find_db", "perf_db"
 """Where a result has the lines of databases; a task that builds upon them, too."""

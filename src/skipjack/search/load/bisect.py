@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from skipjack.errors import SkipjackError, UsageError
@@ -19,8 +19,6 @@ from skipjack.search.points import (
 )
 
 log = logging.getLogger(__name__)
-
-Found = Callable[[int], None]
 
 
 class Bisection(SearcherInterface):
@@ -50,8 +48,20 @@ class Bisection(SearcherInterface):
             raise no_feasible_value(self.search_param, *self._ends)
         return {self.search_param: self._best}
 
-    def _note(self, value: int) -> None:
-        self._best = value
+    def _narrow(self, candidates: Sequence[int], first_is_good: bool = False) -> Points:
+        """Bisect candidates; the first one is run last, if at all."""
+        low, high = 0, len(candidates)
+        while low + 1 != high:
+            middle = (low + high) // 2
+            run = yield {self.search_param: candidates[middle]}
+            if self.was_good(run):
+                low, self._best = middle, candidates[middle]
+            else:
+                high = middle
+        if low == 0 and not first_is_good:
+            run = yield {self.search_param: candidates[0]}
+            if self.was_good(run):
+                self._best = candidates[0]
 
 
 class Bisect(Bisection):
@@ -76,30 +86,7 @@ class Bisect(Bisection):
     def generate(self) -> Points:
         """Halve what is left, run by run."""
         self._best = None
-        yield from narrow(self.search_param, self.candidates, self.was_good, self._note)
-
-
-def narrow(
-    name: str,
-    candidates: Sequence[int],
-    good: Callable[[Run | None], bool],
-    found: Found,
-    first_is_good: bool = False,
-) -> Generator[Point, Run | None, None]:
-    """Bisect candidates, and say each good one to `found`; the first one is run last, if at all."""
-    low, high = 0, len(candidates)
-    while low + 1 != high:
-        middle = (low + high) // 2
-        run = yield {name: candidates[middle]}
-        if good(run):
-            low = middle
-            found(candidates[middle])
-        else:
-            high = middle
-    if low == 0 and not first_is_good:
-        run = yield {name: candidates[0]}
-        if good(run):
-            found(candidates[0])
+        yield from self._narrow(self.candidates)
 
 
 def no_feasible_value(name: str, first: float, last: float) -> SkipjackError:
@@ -164,8 +151,7 @@ class FindUpperBound(Bisection):
             high *= 2
         low = high // 2
         candidates = range(low, high, max(1, (high - low) >> self.num_bisect_steps))
-        known = self._best is not None
-        yield from narrow(self.search_param, candidates, self.was_good, self._note, known)
+        yield from self._narrow(candidates, first_is_good=self._best is not None)
 
 
 PARAMETER = "server_target_qps"

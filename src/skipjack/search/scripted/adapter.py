@@ -90,7 +90,12 @@ def _search(make: Callable[[], SearcherInterface], context: SearchContext) -> Ba
     points = _started(searcher)
     run: Run | None = None
     refused = 0
-    while (point := _next(searcher, points, run)) is not None:
+    while True:
+        with blaming(_name(searcher)):
+            try:
+                point = next(points) if run is None else points.send(run)
+            except StopIteration:
+                return
         config = _whole_point(searcher, point, space)
         if space.contains(config):
             refused = 0
@@ -113,14 +118,6 @@ def _started(searcher: SearcherInterface) -> Points:
             f"generate of {_name(searcher)} must be a generator function: it must yield points"
         )
     return points
-
-
-def _next(searcher: SearcherInterface, points: Points, run: Run | None) -> object:
-    with blaming(_name(searcher)):
-        try:
-            return next(points) if run is None else points.send(run)
-        except StopIteration:
-            return None
 
 
 def _whole_point(searcher: SearcherInterface, point: object, space: Space) -> Config:
@@ -196,7 +193,6 @@ class Named(SearcherInterface):
 
     @property
     def is_dynamic(self) -> bool:
-        """Whether later points depend on earlier results."""
         return self.name not in ("exhaustive", "random")
 
     def generate(self) -> Points:
@@ -210,7 +206,6 @@ class Named(SearcherInterface):
             searcher.tell(trial)
 
     def get_best(self) -> Point:
-        """The point with the best value."""
         trial = best(self._trials)
         if trial is None:
             raise SkipjackError(f"no feasible point: no run of {self} has a {self.metric!r}")

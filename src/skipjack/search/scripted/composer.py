@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from skipjack.errors import SkipjackError, UsageError, blaming
@@ -23,25 +22,20 @@ from skipjack.search.points import (
 Part = SearcherInterface | tuple[SearcherInterface, Predicate]
 
 
-@dataclass(frozen=True, slots=True)
 class _Member:
     """A searcher, and when it wants to be asked."""
 
-    searcher: SearcherInterface
-    given: Predicate | None
-
-    @property
-    def name(self) -> str:
-        return type(self.searcher).__name__
-
-    @property
-    def own(self) -> Predicate | None:
-        predicate: Predicate | None = getattr(self.searcher, "predicate", None)
-        return predicate
-
-    @property
-    def judges(self) -> bool:
-        return self.given is not None or self.own is not None
+    def __init__(self, part: object) -> None:
+        self.given: Predicate | None
+        searcher, self.given = part if isinstance(part, tuple) and len(part) == 2 else (part, None)
+        if not isinstance(searcher, SearcherInterface):
+            raise UsageError(
+                f"Composer takes searchers, or pairs of a searcher and a predicate, not {part!r}"
+            )
+        self.searcher, self.name = searcher, type(searcher).__name__
+        self.own: Predicate | None = getattr(searcher, "predicate", None)
+        if isinstance(part, tuple):
+            check_callable(self.given, f"predicate given for {self.name} in Composer")
 
     def wants(self, run: Run | None) -> bool:
         """The given predicate decides, else the searcher's own, else it always wants."""
@@ -70,7 +64,7 @@ class Composer(SearcherInterface):
     is_dynamic = True
 
     def __init__(self, searchers: Iterable[Part], timeout: int | None) -> None:
-        self._members = [_member(part) for part in searchers]
+        self._members = [_Member(part) for part in searchers]
         if not self._members:
             raise UsageError("Composer needs at least one searcher")
         if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, int)):
@@ -99,7 +93,7 @@ class Composer(SearcherInterface):
 
     def get_best(self) -> Point:
         """The point of the last run that the first searcher's predicate accepted."""
-        if not self._members[0].judges:
+        if self._members[0].given is None and self._members[0].own is None:
             return super().get_best()
         if self._best is None:
             raise SkipjackError(
@@ -119,17 +113,6 @@ class Composer(SearcherInterface):
         return None
 
 
-def _member(part: object) -> _Member:
-    searcher, given = part if isinstance(part, tuple) and len(part) == 2 else (part, None)
-    if not isinstance(searcher, SearcherInterface):
-        raise UsageError(
-            f"Composer takes searchers, or pairs of a searcher and a predicate, not {part!r}"
-        )
-    if isinstance(part, tuple):
-        check_callable(given, f"predicate given for {type(searcher).__name__} in Composer")
-    return _Member(searcher, given)
-
-
 class Overlay(SearcherInterface):
     """Lays `overlay_dict` over every point of `subject`, and over its best one."""
 
@@ -143,7 +126,6 @@ class Overlay(SearcherInterface):
 
     @property
     def is_dynamic(self) -> bool:
-        """As the subject."""
         return self.subject.is_dynamic
 
     def generate(self) -> Points:

@@ -15,8 +15,7 @@ from pathlib import Path
 
 from skipjack.errors import MalformedError, StorageError
 from skipjack.reading import read_json
-from skipjack.storage import FileLock, atomic_write, ensure_directory
-from skipjack.storage.failure import write_failure
+from skipjack.storage import FileLock, atomic_write, ensure_directory, write_failure
 from skipjack.sweep.commands import in_place
 
 log = logging.getLogger(__name__)
@@ -55,21 +54,6 @@ class Tree:
     size_bytes: int
     left: Left = NOTHING
 
-    @property
-    def files(self) -> tuple[str, ...]:
-        """What it left in the working directory."""
-        return self.left.files
-
-    @property
-    def own(self) -> tuple[str, ...]:
-        """What it wrote of that."""
-        return self.left.own
-
-    @property
-    def logs(self) -> tuple[str, ...]:
-        """What it appended to."""
-        return self.left.logs
-
 
 class BuildTrees:
     """The builds below one directory, for one process at a time; threads may share it.
@@ -96,10 +80,8 @@ class BuildTrees:
     @property
     def standing(self) -> str:
         """Key of the build whose files lie in the working directory; empty if it is not known."""
-        for key in (tree.key for tree in self.trees):
-            if self._standing == self._name(key):
-                return key
-        return ""
+        keys = (tree.key for tree in self.trees)
+        return next((key for key in keys if self._standing == self._name(key)), "")
 
     @standing.setter
     def standing(self, key: str) -> None:
@@ -119,9 +101,7 @@ class BuildTrees:
         name = self._name(key)
         with self._guard:
             tree = self._known.pop(name, None)
-            if tree is None:
-                return None
-            if not tree.directory.is_dir():  # somebody cleaned up
+            if tree is None or not tree.directory.is_dir():  # somebody may have cleaned up
                 return None
             self._known[name] = tree
         with contextlib.suppress(OSError):
@@ -170,13 +150,8 @@ class BuildTrees:
             _remove(place)
             raise write_failure(place, error) from error
         tree = Tree(key, place / _TREE, seconds, size, left)
-        marker = {
-            "format": FORMAT,
-            "key": key,
-            "seconds": seconds,
-            "bytes": size,
-            **asdict(left),
-        }
+        said = {"format": FORMAT, "key": key, "seconds": seconds, "bytes": size}
+        marker = {**said, **asdict(left)}
         atomic_write(place / _MARKER, json.dumps(marker).encode(), durable=False)
         with self._guard:
             self._known[place.name] = tree
@@ -186,10 +161,10 @@ class BuildTrees:
     def drop_lacking(self, names: Sequence[str]) -> None:
         """Remove builds that do not have these files of the working directory, now overwritten."""
         with self._guard:
-            lacking = [one for one, tree in self._known.items() if set(names) - set(tree.files)]
-            for name in lacking:
-                del self._known[name]
-                _remove(self._root / name)
+            for name, tree in list(self._known.items()):
+                if set(names) - set(tree.left.files):
+                    del self._known[name]
+                    _remove(self._root / name)
 
     def discard(self, key: str) -> None:
         """Remove a build that failed, but for its output."""
@@ -219,15 +194,12 @@ class BuildTrees:
     def _read_markers(self) -> dict[str, Tree]:
         """Finished builds by age; of others only their output is left."""
         found: list[tuple[int, str, Tree]] = []
-        for place in sorted(self._root.iterdir()):
-            if not place.is_dir():
-                continue
-            marker = place / _MARKER
-            tree = _read_marker(marker)
+        for place in filter(Path.is_dir, self._root.iterdir()):
+            tree = _read_marker(place / _MARKER)
             if tree is None:
                 _strip(place)
             else:
-                found.append((marker.stat().st_mtime_ns, place.name, tree))
+                found.append(((place / _MARKER).stat().st_mtime_ns, place.name, tree))
         return {name: tree for _, name, tree in sorted(found, key=lambda one: one[:2])}
 
 

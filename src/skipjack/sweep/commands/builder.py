@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,8 @@ from skipjack.execute.commands import CommandRunner, Ended, Task
 from skipjack.sweep.commands import environment
 from skipjack.sweep.commands.build_trees import NOTHING, BuildTrees, Left, Tree
 from skipjack.sweep.commands.command_spec import CommandSpec
-from skipjack.sweep.commands.failures import build_failure
-from skipjack.sweep.commands.run_directories import write_files
+from skipjack.sweep.commands.failures import failure
+from skipjack.sweep.commands.in_place import stamps_of
 from skipjack.sweep.commands.sources import SourceWatch
 from skipjack.sweep.commands.working_directory import Before, WorkingDirectory
 from skipjack.sweep.heat.thermal import Thermal
@@ -66,7 +67,9 @@ class Builder:
         self._pool: ThreadPoolExecutor | None = None
         self._runners: queue.SimpleQueue[CommandRunner] = queue.SimpleQueue()
         self._all_runners: list[CommandRunner] = []
-        self._in_place = True if spec.build_output else self._known_in_place()
+        in_place = spec.build_output or any(tree.left.files for tree in self._trees.trees)
+        self._in_place: bool | None = True if in_place else None
+        """Whether builds write into the working directory; None: not known."""
         self._place = WorkingDirectory(
             spec.workdir, spec.build_output, (spec.state_dir,), self._trees, self._note
         )
@@ -80,7 +83,6 @@ class Builder:
 
     @property
     def builds(self) -> int:
-        """How many were made."""
         return self._count
 
     def want(self, points: Sequence[Config]) -> None:
@@ -93,7 +95,7 @@ class Builder:
         """The build of a point, in its place, or how it failed; and the seconds that it took."""
         key = self._in_use = self._spec.build_key(point)
         built, seconds = self._get(key, point)
-        if isinstance(built, Tree) and built.files:
+        if isinstance(built, Tree) and built.left.files:
             self._place.put_back(built)
         if self._spec.build_cores:
             self._start_ahead(self._wanted)
@@ -138,8 +140,7 @@ class Builder:
             return tree, 0.0
         others = self._others(key)
         if not others:
-            built = self._build(key, point, alone=True)
-            return built, _seconds(built)
+            return _with_seconds(self._build(key, point, alone=True))
         # No build runs beside a run: all of this batch come first.
         self._start_ahead({key: point, **others})
         for one in (key, *others):
@@ -150,12 +151,8 @@ class Builder:
         """What else to build now."""
         if self._in_place is not False or self._spec.build_jobs < 2:
             return {}
-        later = (
-            (other, point)
-            for other, point in self._wanted.items()
-            if other != key and self._to_build(other)
-        )
-        return dict(item for item, _ in zip(later, range(self._spec.build_jobs - 1), strict=False))
+        later = (one for one in self._wanted.items() if one[0] != key and self._to_build(one[0]))
+        return dict(islice(later, self._spec.build_jobs - 1))
 
     def _to_build(self, key: str) -> bool:
         return not (key in self._trees or key in self._failed or key in self._ahead)
@@ -173,15 +170,14 @@ class Builder:
                 self._ahead[key] = self._pool.submit(self._build, key, point, alone=False)
 
     def _take(self, key: str) -> tuple[Tree | Outcome, float]:
-        built = self._ahead.pop(key).result()
-        return built, _seconds(built)
+        return _with_seconds(self._ahead.pop(key).result())
 
     def _build(self, key: str, point: Config, alone: bool) -> Tree | Outcome:
         """Build; `alone`, nothing else writes into the working directory meanwhile."""
         spec = self._spec
         directory = self._trees.begin(key)
         config = spec.config(point, {})
-        files = write_files(directory.parent, config, point, build_dir=directory)
+        files = environment.write_files(directory.parent, config, point, build_dir=directory)
         task = Task(
             self._command.filled(spec.placeholders(point, config, files)),
             spec.workdir,
@@ -202,7 +198,7 @@ class Builder:
         if not ended.ok:
             self._left(before)
             self._trees.discard(key)
-            failed = replace(build_failure(ended), seconds=0.0, build_seconds=ended.seconds)
+            failed = replace(failure(ended, build=True), seconds=0.0, build_seconds=ended.seconds)
             self._failed[key] = failed
             return failed
         return self._keep(key, directory, ended, before)
@@ -242,7 +238,8 @@ class Builder:
                     "a build left nothing in $SKIPJACK_BUILD_DIR and nothing in the working "
                     "directory; where it writes elsewhere, builds overwrite each other unnoticed"
                 )
-        size = sum(_size(spec.workdir / name) for name in left.files)
+        found = stamps_of(spec.workdir, left.files).stamps.values()
+        size = sum(stamp[2] for stamp in found)
         if size > spec.quota_bytes:
             self._note(f"a build leaves {size >> 20} MiB in {spec.workdir}, more than may be kept")
             lasting = False
@@ -261,10 +258,6 @@ class Builder:
         if left is not None:
             self._watch.wrote(left.own)
         return left
-
-    def _known_in_place(self) -> bool | None:
-        """Whether earlier builds wrote into the working directory; None: not known."""
-        return True if any(tree.files for tree in self._trees.trees) else None
 
     def _salt(self) -> str:
         """What all builds depend on."""
@@ -294,12 +287,5 @@ def _is_of_tools(name: str) -> bool:
     return name in _OF_TOOLS or (name.endswith("FLAGS") and name not in _OF_MAKE)
 
 
-def _seconds(built: Tree | Outcome) -> float:
-    return built.seconds if isinstance(built, Tree) else built.build_seconds
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.lstat().st_size
-    except OSError:
-        return 0
+def _with_seconds(built: Tree | Outcome) -> tuple[Tree | Outcome, float]:
+    return built, built.seconds if isinstance(built, Tree) else built.build_seconds

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
+from skipjack.core.naming import did_you_mean
 from skipjack.errors import UsageError
-from skipjack.sweep.files.blame import did_you_mean
 
 SPECIAL = ("build_dir", "run_dir", "config", "point", "user_conf")
 """Placeholders besides the names of the config: directories and files of the run."""

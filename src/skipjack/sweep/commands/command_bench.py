@@ -16,7 +16,7 @@ from skipjack.interop.user_conf import user_conf_lines
 from skipjack.sweep.commands import environment
 from skipjack.sweep.commands.builder import Builder
 from skipjack.sweep.commands.command_spec import CommandSpec
-from skipjack.sweep.commands.failures import run_failure
+from skipjack.sweep.commands.failures import failure
 from skipjack.sweep.commands.power import with_power
 from skipjack.sweep.commands.repair import (
     TRIES,
@@ -26,7 +26,7 @@ from skipjack.sweep.commands.repair import (
     took_effect,
 )
 from skipjack.sweep.commands.results import Reading
-from skipjack.sweep.commands.run_directories import OUTPUT, RunDirectories, write_files
+from skipjack.sweep.commands.run_directories import OUTPUT, RunDirectories
 from skipjack.sweep.heat.thermal import Condition, Thermal
 from skipjack.sweep.outcome import Outcome
 
@@ -60,7 +60,6 @@ class CommandBench:
 
     @property
     def builds(self) -> int:
-        """How many builds were made so far."""
         return self._builder.builds if self._builder else 0
 
     @property
@@ -81,11 +80,9 @@ class CommandBench:
             self._builder.adopt_first()
 
     def build_key(self, point: Config) -> str:
-        """Points with equal keys share a build."""
         return self._spec.build_key(point)
 
     def prepare(self, points: Sequence[Config]) -> None:
-        """Builds for these are wanted soon, in this order."""
         if self._builder:
             self._builder.want(points)
 
@@ -106,7 +103,6 @@ class CommandBench:
         return replace(outcome, build_seconds=build_seconds)
 
     def close(self) -> None:
-        """End what still runs; keep what is built."""
         self._runner.close()
         if self._builder:
             self._builder.close()
@@ -163,7 +159,9 @@ class CommandBench:
     ) -> tuple[Outcome, Reading | None]:
         spec = self._spec
         directory = self._directories.new()
-        files = write_files(directory, config, point, build_dir, directory, self._user_conf(config))
+        files = environment.write_files(
+            directory, config, point, build_dir, directory, self._user_conf(config)
+        )
         values = spec.placeholders(point, config, files)
         task = Task(
             spec.run.filled(values),
@@ -181,7 +179,7 @@ class CommandBench:
         if ended.stopped:
             raise KeyboardInterrupt
         if ended.cause:
-            return run_failure(ended), None
+            return failure(ended, build=False), None
         reading = spec.result.read(before, ended)
         outcome = condition.added_to(_outcome(ended, reading))
         if ended.strays:
@@ -211,7 +209,7 @@ def _outcome(ended: Ended, reading: Reading) -> Outcome:
     judgement = reading.judgement
     invalid = judgement is not None and judgement.verdict is not LoadgenVerdict.VALID
     if not ended.ok and not invalid:
-        return run_failure(ended)
+        return failure(ended, build=False)
     outcome = Outcome(Status.OK, reading.metrics, "", ended.seconds, log=str(ended.output))
     if reading.missing:
         if says_out_of_memory(ended.tail()):

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, Protocol
 
 from skipjack.core.config import Config
 from skipjack.errors import UsageError
-from skipjack.sweep.commands.build_output import check_outputs
 from skipjack.sweep.commands.build_trees import DEFAULT_QUOTA_BYTES
 from skipjack.sweep.commands.command import SPECIAL, Command
 from skipjack.sweep.commands.environment import RunFiles, placeholders
 from skipjack.sweep.commands.results import ResultReader
-from skipjack.sweep.commands.sources import SourceWatch, result_patterns
+from skipjack.sweep.commands.sources import SourceWatch, is_source, result_patterns
 from skipjack.sweep.configs.overlay_config import overlay
 from skipjack.sweep.ordering import build_part
+
+_GIT = ".git"
 
 
 class Further(Protocol):
@@ -75,24 +76,17 @@ class CommandSpec:
             *(self.further.names if self.further else ()),
         }
         if self.parameters is None:
-            known |= self._placeholders()
+            build = self.build.placeholders if self.build else frozenset()
+            known |= self.run.placeholders | build | self.result.placeholders
         self.run.check(known, self.workdir, "--run-cmd")
         if self.build is not None:
             self.build.check(known, self.workdir, "--build-cmd")
             for name in sorted(self.build.placeholders & {"run_dir", "user_conf"}):
                 raise UsageError(f"--build-cmd: {{{name}}} is of a run, a build has none")
-        self._check_rest(known)
-
-    def _placeholders(self) -> frozenset[str]:
-        """All names that commands and result use."""
-        build = self.build.placeholders if self.build else frozenset()
-        return self.run.placeholders | build | self.result.placeholders
-
-    def _check_rest(self, known: set[str]) -> None:
         for name in sorted(self.result.placeholders - known - set(SPECIAL)):
             raise UsageError(f"--result: {{{name}}} is neither a parameter nor in the base config")
         words = self.build.words if self.build else ()
-        check_outputs(self.build_output, self.workdir, words, self.not_sources)
+        _check_outputs(self.build_output, self.workdir, words, self.not_sources)
         missing = set(self.run_cores) - os.sched_getaffinity(0)
         if missing:
             raise UsageError(
@@ -137,3 +131,39 @@ class CommandSpec:
 
 def _listed(cores: Iterable[int]) -> str:
     return ",".join(map(str, sorted(cores)))
+
+
+def _check_outputs(
+    outputs: Sequence[str | Path], workdir: Path, words: Iterable[str], files: Iterable[Path]
+) -> None:
+    """Builds that are used again are put there, so nothing of the user's may be in them.
+
+    `words` are those of the build command, `files` others that are read: the sweep file.
+    """
+    read = [workdir / word for word in words if is_source(word) and (workdir / word).is_file()]
+    for output in outputs:
+        if PurePath(output).is_absolute() or ".." in PurePath(output).parts:
+            raise UsageError(
+                f"--build-output {output} leads out of the working directory {workdir}; "
+                "give a path below it"
+            )
+        path = (workdir / output).resolve()
+        if path == workdir.resolve():
+            raise UsageError(
+                f"--build-output {output} is the working directory itself; "
+                "name the files or directories in it that builds write"
+            )
+        if path in workdir.resolve().parents:
+            raise UsageError(f"--build-output {output} holds the working directory {workdir}")
+        for one in (*read, *files):
+            if one.resolve() == path or path in one.resolve().parents:
+                raise UsageError(
+                    f"--build-output {output} holds {one.name}, which no build writes; "
+                    "name what builds write, and nothing else"
+                )
+        inside = path.parts[len(workdir.resolve().parts) :]
+        below = (name for _, folders, names in os.walk(path) for name in (*folders, *names))
+        if _GIT in inside or _GIT in below:
+            raise UsageError(
+                f"--build-output {output} holds a {_GIT}; name what builds write, and nothing else"
+            )

@@ -1,4 +1,4 @@
-"""What a command is given: every setting as an environment variable, and where its files are."""
+"""What a command is given: its files, and every setting as an environment variable."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from skipjack.storage import write_failure
+
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LONGEST = 1 << 14
 """Characters of a variable; the system takes some of them, and not too many together."""
 _PREFIXES = ("LD_", "DYLD_", "PYTHON", "BASH", "LC_", "SKIPJACK_", "GIT_", "XDG_", "SSH_")
+"""What could break the command itself."""
 _NAMES = frozenset(
     (
         *("PATH", "HOME", "SHELL", "IFS", "ENV", "PWD", "OLDPWD", "USER", "LOGNAME", "LANG"),
@@ -46,6 +49,27 @@ class RunFiles:
                 yield name, str(path)
 
 
+def write_files(
+    directory: Path,
+    config: Mapping[str, Any],
+    point: Mapping[str, Any],
+    build_dir: Path | None = None,
+    run_dir: Path | None = None,
+    user_conf: tuple[str, ...] | None = None,
+) -> RunFiles:
+    """Write what a command may read. `user_conf` None: there is none."""
+    config_file, point_file = directory / "config.json", directory / "point.json"
+    conf_file = None if user_conf is None else directory / "user.conf"
+    try:
+        for file, content in ((config_file, config), (point_file, point)):
+            file.write_text(json.dumps(dict(content), default=str) + "\n")
+        if conf_file is not None and user_conf is not None:
+            conf_file.write_text("".join(f"{line}\n" for line in user_conf))
+    except OSError as error:
+        raise write_failure(directory, error) from error
+    return RunFiles(config_file, point_file, build_dir, run_dir, conf_file)
+
+
 def as_text(value: Any) -> str:
     """A setting as commands get it: words as they are, the rest as JSON (true, 0.5, null)."""
     if isinstance(value, str):
@@ -57,11 +81,6 @@ def _is_scalar(value: Any) -> bool:
     return value is None or isinstance(value, str | int | float)
 
 
-def harmful(name: str) -> bool:
-    """Whether setting this variable could break the command itself: PATH, LD_PRELOAD, IFS ..."""
-    return name in _NAMES or name.startswith(_PREFIXES)
-
-
 def withheld(config: Mapping[str, Any]) -> tuple[str, ...]:
     """Settings that are not set as variables; they are in the JSON file like all others."""
     return tuple(
@@ -70,7 +89,8 @@ def withheld(config: Mapping[str, Any]) -> tuple[str, ...]:
         if _is_scalar(value)
         and (
             not _IDENTIFIER.fullmatch(name)
-            or harmful(name)
+            or name in _NAMES
+            or name.startswith(_PREFIXES)
             or (isinstance(value, str) and len(value) > _LONGEST)
         )
     )

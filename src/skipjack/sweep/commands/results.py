@@ -6,7 +6,8 @@ import os
 import re
 import shlex
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +38,8 @@ Stamp = tuple[int, int, int, int]
 class Before:
     """What result files looked like before a run, so that an old one does not count."""
 
-    values: Mapping[str, str]
-    """What placeholders stand for."""
-    directory: Path
+    path: Path
+    """Where the result is to be; placeholders are filled in."""
     stamps: Mapping[Path, Stamp] = field(default_factory=dict)
 
 
@@ -89,14 +89,13 @@ class ResultReader:
 
     def before(self, values: Mapping[str, str], directory: Path) -> Before:
         """Look at the place of the result before a run."""
-        noted = Before(values, directory)
-        if self.kind == "json" and self.where != "-":
-            path = self._path(noted)
-            _age(path)
-            return Before(values, directory, _stamps([path]))
+        if self.kind not in ("json", "loadgen") or self.where == "-":
+            return Before(directory)
+        path = directory / fill(self.where, values, "--result")
         if self.kind == "loadgen":
-            return Before(values, directory, _stamps(_logs_below(self._path(noted))))
-        return noted
+            return Before(path, _stamps(_logs_below(path)))
+        _age(path)
+        return Before(path, _stamps([path]))
 
     def read(self, before: Before, ended: Ended) -> Reading:
         """The metrics of a run that ended well; always with ``seconds``."""
@@ -109,16 +108,12 @@ class ResultReader:
                 reading = self._read_loadgen(before)
             case _:
                 reading = Reading({})
-        metrics = {"seconds": ended.seconds, **reading.metrics}
-        return Reading(metrics, reading.missing, reading.judgement, reading.log)
-
-    def _path(self, before: Before) -> Path:
-        return before.directory / fill(self.where, before.values, "--result")
+        return replace(reading, metrics={"seconds": ended.seconds, **reading.metrics})
 
     def _read_json(self, before: Before, ended: Ended) -> Reading:
         if self.where == "-":
             return _from_last_line(ended)
-        path = self._path(before)
+        path = before.path
         stamp = _stamp(path)
         if stamp is None:
             return Reading({}, f"it wrote no {path}")
@@ -147,12 +142,11 @@ class ResultReader:
         return Reading({name: _word(text) for name, text in named.items() if text is not None})
 
     def _read_loadgen(self, before: Before) -> Reading:
-        directory = self._path(before)
-        found = _stamps(_logs_below(directory))
+        found = _stamps(_logs_below(before.path))
         fresh = [path for path, stamp in found.items() if before.stamps.get(path) != stamp]
         if not fresh:
             old = "; those there are from earlier runs" if found else ""
-            return Reading({}, f"it wrote no {DETAIL_LOG} below {directory}{old}")
+            return Reading({}, f"it wrote no {DETAIL_LOG} below {before.path}{old}")
         path = max(fresh, key=lambda one: found[one][0])
         try:
             log = read_detail_log(path)
@@ -231,8 +225,6 @@ def _age(path: Path) -> None:
     File times move in steps of some milliseconds: one that was written just now and is written
     again at once, with as many bytes, could not be told from one that was not written.
     """
-    try:
+    with suppress(OSError):
         status = path.stat()
         os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns - _AGE_NS))
-    except OSError:
-        pass

@@ -1,17 +1,12 @@
-"""The files of each run: its config, its point, what it printed; the oldest are removed."""
+"""A directory for the files of each run; the oldest are removed."""
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections import deque
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from skipjack.storage import ensure_directory
-from skipjack.storage.failure import write_failure
-from skipjack.sweep.commands.environment import RunFiles
+from skipjack.storage import ensure_directory, write_failure
 
 KEPT = 1000
 """Runs whose files are kept."""
@@ -23,8 +18,8 @@ class RunDirectories:
 
     def __init__(self, root: Path, kept: int = KEPT) -> None:
         self._root, self._most = ensure_directory(root), kept
-        numbers = sorted(int(one.name) for one in root.iterdir() if one.name.isdecimal())
-        self._kept = deque(numbers)
+        names = (one.name for one in root.iterdir())
+        self._kept = deque(sorted(int(name) for name in names if name.isdecimal()))
 
     def new(self) -> Path:
         """An empty directory with the next number."""
@@ -43,28 +38,3 @@ class RunDirectories:
             oldest = self._root / f"{self._kept.popleft():06d}"
             shutil.rmtree(oldest, ignore_errors=True)
         return path
-
-
-def write_files(
-    directory: Path,
-    config: Mapping[str, Any],
-    point: Mapping[str, Any],
-    build_dir: Path | None = None,
-    run_dir: Path | None = None,
-    user_conf: tuple[str, ...] | None = None,
-) -> RunFiles:
-    """Write what a command may read. `user_conf` None: there is none."""
-    config_file, point_file = directory / "config.json", directory / "point.json"
-    conf_file = None if user_conf is None else directory / "user.conf"
-    try:
-        config_file.write_text(_json(config))
-        point_file.write_text(_json(point))
-        if conf_file is not None and user_conf is not None:
-            conf_file.write_text("".join(f"{line}\n" for line in user_conf))
-    except OSError as error:
-        raise write_failure(directory, error) from error
-    return RunFiles(config_file, point_file, build_dir, run_dir, conf_file)
-
-
-def _json(content: Mapping[str, Any]) -> str:
-    return json.dumps(dict(content), default=str) + "\n"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from skipjack.errors import MalformedError
-from skipjack.reading import Field, read_json
+from skipjack.reading import read_json
 from skipjack.storage import atomic_write
 
 FORMAT = 1
@@ -37,31 +37,17 @@ class WatchMemory:
     def read(cls, path: Path) -> WatchMemory:
         """What was written; nothing if that is not to be read."""
         try:
-            content = read_json(path.read_bytes(), surrogates=True)
-            if content["format"].plain != FORMAT:
-                return cls()
-            return cls(
-                {name.text() for name in content["written"].elements()},
-                _tallies(content["changed"]),
-                _tallies(content["built"]),
-                {state: digest.text() for state, digest in content["digests"].fields().items()},
-                content["newest_ns"].integer(0),
-                content["state"].text(),
-            )
+            content = read_json(path.read_bytes(), surrogates=True).without("format", FORMAT)
+            written = {name.text() for name in content["written"].elements()}
+            return content.of(cls, written=written)
         except (OSError, MalformedError):
             return cls()
 
     def write(self, path: Path) -> None:
         """In one step."""
-        content = {
-            "format": FORMAT,
-            "written": sorted(self.written),
-            "changed": self.changed,
-            "built": self.built,
-            "digests": dict(list(self.digests.items())[-_MOST_DIGESTS:]),
-            "newest_ns": self.newest_ns,
-            "state": self.state,
-        }
+        latest = dict(list(self.digests.items())[-_MOST_DIGESTS:])
+        content = {"format": FORMAT, **asdict(self), "digests": latest}
+        content["written"] = sorted(self.written)
         atomic_write(path, json.dumps(content).encode(), durable=False)
 
 
@@ -77,8 +63,3 @@ def usual(tallies: dict[str, Tally], names: set[str]) -> set[str]:
         if name in names and often and 2 * often >= of:
             found.add(name)
     return found
-
-
-def _tallies(content: Field) -> dict[str, Tally]:
-    pairs = {name: pair.elements(2) for name, pair in content.fields().items()}
-    return {name: (often.integer(0), of.integer(0)) for name, (often, of) in pairs.items()}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
-from skipjack.storage.failure import write_failure
+from skipjack.storage import write_failure
 from skipjack.sweep.commands import in_place
 from skipjack.sweep.commands.appending import Appending
 from skipjack.sweep.commands.build_trees import BuildTrees, Left, Tree
@@ -45,7 +45,7 @@ class WorkingDirectory:
     def before_build(self) -> Before:
         """Look at it; the files there are no build's from now on."""
         self.lies_here = self._trees.standing = ""
-        listed = {name for tree in self._trees.trees for name in tree.files}
+        listed = {name for tree in self._trees.trees for name in tree.left.files}
         # In this order: room for appending changes a time of the files that get it.
         appending = Appending(self._directory, listed)
         return Before(self._look(), appending)
@@ -60,11 +60,12 @@ class WorkingDirectory:
         if not self._outputs:
             own = self._products(own, before.files)
         self._remember(after, own)
-        if self._outputs:
-            return Left(self._outputs_of_build(after, own), own, logs)
-        # What was there before and is another file now can be had back from who kept it, alone.
-        gone = [name for name in own if name in before.files.stamps and name not in self._logs]
-        self._trees.drop_lacking(gone)
+        if not self._outputs:
+            # What was there before and is another file now can be had back from who kept it, alone.
+            gone = [name for name in own if name in before.files.stamps and name not in self._logs]
+            self._trees.drop_lacking(gone)
+        elif not any(tree.left.files for tree in self._trees.trees):
+            return Left(tuple(after.stamps), own, logs)  # the first has all that is there
         return Left(tuple(dict.fromkeys((*own, *self._taken_over(after)))), own, logs)
 
     def _products(self, changed: Sequence[str], before: Snapshot) -> tuple[str, ...]:
@@ -72,7 +73,7 @@ class WorkingDirectory:
 
         Other files that changed meanwhile are somebody else's. The first build shows where.
         """
-        known = [name for tree in self._trees.trees for name in tree.own]
+        known = [name for tree in self._trees.trees for name in tree.left.own]
         if not known:
             return tuple(changed)
         places = {parent for name in known if (parent := name.rpartition("/")[0])}
@@ -129,15 +130,9 @@ class WorkingDirectory:
             )
         return found
 
-    def _outputs_of_build(self, after: Snapshot, own: Sequence[str]) -> tuple[str, ...]:
-        """What it wrote and what it took over from other builds; the first, all that is there."""
-        if not any(tree.files for tree in self._trees.trees):
-            return tuple(after.stamps)
-        return tuple(dict.fromkeys((*own, *self._taken_over(after))))
-
     def _taken_over(self, after: Snapshot) -> list[str]:
         """What other builds left and this one let stand: it may need it."""
-        listed = {name for tree in self._trees.trees for name in tree.files}
+        listed = {name for tree in self._trees.trees for name in tree.left.files}
         found = (name for name in after.stamps if name in listed and name not in self._logs)
         return [name for name in found if self._is_ours(name)]
 
@@ -148,12 +143,12 @@ class WorkingDirectory:
 
     def _replaced(self, tree: Tree) -> list[str]:
         """Files to have back: all but logs, and but those that grew where this build stood."""
-        logs = self._logs.union(*(one.logs for one in self._trees.trees))
+        logs = self._logs.union(*(one.left.logs for one in self._trees.trees))
         stood = self._trees.standing == tree.key
         kept = self._trees.kept_files(tree)
         return [
             name
-            for name in tree.files
+            for name in tree.left.files
             if name not in logs
             and not (stood and in_place.has_grown(self._directory / name, kept / name))
         ]
@@ -171,8 +166,8 @@ class WorkingDirectory:
 
     def _remove_others(self, tree: Tree) -> None:
         """Remove what other builds wrote and was not there when this one was made."""
-        theirs = {name for one in self._trees.trees for name in one.own}
-        for name in theirs.difference(tree.files, self._logs):
+        theirs = {name for one in self._trees.trees for name in one.left.own}
+        for name in theirs.difference(tree.left.files, self._logs):
             if self._is_ours(name):
                 with contextlib.suppress(FileNotFoundError):
                     (self._directory / name).unlink()

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from skipjack.core.config import Config
+from skipjack.core.naming import did_you_mean
 from skipjack.errors import ForeignError, UsageError
-from skipjack.sweep.configs.overlay_config import get, has, overlay
-from skipjack.sweep.files.blame import did_you_mean
+from skipjack.sweep.configs.overlay_config import find, overlay
 from skipjack.sweep.files.json_file import parse_json_object
 from skipjack.sweep.files.read import read_text
 from skipjack.sweep.files.sweep_file import SweepFile
@@ -29,16 +27,8 @@ class BaseConfig:
     where: str = ""
     """The file, for complaints."""
     system_id: str = ""
-    benchmark: str = ""
-    scenario: str = ""
     nested: bool = False
     """Whether points reach into nested objects."""
-
-    @property
-    def digest(self) -> str:
-        """Of the content: what tells measurements over another base from these."""
-        text = json.dumps(self.config, sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()
 
     def with_point(self, point: Mapping[str, Any]) -> dict[str, Any]:
         """The whole config of a point, in a dict of the caller's own."""
@@ -46,13 +36,14 @@ class BaseConfig:
 
     def point(self, names: Mapping[str, Any]) -> Config | None:
         """The point at which the base config stands; None if it lacks one of the names."""
-        if not all(map(self.has, names)):
+        found = {name: find(self.config, name, nested=self.nested) for name in names}
+        if None in found.values():
             return None
-        return Config.of({name: get(self.config, name, nested=self.nested) for name in names})
+        return Config.of({name: held[0] for name, held in found.items() if held})
 
     def has(self, name: str) -> bool:
         """Whether a parameter of this name is one of the config's."""
-        return has(self.config, name, nested=self.nested)
+        return find(self.config, name, nested=self.nested) is not None
 
 
 def read_base_config(
@@ -65,7 +56,7 @@ def read_base_config(
     content = parse_json_object(path, read_text(path, "base config"))
     if not is_tree_file(content):
         chosen = system_id if isinstance(system_id, str) else ""
-        return BaseConfig(content, str(path), chosen, nested=nested)
+        return BaseConfig(content, str(path), chosen, nested)
     from skipjack.sweep.configs.config_tree import config_of_system
 
     chosen = system_id if isinstance(system_id, str) else system_id()
@@ -73,9 +64,7 @@ def read_base_config(
         raise UsageError(
             f"base config {path} has an entry for each system; say which with --system-id"
         )
-    config = config_of_system(content, chosen, str(path))
-    benchmark, scenario = (str(content.get(key, "")) for key in ("benchmark", "scenario"))
-    return BaseConfig(config, str(path), chosen, benchmark, scenario, nested)
+    return BaseConfig(config_of_system(content, chosen, str(path)), str(path), chosen, nested)
 
 
 def is_tree_file(content: Mapping[str, Any]) -> bool:

@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from skipjack.core.naming import did_you_mean
 from skipjack.errors import UsageError
 from skipjack.sweep.configs.base_config import DEFAULT, BaseConfig, is_tree_file
 from skipjack.sweep.configs.names import benchmark_name, same_name, scenario_name
 from skipjack.sweep.configs.overlay_config import overlay
-from skipjack.sweep.files.blame import did_you_mean
 from skipjack.sweep.files.json_file import parse_json_object
 from skipjack.sweep.files.read import read_text
 
@@ -35,9 +35,7 @@ def read_config_tree(
         raise UsageError(f"{path} has no entry {DEFAULT!r} with an object; add an empty one")
     names = {"benchmark": benchmark_name(benchmark), "scenario": scenario_name(scenario)}
     config = config_of_system({**names, **content}, system_id, str(path))
-    return BaseConfig(
-        config, str(path), system_id, names["benchmark"], names["scenario"], nested=nested
-    )
+    return BaseConfig(config, str(path), system_id, nested)
 
 
 def find_config(directory: Path, benchmark: str, scenario: str) -> Path:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from skipjack.core.naming import did_you_mean
 from skipjack.errors import UsageError
-from skipjack.sweep.files.blame import did_you_mean
 
 _BENCHMARKS: dict[str, tuple[str, ...]] = {
     "3d-unet": ("unet", "3dunet", "3d-unet-99", "3d-unet-99.9", "unet3d"),

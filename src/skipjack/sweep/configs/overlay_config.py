@@ -27,24 +27,13 @@ def overlay(
     return result
 
 
-def has(base: Mapping[str, Any], name: str, *, nested: bool = False) -> bool:
-    """Whether a config has a name; nested, also one like ``model.batch``."""
-    return _found(base, name, nested=nested) is not None
-
-
-def get(base: Mapping[str, Any], name: str, *, nested: bool = False) -> Any:
-    """What a config has under a name, which it has."""
-    found = _found(base, name, nested=nested)
-    assert found is not None, "look whether it has it first"
-    return found[0]
-
-
-def _found(base: Mapping[str, Any], name: str, *, nested: bool) -> tuple[Any] | None:
+def find(base: Mapping[str, Any], name: str, *, nested: bool = False) -> tuple[Any] | None:
+    """What a config has under a name; nested, also one like ``model.batch``. None: it has none."""
     if name in base:
         return (base[name],)
     first, dot, rest = name.partition(".")
     if nested and dot and isinstance(base.get(first), Mapping):
-        return _found(base[first], rest, nested=True)
+        return find(base[first], rest, nested=True)
     return None
 
 

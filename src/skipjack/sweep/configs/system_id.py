@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import re
-import subprocess
+from collections import Counter
 
-_log = logging.getLogger(__name__)
+from skipjack.sweep.heat.gpu_sensors import printed_by
 
 _QUERY = ("nvidia-smi", "--query-gpu=name", "--format=csv,noheader")
-_WAIT_S = 30
 _PREFIXES = ("NVIDIA", "Tesla", "Quadro", "GeForce", "AMD", "Instinct")
 
 
@@ -23,10 +21,7 @@ def gpu_system_id(names: list[str]) -> str:
 
     Different models are listed in turn, as ``A10x1+T4x2``.
     """
-    counts: dict[str, int] = {}
-    for name in names:
-        short = _short_name(name)
-        counts[short] = counts.get(short, 0) + 1
+    counts = Counter(map(_short_name, names))
     return "+".join(f"{name}x{count}" for name, count in counts.items())
 
 
@@ -37,14 +32,7 @@ def _short_name(name: str) -> str:
 
 def gpu_names() -> list[str]:
     """The models of the GPUs that NVIDIA's tool finds here."""
-    try:
-        done = subprocess.run(_QUERY, capture_output=True, text=True, timeout=_WAIT_S, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        _log.debug("no GPU was found by nvidia-smi: %s", error)
-        return []
-    if done.returncode:
-        return []
-    return [line for line in done.stdout.splitlines() if line.strip()]
+    return [line for line in (printed_by(_QUERY) or "").splitlines() if line.strip()]
 
 
 def _cpu_system_id() -> str:

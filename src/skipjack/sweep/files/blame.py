@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from difflib import get_close_matches
 from pathlib import Path
 
 from skipjack.errors import ForeignError, SkipjackError
@@ -33,24 +32,12 @@ def blaming_file(path: Path, what: str, line: int | None = None) -> Iterator[Non
     """
     try:
         yield
-    except KeyboardInterrupt:
-        raise
-    except SkipjackError as error:
+    except (Exception, SystemExit) as error:
         where = place(path, line_of(error, path) or line)
+        text = " ".join(str(error).split())
+        if not isinstance(error, SkipjackError):
+            said = f"{type(error).__name__}: {text}" if text else type(error).__name__
+            raise ForeignError(f"{where}: {what} raised {said}") from error
         if str(error).startswith(str(path)):
             raise
         raise type(error)(f"{where}: {error}") from error
-    except (Exception, SystemExit) as error:
-        where = place(path, line_of(error, path) or line)
-        raise ForeignError(f"{where}: {what} raised {_described(error)}") from error
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """``; did you mean depth?``, or nothing."""
-    close = get_close_matches(name, list(known), n=3, cutoff=0.6)
-    return f"; did you mean {' or '.join(close)}?" if close else ""
-
-
-def _described(error: BaseException) -> str:
-    text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from skipjack.core.config import Config
+from skipjack.core.naming import did_you_mean
 from skipjack.core.trial import Status
 from skipjack.errors import ForeignError, UsageError
 from skipjack.search.scripted import SearcherInterface, Stats
 from skipjack.sweep.files import search_hook
-from skipjack.sweep.files.blame import blaming_file, did_you_mean, place
+from skipjack.sweep.files.blame import blaming_file, place
 from skipjack.sweep.files.legacy_imports import FileImports
+from skipjack.sweep.files.values import check_parameter_names
 
 _log = logging.getLogger(__name__)
 
@@ -35,9 +37,11 @@ class Hooks:
     lines: Mapping[str, int]
     imports: FileImports
 
-    def guard(self, name: str) -> AbstractContextManager[None]:
+    @contextmanager
+    def guard(self, name: str) -> Iterator[None]:
         """What surrounds every call of a hook."""
-        return _guarded(self.path, name, self.lines.get(name, 0), self.imports)
+        with blaming_file(self.path, name, self.lines.get(name, 0)), self.imports.active():
+            yield
 
     def where(self, name: str) -> str:
         """File and line of a hook."""
@@ -48,8 +52,7 @@ class Hooks:
         callback = self.functions.get(SEARCH)
         if callback is None:
             return None
-        line = self.lines.get(SEARCH, 0)
-        return search_hook.SearchHook(callback, self.path, line, lambda: self.guard(SEARCH))
+        return search_hook.SearchHook(callback, self.where(SEARCH), lambda: self.guard(SEARCH))
 
     def no_rebuild(self, parameters: Mapping[str, Any]) -> tuple[str, ...] | None:
         """Names that need no build. Those that are no parameters are refused, or, as a searcher
@@ -64,14 +67,9 @@ class Hooks:
             raise UsageError(
                 f"{where}: {NO_REBUILD} returned {what}; return a list of parameter names"
             )
-        missing = [name for name in names if name not in parameters]
-        if missing and SEARCH not in self.functions:
-            hint = did_you_mean(missing[0], parameters) if len(missing) == 1 else ""
-            raise UsageError(
-                f"{where}: {NO_REBUILD} names {', '.join(missing)}, which this file has no values "
-                f"for; its parameters are {', '.join(parameters) or 'none'}{hint}"
-            )
-        if missing:
+        if SEARCH not in self.functions:
+            check_parameter_names(names, parameters, NO_REBUILD, where)
+        elif missing := [name for name in names if name not in parameters]:
             _log.warning(
                 "%s: whether %s are parameters is not known, as %s makes the points",
                 where,
@@ -142,9 +140,3 @@ def _stats(said: object, where: str) -> Stats:
         )
     invalid = data.get("result_validity", "VALID") != "VALID"
     return Stats(data, Status.INVALID if invalid else Status.OK)
-
-
-@contextmanager
-def _guarded(path: Path, name: str, line: int, imports: FileImports) -> Iterator[None]:
-    with blaming_file(path, name, line), imports.active():
-        yield

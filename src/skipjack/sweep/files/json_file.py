@@ -54,8 +54,6 @@ def _object(path: Path, text: str, pairs: list[tuple[str, Any]]) -> Mapping[str,
 def _line_of_key(text: str, name: str, occurrence: int = 0) -> int:
     """The line of a name before a colon, as it is usually written; 0 where it is not found."""
     found = list(re.finditer(re.escape(json.dumps(name, ensure_ascii=False)) + r"\s*:", text))
-    return _line(text, found[min(occurrence, len(found) - 1)].start()) if found else 0
-
-
-def _line(text: str, position: int) -> int:
-    return text.count("\n", 0, max(position, 0)) + 1
+    if not found:
+        return 0
+    return text.count("\n", 0, found[min(occurrence, len(found) - 1)].start()) + 1

@@ -12,21 +12,21 @@ signature                  returns               since then
 from __future__ import annotations
 
 import inspect
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import Any, cast
 
-from skipjack.errors import UsageError
-from skipjack.search.scripted import (
-    Points,
-    Run,
-    SearcherInterface,
-)
-from skipjack.sweep.files.blame import place
-from skipjack.sweep.files.stateless_search import PastRuns, StatelessSearch
+from skipjack.core.trial import Status
+from skipjack.errors import ForeignError, UsageError
+from skipjack.search.points import config_of
+from skipjack.search.scripted import Points, Run, SearcherInterface, Stats, do_send
 
 NAME = "META_search_callback"
+MOST_REPEATS = 20
+"""A point may be asked for again, to see how much runs differ; more often it is a mistake."""
+PastRuns = list[tuple[dict[str, Any], Mapping[str, Any]]]
+"""Points with all that their runs said, in the order of the runs."""
 Guard = Callable[[], AbstractContextManager[None]]
 """Makes a hook's imports work, and what it raises a sentence."""
 
@@ -34,10 +34,8 @@ Guard = Callable[[], AbstractContextManager[None]]
 class SearchHook:
     """Calling it gives a fresh searcher. The callback was called once, when the file was read."""
 
-    def __init__(self, callback: Callable[..., object], path: Path, line: int, guard: Guard):
-        self._callback = callback
-        self._guard = guard
-        self._where = place(path, line)
+    def __init__(self, callback: Callable[..., object], where: str, guard: Guard) -> None:
+        self._callback, self._where, self._guard = callback, where, guard
         self._takes_past_runs = _takes_past_runs(callback, self._where)
         self._first: SearcherInterface | None = self._make()
 
@@ -51,7 +49,7 @@ class SearchHook:
         if _is_searcher(result):
             return cast(SearcherInterface, result)
         if self._takes_past_runs and (not result or isinstance(result, Mapping)):
-            return StatelessSearch(self._next_point, self._where)
+            return _StatelessSearch(self._next_point, self._where)
         raise UsageError(f"{self._where}: {NAME} returned {_described(result)}; {self._wanted}")
 
     @property
@@ -76,6 +74,33 @@ class SearchHook:
             return self._callback(past_runs) if self._takes_past_runs else self._callback()
 
 
+class _StatelessSearch(SearcherInterface):
+    """The oldest form: all past runs in, the next point out, nothing remembered."""
+
+    is_dynamic = True
+
+    def __init__(self, ask: Callable[[PastRuns], Mapping[str, Any] | None], where: str) -> None:
+        self._ask, self._where = ask, where
+
+    def generate(self) -> Points:
+        """Points until the hook has none; it is given a list of its own each time."""
+        past: PastRuns = []
+        asked: Counter[str] = Counter()
+        while point := self._ask([(dict(cross), stats) for cross, stats in past]):
+            key = config_of(point).key
+            asked[key] += 1
+            if asked[key] > MOST_REPEATS:
+                raise ForeignError(
+                    f"{self._where}: {NAME} returned the point {key} "
+                    f"{asked[key]} times, so the search was stopped; return None to end it"
+                )
+            run = yield dict(point)
+            stats = Stats({}, Status.ERROR) if run is None else run.stats
+            if not isinstance(stats, Mapping):
+                stats = Stats(getattr(stats, "data", {}))
+            past.append((dict(point), stats))
+
+
 class GuardedSearcher(SearcherInterface):
     """A user's searcher whose mistakes are sentences with file and line."""
 
@@ -85,7 +110,6 @@ class GuardedSearcher(SearcherInterface):
 
     @property
     def is_dynamic(self) -> bool:
-        """As the user's."""
         with self._guard():
             return bool(self.subject.is_dynamic)
 
@@ -96,12 +120,9 @@ class GuardedSearcher(SearcherInterface):
         run: Run | None = None
         while True:
             with self._guard():
-                try:
-                    # The first time there is nothing to tell; send(None) would do for a generator,
-                    # while a plain iterator knows only next().
-                    point = next(points) if run is None else points.send(run)
-                except StopIteration:
-                    return
+                point = do_send(points, run)
+            if point is None:
+                return
             run = yield point
 
     def get_best(self) -> Mapping[str, Any]:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from skipjack.search.scripted import SearcherInterface
+from skipjack.search.scripted import SearcherInterface, Stats
+from skipjack.sweep.files.blame import place
 
 ALL = "all"
 """The search that runs every combination, in the file's order."""
@@ -17,7 +18,7 @@ Scalar = bool | int | float | str | None
 
 IsValid = Callable[[Mapping[str, Any]], object]
 """Given the whole config (base and point): whether it may be run. Truthiness counts."""
-Synthetic = Callable[[Mapping[str, Any]], object]
+Synthetic = Callable[[Mapping[str, Any]], Stats]
 """Given a point: what its run would say. For dry runs of searches."""
 
 
@@ -31,13 +32,11 @@ class SweepFile:
     no_rebuild: tuple[str, ...] | None = None
     """Names whose change needs no new build. None: not said, so every change needs one."""
     is_valid: IsValid | None = None
-    """`META_is_config_valid`, or all of `constraints` together."""
+    """`META_is_config_valid`, or all constraints of a TOML file together."""
     search: Callable[[], SearcherInterface] | None = None
     """`META_search_callback`, whichever of its forms; None: all combinations of the values."""
     synthetic: Synthetic | None = None
     """`META_get_synthetic`."""
-    constraints: tuple[str, ...] = ()
-    """Expressions over parameters and the base config; `is_valid` checks them, too."""
     digest: str = ""
     """Of the file's bytes: what tells it from an edited one."""
     lines: Mapping[str, int] = field(default_factory=dict)
@@ -52,5 +51,4 @@ class SweepFile:
 
     def where(self, parameter: str) -> str:
         """``tune.py:12``, or the file alone where no line is known."""
-        line = self.lines.get(parameter)
-        return f"{self.path}:{line}" if line else str(self.path)
+        return place(self.path, self.lines.get(parameter))

@@ -24,13 +24,13 @@ from pathlib import Path
 from typing import Any
 
 from skipjack.core.expressions import Expression
+from skipjack.core.naming import did_you_mean
 from skipjack.errors import ExpressionError, MalformedError, UsageError
 from skipjack.reading import parse_toml
-from skipjack.sweep.files.blame import did_you_mean, place
+from skipjack.sweep.files.blame import place
 from skipjack.sweep.files.sweep_file import IsValid, Scalar, SweepFile
 from skipjack.sweep.files.toml_search import read_search
-from skipjack.sweep.files.value_ranges import expand
-from skipjack.sweep.files.values import check_values
+from skipjack.sweep.files.values import check_parameter_names, check_values, expand
 
 SETTINGS = (
     *("base", "system_id", "build_cmd", "run_cmd", "result", "metric", "require", "load"),
@@ -46,7 +46,10 @@ _LOAD = ("parameter", "from", "to")
 
 def read_toml_file(path: Path, text: str, digest: str) -> SweepFile:
     """The file's parameters, rules, search and settings."""
-    content = _parsed(path, text)
+    try:
+        content = parse_toml(text, str(path))
+    except MalformedError as error:
+        raise UsageError(str(error)) from None
     lines = {name: _line_of(text, name) for name in content}
     for name in content:
         if name not in (*_OWN, *SETTINGS):
@@ -57,7 +60,7 @@ def read_toml_file(path: Path, text: str, digest: str) -> SweepFile:
             )
     parameters, parameter_lines = _parameters(path, text, content.get("parameters", {}))
     where = place(path, lines.get("constraints"))
-    constraints = _constraints(content, where)
+    constraints = _texts(content.get("constraints", []), "constraints", where)
     settings = {name: content[name] for name in SETTINGS if name in content}
     search = None
     if "search" in content:
@@ -72,18 +75,10 @@ def read_toml_file(path: Path, text: str, digest: str) -> SweepFile:
         no_rebuild=_no_rebuild(path, content, parameters, lines, searched=search is not None),
         is_valid=_all_hold(constraints, where) if constraints else None,
         search=search,
-        constraints=constraints,
         digest=digest,
         lines=parameter_lines,
         settings=settings,
     )
-
-
-def _parsed(path: Path, text: str) -> dict[str, Any]:
-    try:
-        return parse_toml(text, str(path))
-    except MalformedError as error:
-        raise UsageError(str(error)) from None
 
 
 def _parameters(
@@ -119,30 +114,18 @@ def _no_rebuild(
     if len(said) == 2:
         raise UsageError(f"{where}: no_rebuild and build say the same thing; write one of them")
     names = _texts(content[said[0]], said[0], where)
-    unknown = [name for name in names if name not in parameters]
-    if unknown and not searched:
-        hint = did_you_mean(unknown[0], parameters) if len(unknown) == 1 else ""
-        raise UsageError(
-            f"{where}: {said[0]} names {', '.join(unknown)}, which this file has no values for; "
-            f"its parameters are {', '.join(parameters) or 'none'}{hint}"
-        )
+    if not searched:
+        check_parameter_names(names, parameters, said[0], where)
     if said == ["build"]:
         return tuple(name for name in parameters if name not in names)
     return names
 
 
-def _constraints(content: Mapping[str, Any], where: str) -> tuple[str, ...]:
-    texts = _texts(content.get("constraints", []), "constraints", where)
-    for text in texts:
-        try:
-            Expression(text)
-        except UsageError as error:
-            raise UsageError(f"{where}: {error}") from error
-    return texts
-
-
 def _all_hold(constraints: Sequence[str], where: str) -> IsValid:
-    expressions = [Expression(text) for text in constraints]
+    try:
+        expressions = [Expression(text) for text in constraints]
+    except UsageError as error:
+        raise UsageError(f"{where}: {error}") from error
 
     def holds(config: Mapping[str, Any]) -> bool:
         try:

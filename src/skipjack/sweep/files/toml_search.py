@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from skipjack.core.expressions import Expression
+from skipjack.core.naming import did_you_mean
 from skipjack.core.objective import spelled
 from skipjack.errors import UsageError
 from skipjack.search import check_name
@@ -27,7 +28,6 @@ from skipjack.search.scripted import (
     SearcherInterface,
     Step,
 )
-from skipjack.sweep.files.blame import did_you_mean
 from skipjack.sweep.files.sweep_file import ALL
 
 SCRIPTED: dict[str, type[SearcherInterface]] = {

@@ -29,7 +29,7 @@ from skipjack.sweep.outcome import Outcome
 from skipjack.sweep.progress import SweepObserver
 from skipjack.sweep.result import SweepResult
 from skipjack.sweep.running import alone
-from skipjack.sweep.simulated_bench import synthetic_answer
+from skipjack.sweep.simulated_bench import SimulatedBench, synthetic_answer
 from skipjack.sweep.sweep import SweepRequest, run_sweep
 
 _SCENARIO_METRICS = (
@@ -47,6 +47,7 @@ _LATENCIES = (
     "result_99.90_percentile_latency_ns",
 )
 """What ``--verbose_stats`` adds to the table."""
+_NOT_RUN = Outcome(Status.NO_RESULT, reason="it was not run, and --norun says not to")
 
 
 class _GridFiles:
@@ -66,33 +67,20 @@ class _GridFiles:
         return {"grid_config": str(path), "log_dir": str(logs)}
 
 
-class GridBench:
+class GridBench(CommandBench):
     """The commands of a grid, whose results lie in directories by the hash of the point."""
 
-    def __init__(self, request: GridRequest, inner: CommandBench) -> None:
-        self._request, self._inner = request, inner
-        self._workload = request.workload.digest
+    def __init__(
+        self, request: GridRequest, spec: CommandSpec, stop: Callable[[], bool], thermal: Thermal
+    ) -> None:
+        super().__init__(spec, stop, thermal)
+        self._request, self._workload = request, request.workload.digest
         self._answered: set[Config] = set()
         self.from_directories = 0
         """Runs that were read from directories of earlier sessions."""
 
-    @property
-    def builds(self) -> int:
-        """How many builds were made."""
-        return self._inner.builds
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What a reader of the whole session should know."""
-        return self._inner.notes
-
-    def build_key(self, point: Config) -> str:
-        """Points with equal keys share a build."""
-        return self._inner.build_key(point)
-
     def prepare(self, points: Sequence[Config]) -> None:
-        """Builds for these are wanted soon."""
-        self._inner.prepare([p for p in points if self._request.cached(p) is None])
+        super().prepare([p for p in points if self._request.cached(p) is None])
 
     def measure(self, point: Config, settings: Mapping[str, Any]) -> Outcome:
         """The result in the point's directory where that may be used, else a run."""
@@ -103,17 +91,13 @@ class GridBench:
         if found is not None:
             self.from_directories += 1
             return found
-        outcome = self._inner.measure(point, settings)
+        outcome = super().measure(point, settings)
         if outcome.status in (Status.OK, Status.INVALID):
             start = outcome.metrics.get("start_temp")
             temperature = None if start is None or isinstance(start, str) else start
             place = self._request.result_directory(point)
             write_meta(place, point, temperature, self._workload)
         return outcome
-
-    def close(self) -> None:
-        """End what still runs."""
-        self._inner.close()
 
 
 def _cached(request: GridRequest, point: Config) -> Outcome | None:
@@ -126,33 +110,6 @@ def _cached(request: GridRequest, point: Config) -> Outcome | None:
         metrics["start_temp"] = float(start)
     valid = found.stats.get("result_validity") == "VALID"
     return Outcome(Status.OK if valid else Status.INVALID, metrics, log=str(found.detail_log))
-
-
-class _OnlyKnown:
-    """Nothing is run: points without a result are passed over."""
-
-    builds = 0
-    notes: tuple[str, ...] = ()
-
-    def __init__(self, known: Callable[[Config], Outcome | None]) -> None:
-        self._known = known
-        self.from_directories = 0
-
-    def build_key(self, point: Config) -> str:
-        return ""
-
-    def prepare(self, points: Sequence[Config]) -> None:
-        pass
-
-    def measure(self, point: Config, settings: Mapping[str, Any]) -> Outcome:
-        found = self._known(point)
-        if found is None:
-            return Outcome(Status.NO_RESULT, reason="it was not run, and --norun says not to")
-        self.from_directories += 1
-        return found
-
-    def close(self) -> None:
-        pass
 
 
 def run_grid(
@@ -185,20 +142,24 @@ def run_grid(
         )
         result = run_sweep(sweep, ledger, stop)
     ran = sum(trial.status is not Status.INFEASIBLE for trial in result.trials)
-    runs = 0 if isinstance(bench, _OnlyKnown) else ran - bench.from_directories
-    statistics = GridStatistics(
-        bench.builds, max(0, runs - bench.builds), runs, bench.from_directories
-    )
-    return result, statistics
+    if isinstance(bench, SimulatedBench):
+        missing = sum(trial.reason == _NOT_RUN.reason for trial in result.trials)
+        return result, GridStatistics(cached_runs=ran - missing)
+    runs = ran - bench.from_directories
+    cached_builds = max(0, runs - bench.builds)
+    return result, GridStatistics(bench.builds, cached_builds, runs, bench.from_directories)
 
 
-def _bench(request: GridRequest, state: Path, stop: Callable[[], bool]) -> GridBench | _OnlyKnown:
+def _bench(
+    request: GridRequest, state: Path, stop: Callable[[], bool]
+) -> GridBench | SimulatedBench:
     options = request.options
     if request.file.synthetic is not None and options.use_cached:
-        made_up = synthetic_answer(request.file)
-        return _OnlyKnown(lambda point: made_up(point, {}))
+        return SimulatedBench(synthetic_answer(request.file), lambda point: "")
     if options.norun:
-        return _OnlyKnown(lambda point: _cached(request, point))
+        return SimulatedBench(
+            lambda point, _: _cached(request, point) or _NOT_RUN, lambda point: ""
+        )
     further = _GridFiles(request)
     spec = CommandSpec(
         run=_command(request.run_argv("{grid_config}", "{log_dir}"), further.names),
@@ -215,10 +176,10 @@ def _bench(request: GridRequest, state: Path, stop: Callable[[], bool]) -> GridB
         further=further,
     )
     thermal = Thermal(float(options.cool_temp), float(options.temp_timeout), stopped=stop)
-    bench = CommandBench(spec, stop, thermal)
+    bench = GridBench(request, spec, stop, thermal)
     if options.use_existing_engine:
         bench.adopt_first()
-    return GridBench(request, bench)
+    return bench
 
 
 def _command(argv: Sequence[str], names: Sequence[str]) -> Command:

@@ -47,7 +47,7 @@ class Nvidia:
     def read(self) -> list[Reading]:
         for field in tuple(self._fields):
             query = f"--query-gpu=temperature.gpu,{field},power.draw"
-            text = _output(["nvidia-smi", query, "--format=csv,noheader,nounits"])
+            text = printed_by(["nvidia-smi", query, "--format=csv,noheader,nounits"])
             readings = [_nvidia_reading(line) for line in (text or "").splitlines() if line.strip()]
             if any(reading is not None for reading in readings):
                 self._fields = [field]
@@ -86,8 +86,7 @@ class AmdSmi:
 
 def _amd_reading(device: Mapping[str, Any]) -> Reading:
     temperature, power = _part(device, "temperature"), _part(device, "power")
-    hot = [_quantity(temperature.get(name)) for name in ("hotspot", "edge")]
-    measured = next((value for value in hot if value is not None), None)
+    measured = _first(temperature, ("hotspot", "edge"))
     told = _violations(_part(device, "throttle"))
     status = str(power.get("throttle_status", "")).upper()
     watts = _quantity(power.get("socket_power"))
@@ -146,13 +145,13 @@ class RocmSmi:
 
 
 def _first(card: Mapping[str, Any], names: Sequence[str]) -> float | None:
-    known = (number(card.get(name)) for name in names)
+    known = (_quantity(card.get(name)) for name in names)
     return next((value for value in known if value is not None), None)
 
 
 def _json_output(command: Sequence[str]) -> Any:
     """What it printed, from the first bracket on: warnings may stand before."""
-    text = _output(command) or ""
+    text = printed_by(command) or ""
     starts = [place for place in (text.find("{"), text.find("[")) if place >= 0]
     ends = max(text.rfind("}"), text.rfind("]")) + 1
     try:
@@ -162,7 +161,7 @@ def _json_output(command: Sequence[str]) -> Any:
         return None
 
 
-def _output(command: Sequence[str]) -> str | None:
+def printed_by(command: Sequence[str]) -> str | None:
     """What a program prints; None where it is not there, fails or hangs."""
     program = shutil.which(command[0])
     if program is None:

@@ -3,48 +3,75 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from skipjack.sweep.heat.gpu_sensors import AmdSmi, Nvidia, RocmSmi
-from skipjack.sweep.heat.processor_sensors import Processor
-from skipjack.sweep.heat.reading import Reading, Source
+from skipjack.sweep.heat.reading import Reading, Source, number
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Sensors:
-    """The sources that answered when they were looked for. Reading never raises."""
+    """The source that answered when one was looked for. Reading never raises."""
 
-    sources: tuple[Source, ...] = ()
+    source: Source | None = None
 
     @classmethod
     def detect(cls, sys_root: Path = Path("/sys")) -> Sensors:
         """Accelerators if there are any, else the processor: what gets hot is what is used."""
-        accelerators = (Nvidia(), AmdSmi(), RocmSmi())
-        for source in accelerators:
-            if source.read():
-                return cls((source,))
-        processor = Processor(sys_root)
-        return cls((processor,)) if processor.read() else cls()
-
-    @property
-    def available(self) -> bool:
-        """Whether there is anything to read."""
-        return bool(self.sources)
+        sources: tuple[Source, ...] = (Nvidia(), AmdSmi(), RocmSmi(), Processor(sys_root))
+        return next((one for one in map(cls, sources) if one.read()), cls())
 
     @property
     def name(self) -> str:
         """``nvidia-smi``, or ``not available``."""
-        return ", ".join(source.name for source in self.sources) or "not available"
+        return self.source.name if self.source else "not available"
 
     def read(self) -> list[Reading]:
-        """All devices of all sources; a source that raises has no devices this time."""
-        readings: list[Reading] = []
-        for source in self.sources:
-            try:
-                readings += source.read()
-            except Exception:
-                _log.debug("%s could not be read", source.name, exc_info=True)
-        return readings
+        """All devices; a source that raises has none this time."""
+        try:
+            return self.source.read() if self.source else []
+        except Exception:
+            _log.debug("%s could not be read", self.name, exc_info=True)
+            return []
+
+
+class Processor:
+    """Linux: the hottest sensor of the processor, from hwmon or else from thermal zones."""
+
+    name = "the processor's sensors"
+    _CHIPS = ("coretemp", "k10temp", "zenpower", "cpu_thermal", "scpi_sensors")
+    _ZONES = ("x86_pkg_temp", "cpu", "soc")
+
+    def __init__(self, sys_root: Path = Path("/sys")) -> None:
+        self._root = sys_root
+
+    def read(self) -> list[Reading]:
+        found = self._hwmon() or self._zones()
+        return [Reading(max(found))] if found else []
+
+    def _hwmon(self) -> list[float]:
+        chips = sorted((self._root / "class" / "hwmon").glob("hwmon*"))
+        ours = [chip for chip in chips if _text(chip / "name") in self._CHIPS]
+        return _degrees(file for chip in ours for file in sorted(chip.glob("temp*_input")))
+
+    def _zones(self) -> list[float]:
+        zones = sorted((self._root / "class" / "thermal").glob("thermal_zone*"))
+        ours = [zone for zone in zones if _text(zone / "type").lower().startswith(self._ZONES)]
+        return _degrees(zone / "temp" for zone in ours)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def _degrees(files: Iterable[Path]) -> list[float]:
+    """From thousandths; sensors that are not connected say zero, or less."""
+    values = [number(_text(file)) for file in files]
+    return [value / 1000.0 for value in values if value is not None and 0.0 < value < 200_000.0]

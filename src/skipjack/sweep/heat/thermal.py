@@ -84,13 +84,10 @@ class Thermal:
 
     def before_build(self) -> str:
         """Cool down, but not before the very first build; a note if it was too long."""
-        return self._cool() if self._ran else ""
+        return self.before_run() if self._ran else ""
 
     def before_run(self) -> str:
         """Cool down; a note if it was too long."""
-        return self._cool()
-
-    def _cool(self) -> str:
         target, patience = self.cool_to_c, self.cool_timeout_s
         if target is None or patience <= 0.0:
             return ""
@@ -138,7 +135,7 @@ class Watch:
 
     def start(self) -> None:
         """Note the temperature, then begin."""
-        if not self._sensors.available:
+        if self._sensors.source is None:
             return
         self._start_temp = mean_temperature(self._sensors.read())
         self._thread = threading.Thread(target=self._look, name="skipjack-sensors", daemon=True)
