@@ -16,8 +16,8 @@ from skipjack.core.space import Countable
 from skipjack.core.trial import Candidate, Status
 from skipjack.errors import UsageError
 from skipjack.execute.build_pool import BuildPool
-from skipjack.integrations.listed_space import ListedSpace
 from skipjack.integrations.triton_file import is_user_kernel, load_user_kernel
+from skipjack.integrations.user_solver import ListedSpace
 from skipjack.solvers.gpu.triton_solver import TritonSolver
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "triton" / "my_softmax.py"

@@ -69,7 +69,7 @@ def _code_files(workdir: Path, state_dir: Path, exclude: Iterable[Path]) -> list
     left_out = {path.resolve() for path in exclude}
     names = sorted(
         name
-        for name in found.stamps
+        for name in found
         if (is_source(name) or PurePath(name).suffix.lower() in _DATA)
         and (workdir / name).resolve() not in left_out
     )

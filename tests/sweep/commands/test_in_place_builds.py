@@ -8,7 +8,7 @@ import pytest
 from skipjack.errors import StorageError
 from skipjack.sweep.commands import in_place
 from skipjack.sweep.commands.build_trees import BuildTrees, Left
-from skipjack.sweep.commands.in_place import files_of, keep, put_back, snapshot
+from skipjack.sweep.commands.in_place import changed, files_of, keep, put_back, snapshot
 
 
 def write(path: Path, text: str) -> Path:
@@ -27,7 +27,7 @@ def test_a_snapshot_tells_new_and_changed_files_from_others(tmp_path: Path) -> N
     write(tmp_path / "ours/file", "z")
     after = snapshot(tmp_path, skip=[tmp_path / "ours"])
     assert before and after
-    assert set(after.changed_since(before)) == {"changed", "sub/new"}
+    assert set(changed(before, after)) == {"changed", "sub/new"}
 
 
 def test_a_huge_directory_is_not_looked_through(

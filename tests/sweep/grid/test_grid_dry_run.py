@@ -84,7 +84,8 @@ def test_own_commands_get_words_of_their_own(tmp_path: Path) -> None:
 
 
 def test_the_config_file_has_the_point_under_the_system(tmp_path: Path) -> None:
-    config = request(tmp_path).config_of({"audio_batch_size": 7})
+    made = request(tmp_path)
+    config = made.config_file(made.base.with_point({"audio_batch_size": 7}))
     assert (config["benchmark"], config["scenario"], config["default"]) == ("rnnt", "Server", {})
     assert config["A10x8"]["audio_batch_size"] == 7
     assert config["A10x8"]["server_target_qps"] == 3300 * 7.5

@@ -238,8 +238,7 @@ class Builder:
                     "a build left nothing in $SKIPJACK_BUILD_DIR and nothing in the working "
                     "directory; where it writes elsewhere, builds overwrite each other unnoticed"
                 )
-        found = stamps_of(spec.workdir, left.files).stamps.values()
-        size = sum(stamp[2] for stamp in found)
+        size = sum(stamp[2] for stamp in stamps_of(spec.workdir, left.files).values())
         if size > spec.quota_bytes:
             self._note(f"a build leaves {size >> 20} MiB in {spec.workdir}, more than may be kept")
             lasting = False

@@ -66,7 +66,7 @@ class Command:
                 f"{did_you_mean(name, names)} (a brace itself is written twice)"
             )
         if "{" not in self.words[0]:
-            find_program(self.words[0], directory, option)
+            _check_program(self.words[0], directory, option)
 
     def filled(self, values: Mapping[str, str]) -> tuple[str, ...]:
         """The arguments with every placeholder replaced by its value, in one piece each."""
@@ -81,8 +81,8 @@ class Command:
         return [word for number, word in enumerate(self.words) if number not in scripts]
 
 
-def find_program(word: str, directory: Path, option: str = "command") -> str:
-    """The file that a command's first word means, seen from `directory`."""
+def _check_program(word: str, directory: Path, option: str) -> None:
+    """Refuse a first word that means no program, seen from `directory`."""
     if "/" in word:
         path = directory / word
         if not path.exists():
@@ -91,12 +91,9 @@ def find_program(word: str, directory: Path, option: str = "command") -> str:
             raise UsageError(f"{option}: {word} is a directory, not a program")
         if not os.access(path, os.X_OK):
             raise UsageError(f"{option}: {word} is not executable; try `chmod +x {path}`")
-        return str(path)
-    found = shutil.which(word)
-    if found is None:
+    elif shutil.which(word) is None:
         here = f"; did you mean ./{word}?" if (directory / word).is_file() else ""
         raise UsageError(f"{option}: command not found: {word}{here}")
-    return found
 
 
 def _scripts(words: tuple[str, ...]) -> frozenset[int]:

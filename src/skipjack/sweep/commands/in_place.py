@@ -8,7 +8,6 @@ import fcntl
 import os
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 MOST_FILES = 100_000
@@ -22,6 +21,7 @@ _NO_SOURCES = frozenset(
 )
 _ENVIRONMENT = "pyvenv.cfg"
 """In each virtual environment."""
+_TOLD_BY = ("st_mtime_ns", "st_size", "st_mode")
 _FICLONE = 0x40049409
 _CHUNK = 1 << 20
 
@@ -29,17 +29,13 @@ Stamp = tuple[int, ...]
 """Times, size and number of a file: another one after any change."""
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """The files below a directory at one moment, by their path in it."""
+Snapshot = Mapping[str, Stamp]
+"""The files below a directory at one moment, by their path in it."""
 
-    stamps: Mapping[str, Stamp]
 
-    def changed_since(self, before: Snapshot) -> tuple[str, ...]:
-        """Files that are new or other than before."""
-        return tuple(
-            name for name, stamp in self.stamps.items() if before.stamps.get(name) != stamp
-        )
+def changed(before: Snapshot, after: Snapshot) -> tuple[str, ...]:
+    """Files that are new or other than before."""
+    return tuple(name for name, stamp in after.items() if before.get(name) != stamp)
 
 
 def snapshot(
@@ -70,7 +66,7 @@ def snapshot(
                 else:
                     with contextlib.suppress(FileNotFoundError):  # a file of a moment
                         stamps[entry.path[start:]] = _stamp(entry.stat(follow_symlinks=False))
-    return Snapshot(stamps)
+    return stamps
 
 
 def stamps_of(directory: Path, names: Iterable[str]) -> Snapshot:
@@ -79,7 +75,7 @@ def stamps_of(directory: Path, names: Iterable[str]) -> Snapshot:
     for name in names:
         with contextlib.suppress(OSError):
             stamps[name] = _stamp((directory / name).lstat())
-    return Snapshot(stamps)
+    return stamps
 
 
 def files_of(directory: Path, outputs: Sequence[str | Path]) -> tuple[str, ...]:
@@ -124,11 +120,7 @@ def is_copy(present: Path, kept: Path) -> bool:
             return kept.readlink() == present.readlink()
     except OSError:
         return False
-    return (now.st_mtime_ns, now.st_size, now.st_mode) == (
-        then.st_mtime_ns,
-        then.st_size,
-        then.st_mode,
-    )
+    return all(getattr(now, one) == getattr(then, one) for one in _TOLD_BY)
 
 
 def has_grown(present: Path, kept: Path) -> bool:

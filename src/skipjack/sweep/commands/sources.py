@@ -15,7 +15,7 @@ from pathlib import Path, PurePath
 from skipjack.interop.loadgen_log import DETAIL_LOG
 from skipjack.storage import ensure_directory
 from skipjack.sweep.commands import in_place
-from skipjack.sweep.commands.in_place import Snapshot, snapshot
+from skipjack.sweep.commands.in_place import Snapshot, changed, snapshot
 from skipjack.sweep.commands.results import ResultReader
 from skipjack.sweep.commands.watch_memory import WatchMemory, usual
 
@@ -78,7 +78,7 @@ class SourceWatch:
         self.note = ""
         """One sentence, where the directory cannot be looked through."""
         self._start = self._last = self._look()
-        self._directories = _directories(self._start.stamps) if self._start else set()
+        self._directories = _directories(self._start or ())
         self._digest = ""
         if self._start is not None:
             self._take_over_killed(self._start)
@@ -95,14 +95,14 @@ class SourceWatch:
         self._begun = True
         if self._start is None:
             return
-        newest = max((stamp[1] for stamp in self._start.stamps.values()), default=0)
+        newest = max((stamp[1] for stamp in self._start.values()), default=0)
         self._memory.newest_ns = newest + 1
         self._save()
 
     def wrote(self, names: Iterable[str]) -> None:
         """A build wrote these files."""
         found = set(names)
-        there = self._start.stamps if self._start else {}
+        there = self._start or {}
         # Somebody may have edited it just then; a build that writes code does so time and again.
         code = {name for name in found if name in there and is_source(name)}
         self._learn((found - code) | usual(self._memory.built, code))
@@ -118,8 +118,8 @@ class SourceWatch:
         if found is None:
             return
         self._last = found
-        vanished = before.stamps.keys() - found.stamps.keys()
-        self._learn(self._written({*found.changed_since(before), *vanished}))
+        vanished = before.keys() - found.keys()
+        self._learn(self._written({*changed(before, found), *vanished}))
         self._looked_s = time.perf_counter()
         self._look_s = self._looked_s - began
 
@@ -132,14 +132,14 @@ class SourceWatch:
         self._save()
         self._begun = False
 
-    def _written(self, changed: set[str]) -> set[str]:
+    def _written(self, names: set[str]) -> set[str]:
         """Which of these are written by builds or runs: files, and directories as a whole."""
-        there = self._start.stamps if self._start else {}
-        fresh = {name: self._fresh_directory(name) for name in changed}
-        with_code = {fresh[name] for name in changed if is_source(name)}
+        there = self._start or {}
+        fresh = {name: self._fresh_directory(name) for name in names}
+        with_code = {fresh[name] for name in names if is_source(name)}
         found: set[str] = set()
         maybe: set[str] = set()
-        for name in changed:
+        for name in names:
             if fresh[name] and fresh[name] not in with_code:
                 found.add(fresh[name])
             elif not is_source(name):
@@ -182,7 +182,7 @@ class SourceWatch:
         directories = tuple(name for name in written if name.endswith("/"))
         lines = sorted(
             f"{name}\0{stamp[0]}\0{stamp[2]}"
-            for name, stamp in found.stamps.items()
+            for name, stamp in found.items()
             if name not in written
             and name not in without
             and stamp[3] not in self._ours
@@ -199,7 +199,7 @@ class SourceWatch:
             return
         fresh = {
             name
-            for name, stamp in found.stamps.items()
+            for name, stamp in found.items()
             if stamp[1] >= self._memory.newest_ns and not is_source(name)
         }
         if fresh and self._state(found, fresh) == self._memory.state:

@@ -11,7 +11,7 @@ from skipjack.storage import write_failure
 from skipjack.sweep.commands import in_place
 from skipjack.sweep.commands.appending import Appending
 from skipjack.sweep.commands.build_trees import BuildTrees, Left, Tree
-from skipjack.sweep.commands.in_place import Snapshot, files_of, snapshot, stamps_of
+from skipjack.sweep.commands.in_place import Snapshot, changed, files_of, snapshot, stamps_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,29 +56,29 @@ class WorkingDirectory:
         self._logs |= set(logs := before.appending.appended())
         if before.files is None or after is None:
             return None
-        own = after.changed_since(before.files)
+        own = changed(before.files, after)
         if not self._outputs:
             own = self._products(own, before.files)
         self._remember(after, own)
         if not self._outputs:
             # What was there before and is another file now can be had back from who kept it, alone.
-            gone = [name for name in own if name in before.files.stamps and name not in self._logs]
+            gone = [name for name in own if name in before.files and name not in self._logs]
             self._trees.drop_lacking(gone)
         elif not any(tree.left.files for tree in self._trees.trees):
-            return Left(tuple(after.stamps), own, logs)  # the first has all that is there
+            return Left(tuple(after), own, logs)  # the first has all that is there
         return Left(tuple(dict.fromkeys((*own, *self._taken_over(after)))), own, logs)
 
-    def _products(self, changed: Sequence[str], before: Snapshot) -> tuple[str, ...]:
+    def _products(self, written: Sequence[str], before: Snapshot) -> tuple[str, ...]:
         """What the build wrote: where builds wrote before, or into a directory that is new.
 
         Other files that changed meanwhile are somebody else's. The first build shows where.
         """
         known = [name for tree in self._trees.trees for name in tree.left.own]
         if not known:
-            return tuple(changed)
+            return tuple(written)
         places = {parent for name in known if (parent := name.rpartition("/")[0])}
         kinds = {PurePath(name).suffix for name in known if "/" not in name}
-        there = {parent for name in before.stamps for parent in map(str, PurePath(name).parents)}
+        there = {parent for name in before for parent in map(str, PurePath(name).parents)}
 
         def is_product(name: str) -> bool:
             parents = [str(parent) for parent in PurePath(name).parents if parent.name]
@@ -86,7 +86,7 @@ class WorkingDirectory:
                 return PurePath(name).suffix in kinds
             return any(parent in places or parent not in there for parent in parents)
 
-        return tuple(name for name in changed if is_product(name))
+        return tuple(name for name in written if is_product(name))
 
     def stands(self, key: str) -> None:
         """The files of this build lie there now."""
@@ -133,12 +133,12 @@ class WorkingDirectory:
     def _taken_over(self, after: Snapshot) -> list[str]:
         """What other builds left and this one let stand: it may need it."""
         listed = {name for tree in self._trees.trees for name in tree.left.files}
-        found = (name for name in after.stamps if name in listed and name not in self._logs)
+        found = (name for name in after if name in listed and name not in self._logs)
         return [name for name in found if self._is_ours(name)]
 
     def _remember(self, found: Snapshot, names: Sequence[str]) -> None:
         for name in names:
-            if (stamp := found.stamps.get(name)) is not None:
+            if (stamp := found.get(name)) is not None:
                 self._made[name] = (stamp[0], stamp[2])
 
     def _replaced(self, tree: Tree) -> list[str]:

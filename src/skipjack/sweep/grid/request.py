@@ -100,10 +100,6 @@ class GridRequest:
             {"system": self.base.system_id},
         )
 
-    def config_of(self, point: Mapping[str, Any]) -> dict[str, Any]:
-        """The content of the config file that both commands are given."""
-        return self.config_file(self.base.with_point(point))
-
     def config_file(self, config: Mapping[str, Any]) -> dict[str, Any]:
         """A whole config in the form in which the harness reads it: as this system's entry."""
         return {

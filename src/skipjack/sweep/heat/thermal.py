@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 
@@ -111,20 +110,14 @@ class Thermal:
             runs += 1
         return runs
 
-    @contextmanager
-    def watch(self) -> Iterator[Watch]:
+    def watch(self) -> Watch:
         """Around one run; ask the watch for its `condition` afterwards."""
-        watch = Watch(self.sensors, self.watch_s)
         self._ran = True
-        watch.start()
-        try:
-            yield watch
-        finally:
-            watch.stop()
+        return Watch(self.sensors, self.watch_s)
 
 
 class Watch:
-    """Looks at the sensors while something runs, in a thread of its own."""
+    """Looks at the sensors while something runs, in a thread of its own; a context manager."""
 
     def __init__(self, sensors: Sensors, every_s: float) -> None:
         self._sensors, self._every_s = sensors, every_s
@@ -133,16 +126,14 @@ class Watch:
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def start(self) -> None:
-        """Note the temperature, then begin."""
-        if self._sensors.source is None:
-            return
-        self._start_temp = mean_temperature(self._sensors.read())
-        self._thread = threading.Thread(target=self._look, name="skipjack-sensors", daemon=True)
-        self._thread.start()
+    def __enter__(self) -> Watch:
+        if self._sensors.source is not None:
+            self._start_temp = mean_temperature(self._sensors.read())
+            self._thread = threading.Thread(target=self._look, name="skipjack-sensors", daemon=True)
+            self._thread.start()
+        return self
 
-    def stop(self) -> None:
-        """End the thread; what it saw stays."""
+    def __exit__(self, *exception: object) -> None:
         self._over.set()
         if self._thread is not None:
             # A driver that hangs keeps nobody from going on.
