@@ -8,14 +8,13 @@ LARGE = {
     "execute": 24,
     "fleet": 22,
     "fleet/store": 44,
-    "integrations": 25,
+    "integrations": 22,
     "interop/miopen": 30,
     "report": 29,
     "solvers/convolution": 58,
     "solvers/gpu": 43,
     "solvers/gpu/kernels": 24,
     "solvers/loops": 58,
-    "sweep": 22,
     "tuning": 24,
 }
 """Folders of more than 20 files."""

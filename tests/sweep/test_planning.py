@@ -132,11 +132,11 @@ class Listed(SearcherInterface):
 
 def test_points_of_a_static_search_are_put_together_by_builds() -> None:
     search = Listed((1, 1), (2, 1), (1, 2), (3, 1), (2, 2))
-    file = grid_file({}, ("free",))
-    plan = make_plan(file, NO_BASE, searcher=search)
+    file = SweepFile(Path("grid.py"), {}, ("free",), search=lambda: search)
+    plan = make_plan(file, NO_BASE)
     assert [tuple(p.values()) for p in plan.points] == [(1, 1), (1, 2), (2, 1), (2, 2), (3, 1)]
     assert (plan.builds, plan.rebuilds) == (3, 3)
-    listed = make_plan(file, NO_BASE, searcher=search, order="listed")
+    listed = make_plan(file, NO_BASE, order="listed")
     assert [tuple(p.values()) for p in listed.points] == list(search.pairs)
     assert (listed.builds, listed.rebuilds) == (3, 5)
 
@@ -144,7 +144,7 @@ def test_points_of_a_static_search_are_put_together_by_builds() -> None:
 def test_a_search_that_waits_for_results_has_no_plan() -> None:
     search = Listed((1, 1), is_dynamic=True)
     with pytest.raises(UsageError, match="depends on results"):
-        make_plan(grid_file({}, None), NO_BASE, searcher=search)
+        make_plan(SweepFile(Path("x.py"), {}, search=lambda: search), NO_BASE)
     assert not is_static(SweepFile(Path("x.py"), {}, search=lambda: search))
     assert is_static(SweepFile(Path("x.py"), {}, search=Listed))
     assert is_static(grid_file({"a": (1,)}, None))

@@ -25,10 +25,9 @@ def test_runs_of_an_earlier_sitting_say_nothing() -> None:
 
 
 def test_nothing_is_said_where_nothing_is_known() -> None:
-    assert seconds_left([], runs=3) is None
-    assert seconds_left([ran(1.0)], runs=None) is None
-    assert seconds_left([ran(1.0, cached=True)], runs=1) is None
+    assert seconds_left([], runs=3, builds=0) is None
+    assert seconds_left([ran(1.0, cached=True)], runs=1, builds=0) is None
 
 
 def test_at_the_end_nothing_is_left() -> None:
-    assert seconds_left([ran(1.0)], runs=0) == 0.0
+    assert seconds_left([ran(1.0)], runs=0, builds=0) == 0.0

@@ -7,9 +7,7 @@ results, or runs of an earlier sitting. It stops where it would have to run some
 from __future__ import annotations
 
 import statistics
-import tempfile
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from skipjack.core.config import Config
@@ -174,7 +172,7 @@ def _simulate(setup: SweepSetup) -> Foreseen:
         setup.seed,
         check_names=setup.check_names,
     )
-    with tempfile.TemporaryDirectory() as directory, Ledger.open(Path(directory)) as ledger:
+    with Ledger.in_memory() as ledger:
         run_sweep(request, ledger)
     plan = Plan(len(points), tuple(points), (), setup.file.no_rebuild)
     return replace(_with_cost(setup, plan, None), simulated=True)

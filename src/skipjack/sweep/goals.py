@@ -21,16 +21,15 @@ _LOADGEN: dict[str, tuple[str, Direction]] = {
 
 def parse_objectives(metrics: Sequence[str], requirements: Sequence[str]) -> tuple[Objective, ...]:
     """``samples_per_second:max`` and others, each under the same requirements."""
-    return tuple(_parse_objective(text, tuple(requirements)) for text in metrics)
-
-
-def _parse_objective(text: str, requirements: tuple[str, ...]) -> Objective:
-    name, colon, direction = text.rpartition(":")
-    if not colon or not name or direction not in ("min", "max"):
-        raise UsageError(
-            f"--metric {text!r} does not say what is better; write {(name or text)}:max or :min"
-        )
-    return Objective(name, cast(Direction, direction), requirements)
+    found = []
+    for text in metrics:
+        name, _, direction = text.rpartition(":")
+        if not name or direction not in ("min", "max"):
+            raise UsageError(
+                f"--metric {text!r} does not say what is better; write {(name or text)}:max or :min"
+            )
+        found.append(Objective(name, cast(Direction, direction), tuple(requirements)))
+    return tuple(found)
 
 
 def default_objective(kind: str, scenario: object, requirements: Sequence[str]) -> Objective | None:

@@ -80,11 +80,10 @@ class History:
     def take(self, point: Config, settings: Mapping[str, Any]) -> Outcome | None:
         """The next run of this point that was not used yet, if there is one."""
         key = (point.key, protocol_text(settings))
-        used = self._used[key]
-        if used >= len(self._runs[key]):
+        if not self.known(point, settings):
             return None
-        self._used[key] = used + 1
-        return self._runs[key][used]
+        self._used[key] += 1
+        return self._runs[key][self._used[key] - 1]
 
     def _would_time_out(self, record: MeasurementRecord) -> bool:
         limit = record.details.get("timeout_s", math.inf)

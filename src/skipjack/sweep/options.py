@@ -9,11 +9,7 @@ from typing import Any
 from skipjack.core.objective import Objective
 from skipjack.core.study import Budget
 from skipjack.errors import UsageError
-from skipjack.sweep.progress import SweepObserver, SweepProgress
-
-
-def _ignore(progress: SweepProgress) -> None:
-    """Nobody watches."""
+from skipjack.sweep.progress import SweepObserver
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +33,7 @@ class SweepOptions:
     """The parameter whose largest value is wanted that holds; it is a metric of each run, too."""
     baseline: bool = True
     """Whether the base config itself is run, to know what is gained."""
-    observer: SweepObserver = _ignore
+    observer: SweepObserver = lambda progress: None
 
     def __post_init__(self) -> None:
         if self.repeats < 1:

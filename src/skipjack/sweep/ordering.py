@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import product
 from typing import Any
 
 from skipjack.core.config import Config
+from skipjack.search.scripted import CartesianProduct
 
 
 def build_part(point: Mapping[str, Any], no_rebuild: Collection[str] | None) -> Config:
@@ -25,10 +25,7 @@ def product_points(
 
     Each point has its names in the order of their declaration, whatever varies first.
     """
-    free = no_rebuild or ()
-    names = sorted(parameters, key=lambda name: name in free)
-    for values in product(*(parameters[name] for name in names)):
-        chosen = dict(zip(names, values, strict=True))
+    for chosen in CartesianProduct(parameters, no_rebuild).generate():
         yield Config.of({name: chosen[name] for name in parameters})
 
 

@@ -68,20 +68,13 @@ class Plan:
         }
 
 
-def make_plan(
-    file: SweepFile,
-    base: BaseConfig,
-    *,
-    searcher: SearcherInterface | None = None,
-    order: Order = "fewest-builds",
-) -> Plan:
+def make_plan(file: SweepFile, base: BaseConfig, order: Order = "fewest-builds") -> Plan:
     """The points of a file of lists, or of a search that promises to ignore results.
 
     ``listed`` keeps the order of declaration, or of the searcher. With ``fewest-builds`` a file
     of lists comes in grid.py's order, and the points of a searcher by their builds.
     """
-    if searcher is None and file.search is not None:
-        searcher = file.search()
+    searcher = file.search() if file.search else None
     points: list[Config] = []
     refused: list[Config] = []
     for point in listed_points(file, searcher, order):

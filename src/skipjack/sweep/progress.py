@@ -40,17 +40,15 @@ class SweepProgress:
 SweepObserver = Callable[[SweepProgress], None]
 
 
-def seconds_left(
-    trials: Sequence[SweepTrial], runs: int | None, builds: int | None = 0
-) -> float | None:
+def seconds_left(trials: Sequence[SweepTrial], runs: int, builds: int) -> float | None:
     """What so many runs and builds will take, judged by the median of those that were made here.
 
-    None where runs are not planned or there was none to judge by.
+    None where there was none to judge by.
     """
     fresh = [trial for trial in trials if not trial.cached and trial.seconds > 0.0]
-    if runs is None or (runs and not fresh):
+    if runs and not fresh:
         return None
     run_s = median(trial.seconds for trial in fresh) if fresh else 0.0
     built = [trial.build_seconds for trial in trials if trial.built and not trial.cached]
     build_s = median(built) if built else 0.0
-    return runs * run_s + (builds or 0) * build_s
+    return runs * run_s + builds * build_s

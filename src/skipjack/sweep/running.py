@@ -15,8 +15,9 @@ from skipjack.ledger import Ledger
 from skipjack.native import cpu
 from skipjack.settings import Settings
 from skipjack.storage import FileLock, ensure_directory
-from skipjack.sweep.code_files import code_digest, remember_code
-from skipjack.sweep.commands.command_bench import CommandBench, CommandSpec
+from skipjack.sweep.commands.code_files import code_digest, remember_code
+from skipjack.sweep.commands.command_bench import CommandBench
+from skipjack.sweep.commands.command_spec import CommandSpec
 from skipjack.sweep.configs.system_id import gpu_names
 from skipjack.sweep.heat.thermal import Thermal
 from skipjack.sweep.history import History, Place
@@ -90,8 +91,8 @@ def run_commands(
     with alone(settings.user_dir, spec.workdir), Ledger.open(settings.user_dir) as ledger:
         bench = CommandBench(spec, stop, _thermal(setup.heat, stop))
         with contextlib.closing(bench):
-            if start_over:
-                bench.forget_builds()
+            if start_over and bench.builder:
+                bench.builder.forget()
             request = SweepRequest(
                 setup.file,
                 setup.base,

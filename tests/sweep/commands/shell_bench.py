@@ -7,7 +7,8 @@ from typing import Any
 from skipjack.core.config import Config
 from skipjack.core.trial import Status
 from skipjack.sweep.commands.command import Command
-from skipjack.sweep.commands.command_bench import CommandBench, CommandSpec
+from skipjack.sweep.commands.command_bench import CommandBench
+from skipjack.sweep.commands.command_spec import CommandSpec
 from skipjack.sweep.commands.results import ResultReader
 from skipjack.sweep.outcome import Outcome
 

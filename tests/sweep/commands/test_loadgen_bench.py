@@ -11,7 +11,8 @@ from skipjack.core.config import Config
 from skipjack.core.trial import Status
 from skipjack.interop.loadgen_log import Judgement, LoadgenVerdict
 from skipjack.sweep.commands.command import Command
-from skipjack.sweep.commands.command_bench import CommandBench, CommandSpec
+from skipjack.sweep.commands.command_bench import CommandBench
+from skipjack.sweep.commands.command_spec import CommandSpec
 from skipjack.sweep.commands.repair import Learned, repair_settings
 from skipjack.sweep.commands.results import ResultReader
 

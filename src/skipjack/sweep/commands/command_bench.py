@@ -30,8 +30,6 @@ from skipjack.sweep.commands.run_directories import OUTPUT, RunDirectories
 from skipjack.sweep.heat.thermal import Condition, Thermal
 from skipjack.sweep.outcome import Outcome
 
-__all__ = ["CommandBench", "CommandSpec"]
-
 
 class CommandBench:
     """Builds and runs commands. A failing one is an outcome; a full disk is a `StorageError`.
@@ -51,7 +49,7 @@ class CommandBench:
         self._warm = thermal is None
         self._directories = RunDirectories(spec.state_dir / "runs")
         self._watch = spec.source_watch()
-        self._builder = Builder(spec, self._watch, stop, thermal) if spec.build else None
+        self.builder = Builder(spec, self._watch, stop, thermal) if spec.build else None
         self._runner = CommandRunner()
         self._runner.start()
         self._watch.begin()
@@ -60,37 +58,27 @@ class CommandBench:
 
     @property
     def builds(self) -> int:
-        return self._builder.builds if self._builder else 0
+        return self.builder.builds if self.builder else 0
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader of the whole sweep should know."""
         thermal = self._thermal.remarks() if self._thermal else ()
         watch = (self._watch.note,) if self._watch.note else ()
-        return (*(self._builder.notes if self._builder else ()), *watch, *thermal)
-
-    def forget_builds(self) -> None:
-        """Make all builds anew."""
-        if self._builder:
-            self._builder.forget()
-
-    def adopt_first(self) -> None:
-        """Take it that what lies in the working directory is the build of the first point."""
-        if self._builder:
-            self._builder.adopt_first()
+        return (*(self.builder.notes if self.builder else ()), *watch, *thermal)
 
     def build_key(self, point: Config) -> str:
         return self._spec.build_key(point)
 
     def prepare(self, points: Sequence[Config]) -> None:
-        if self._builder:
-            self._builder.want(points)
+        if self.builder:
+            self.builder.want(points)
 
     def measure(self, point: Config, settings: Mapping[str, Any]) -> Outcome:
         """Build if need be, and run once; again if LoadGen says that it measured too little."""
         build_dir, build_seconds = None, 0.0
-        if self._builder:
-            built, build_seconds = self._builder.ready(point)
+        if self.builder:
+            built, build_seconds = self.builder.ready(point)
             if isinstance(built, Outcome):
                 return built
             build_dir = built.directory
@@ -104,8 +92,8 @@ class CommandBench:
 
     def close(self) -> None:
         self._runner.close()
-        if self._builder:
-            self._builder.close()
+        if self.builder:
+            self.builder.close()
         self._watch.close()
 
     def _run_until_it_counts(

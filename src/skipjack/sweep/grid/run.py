@@ -19,7 +19,8 @@ from skipjack.ledger import Ledger
 from skipjack.settings import Settings
 from skipjack.storage import ensure_directory
 from skipjack.sweep.commands.command import Command
-from skipjack.sweep.commands.command_bench import CommandBench, CommandSpec
+from skipjack.sweep.commands.command_bench import CommandBench
+from skipjack.sweep.commands.command_spec import CommandSpec
 from skipjack.sweep.commands.results import ResultReader
 from skipjack.sweep.grid.dry_run import GridStatistics
 from skipjack.sweep.grid.request import GridRequest
@@ -177,8 +178,8 @@ def _bench(
     )
     thermal = Thermal(float(options.cool_temp), float(options.temp_timeout), stopped=stop)
     bench = GridBench(request, spec, stop, thermal)
-    if options.use_existing_engine:
-        bench.adopt_first()
+    if options.use_existing_engine and bench.builder:
+        bench.builder.adopt_first()
     return bench
 
 

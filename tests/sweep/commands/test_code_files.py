@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from skipjack.sweep.code_files import code_digest, remember_code
+from skipjack.sweep.commands.code_files import code_digest, remember_code
 from skipjack.sweep.commands.sources import SourceWatch
 
 
