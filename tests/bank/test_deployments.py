@@ -4,12 +4,13 @@ from pathlib import Path
 from typing import Any
 
 from skipjack.bank import FIND, Bank
+from skipjack.core.device import Device
 from skipjack.core.protocol import cpu_protocol, deployed_protocol
 
 MakeEntry = Any
 
 PROBLEM, DEVICE = "matmul:8x8x8:f32", "cpu:znver4/1:abc"
-EAGER = deployed_protocol(cpu_protocol(), "cpu", "eager").key
+EAGER = deployed_protocol(Device("cpu", "znver4", 1), "eager").key
 
 
 def test_an_entry_of_another_deployment_is_no_answer(bank: Bank, entry: MakeEntry) -> None:

@@ -75,3 +75,10 @@ def test_entries_are_removed_by_problem_or_for_being_stale_and_come_back(home: P
     assert [one.problem for one in bank.entries()] == ["add:6:f32"]
     run("bank", "merge", told["copies"])
     assert len(bank.entries()) == 3
+
+
+def test_entries_of_other_machines_are_not_verified_here(home: Path) -> None:
+    bank = Bank.open(home / "user")
+    bank.add([entry(7, "cpu:z80/1:abc", toolchain="llvm-1.0.0/llvmlite-0.0.1"), entry(8)])
+    assert "nothing to verify" in run("bank", "verify")
+    assert "nothing to verify" in run("bank", "verify", "add:9")

@@ -5,6 +5,7 @@ from dataclasses import asdict
 
 import pytest
 
+from skipjack.core.device import Device
 from skipjack.core.protocol import (
     DEPLOYMENTS,
     TimingProtocol,
@@ -13,6 +14,7 @@ from skipjack.core.protocol import (
     deployed_protocol,
     deployment_of,
     gpu_protocol,
+    protocol_for,
 )
 from skipjack.errors import UsageError
 
@@ -39,8 +41,8 @@ def test_the_defaults_are_native_calls_on_hot_caches_and_graphs_on_cold_ones() -
 def test_a_deployment_changes_the_protocol_of_its_device(
     kind: str, calls: str | None, caches: str | None, name: str
 ) -> None:
-    default = cpu_protocol(2) if kind == "cpu" else gpu_protocol()
-    found = deployed_protocol(default, kind, calls, caches)
+    made = Device(kind, "made_up", 2)
+    default, found = protocol_for(made), deployed_protocol(made, calls, caches)
     assert found.deployed == name in DEPLOYMENTS
     assert found.eager == name.startswith("eager")
     device = CPU if kind == "cpu" else GPU
@@ -62,7 +64,7 @@ def test_what_no_timer_measures_is_refused(
     kind: str, calls: str | None, caches: str | None
 ) -> None:
     with pytest.raises(UsageError, match=calls or caches):
-        deployed_protocol(cpu_protocol(), kind, calls, caches)
+        deployed_protocol(Device(kind, "made_up", 1), calls, caches)
 
 
 def test_texts_of_earlier_versions_mean_the_default_and_strange_timers_mean_no_answer() -> None:

@@ -59,7 +59,7 @@ def test_entries_of_another_compiler_or_deployment_are_marked(
     print_entries([stale, replace(OTHER, protocol="eager/hot")])
     shown = capsys.readouterr().out
     assert "perf, eager/hot" in shown
-    assert "1 entries are stale" in shown and "skipjack bank verify" in shown
+    assert "1 entry is stale" in shown and "skipjack bank verify" in shown
     print_entry(stale)
     assert "compiled by llvmlite-0.0.1, and here is llvmlite-" in capsys.readouterr().out
     print_entries([WIDE, OTHER])

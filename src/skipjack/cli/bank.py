@@ -201,6 +201,39 @@ def merge(
 
 
 @app.command(
+    "verify",
+    epilog=examples("skipjack bank verify", "skipjack bank verify matmul:192x192x192"),
+)
+def verify(
+    problem: Annotated[
+        str | None,
+        typer.Argument(help="A problem key, as matmul:192x192x192; all stale ones without."),
+    ] = None,
+    seconds: Annotated[
+        float | None, typer.Option(help="Most seconds for each problem (5).")
+    ] = None,
+    dtype: DtypeOption = None,
+    device: DeviceOption = None,
+    json: JsonOption = False,
+    plugin: PluginOption = None,
+) -> None:
+    """Time known configs again after a change of compiler or driver, and search nothing.
+
+    The bank's entry and the next best few are built, checked and timed beside the default and the
+    libraries. The entry is confirmed, or gives way.
+    """
+    from skipjack import plugins
+    from skipjack.cli.tune import verify_all
+    from skipjack.operations import parse
+    from skipjack.settings import load_settings
+
+    settings = load_settings(plugins=tuple(plugin) if plugin else None)
+    plugins.load(settings.plugins)
+    key = parse(problem, dtype).key if problem else None
+    verify_all(settings, key, device_name(device), seconds, json)
+
+
+@app.command(
     "clean",
     epilog=examples(
         "skipjack bank clean matmul:192x192x192",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,9 +19,12 @@ from skipjack.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from skipjack.bank import BankEntry
     from skipjack.core.device import Device
     from skipjack.core.problem import Problem
+    from skipjack.core.protocol import TimingProtocol
     from skipjack.interop import Entry
+    from skipjack.settings import Settings
     from skipjack.tuning import TuneOptions, Tuner, TuneResult
 
 EXAMPLES = examples(
@@ -136,15 +139,78 @@ def tune(
     results: list[TuneResult] = []
     try:
         with tuner:
-            _tune_all(tuner, asked, options, results, json)
+            _each(tuner.tune, asked, options, results, json)
     finally:
         # What is known is shown, also if the next problem was one too many.
-        if results and not json:
-            from skipjack.report.table import print_results
-
-            print_results(results)
+        _show(results, json)
         if trace:
             tuner.context.tracer.write(trace)
+    _finish(results)
+
+
+def verify_all(
+    settings: Settings, problem: str | None, device: str | None, seconds: float | None, json: bool
+) -> None:
+    """Time again what the bank holds of a problem on this machine, or all that is stale."""
+    from skipjack.bank import Bank
+    from skipjack.operations import parse
+    from skipjack.runtime import why_stale
+    from skipjack.tuning import TuneOptions, Tuner, make_budget
+
+    bank = Bank.open(settings.user_dir)
+    held = [one for one in bank.entries() if device in (None, one.device_name)]
+    wanted = [one for one in held if (one.problem == problem if problem else why_stale(one))]
+    here = _by_protocol(wanted)
+    elsewhere = len(wanted) - sum(len(entries) for entries in here.values())
+    if elsewhere:
+        say(f"{elsewhere} entries of rankings or of other devices than are here were left alone")
+    if not here:
+        say("nothing to verify: the bank has no such entry for a device of this machine")
+        return
+    results: list[TuneResult] = []
+    try:
+        for (place, protocol), entries in here.items():
+            tuner = Tuner(settings, place, say, protocol)
+            budget = make_budget(None, seconds, tuner.limits.tune_seconds)
+            with tuner:
+                asked = [parse(one.problem) for one in entries]
+                _each(tuner.verify, asked, TuneOptions(budget=budget), results, json)
+    finally:
+        _show(results, json)
+    _finish(results)
+
+
+def _by_protocol(
+    entries: Sequence[BankEntry],
+) -> dict[tuple[Device, TimingProtocol], list[BankEntry]]:
+    """The best configs for devices that are here, by device and how they are timed."""
+    from skipjack.bank import PERF
+    from skipjack.core.protocol import deployed_protocol
+    from skipjack.errors import SkipjackError
+    from skipjack.operations import parse
+    from skipjack.runtime import place
+
+    found: dict[tuple[Device, TimingProtocol], list[BankEntry]] = {}
+    for entry in entries:
+        try:
+            here = place([parse(entry.problem)], entry.device_name, None)
+            ways = entry.deployed.split("/")
+            protocol = deployed_protocol(here, *ways)
+        except SkipjackError:
+            continue
+        if entry.kind == PERF and here.class_key == entry.device:
+            found.setdefault((here, protocol), []).append(entry)
+    return found
+
+
+def _show(results: Sequence[TuneResult], json: bool) -> None:
+    if results and not json:
+        from skipjack.report.table import print_results
+
+        print_results(results)
+
+
+def _finish(results: Sequence[TuneResult]) -> None:
     if any(result.interrupted for result in results):
         raise KeyboardInterrupt
     if any(result.status == "failed" for result in results):
@@ -232,14 +298,14 @@ def _check_buildable(problems: Sequence[Problem], device: Device) -> None:
             )
 
 
-def _tune_all(
-    tuner: Tuner,
+def _each(
+    work: Callable[[Problem, TuneOptions], TuneResult],
     problems: list[Problem],
     options: TuneOptions,
     results: list[TuneResult],
     json: bool,
 ) -> None:
-    """Tune one after the other; each result is in `results`, and printed for machines, at once."""
+    """One after the other; each result is in `results`, and printed for machines, at once."""
     from skipjack.interrupt import Interrupted
     from skipjack.report.progress import progress_bars
 
@@ -249,7 +315,7 @@ def _tune_all(
         watched = replace(options, observer=observe)
         for problem in problems:
             try:
-                result = tuner.tune(problem, watched)
+                result = work(problem, watched)
             except Interrupted as stopped:
                 result = stopped.result
             results.append(result)

@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
+from skipjack.core.device import Device
 from skipjack.errors import UsageError
 
 Caches = Literal["hot", "rotating"]
@@ -101,14 +102,20 @@ def gpu_protocol() -> TimingProtocol:
     )
 
 
+def protocol_for(device: Device) -> TimingProtocol:
+    """How kernels are timed on a device by default."""
+    return cpu_protocol(device.units) if device.kind == "cpu" else gpu_protocol()
+
+
 def deployed_protocol(
-    default: TimingProtocol, kind: str, calls: str | None = None, caches: str | None = None
+    device: Device, calls: str | None = None, caches: str | None = None
 ) -> TimingProtocol:
     """A device's default protocol, changed to measure this deployment; `UsageError`.
 
-    `kind` is the device's, `calls` one of native, graph and eager, `caches` hot or cold.
+    `calls` is native, graph or eager, `caches` hot or cold; None is the device's default.
     """
-    own, timer = (NATIVE, CALLING_TIMER) if kind == "cpu" else (GRAPH, LAUNCHING_TIMER)
+    default, kind = protocol_for(device), "CPU" if device.kind == "cpu" else "GPU"
+    own, timer = (NATIVE, CALLING_TIMER) if kind == "CPU" else (GRAPH, LAUNCHING_TIMER)
     if calls not in (None, own, EAGER):
         raise UsageError(
             f"kernels on a {kind} are deployed as {own} or {EAGER}, not as {str(calls)!r}"

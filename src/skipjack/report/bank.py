@@ -72,8 +72,10 @@ def print_entries(entries: Sequence[BankEntry]) -> None:
             table.add_row(*cells, Text(config))
         console.print(table)
     if any(marked):
-        said = "entries are stale: the compiler or driver has changed; skipjack bank verify times"
-        console.print(Text(f"{sum(marked)} {said} them again"), soft_wrap=True)
+        count = "1 entry is" if sum(marked) == 1 else f"{sum(marked)} entries are"
+        why = "the compiler or driver has changed"
+        said = f"{count} stale, {why}; skipjack bank verify times what is of this machine again"
+        console.print(Text(said), soft_wrap=True)
 
 
 def _kind(entry: BankEntry) -> str:

@@ -17,6 +17,7 @@ from skipjack.core.config import Config, Value
 from skipjack.core.device import Device
 from skipjack.core.objective import Objective
 from skipjack.core.problem import Problem
+from skipjack.core.protocol import protocol_for
 from skipjack.core.trial import Candidate, Status, Trial
 from skipjack.errors import UsageError
 from skipjack.execute.build_pool import Build, BuildPool
@@ -35,7 +36,6 @@ from skipjack.tuning.context import (
     DeviceContext,
     NoBank,
     TuningContext,
-    protocol_for,
     session_place,
     timing_cores,
 )

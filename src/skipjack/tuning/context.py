@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 from skipjack.bank import PERF, Bank, BankEntry, Changes
 from skipjack.core.device import Device, Peaks
 from skipjack.core.problem import Problem
-from skipjack.core.protocol import TimingProtocol, cpu_protocol, gpu_protocol
+from skipjack.core.protocol import TimingProtocol, protocol_for
 from skipjack.errors import StorageError, UsageError
 from skipjack.execute.build_pool import BuildPool
 from skipjack.execute.device_lock import device_lock
@@ -250,11 +250,6 @@ class DeviceContext:
         trace: TracebackType | None,
     ) -> None:
         self.close()
-
-
-def protocol_for(device: Device) -> TimingProtocol:
-    """How kernels are timed on a device by default."""
-    return cpu_protocol(device.units) if device.kind == "cpu" else gpu_protocol()
 
 
 def session_place(settings: Settings, device: Device) -> tuple[list[int], str | None]:

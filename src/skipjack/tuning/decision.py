@@ -150,8 +150,20 @@ class Decision:
             return self.run.entry is None or self.met in (Met.FAILED, Met.OUTDATED)
         if outcome is Outcome.VENDOR:
             held = self.run.entry
-            return not (held and is_library(held) and held.solver == self.faster_vendor())
-        return outcome is Outcome.BANKED
+            same = held and is_library(held) and held.solver == self.faster_vendor()
+            return self.run.stale or not same
+        return outcome is Outcome.BANKED or self.renews(outcome)
+
+    def renews(self, outcome: Outcome) -> bool:
+        """Whether the bank's stale config was confirmed, built and timed as it is today."""
+        incumbent = self.summary.incumbent
+        return (
+            self.run.stale
+            and outcome is Outcome.KEPT
+            and incumbent is not None
+            and self._timed(incumbent)
+            and bool(incumbent.artifact_digest)
+        )
 
     def kept(self, outcome: Outcome) -> LoadedCandidate:
         """What the bank may hold: the default also where the user asked for another solver."""

@@ -17,6 +17,7 @@ from skipjack.core.trial import Candidate, Status
 from skipjack.errors import UsageError
 from skipjack.execute.confirm import MIN_EFFECT
 from skipjack.execute.statistics import Ratio
+from skipjack.gpu.opening import driver_release
 from skipjack.interrupt import Interrupt
 from skipjack.ledger import VerdictRecord
 from skipjack.solvers import for_gpus_alone
@@ -245,7 +246,7 @@ def _ranking_entry(
                 "samples": first.timing.samples,
                 "set_aside": first.timing.set_aside,
                 "spread": round(first.timing.spread, 6),
-                **device_evidence(context.device),
+                **device_evidence(context.device, driver_release(context.device.kind)),
                 **_replaced(run),
             }
         ),

@@ -1,4 +1,4 @@
-"""What makes a study a tuning, a find, or the check of one config: who is asked, and how long."""
+"""What makes a study a tuning, a find, or the check of known configs: who is asked, how long."""
 
 from __future__ import annotations
 
@@ -194,6 +194,35 @@ class VerifyStrategy:
 
     def most_trials(self, budget: Budget, searches: Sequence[SolverSearch]) -> int | None:
         return 1
+
+    def turns(self, searches: Sequence[SolverSearch], pace_ns: float, *, unseen: bool) -> Turns:
+        return []
+
+    def enough(self, searches: Sequence[SolverSearch], limit: TimeLimit) -> bool:
+        return True
+
+    def final_s(self, evaluator: Evaluator) -> float:
+        return 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class KnownStrategy:
+    """Nothing is searched: what is timed is known from before."""
+
+    entrants: tuple[BuildingSolver, ...]
+    prune_slow = False
+    skip_failing_solvers = True
+    compares = True
+
+    def solvers(self, problem: Problem, device: Device) -> Sequence[BuildingSolver]:
+        return self.entrants
+
+    def again(self, known: Known) -> list[Candidate]:
+        """Nothing of the studies: the bank says what is timed."""
+        return []
+
+    def most_trials(self, budget: Budget, searches: Sequence[SolverSearch]) -> int | None:
+        return 0
 
     def turns(self, searches: Sequence[SolverSearch], pace_ns: float, *, unseen: bool) -> Turns:
         return []

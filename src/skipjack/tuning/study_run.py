@@ -24,6 +24,7 @@ from skipjack.execute.confirm import Confirmation
 from skipjack.execute.session import Failure
 from skipjack.interrupt import Interrupt
 from skipjack.operations import arrays_bytes
+from skipjack.runtime import why_stale
 from skipjack.solvers import solver_for
 from skipjack.solvers.solver import ImportingSolver, Solver
 from skipjack.tuning.applicable_solvers import DefaultProposal, compared, default_proposal
@@ -134,6 +135,10 @@ class StudyRun(StudyEngine):
         known = partial(context.bank.lookup, problem.key, context.device.class_key)
         self.entry = known(PERF, context.protocol.deployed)
         self.ranking = known(FIND, context.protocol.deployed)
+        self.stale = self.entry is not None and bool(why_stale(self.entry))
+        """Whether the bank's entry is of another compiler or driver than today's."""
+        self.also_timed: tuple[Candidate, ...] = ()
+        """What else is timed before anything is searched."""
         self.vendors: dict[str, LoadedCandidate] = {}
         """Libraries that were taken in and are right."""
         self.incumbent: Candidate | None = None
@@ -220,7 +225,7 @@ class StudyRun(StudyEngine):
     def leaders(self) -> list[Candidate]:
         """What led before: times of another day do not compare, so it runs again, first."""
         again = led_before(self.searches, self.strategy, self.default)
-        for held in filter(None, (self.incumbent, self.ranked_first)):
+        for held in filter(None, (self.incumbent, self.ranked_first, *self.also_timed)):
             again.append(held)
             if not self.evaluator.knows(held.solver):
                 solver = solver_for(self.problem, self.context.target, held.solver)

@@ -7,22 +7,26 @@ from dataclasses import replace
 from types import TracebackType
 
 from skipjack import plugins
+from skipjack.bank import BankEntry
 from skipjack.core.annotations import checked
 from skipjack.core.device import Device
 from skipjack.core.problem import Problem
+from skipjack.core.protocol import TimingProtocol
 from skipjack.core.study import Budget
-from skipjack.errors import UsageError
+from skipjack.core.trial import Candidate
+from skipjack.errors import SkipjackError, UsageError
 from skipjack.interrupt import Interrupt, Interrupted, watch_for_interrupt
 from skipjack.runtime import asked_problem, place
 from skipjack.settings import Settings, load_settings
-from skipjack.solvers import vendors_for
+from skipjack.solvers import BuildingSolver, find_solver, solvers_for, vendors_for
 from skipjack.tuning.applicable_solvers import applicable_solvers
 from skipjack.tuning.context import DeviceContext, TuningContext
 from skipjack.tuning.finding import FindResult, run_find
 from skipjack.tuning.limits import LIMITS, Limits
 from skipjack.tuning.options import TuneOptions
 from skipjack.tuning.result import TuneResult
-from skipjack.tuning.strategy import TuneStrategy
+from skipjack.tuning.starting_points import incumbent_of
+from skipjack.tuning.strategy import KnownStrategy, TuneStrategy
 from skipjack.tuning.study_run import StudyRun
 from skipjack.tuning.verdict import conclude, finish_tuning
 
@@ -30,7 +34,8 @@ from skipjack.tuning.verdict import conclude, finish_tuning
 class Tuner:
     """Holds the device and warm workers: ``with Tuner() as tuner: tuner.tune(problem)``.
 
-    `say` is told what a person may have to wait for.
+    `say` is told what a person may have to wait for. `protocol` says how kernels are timed, by
+    default as is usual on the device: see `skipjack.core.protocol.deployed_protocol`.
     """
 
     @checked
@@ -39,11 +44,12 @@ class Tuner:
         settings: Settings | None = None,
         device: Device | None = None,
         say: Callable[[str], None] | None = None,
+        protocol: TimingProtocol | None = None,
     ) -> None:
         self.settings = settings or load_settings()
         plugins.load(self.settings.plugins)
         self.limits = Limits.of(self.settings)
-        self.context = DeviceContext(self.settings, device, say=say)
+        self.context = DeviceContext(self.settings, device, protocol, say)
 
     @checked
     def tune(self, problem: str | Problem, options: TuneOptions | None = None) -> TuneResult:
@@ -57,6 +63,23 @@ class Tuner:
         with watch_for_interrupt() as interrupt:
             chosen = (options or TuneOptions()).completed(self.limits)
             result = run_tune(self.context, asked, chosen, interrupt)
+        if interrupt.requested:
+            raise Interrupted(replace(result, interrupted=True))
+        return result
+
+    @checked
+    def verify(self, problem: str | Problem, options: TuneOptions | None = None) -> TuneResult:
+        """Time what the bank holds of a problem once more, and search nothing.
+
+        The entry and the next best few are built, checked and timed beside the default and the
+        libraries. The entry is confirmed, and renewed if it was stale, or gives way to a better
+        one. Ctrl-C is as for `tune`.
+        """
+        asked = asked_problem(problem) if isinstance(problem, str) else problem
+        self._check_open()
+        with watch_for_interrupt() as interrupt:
+            chosen = (options or TuneOptions()).completed(self.limits)
+            result = run_verify(self.context, asked, chosen, interrupt)
         if interrupt.requested:
             raise Interrupted(replace(result, interrupted=True))
         return result
@@ -131,6 +154,52 @@ def run_tune(
         return conclude(run, finish_tuning(run))
     finally:
         run.close()
+
+
+def run_verify(
+    context: TuningContext,
+    problem: Problem,
+    options: TuneOptions,
+    interrupt: Interrupt | None = None,
+) -> TuneResult:
+    """Time the bank's entry and the next best few; confirm it, or let it give way.
+
+    Nothing is searched. The verdict is made as after a search, and what was stale is renewed.
+    """
+    device, deployed = context.device, context.protocol.deployed
+    entry = context.bank.lookup(problem.key, device.class_key, protocol=deployed)
+    if entry is None:
+        raise SkipjackError(
+            f"the bank has no entry of {problem.key} for {device.name} ({deployed}); try skipjack "
+            f"tune {problem.key}"
+        )
+    priors = context.bank.priors(problem.key, device.class_key, deployed)
+    others = _buildable(priors, problem, device)
+    few = others[: options.chosen_limits.retimed_leaders]
+    own = _buildable([entry], problem, device)
+    names = dict.fromkeys(candidate.solver for candidate in (*own, *few))
+    solvers = [find_solver(name) for name in names] or solvers_for(problem, context.target)[:1]
+    entrants = tuple(one for one in solvers if isinstance(one, BuildingSolver))
+    run = StudyRun(context, problem, options, interrupt or Interrupt(), KnownStrategy(entrants))
+    run.also_timed = tuple(few)
+    try:
+        run.prepare()
+        run.import_libraries(vendors_for(problem, device))
+        run.search()
+        return conclude(run, finish_tuning(run))
+    finally:
+        run.close()
+
+
+def _buildable(entries: Sequence[BankEntry], problem: Problem, device: Device) -> list[Candidate]:
+    """The configs of entries that can be built here, each once."""
+    found = []
+    for entry in entries:
+        try:
+            found.append(incumbent_of(entry, problem, device))
+        except SkipjackError:
+            continue  # a solver that raises something says as much as one that refuses
+    return list(dict.fromkeys(filter(None, found)))
 
 
 @checked

@@ -13,6 +13,7 @@ from skipjack.bank import (
     BankEntry,
     EntryOrigin,
     Evidence,
+    Met,
     replacing,
     stronger,
 )
@@ -22,6 +23,7 @@ from skipjack.core.device import Peaks
 from skipjack.execute.confirm import ALPHA, MIN_EFFECT, Confirmation, confirm
 from skipjack.execute.session import Loadable
 from skipjack.execute.statistics import Ratio
+from skipjack.gpu.opening import driver_release
 from skipjack.ledger import OUTCOME, VerdictRecord
 from skipjack.operations import bytes_moved, get, outputs
 from skipjack.runtime import KernelCode
@@ -247,7 +249,8 @@ def _entry(run: StudyRun, result: TuneResult, decision: Decision, now: str) -> B
     timing = decision.timing(best)
     replaced = {}
     if run.entry and decision.met and decision.enters(result.status):
-        replaced = {REPLACED: replacing(run.entry, decision.met)}
+        met = Met.STALE if decision.renews(result.status) else decision.met
+        replaced = {REPLACED: replacing(run.entry, met)}
     default = decision.default_or(best)
     gains = Speedup(
         decision.gain(best, default),
@@ -278,7 +281,7 @@ def _entry(run: StudyRun, result: TuneResult, decision: Decision, now: str) -> B
                 "set_aside": timing.set_aside,
                 "spread": round(timing.spread, 6),
                 OUTCOME: str(result.status),
-                **device_evidence(context.device),
+                **device_evidence(context.device, driver_release(context.device.kind)),
                 "study": run.study_of(result.solver).id,
                 "ties": [dict(config) for config in result.ties] if own else [],
                 BASELINE: {"name": gains.baseline_name, **gains.baseline.to_json()},

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Sequence
 from contextlib import closing
 
+from skipjack.core.protocol import protocol_for
 from skipjack.errors import WorkerError
 from skipjack.execute.device_lock import slot_lock
 from skipjack.execute.session import RunSession
@@ -19,7 +20,7 @@ from skipjack.fleet.work.running import line_of_trial, run_task
 from skipjack.native import cpu
 from skipjack.operations import parse
 from skipjack.settings import Settings
-from skipjack.tuning.context import protocol_for, timing_cores
+from skipjack.tuning.context import timing_cores
 
 log = logging.getLogger(__name__)
 
