@@ -55,7 +55,7 @@ def test_entries_are_appended_and_a_compacted_file_is_sorted_lines(
         before = bank.path.read_bytes() if bank.path.exists() else b""
         bank.put(entry(problem))
         assert bank.path.read_bytes() == before + entry(problem).line.encode() + b"\n"
-    bank.compact()
+    bank.join({})
     lines = bank.path.read_text().split("\n")
     assert [BankEntry.from_line(line).problem for line in lines[:-1]] == [
         "a:1:f32",
@@ -194,7 +194,7 @@ def test_rebuilding_gives_the_same_bytes(bank: Bank, ledger: Ledger, entry: Make
         bank.put(made)
         conclude(ledger, made)
     conclude(ledger, entry("a:1:f32", created=LATE), status="reserved")
-    bank.compact()
+    bank.join({})
     before = bank.path.read_bytes()
     bank.path.unlink()
     assert bank.rebuild(ledger) == Changes(new=3)
@@ -211,7 +211,7 @@ def test_rankings_stand_beside_configs_and_are_rebuilt_too(
         conclude(ledger, made, status)
     assert bank.lookup(perf.problem, perf.device) == perf
     assert bank.lookup(find.problem, find.device, FIND) == find
-    bank.compact()
+    bank.join({})
     before = bank.path.read_bytes()
     assert bank.rebuild(ledger) == Changes(same=2)
     assert bank.path.read_bytes() == before

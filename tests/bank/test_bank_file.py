@@ -83,7 +83,7 @@ def test_of_one_config_the_strongest_evidence_is_kept(bank: Bank, entry: MakeEnt
     for low in (1.1, 1.3, 1.2):
         bank.put(entry(speedup=gain(low)))
     assert [one.speedup["vendor"]["low"] for one in bank.ranked(entry().problem, DEVICE)] == [1.3]
-    bank.compact()
+    bank.join({})
     assert len(bank.path.read_bytes().splitlines()) == 1
 
 
@@ -330,7 +330,7 @@ def test_an_index_that_did_not_get_to_the_disk_hides_nothing(
 def test_a_copy_of_a_bank_and_its_index_is_used_as_it_is(
     large: Bank, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    large.compact()
+    large.join({})
     copy = tmp_path / "copy"
     shutil.copytree(large.path.parent, copy)
     parsed = is_parsed_whole(monkeypatch)
@@ -469,7 +469,7 @@ def test_a_bank_of_format_1_is_read_appended_to_and_merged_to_format_2(
     assert bank.lookup("old:1:f32", DEVICE) == entry("old:1:f32")
     bank.put(entry("new:1:f32"))
     assert b'"format": 1' in bank.path.read_bytes(), "appending leaves it as it is"
-    bank.compact()
+    bank.join({})
     both = [entry("new:1:f32"), entry("old:1:f32")]
     assert bank.path.read_text() == "".join(f"{one.line}\n" for one in both)
 

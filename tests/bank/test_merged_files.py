@@ -96,7 +96,7 @@ def test_entries_that_are_removed_lie_beside_the_bank_and_can_be_merged_again(
 ) -> None:
     known = [entry("add:1:f32"), entry("add:1:f32", config={"tile": 1}), entry("add:2:f32")]
     bank.add(known)
-    bank.compact()
+    bank.join({})
     before = bank.path.read_bytes()
     gone = bank.clean(lambda one: one.problem == "add:1:f32")
     assert len(gone) == 2 and bank.entries() == [known[2]]

@@ -263,7 +263,7 @@ def test_banks_merge_alike_in_any_order_and_are_what_their_ledgers_say(
         assert len(unions) <= 1
         for user in own:
             if user.bank.path.exists():
-                user.bank.compact()
+                user.bank.join({})
                 put = user.bank.path.read_bytes()
                 user.bank.path.unlink()
                 user.bank.rebuild(user.ledger)

@@ -64,7 +64,7 @@ def _large_bank() -> tuple[bytes, bytes]:
     with TemporaryDirectory() as name:
         bank = Bank.open(Path(name))
         bank.add(replace(sound, problem=f"add:{number}") for number in range(150))
-        bank.compact()
+        bank.join({})
         return bank.path.read_bytes(), (Path(name) / "bank.index").read_bytes()
 
 

@@ -98,7 +98,7 @@ def test_the_ranking_and_the_verdict_are_banked(first: FindResult, tuner: Tuner)
 
 def test_the_bank_made_anew_has_the_same_bytes(first: FindResult, tuner: Tuner) -> None:
     bank = tuner.context.bank
-    bank.compact()
+    bank.join({})
     before = bank.path.read_bytes()
     bank.rebuild(tuner.context.ledger)
     assert bank.path.read_bytes() == before

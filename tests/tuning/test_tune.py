@@ -107,7 +107,7 @@ def test_another_seed_is_another_study(first: TuneResult, tuner: Tuner) -> None:
 def test_the_bank_made_anew_has_the_same_bytes(first: TuneResult, tuner: Tuner) -> None:
     bank = tuner.context.bank
     tuner.tune("add:64", options(3))
-    bank.compact()
+    bank.join({})
     bytes_before = bank.path.read_bytes()
     bank.rebuild(tuner.context.ledger)
     assert bank.path.read_bytes() == bytes_before

@@ -9,11 +9,11 @@ from skipjack.bank.entry_reading import FORMAT
 from skipjack.bank.evidence import Met, is_library, merge_entries, replacing, stronger
 from skipjack.bank.launch import EntryOrigin, LaunchData
 from skipjack.bank.layers import SYSTEM, USER, BankLayer, forget_banks, has_system, layers_of
-from skipjack.bank.merging import merged, on_device, read_bank, union, write_bank
-from skipjack.bank.staleness import Toolchain, stale_reason
 
 if TYPE_CHECKING:
     from skipjack.bank.kernel_db import KernelDb, KernelRecord, gain_of, write_kernel_db
+    from skipjack.bank.merging import merged, on_device, read_bank, union, write_bank
+    from skipjack.bank.staleness import Toolchain, stale_reason
 
 __all__ = [
     "BASELINE",
@@ -59,10 +59,25 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Load SQLite when a file of kernels is first asked for: a lookup needs none."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from skipjack.bank import kernel_db
+_HOMES = {
+    "KernelDb": "kernel_db",
+    "KernelRecord": "kernel_db",
+    "Toolchain": "staleness",
+    "gain_of": "kernel_db",
+    "merged": "merging",
+    "on_device": "merging",
+    "read_bank": "merging",
+    "stale_reason": "staleness",
+    "union": "merging",
+    "write_bank": "merging",
+    "write_kernel_db": "kernel_db",
+}
+"""What a lookup does not need, SQLite among it, and the modules to load when it is asked for."""
 
-    return getattr(kernel_db, name)
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"skipjack.bank.{_HOMES[name]}"), name)

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, ClassVar
 from skipjack.bank.entry import PERF, BankEntry, key_of
 from skipjack.bank.evidence import merge_entries, ranked, strength
 from skipjack.bank.file import BankFile
-from skipjack.bank.merging import Entries, read_bank, union
 from skipjack.core.protocol import DEPLOYMENTS
 
 if TYPE_CHECKING:
+    from skipjack.bank.merging import Entries
+
     # A program that only looks things up need not load SQLite.
     from skipjack.ledger import Ledger
 
@@ -60,8 +61,8 @@ class Bank:
     an index beside the file, and costs a look at the file's date while it does not change.
 
     Writing takes a lock, so that of many processes none loses an entry. `put` and `add` append
-    lines; what others have displaced goes when it is half of the file. Merging, rebuilding and
-    compacting write the file in its canonical form: sorted, each entry once, whatever the order in
+    lines; what others have displaced goes when it is half of the file. Merging, cleaning and
+    rebuilding write the file in its canonical form: sorted, each entry once, whatever the order in
     which they came.
 
     A line that cannot be read is left out with a warning, and stays in the file until the bank is
@@ -145,6 +146,8 @@ class Bank:
             new = [one for known in after.values() for one in known if id(one) not in held]
             gone = [one for known in placed.values() for one in known if id(one.entry) not in stays]
             if new and not writer.append(new, gone):
+                from skipjack.bank.merging import union
+
                 content = self._file.whole()
                 writer.replace(union(content.entries(), after), content.bad)
             Bank.writes += bool(new)
@@ -152,6 +155,8 @@ class Bank:
 
     def merge(self, path: Path) -> Changes:
         """Add the entries of another bank file, which is only read."""
+        from skipjack.bank.merging import read_bank
+
         return self.join(read_bank(path))
 
     def join(self, entries: Entries) -> Changes:
@@ -189,12 +194,9 @@ class Bank:
         # Verdicts are read under the lock: what is banked later is put into the new file.
         return self._join(lambda: merge_entries(_verdicts(ledger)), rebuilding=True)
 
-    def compact(self) -> None:
-        """Write the file in its canonical form: sorted, each entry once."""
-        self._join(dict)
-
     def _join(self, offering: Callable[[], Entries], *, rebuilding: bool = False) -> Changes:
         """Add entries and write the file in its canonical form."""
+        from skipjack.bank.merging import union
         from skipjack.bank.writing import BankWriter
 
         with BankWriter(self._file) as writer:

@@ -98,7 +98,8 @@ class IndexSummary:
     size: int
     lines: int
     dead_bytes: int = 0
-    """Lines that others with stronger evidence have displaced: what compaction would free."""
+    """Lines that others with stronger evidence have displaced: they go when the file is written
+    anew."""
     bad: int = 0
     """Lines that cannot be read or are of a newer format; the place and the number of the first
     that cannot be read follow."""

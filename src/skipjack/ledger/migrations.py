@@ -26,6 +26,15 @@ APPLICATION_ID = 0x536B6A6B
 
 _CREATED = "created TEXT NOT NULL CHECK (created GLOB '????-??-??T??:??:??.??????Z')"
 _ID = "id TEXT NOT NULL PRIMARY KEY CHECK (id <> '')"
+_MEASURED = f"""{_ID},
+        candidate TEXT NOT NULL REFERENCES candidates (id),
+        source_digest TEXT,
+        device_instance TEXT NOT NULL,
+        device_class TEXT NOT NULL,
+        protocol TEXT NOT NULL REFERENCES protocols (id),
+        session TEXT NOT NULL,
+        block INTEGER NOT NULL"""
+"""Columns that the table of measurements has in all formats."""
 
 
 def _is_json(column: str, kind: str) -> str:
@@ -124,14 +133,7 @@ _TABLES = (
         PRIMARY KEY (candidate, compat, source_digest)
     ) STRICT, WITHOUT ROWID""",
     f"""CREATE TABLE measurements (
-        {_ID},
-        candidate TEXT NOT NULL REFERENCES candidates (id),
-        source_digest TEXT,
-        device_instance TEXT NOT NULL,
-        device_class TEXT NOT NULL,
-        protocol TEXT NOT NULL REFERENCES protocols (id),
-        session TEXT NOT NULL,
-        block INTEGER NOT NULL,
+        {_MEASURED},
         samples_ns TEXT NOT NULL CHECK ({_is_json("samples_ns", "array")}),
         sentinel_ns REAL,
         disturbed INTEGER NOT NULL CHECK (disturbed >= 0),
@@ -217,14 +219,7 @@ _OF_4 = "old.id, device_instance, device_class, session, format_5_seq(old.create
 _NAMED_METRICS = (
     "ALTER TABLE measurements RENAME TO measurements_4",
     f"""CREATE TABLE measurements (
-        {_ID},
-        candidate TEXT NOT NULL REFERENCES candidates (id),
-        source_digest TEXT,
-        device_instance TEXT NOT NULL,
-        device_class TEXT NOT NULL,
-        protocol TEXT NOT NULL REFERENCES protocols (id),
-        session TEXT NOT NULL,
-        block INTEGER NOT NULL,
+        {_MEASURED},
         metrics TEXT NOT NULL CHECK ({_is_json("metrics", "object")}),
         sentinel_ns REAL,
         disturbed INTEGER NOT NULL CHECK (disturbed >= 0),

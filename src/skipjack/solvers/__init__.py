@@ -83,36 +83,18 @@ __all__ = [
     "source_key",
     "vendors_for",
 ]
-_IDENTITY = ("build_identity", "definition_digest", "source_key")
-_SOLVER = (
-    "ABI",
-    "Blob",
-    "BuildingSolver",
-    "DrivingSolver",
-    "GpuFunctionSolver",
-    "GpuVendorSolver",
-    "ImportingSolver",
-    "LooseSolver",
-    "NativeVendorSolver",
-    "RacingSolver",
-    "ResultCall",
-    "Slot",
-    "Solver",
-    "Source",
-    "SourceAware",
-    "VendorSolver",
-    "slack_of",
-)
-_MODULES = {**dict.fromkeys(_IDENTITY, "identity"), **dict.fromkeys(_SOLVER, "solver")}
-"""Where the names are that are not of the registry."""
+_MODULES = ("solver", "registry", "identity")
+"""Where the names are, in the order in which they are looked for: the cheapest to load first."""
 
 
 def __getattr__(name: str) -> Any:
     """Load what is asked for when it is first used: schedules are imported without any of it."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = import_module(f"skipjack.solvers.{_MODULES.get(name, 'registry')}")
-    return getattr(module, name)
+    if name in __all__:
+        for module in _MODULES:
+            found = vars(import_module(f"skipjack.solvers.{module}"))
+            if name in found:
+                return found[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
