@@ -13,6 +13,7 @@ from skipjack.ledger import Ledger
 from skipjack.search.scripted import SearcherInterface
 from skipjack.sweep.configs.base_config import BaseConfig
 from skipjack.sweep.files.sweep_file import SweepFile
+from skipjack.sweep.history import SweepPlace
 from skipjack.sweep.options import SweepOptions
 from skipjack.sweep.ordering import build_part
 from skipjack.sweep.outcome import Outcome
@@ -67,9 +68,7 @@ def sweep(
         file,
         BaseConfig(base, "base.json") if base else BaseConfig(),
         machine.bench,
-        Workload("knobs", "0" * 16),
-        "cpu",
-        "cpu:1",
+        SweepPlace(Workload("knobs", "0" * 16), "cpu", "cpu:1"),
         SweepOptions(**options),
         searcher,
         retry_failed=retry_failed,

@@ -18,6 +18,7 @@ from skipjack.ledger import Ledger
 from skipjack.search.scripted import Bisect, Points, SearcherInterface, Step
 from skipjack.sweep.configs.base_config import BaseConfig
 from skipjack.sweep.files.sweep_file import SweepFile
+from skipjack.sweep.history import SweepPlace
 from skipjack.sweep.options import SweepOptions
 from skipjack.sweep.outcome import Outcome
 from skipjack.sweep.result import SweepResult
@@ -234,9 +235,7 @@ def test_points_may_be_run_as_they_are_listed(ledger: Ledger) -> None:
         file,
         BaseConfig(),
         machine.bench,
-        Workload("knobs", "0" * 16),
-        "cpu",
-        "cpu:1",
+        SweepPlace(Workload("knobs", "0" * 16), "cpu", "cpu:1"),
         SweepOptions((Objective("speed", "max"),), confirm=0),
         in_order=True,
     )

@@ -17,6 +17,7 @@ from skipjack.search.load import LoadRange
 from skipjack.search.scripted import Bisect, SearcherInterface
 from skipjack.sweep.configs.base_config import BaseConfig
 from skipjack.sweep.files.sweep_file import SweepFile
+from skipjack.sweep.history import SweepPlace
 from skipjack.sweep.load_goal import load_search
 from skipjack.sweep.options import SweepOptions
 from skipjack.sweep.outcome import Outcome
@@ -96,9 +97,7 @@ def test_the_largest_load_that_holds_is_found_with_its_setting(ledger: Ledger) -
         file,
         BaseConfig({"batch": 8, "qps": 600}, "base.json"),
         bench,
-        Workload("load", "0" * 16),
-        "cpu",
-        "cpu:1",
+        SweepPlace(Workload("load", "0" * 16), "cpu", "cpu:1"),
         SweepOptions((Objective("qps", "max"),), load="qps", confirm=2),
         load=load,
     )
@@ -117,9 +116,7 @@ def test_a_load_that_nothing_holds_is_no_answer(ledger: Ledger) -> None:
         file,
         BaseConfig(),
         bench,
-        Workload("load", "0" * 16),
-        "cpu",
-        "cpu:1",
+        SweepPlace(Workload("load", "0" * 16), "cpu", "cpu:1"),
         SweepOptions((Objective("qps", "max"),), load="qps"),
         load=load_search(LoadRange("qps", 100, 3000), file, BaseConfig(), 12, {}),
     )

@@ -33,12 +33,13 @@ class Finalist:
     """Its value in the search, less is better."""
     values: list[float] = field(default_factory=list)
     failed: int = 0
-    reasons: list[str] = field(default_factory=list)
+    reason: str = ""
+    """Of the last that failed."""
 
     def add(self, trial: Trial) -> None:
         if trial.value is None:
             self.failed += 1
-            self.reasons.append(trial.reason)
+            self.reason = trial.reason
         else:
             self.values.append(trial.value)
 
@@ -179,7 +180,5 @@ def _ratio(ours: float, theirs: float, direction: Direction) -> float:
 
 
 def _nothing_held(tried: Sequence[Finalist]) -> str:
-    reason = next((f.reasons[-1] for f in tried if f.reasons), "")
-    return f"none of {len(tried)} finalists held in a confirming run" + (
-        f" ({reason})" if reason else ""
-    )
+    reason = next((f" ({f.reason})" for f in tried if f.reason), "")
+    return f"none of {len(tried)} finalists held in a confirming run{reason}"

@@ -17,7 +17,7 @@ from skipjack.search.scripted import ScriptedSearcher, SearcherInterface
 from skipjack.sweep.configs.base_config import is_allowed
 from skipjack.sweep.confirming import FINALISTS
 from skipjack.sweep.files.sweep_file import ALL
-from skipjack.sweep.history import History
+from skipjack.sweep.history import History, SweepPlace
 from skipjack.sweep.load_goal import load_search
 from skipjack.sweep.measuring import Measuring
 from skipjack.sweep.options import SweepOptions
@@ -164,9 +164,7 @@ def _simulate(setup: SweepSetup) -> Foreseen:
         setup.file,
         setup.base,
         SimulatedBench(noting, key),
-        Workload(setup.file.name, "simulated"),
-        "simulated",
-        "simulated",
+        SweepPlace(Workload(setup.file.name, "simulated"), "simulated", "simulated"),
         options,
         setup.searcher,
         setup.seed,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import json
 import math
+import uuid
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -34,12 +35,12 @@ _RUN_SECONDS, _BUILD_SECONDS = f"{_OURS}run_seconds", f"{_OURS}build_seconds"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where runs are made: results of other devices are not taken for results of this one."""
+class SweepPlace:
+    """What is run, and where: results of other devices are not taken for results of this one."""
 
+    workload: Workload
     device_class: str
     device_instance: str
-    session: str
 
 
 class History:
@@ -50,20 +51,17 @@ class History:
     """
 
     def __init__(
-        self,
-        ledger: Ledger,
-        workload: Workload,
-        place: Place,
-        run_timeout_s: float = float("inf"),
+        self, ledger: Ledger, place: SweepPlace, run_timeout_s: float = float("inf")
     ) -> None:
         """With a longer `run_timeout_s` than before, what took too long gets another chance."""
-        self._ledger, self._workload, self._place = ledger, workload, place
-        self._timeout_s = run_timeout_s
+        self._ledger, self._place, self._timeout_s = ledger, place, run_timeout_s
+        self._workload = place.workload.key
+        self._session = uuid.uuid4().hex[:12]
         self._runs: dict[tuple[str, str], list[Outcome]] = defaultdict(list)
         self._used: dict[tuple[str, str], int] = defaultdict(int)
         self._block = 0
-        runs: list[MeasurementRecord | MarkRecord] = [*ledger.measurements(workload.key)]
-        for record in heapq.merge(ledger.marks(workload.key), runs, key=lambda one: one.seq):
+        runs: list[MeasurementRecord | MarkRecord] = [*ledger.measurements(self._workload)]
+        for record in heapq.merge(ledger.marks(self._workload), runs, key=lambda one: one.seq):
             if record.device_class != place.device_class:
                 continue
             if isinstance(record, MarkRecord):
@@ -103,13 +101,13 @@ class History:
             MarkRecord(
                 MarkKind.FORGET,
                 what,
-                self._workload.key,
+                self._workload,
                 SOLVER,
                 SOLVER_VERSION,
                 None,
                 place.device_instance,
                 place.device_class,
-                place.session,
+                self._session,
             )
         )
         self._drop(what)
@@ -125,12 +123,12 @@ class History:
         text = protocol_text(settings)
         self._block += 1
         record = MeasurementRecord(
-            CandidateKey(self._workload.key, SOLVER, SOLVER_VERSION, point.key),
+            CandidateKey(self._workload, SOLVER, SOLVER_VERSION, point.key),
             None,
             self._place.device_instance,
             self._place.device_class,
             text,
-            self._place.session,
+            self._session,
             self._block,
             _metrics(outcome),
             status=outcome.status,

@@ -29,7 +29,7 @@ class Measuring:
     """The runs of a sitting. What `run` returns is in the ledger already."""
 
     def __init__(self, bench: Bench, history: History, options: SweepOptions) -> None:
-        self._bench, self._history, self._options = bench, history, options
+        self.bench, self._history, self.options = bench, history, options
         self.objectives = options.objectives
         self.trials: list[SweepTrial] = []
         self.planned: int | None = None
@@ -78,7 +78,7 @@ class Measuring:
         cached = outcome is not None
         if outcome is None:
             self._report(running=point)
-            outcome = self._bench.measure(point, settings)
+            outcome = self.bench.measure(point, settings)
             self._history.add(point, settings, outcome)
         judged = self._judge(self._with_load(point, outcome))
         wanted = self.objective if judged.status is Status.OK else None
@@ -102,10 +102,10 @@ class Measuring:
 
     def _with_load(self, point: Config, outcome: Outcome) -> Outcome:
         """The load that a run was made at, as one of its metrics."""
-        load: Any = point.get(self._options.load)
+        load: Any = point.get(self.options.load)
         if load is None or isinstance(load, str):  # a base config may say "auto"
             return outcome
-        return replace(outcome, metrics={**outcome.metrics, self._options.load: float(load)})
+        return replace(outcome, metrics={**outcome.metrics, self.options.load: float(load)})
 
     # judging
 
@@ -114,7 +114,7 @@ class Measuring:
         if outcome.status is not Status.OK:
             return outcome
         if not self.objectives:
-            found = loadgen_objective(outcome.metrics, self._options.requirements)
+            found = loadgen_objective(outcome.metrics, self.options.requirements)
             if found is None:
                 return outcome  # a search of the file's own may need no metric
             self.objectives = (found,)
@@ -181,7 +181,7 @@ class Measuring:
         self._report(trial=trial)
 
     def _report(self, trial: SweepTrial | None = None, running: Config | None = None) -> None:
-        self._options.observer(
+        self.options.observer(
             SweepProgress(
                 phase=trial.purpose if trial else "search",
                 done=len(self.trials),

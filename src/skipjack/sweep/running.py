@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from skipjack.errors import UsageError
@@ -20,13 +20,13 @@ from skipjack.sweep.commands.command_bench import CommandBench
 from skipjack.sweep.commands.command_spec import CommandSpec
 from skipjack.sweep.configs.system_id import gpu_names
 from skipjack.sweep.heat.thermal import Thermal
-from skipjack.sweep.history import History, Place
+from skipjack.sweep.history import History, SweepPlace
 from skipjack.sweep.load_goal import LoadSearch, load_search
 from skipjack.sweep.progress import SweepObserver
 from skipjack.sweep.result import SweepResult
 from skipjack.sweep.setting_up import Heat, SweepSetup
 from skipjack.sweep.sweep import SweepRequest, run_sweep
-from skipjack.sweep.workload import Workload, workload_of
+from skipjack.sweep.workload import workload_of
 
 log = logging.getLogger(__name__)
 
@@ -34,18 +34,8 @@ SWEEPS = "sweeps"
 """Where builds and logs of sweeps are, below the user directory."""
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
-    """Where a sweep happens: which workload on which device, with its commands and directory."""
-
-    workload: Workload
-    device_class: str
-    device_instance: str
-    spec: CommandSpec
-
-
-def site_of(setup: SweepSetup, settings: Settings) -> Site | None:
-    """The workload of these commands here; None if it was not said how to run them."""
+def site_of(setup: SweepSetup, settings: Settings) -> tuple[SweepPlace, CommandSpec] | None:
+    """What these commands are here, and they with their directory; None if they were not said."""
     spec, heat, file = setup.spec, setup.heat, setup.file
     if spec is None:
         return None
@@ -58,16 +48,16 @@ def site_of(setup: SweepSetup, settings: Settings) -> Site | None:
         "cores": spec.run_cores,
         "heat": [heat.cool_temp, heat.warm_up, str(spec.power_log or "")],
     }
-    place = workload_of(file.name, spec.base, commands, spec.workdir, facts)
-    own = settings.user_dir / SWEEPS / f"{place.name}-{place.digest}"
+    said = workload_of(file.name, spec.base, commands, spec.workdir, facts)
+    own = settings.user_dir / SWEEPS / f"{said.name}-{said.digest}"
     state = own.absolute() if spec.state_dir == Path() else spec.state_dir
     # Where builds lie depends on what is said, what was measured on the code as well.
     facts["code"] = code_digest(spec.workdir, state, (file.path,))
     workload = workload_of(file.name, spec.base, commands, spec.workdir, facts)
     here = cpu.detect()
     device_class = "+".join((here.class_key, *gpu_names()))
-    instance = f"{device_class}:{here.serial}"
-    return Site(workload, device_class, instance, replace(spec, state_dir=state))
+    place = SweepPlace(workload, device_class, f"{device_class}:{here.serial}")
+    return place, replace(spec, state_dir=state)
 
 
 def run_commands(
@@ -85,7 +75,7 @@ def run_commands(
             "say how to run the benchmark and where its result is: --run-cmd './run.sh' and "
             "--result json:PATH, regex:PATTERN, loadgen:DIR or exit"
         )
-    spec = site.spec
+    place, spec = site
     ensure_directory(spec.state_dir)
     remember_code(spec.workdir, spec.state_dir, (setup.file.path,))
     with alone(settings.user_dir, spec.workdir), Ledger.open(settings.user_dir) as ledger:
@@ -97,9 +87,7 @@ def run_commands(
                 setup.file,
                 setup.base,
                 bench,
-                site.workload,
-                site.device_class,
-                site.device_instance,
+                place,
                 replace(setup.options, observer=observer),
                 setup.searcher,
                 setup.seed,
@@ -118,9 +106,7 @@ def run_commands(
 def past_runs(setup: SweepSetup, settings: Settings, ledger: Ledger) -> History | None:
     """What earlier sittings of this sweep measured; None if it was not said how to run it."""
     site = site_of(setup, settings)
-    if site is None:
-        return None
-    return History(ledger, site.workload, Place(site.device_class, site.device_instance, "plan"))
+    return History(ledger, site[0]) if site else None
 
 
 @contextlib.contextmanager

@@ -12,9 +12,7 @@ from skipjack.core.trial import Trial
 from skipjack.errors import UsageError
 from skipjack.search import Searcher
 from skipjack.sweep.measuring import Measuring
-from skipjack.sweep.options import SweepOptions
 from skipjack.sweep.ordering import fewest_builds
-from skipjack.sweep.outcome import Bench
 
 log = logging.getLogger(__name__)
 
@@ -34,14 +32,12 @@ class Sitting:
 
     def __init__(
         self,
-        bench: Bench,
         measuring: Measuring,
-        options: SweepOptions,
         refusal: Refusal,
         stop: Callable[[], bool],
         on_tell: Callable[[Trial], None] = lambda trial: None,
     ) -> None:
-        self._bench, self._measuring, self._options = bench, measuring, options
+        self._bench, self._measuring, self._options = measuring.bench, measuring, measuring.options
         self._refusal, self._stop, self._on_tell = refusal, stop, on_tell
         self._last_build = ""
         self.asked = self._refused = 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,14 +19,13 @@ from skipjack.sweep.choosing import Chosen, choose_search
 from skipjack.sweep.configs.base_config import BaseConfig, is_allowed
 from skipjack.sweep.confirming import FINALISTS, Finalist, Verdict, confirm, ranked
 from skipjack.sweep.files.sweep_file import SweepFile
-from skipjack.sweep.history import SOLVER, SOLVER_VERSION, History, Place
+from skipjack.sweep.history import SOLVER, SOLVER_VERSION, History, SweepPlace
 from skipjack.sweep.load_goal import LoadSearch, load_candidates
 from skipjack.sweep.measuring import Measuring
 from skipjack.sweep.options import SweepOptions
 from skipjack.sweep.outcome import Bench
 from skipjack.sweep.result import SweepResult, SweepTrial
 from skipjack.sweep.sitting import Sitting
-from skipjack.sweep.workload import Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +35,7 @@ class SweepRequest:
     file: SweepFile
     base: BaseConfig
     bench: Bench
-    workload: Workload
-    device_class: str
-    device_instance: str
+    place: SweepPlace
     options: SweepOptions = field(default_factory=SweepOptions)
     searcher: str | None = None
     """By name; None: the file's own search, or every combination."""
@@ -68,8 +64,7 @@ def run_sweep(
 class _Sweep:
     def __init__(self, request: SweepRequest, ledger: Ledger, stop: Callable[[], bool]) -> None:
         self._request, self._ledger, self._stop = request, ledger, stop
-        place = Place(request.device_class, request.device_instance, uuid.uuid4().hex[:12])
-        history = History(ledger, request.workload, place, request.run_timeout_s)
+        history = History(ledger, request.place, request.run_timeout_s)
         if request.start_over:
             history.forget_all()
         elif request.retry_failed:
@@ -102,14 +97,7 @@ class _Sweep:
         self._measuring.at_most = self._chosen.at_most
         if self._chosen.planned is not None:
             self._measuring.planned = before + self._chosen.planned * self._request.options.repeats
-        sitting = Sitting(
-            self._request.bench,
-            self._measuring,
-            self._request.options,
-            self._refusal,
-            self._stop,
-            self._log_tell,
-        )
+        sitting = Sitting(self._measuring, self._refusal, self._stop, self._log_tell)
         with self._until_stopped():
             sitting.search(self._chosen.searcher, in_order=self._request.in_order)
         if isinstance(self._chosen.searcher, ScriptedSearcher):
@@ -272,9 +260,9 @@ class _Sweep:
         request = self._request
         objectives = request.options.objectives
         study = Study(
-            request.workload,
+            request.place.workload,
             SOLVER,
-            request.device_class,
+            request.place.device_class,
             chosen.name,
             request.seed,
             request.file.digest,

@@ -25,6 +25,7 @@ from skipjack.sweep.commands.results import ResultReader
 from skipjack.sweep.grid.dry_run import GridStatistics
 from skipjack.sweep.grid.request import GridRequest
 from skipjack.sweep.heat.thermal import Thermal
+from skipjack.sweep.history import SweepPlace
 from skipjack.sweep.options import SweepOptions
 from skipjack.sweep.outcome import Outcome
 from skipjack.sweep.progress import SweepObserver
@@ -131,9 +132,7 @@ def run_grid(
             request.file,
             request.base,
             bench,
-            workload,
-            request.base.system_id,
-            request.base.system_id,
+            SweepPlace(workload, request.base.system_id, request.base.system_id),
             options,
             in_order=True,
             as_grid=True,
