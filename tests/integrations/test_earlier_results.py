@@ -14,18 +14,20 @@ import pytest
 
 import earlier_ledgers
 from skipjack.core.trial import Status
-from skipjack.integrations.autotune_results import Place, Results
+from skipjack.integrations.autotune_results import AutotunePlace, AutotuneResults
 from skipjack.integrations.outcomes import Outcome
 from skipjack.ledger import Ledger
 
-PLACE = Place(earlier_ledgers.AUTOTUNED, earlier_ledgers.GPU, f"{earlier_ledgers.GPU}:0", "graph")
+PLACE = AutotunePlace(
+    earlier_ledgers.AUTOTUNED, earlier_ledgers.GPU, f"{earlier_ledgers.GPU}:0", "graph"
+)
 
 
 @pytest.mark.parametrize("version", earlier_ledgers.FORMATS)
 def test_what_is_known_is_what_was_known(tmp_path: Path, version: int) -> None:
     earlier_ledgers.make(tmp_path, version)
     for protocol, times_ns, failures, marks in earlier_ledgers.answers()["known"]:
-        known = Results(tmp_path, replace(PLACE, protocol=protocol)).known()
+        known = AutotuneResults(tmp_path, replace(PLACE, protocol=protocol)).known()
         assert known.times_ns == times_ns
         assert {t: [one.status, one.reason] for t, one in known.failures.items()} == failures
         assert sorted(known.marks) == marks
@@ -63,20 +65,20 @@ def test_the_scale_of_times_does_not_depend_on_clocks(
     moments = (datetime(2025, 1, 1, tzinfo=UTC) - timedelta(days=n) for n in itertools.count())
     opened = Ledger.open
     monkeypatch.setattr(Ledger, "open", lambda path: opened(path, clock=lambda: next(moments)))
-    results = Results(tmp_path, PLACE)
+    results = AutotuneResults(tmp_path, PLACE)
     a, b, c = (f'{{"BLOCK":{number}}}' for number in (1, 2, 3))
     results.keep({a: [10.0]}, {})
     results.keep({a: [20.0], b: [40.0]}, {c: Outcome(Status.BUILD_ERROR, "no")})
     results.keep({a: [5.0], c: [1.0]}, {})
     results.mark("searched")
-    known = Results(tmp_path, PLACE).known()
+    known = AutotuneResults(tmp_path, PLACE).known()
     assert known.times_ns == pytest.approx({a: 10.0, b: 20.0, c: 2.0})
     assert known.failures == {}, "it was timed since"
     assert known.marks == {"searched"}
 
 
 def test_the_end_of_a_search_is_no_measurement(tmp_path: Path) -> None:
-    Results(tmp_path, PLACE).mark("searched")
+    AutotuneResults(tmp_path, PLACE).mark("searched")
     with Ledger.open(tmp_path) as ledger:
         assert ledger.measurements(PLACE.problem) == []
         assert ledger.summary().candidates == 0

@@ -6,7 +6,7 @@ from typing import cast
 
 from skipjack.core.config import Config
 from skipjack.core.trial import Status, Trial
-from skipjack.sweep.confirming import Finalist, Verdict, confirm, ranked
+from skipjack.sweep.confirming import Finalist, SweepVerdict, confirm, ranked
 from skipjack.sweep.measuring import Measuring
 
 BASE = Config(n=0)
@@ -26,13 +26,13 @@ def measuring(runs: Mapping[int, Sequence[float | None]]) -> Measuring:
 
 def chosen(
     searched: Mapping[int, float], runs: Mapping[int, Sequence[float | None]], base: bool = True
-) -> Verdict:
+) -> SweepVerdict:
     trials = [Trial(Config(n=n), value=value) for n, value in searched.items()]
     baseline = BASE if base else None
     return confirm(ranked(trials), baseline, measuring(runs), 3, at_a_time=None, stop=lambda: False)
 
 
-def point(verdict: Verdict) -> Config | None:
+def point(verdict: SweepVerdict) -> Config | None:
     return verdict.best.point if verdict.best else None
 
 

@@ -16,7 +16,7 @@ import earlier_ledgers
 from skipjack.core.config import Config
 from skipjack.core.trial import Status
 from skipjack.ledger import Ledger
-from skipjack.sweep.history import History, SweepPlace
+from skipjack.sweep.history import RunHistory, SweepPlace
 from skipjack.sweep.outcome import Outcome
 from skipjack.sweep.workload import Workload
 
@@ -42,7 +42,7 @@ def all_answers(ledger: Ledger) -> list[list[Any]]:
     taken = []
     for workload, timeout_s in itertools.product(WORKLOADS, (5.0, 10.0, 20.0, math.inf)):
         for device in ("cpu", "elsewhere"):
-            history = History(ledger, place(workload, device), timeout_s)
+            history = RunHistory(ledger, place(workload, device), timeout_s)
             asked = [workload.key, device, plain(timeout_s)]
             for point, settings in itertools.product(POINTS, ({}, {"seconds": 5})):
                 while (outcome := history.take(point, settings)) is not None:
@@ -82,12 +82,12 @@ def test_what_is_forgotten_does_not_depend_on_clocks(tmp_path: Path) -> None:
         return Outcome(Status.OK, {"qps": number})
 
     with Ledger.open(tmp_path, clock=lambda: next(moments)) as ledger:
-        history = History(ledger, place())
+        history = RunHistory(ledger, place())
         history.add(POINTS[1], {}, run(1.0))
         history.forget_all()
         history.add(POINTS[1], {}, run(2.0))
         history.add(POINTS[1], {}, run(3.0))
-        again = History(ledger, place())
+        again = RunHistory(ledger, place())
         assert [again.take(POINTS[1], {}) for _ in range(3)] == [run(2.0), run(3.0), None]
 
 
@@ -102,7 +102,7 @@ def test_all_that_is_known_of_a_run_comes_back(tmp_path: Path) -> None:
         ("throttled", "\udcfd"),
     )
     with Ledger.open(tmp_path) as ledger:
-        History(ledger, place()).add(POINTS[1], {}, made)
-        found = History(ledger, place()).take(POINTS[1], {})
+        RunHistory(ledger, place()).add(POINTS[1], {}, made)
+        found = RunHistory(ledger, place()).take(POINTS[1], {})
     assert found is not None
     assert asdict(found) == {**asdict(made), "reason": "it printed \\udcff"}

@@ -9,7 +9,7 @@ from skipjack.core.config import Config
 from skipjack.core.trial import Status
 from skipjack.ledger import Ledger
 from skipjack.sweep.foreseeing import foresee
-from skipjack.sweep.history import History, SweepPlace
+from skipjack.sweep.history import RunHistory, SweepPlace
 from skipjack.sweep.outcome import Outcome
 from skipjack.sweep.setting_up import set_up
 from skipjack.sweep.workload import Workload
@@ -18,7 +18,7 @@ from skipjack.sweep.workload import Workload
 @pytest.fixture
 def history(tmp_path: Path) -> Any:
     with Ledger.open(tmp_path / "user") as ledger:
-        yield History(ledger, SweepPlace(Workload("x", "0"), "cpu", "cpu:1"))
+        yield RunHistory(ledger, SweepPlace(Workload("x", "0"), "cpu", "cpu:1"))
 
 
 def made(tmp_path: Path, name: str, text: str, **given: Any) -> Any:
@@ -26,22 +26,24 @@ def made(tmp_path: Path, name: str, text: str, **given: Any) -> Any:
     return set_up(tmp_path / name, given)
 
 
-def test_what_is_known_costs_nothing(tmp_path: Path, history: History) -> None:
+def test_what_is_known_costs_nothing(tmp_path: Path, history: RunHistory) -> None:
     setup = made(tmp_path, "a.json", '{"a": [1, 2, 3]}', repeats=1, confirm=0)
     assert foresee(setup, history).seconds is None, "nothing ran yet"
     for a in (1, 2):
         history.add(Config(a=a), {}, Outcome(Status.OK, {}, seconds=10.0, build_seconds=100.0))
     # A second sitting reads them anew.
-    again = History(history._ledger, SweepPlace(Workload("x", "0"), "cpu", "cpu:1"))
+    again = RunHistory(history._ledger, SweepPlace(Workload("x", "0"), "cpu", "cpu:1"))
     seen = foresee(setup, again)
     assert (seen.known, seen.plan.runs, seen.builds_left) == (2, 3, 1)
     assert seen.seconds == 110.0
     again.add(Config(a=3), {}, Outcome(Status.OK, {}, seconds=10.0))
-    last = History(history._ledger, SweepPlace(Workload("x", "0"), "cpu", "cpu:1"))
+    last = RunHistory(history._ledger, SweepPlace(Workload("x", "0"), "cpu", "cpu:1"))
     assert foresee(setup, last).seconds == 0.0
 
 
-def test_a_search_is_followed_as_far_as_results_are_known(tmp_path: Path, history: History) -> None:
+def test_a_search_is_followed_as_far_as_results_are_known(
+    tmp_path: Path, history: RunHistory
+) -> None:
     text = (
         "from library import Bisect\n"
         "def META_search_callback():\n"
@@ -51,7 +53,7 @@ def test_a_search_is_followed_as_far_as_results_are_known(tmp_path: Path, histor
     first = foresee(setup, history)
     assert first.open_end and [dict(point) for point in first.plan.points] == [{"q": 1500}]
     history.add(Config(q=1500), {}, Outcome(Status.OK, {"speed": 1500.0}, seconds=1.0))
-    again = History(history._ledger, SweepPlace(Workload("x", "0"), "cpu", "cpu:1"))
+    again = RunHistory(history._ledger, SweepPlace(Workload("x", "0"), "cpu", "cpu:1"))
     then = foresee(setup, again)
     assert [dict(point) for point in then.plan.points] == [{"q": 1500}, {"q": 2000}]
 

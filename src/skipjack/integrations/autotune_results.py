@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class AutotunePlace:
     """What measurements are of, and where and how they were taken."""
 
     problem: str
@@ -49,7 +49,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownConfigs:
     """What is known of configs, by their texts."""
 
     times_ns: Mapping[str, float] = field(default_factory=dict)
@@ -64,14 +64,16 @@ class Known:
         return min(times, key=lambda text: times[text], default=None)
 
 
-class Results:
+class AutotuneResults:
     """Results in a user directory; without one, or where it cannot be used, of this process alone.
 
     A kernel that runs must not stop because its timings cannot be kept: trouble with the file is
     logged.
     """
 
-    def __init__(self, directory: Path | None, place: Place, *, earlier: bool = True) -> None:
+    def __init__(
+        self, directory: Path | None, place: AutotunePlace, *, earlier: bool = True
+    ) -> None:
         """Without `earlier` nothing is known of processes before; what is found is kept."""
         self._directory = directory
         self._earlier = earlier
@@ -79,7 +81,7 @@ class Results:
         self._own: list[MeasurementRecord] = []
         self._own_marks: set[str] = set()
 
-    def known(self) -> Known:
+    def known(self) -> KnownConfigs:
         """Everything that is still valid here."""
         sessions: dict[str, dict[str, float]] = {}
         failures: dict[str, Outcome] = {}
@@ -95,7 +97,7 @@ class Results:
                 failures[text] = Outcome(record.status, record.reason)
         marks = [mark for mark in marks if mark.kind is MarkKind.SEARCH_ENDED]
         ended = {mark.scope for mark in filter(self._is_valid, marks)}
-        return Known(fold(sessions.values()), failures, frozenset(ended | self._own_marks))
+        return KnownConfigs(fold(sessions.values()), failures, frozenset(ended | self._own_marks))
 
     def _read(self, ledger: Ledger) -> tuple[list[MeasurementRecord], list[MarkRecord]]:
         return ledger.measurements(self.place.problem), ledger.marks(self.place.problem)

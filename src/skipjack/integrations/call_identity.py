@@ -9,7 +9,7 @@ from typing import Any
 
 from skipjack.core.device import Device
 from skipjack.errors import SkipjackError
-from skipjack.integrations.autotune_results import Place
+from skipjack.integrations.autotune_results import AutotunePlace
 from skipjack.integrations.hook_identity import hook_text
 from skipjack.integrations.kernel_identity import digest, function_text, value_text
 from skipjack.integrations.tuned_call import TunedCall
@@ -17,7 +17,7 @@ from skipjack.integrations.tuned_call import TunedCall
 Described = list[tuple[str, str]]
 
 
-def place_of(call: TunedCall, protocol: str) -> Place:
+def place_of(call: TunedCall, protocol: str) -> AutotunePlace:
     """Where measurements of a call belong; `SkipjackError` where there is no GPU."""
     function = _jitted(call.tuner.fn)
     types = argument_types(function, call.named)
@@ -31,7 +31,7 @@ def place_of(call: TunedCall, protocol: str) -> Place:
             f"kernel {function.__name__} cannot be tuned: Triton finds no GPU here ({error})"
         ) from error
     problem = problem_text(function, call.key, types, constants)
-    return Place(problem, device.class_key, device.instance_key, protocol)
+    return AutotunePlace(problem, device.class_key, device.instance_key, protocol)
 
 
 def problem_text(

@@ -13,9 +13,9 @@ from skipjack.core.config import Config
 from skipjack.core.parameters import ParameterSpace
 from skipjack.core.trial import Status, Trial
 from skipjack.errors import MalformedError, SkipjackError
-from skipjack.integrations.autotune_results import Known, Results
+from skipjack.integrations.autotune_results import AutotuneResults, KnownConfigs
 from skipjack.integrations.outcomes import Outcome
-from skipjack.integrations.trials import Bench
+from skipjack.integrations.trials import ConfigBench
 from skipjack.integrations.triton_autotune import Search
 from skipjack.integrations.triton_configs import config_text, to_triton
 from skipjack.integrations.tuned_call import TunedCall
@@ -29,7 +29,7 @@ _TRIALS = 128
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class CallDecision:
     """What tuning came to."""
 
     best: Any
@@ -39,11 +39,11 @@ class Decision:
     """Whether anything was timed for it."""
 
 
-def decide(configs: Mapping[str, Any], known: Known, fresh: bool = False) -> Decision:
+def decide(configs: Mapping[str, Any], known: KnownConfigs, fresh: bool = False) -> CallDecision:
     """The fastest that is known; the first config where nothing is."""
     first = next(iter(configs.values()))
     best = known.leader(configs)
-    return Decision(
+    return CallDecision(
         configs[best] if best is not None else first,
         {one: known.times_ns[t] / 1e6 for t, one in configs.items() if t in known.times_ns},
         {one: known.failures[t].reason for t, one in configs.items() if t in known.failures},
@@ -51,7 +51,7 @@ def decide(configs: Mapping[str, Any], known: Known, fresh: bool = False) -> Dec
     )
 
 
-def decide_in(space: ParameterSpace, known: Known, fresh: bool = False) -> Decision:
+def decide_in(space: ParameterSpace, known: KnownConfigs, fresh: bool = False) -> CallDecision:
     """The fastest that is known of a space; its default where nothing is."""
     configs = {text: to_triton(config) for text, config in known_of(space, known).items()}
     return decide(configs or {"": to_triton(space.default())}, known, fresh)
@@ -62,10 +62,10 @@ class CallTuning:
     """One call: what is launched, how it is timed, where results go."""
 
     call: TunedCall
-    bench: Bench
-    results: Results
+    bench: ConfigBench
+    results: AutotuneResults
 
-    def listed(self, configs: Mapping[str, Any]) -> Decision:
+    def listed(self, configs: Mapping[str, Any]) -> CallDecision:
         """Try all that are not known."""
         known = self.results.known()
         missing = [t for t in configs if t not in known.times_ns and t not in known.failures]
@@ -75,14 +75,14 @@ class CallTuning:
             raise SkipjackError(self._nothing_runs(configs, known))
         return decide(configs, known, fresh=bool(missing))
 
-    def _nothing_runs(self, configs: Mapping[str, Any], known: Known) -> str:
+    def _nothing_runs(self, configs: Mapping[str, Any], known: KnownConfigs) -> str:
         name = self.call.name
         if not configs:
             return f"no config of {name} is left after pruning: let it leave at least one"
         reasons = (f"{t}: {known.failures[t].reason}" for t in configs if t in known.failures)
         return f"no config of {name} can be run; {next(reasons, 'none was timed')}"
 
-    def search(self, search: Search, space: ParameterSpace) -> Decision:
+    def search(self, search: Search, space: ParameterSpace) -> CallDecision:
         """Look through a space, once for each budget; later calls take what was found."""
         known = self.results.known()
         budget = search.budget
@@ -100,7 +100,7 @@ class CallTuning:
             self.results.mark(mark)
         return decide_in(space, known, fresh)
 
-    def _search(self, search: Search, space: ParameterSpace, known: Known) -> Known:
+    def _search(self, search: Search, space: ParameterSpace, known: KnownConfigs) -> KnownConfigs:
         searcher = _searcher(search, space, known)
         while not searcher.done:
             batch = {config_text(to_triton(c)): c for c in searcher.ask(_BATCH)}
@@ -115,7 +115,9 @@ class CallTuning:
                 break
         return known
 
-    def _try(self, new: Mapping[str, Any], others: Mapping[str, Any], known: Known) -> Known:
+    def _try(
+        self, new: Mapping[str, Any], others: Mapping[str, Any], known: KnownConfigs
+    ) -> KnownConfigs:
         """Time new configs beside the leader, whose time is the scale of theirs."""
         leader = known.leader(others)
         beside = {leader: others[leader]} if leader is not None else {}
@@ -124,7 +126,7 @@ class CallTuning:
         return found.added_to(self.results.known())
 
 
-def known_of(space: ParameterSpace, known: Known) -> dict[str, Config]:
+def known_of(space: ParameterSpace, known: KnownConfigs) -> dict[str, Config]:
     """The configs of a space that were timed or failed, by their texts."""
     names = [parameter.name for parameter in space.parameters]
     configs = {}
@@ -145,7 +147,7 @@ def _settings(text: str) -> Mapping[str, Any]:
         return {}
 
 
-def _searcher(search: Search, space: ParameterSpace, known: Known) -> Searcher:
+def _searcher(search: Search, space: ParameterSpace, known: KnownConfigs) -> Searcher:
     trials = search.budget.trials
     if trials is None and search.budget.seconds is None and space.count() > LIST_UP_TO:
         trials = _TRIALS
@@ -154,7 +156,7 @@ def _searcher(search: Search, space: ParameterSpace, known: Known) -> Searcher:
     return create(search.searcher, context)
 
 
-def _trial(config: Config, text: str, known: Known) -> Trial:
+def _trial(config: Config, text: str, known: KnownConfigs) -> Trial:
     if text in known.times_ns:
         return Trial(config, value=known.times_ns[text])
     failure = known.failures.get(text, Outcome(Status.ERROR, "was not timed"))

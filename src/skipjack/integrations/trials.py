@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from skipjack.core.trial import Status
-from skipjack.integrations.autotune_results import Known
+from skipjack.integrations.autotune_results import KnownConfigs
 from skipjack.integrations.gpu_timing import LaunchTimer, Shot
 from skipjack.integrations.outcomes import GpuLostError, Outcome, failed_launch
 from skipjack.integrations.race import race
@@ -43,13 +43,13 @@ class Found:
     samples_ns: dict[str, list[float]] = field(default_factory=dict)
     failures: dict[str, Outcome] = field(default_factory=dict)
 
-    def added_to(self, known: Known) -> Known:
+    def added_to(self, known: KnownConfigs) -> KnownConfigs:
         """With the failures of this sitting, also those that are not held against a config."""
-        return Known(known.times_ns, {**known.failures, **self.failures}, known.marks)
+        return KnownConfigs(known.times_ns, {**known.failures, **self.failures}, known.marks)
 
 
 @dataclass(frozen=True, slots=True)
-class Bench:
+class ConfigBench:
     """How configs are tried."""
 
     workers: int

@@ -17,11 +17,11 @@ from triton.runtime import autotuner
 
 from skipjack.core.parameters import ParameterSpace
 from skipjack.integrations import gpu_timing
-from skipjack.integrations.autotune_results import Results
+from skipjack.integrations.autotune_results import AutotuneResults
 from skipjack.integrations.call_identity import place_of
-from skipjack.integrations.call_tuning import CallTuning, Decision, decide, decide_in
+from skipjack.integrations.call_tuning import CallDecision, CallTuning, decide, decide_in
 from skipjack.integrations.hook_identity import hook_text
-from skipjack.integrations.trials import Bench
+from skipjack.integrations.trials import ConfigBench
 from skipjack.integrations.triton_autotune import Search
 from skipjack.integrations.triton_configs import config_text, make_space, to_triton
 from skipjack.integrations.tuned_call import TunedCall
@@ -106,9 +106,9 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
             self._meanwhile[key] = self._untuned(self._results(call), call).best
         return self._meanwhile[key]
 
-    def _decide(self, call: TunedCall) -> Decision:
+    def _decide(self, call: TunedCall) -> CallDecision:
         if knobs.runtime.interpret:
-            return Decision(next(iter(self._configs(call).values())))
+            return CallDecision(next(iter(self._configs(call).values())))
         mode, search = mode_of_decorated(load_settings().autotune), self.options.search
         results = self._results(call, known=mode not in ("off", "clean", "exhaustive"))
         if mode in ("off", "db", "clean"):
@@ -119,7 +119,7 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
                 return tuning.search(search, _space(search, call))
             return tuning.listed(self._configs(call))
 
-    def _untuned(self, results: Results, call: TunedCall) -> Decision:
+    def _untuned(self, results: AutotuneResults, call: TunedCall) -> CallDecision:
         """What is known, or the first config; nothing is timed."""
         known, search = results.known(), self.options.search
         if search is None:
@@ -145,22 +145,22 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
 
     # What tuning needs, and what is said of it
 
-    def _results(self, call: TunedCall, *, known: bool = True) -> Results:
+    def _results(self, call: TunedCall, *, known: bool = True) -> AutotuneResults:
         own = self._do_bench
         protocol = gpu_timing.PROTOCOL if own is None else f"do_bench {hook_text(own)}"
         directory = load_settings().user_dir if self.options.keep else None
-        return Results(directory, place_of(call, protocol), earlier=known)
+        return AutotuneResults(directory, place_of(call, protocol), earlier=known)
 
-    def _tools(self, started: float) -> Bench:
+    def _tools(self, started: float) -> ConfigBench:
         seconds = self.options.seconds
-        return Bench(
+        return ConfigBench(
             load_settings().build_workers,
             partial(gpu_timing.LaunchTimer, self.options.graphs),
             self._do_bench,
             lambda: seconds is not None and time.monotonic() - started > seconds,
         )
 
-    def _announce(self, key: tuple[Any, ...], decision: Decision) -> None:
+    def _announce(self, key: tuple[Any, ...], decision: CallDecision) -> None:
         """In Triton's words, for those who read them."""
         if knobs.autotuning.print and decision.fresh:
             print(

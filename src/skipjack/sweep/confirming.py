@@ -62,7 +62,7 @@ class Finalist:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class SweepVerdict:
     """What is left after confirming."""
 
     best: Finalist | None
@@ -96,7 +96,7 @@ def confirm(
     *,
     at_a_time: int | None,
     stop: Callable[[], bool],
-) -> Verdict:
+) -> SweepVerdict:
     """Run finalists and baseline in turns; step down while the best does not hold.
 
     So many at a time; with None, those that are as good as the best within what one run can tell.
@@ -116,17 +116,17 @@ def confirm(
             break
     good = [finalist for finalist in tried if finalist.held]
     if not runs:
-        return Verdict(field_[0] if field_ else None, base, None, "")
+        return SweepVerdict(field_[0] if field_ else None, base, None, "")
     if not good:
-        return Verdict(None, base, None, _nothing_held(tried))
+        return SweepVerdict(None, base, None, _nothing_held(tried))
     best = min(good, key=lambda finalist: finalist.value)
     if base is not None and base.held and base.value < best.value:
-        return Verdict(base, base, None, "nothing beats the base config: it is the best")
+        return SweepVerdict(base, base, None, "nothing beats the base config: it is the best")
     sentence = f"{len(best.values)} of {len(best.values)} confirming runs held"
     passed_over = sum(f.searched < best.searched for f in tried if not f.held)
     if passed_over:
         sentence += f"; {passed_over} better in the search did not"
-    return Verdict(best, base, _gain(best, base, direction), sentence)
+    return SweepVerdict(best, base, _gain(best, base, direction), sentence)
 
 
 def _choose(

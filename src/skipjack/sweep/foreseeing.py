@@ -17,12 +17,12 @@ from skipjack.search.scripted import ScriptedSearcher, SearcherInterface
 from skipjack.sweep.configs.base_config import is_allowed
 from skipjack.sweep.confirming import FINALISTS
 from skipjack.sweep.files.sweep_file import ALL
-from skipjack.sweep.history import History, SweepPlace
+from skipjack.sweep.history import RunHistory, SweepPlace
 from skipjack.sweep.load_goal import load_search
 from skipjack.sweep.measuring import Measuring
 from skipjack.sweep.options import SweepOptions
 from skipjack.sweep.ordering import build_part, count_builds
-from skipjack.sweep.planning import Plan, is_static, make_plan
+from skipjack.sweep.planning import SweepPlan, is_static, make_plan
 from skipjack.sweep.setting_up import SweepSetup
 from skipjack.sweep.simulated_bench import SimulatedBench, synthetic_answer
 from skipjack.sweep.sweep import SweepRequest, run_sweep
@@ -34,7 +34,7 @@ class Foreseen:
     """A plan, how far it goes, and what it may cost."""
 
     name: str
-    plan: Plan
+    plan: SweepPlan
     known: int
     """Runs of it that were made before, and are not made again."""
     run_s: float | None
@@ -75,7 +75,7 @@ class Foreseen:
         }
 
 
-def foresee(setup: SweepSetup, history: History | None) -> Foreseen:
+def foresee(setup: SweepSetup, history: RunHistory | None) -> Foreseen:
     """Make the plan of a sweep; `history` is of earlier sittings."""
     dynamic = setup.load is not None or setup.searcher not in (None, ALL)
     if dynamic or not is_static(setup.file):
@@ -86,7 +86,7 @@ def foresee(setup: SweepSetup, history: History | None) -> Foreseen:
     return _with_cost(setup, plan, history)
 
 
-def _with_cost(setup: SweepSetup, plan: Plan, history: History | None) -> Foreseen:
+def _with_cost(setup: SweepSetup, plan: SweepPlan, history: RunHistory | None) -> Foreseen:
     options, file = setup.options, setup.file
     known = {p for p in plan.points if history and history.known(p, options.screen)}
     took = history.seconds() if history else []
@@ -107,13 +107,13 @@ def _with_cost(setup: SweepSetup, plan: Plan, history: History | None) -> Forese
 # searches that wait for results
 
 
-def _play(setup: SweepSetup, history: History | None) -> Foreseen:
+def _play(setup: SweepSetup, history: RunHistory | None) -> Foreseen:
     if setup.file.synthetic is not None and setup.load is None:
         return _simulate(setup)
     points: list[Config] = []
     if setup.file.search is not None and setup.load is None:
         points = _retrace(setup.file.search(), setup, history)
-    plan = Plan(len(points), tuple(points), (), setup.file.no_rebuild)
+    plan = SweepPlan(len(points), tuple(points), (), setup.file.no_rebuild)
     options = setup.options
     most = options.budget.trials
     if setup.load is not None:
@@ -122,7 +122,9 @@ def _play(setup: SweepSetup, history: History | None) -> Foreseen:
     return replace(_with_cost(setup, plan, history), open_end=True, at_most=most)
 
 
-def _retrace(search: SearcherInterface, setup: SweepSetup, history: History | None) -> list[Config]:
+def _retrace(
+    search: SearcherInterface, setup: SweepSetup, history: RunHistory | None
+) -> list[Config]:
     """The first point, and those that follow as long as their results are known."""
     searcher = ScriptedSearcher(search)
     points: list[Config] = []
@@ -172,5 +174,5 @@ def _simulate(setup: SweepSetup) -> Foreseen:
     )
     with Ledger.in_memory() as ledger:
         run_sweep(request, ledger)
-    plan = Plan(len(points), tuple(points), (), setup.file.no_rebuild)
+    plan = SweepPlan(len(points), tuple(points), (), setup.file.no_rebuild)
     return replace(_with_cost(setup, plan, None), simulated=True)

@@ -43,7 +43,7 @@ class SweepPlace:
     device_instance: str
 
 
-class History:
+class RunHistory:
     """Runs of one workload on one class of device.
 
     The first time that a point is wanted, its first recorded run answers; the second time its

@@ -15,7 +15,7 @@ from skipjack.core.objective import Metric, Objective, spelled
 from skipjack.core.trial import Status, Trial
 from skipjack.errors import ExpressionError, UsageError
 from skipjack.sweep.goals import loadgen_objective, missing_metric
-from skipjack.sweep.history import History
+from skipjack.sweep.history import RunHistory
 from skipjack.sweep.options import SweepOptions
 from skipjack.sweep.outcome import Bench, Outcome
 from skipjack.sweep.progress import SweepProgress, seconds_left
@@ -28,7 +28,7 @@ _RECENT = 50
 class Measuring:
     """The runs of a sitting. What `run` returns is in the ledger already."""
 
-    def __init__(self, bench: Bench, history: History, options: SweepOptions) -> None:
+    def __init__(self, bench: Bench, history: RunHistory, options: SweepOptions) -> None:
         self.bench, self._history, self.options = bench, history, options
         self.objectives = options.objectives
         self.trials: list[SweepTrial] = []

@@ -28,7 +28,7 @@ MOST_POINTS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SweepPlan:
     """The points of a search that does not depend on results."""
 
     product: int
@@ -68,7 +68,7 @@ class Plan:
         }
 
 
-def make_plan(file: SweepFile, base: BaseConfig, order: Order = "fewest-builds") -> Plan:
+def make_plan(file: SweepFile, base: BaseConfig, order: Order = "fewest-builds") -> SweepPlan:
     """The points of a file of lists, or of a search that promises to ignore results.
 
     ``listed`` keeps the order of declaration, or of the searcher. With ``fewest-builds`` a file
@@ -82,7 +82,7 @@ def make_plan(file: SweepFile, base: BaseConfig, order: Order = "fewest-builds")
     product = len(points) + len(refused)
     if searcher is not None and order == "fewest-builds":
         points = fewest_builds(points, lambda point: build_part(point, file.no_rebuild).key)
-    return Plan(product, tuple(points), tuple(refused), file.no_rebuild)
+    return SweepPlan(product, tuple(points), tuple(refused), file.no_rebuild)
 
 
 def is_static(file: SweepFile) -> bool:

@@ -20,7 +20,7 @@ from skipjack.sweep.commands.command_bench import CommandBench
 from skipjack.sweep.commands.command_spec import CommandSpec
 from skipjack.sweep.configs.system_id import gpu_names
 from skipjack.sweep.heat.thermal import Thermal
-from skipjack.sweep.history import History, SweepPlace
+from skipjack.sweep.history import RunHistory, SweepPlace
 from skipjack.sweep.load_goal import LoadSearch, load_search
 from skipjack.sweep.progress import SweepObserver
 from skipjack.sweep.result import SweepResult
@@ -103,10 +103,10 @@ def run_commands(
             return run_sweep(request, ledger, stop)
 
 
-def past_runs(setup: SweepSetup, settings: Settings, ledger: Ledger) -> History | None:
+def past_runs(setup: SweepSetup, settings: Settings, ledger: Ledger) -> RunHistory | None:
     """What earlier sittings of this sweep measured; None if it was not said how to run it."""
     site = site_of(setup, settings)
-    return History(ledger, site[0]) if site else None
+    return RunHistory(ledger, site[0]) if site else None
 
 
 @contextlib.contextmanager

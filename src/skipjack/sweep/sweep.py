@@ -17,9 +17,9 @@ from skipjack.ledger import Ledger
 from skipjack.search.scripted import ScriptedSearcher, SearcherInterface
 from skipjack.sweep.choosing import Chosen, choose_search
 from skipjack.sweep.configs.base_config import BaseConfig, is_allowed
-from skipjack.sweep.confirming import FINALISTS, Finalist, Verdict, confirm, ranked
+from skipjack.sweep.confirming import FINALISTS, Finalist, SweepVerdict, confirm, ranked
 from skipjack.sweep.files.sweep_file import SweepFile
-from skipjack.sweep.history import SOLVER, SOLVER_VERSION, History, SweepPlace
+from skipjack.sweep.history import SOLVER, SOLVER_VERSION, RunHistory, SweepPlace
 from skipjack.sweep.load_goal import LoadSearch, load_candidates
 from skipjack.sweep.measuring import Measuring
 from skipjack.sweep.options import SweepOptions
@@ -64,7 +64,7 @@ def run_sweep(
 class _Sweep:
     def __init__(self, request: SweepRequest, ledger: Ledger, stop: Callable[[], bool]) -> None:
         self._request, self._ledger, self._stop = request, ledger, stop
-        history = History(ledger, request.place, request.run_timeout_s)
+        history = RunHistory(ledger, request.place, request.run_timeout_s)
         if request.start_over:
             history.forget_all()
         elif request.retry_failed:
@@ -91,7 +91,7 @@ class _Sweep:
         empty = [name for name, values in self._request.file.parameters.items() if not values]
         if empty and self._chosen.own is None:
             self._notes += (f"{', '.join(empty)} has no values, so there is nothing to run",)
-            return self._result(Verdict(None, None, None, ""), [], None)
+            return self._result(SweepVerdict(None, None, None, ""), [], None)
         baseline = self._run_baseline()
         before = len(self._measuring.trials)
         self._measuring.at_most = self._chosen.at_most
@@ -106,7 +106,7 @@ class _Sweep:
         if self._chosen.own is not None and self._request.options.baseline:
             baseline = self._baseline_of([trial.config for trial in sitting.told])
         field_ = self._finalists([*self._base_trials, *sitting.told])
-        verdict = Verdict(None, None, None, "")
+        verdict = SweepVerdict(None, None, None, "")
         with self._until_stopped():
             verdict = confirm(
                 field_,
@@ -207,7 +207,7 @@ class _Sweep:
         return field_
 
     def _result(
-        self, verdict: Verdict, field_: list[Finalist], baseline: Config | None
+        self, verdict: SweepVerdict, field_: list[Finalist], baseline: Config | None
     ) -> SweepResult:
         request, measuring = self._request, self._measuring
         best = verdict.best

@@ -331,8 +331,8 @@ def test_closing_ends_builds_that_run_ahead(make: Make, work: Path) -> None:
     bench = make(READ_APART, build, build_jobs=2)
     points = [Config(batch=b, threads=1) for b in (1, 2)]
     at(bench, batch=1, threads=1)
-    assert bench._builder is not None
-    bench._builder._start_ahead({bench.build_key(p): p for p in points})
+    assert bench.builder is not None
+    bench.builder._start_ahead({bench.build_key(p): p for p in points})
     while not (work.parent / "builds.txt").read_text().endswith("2\n"):
         time.sleep(0.01)
     bench.close()

@@ -8,7 +8,7 @@ import pytest
 from skipjack.errors import UsageError
 from skipjack.execute.commands import Ended
 from skipjack.sweep.commands import pattern
-from skipjack.sweep.commands.results import Reading, ResultReader
+from skipjack.sweep.commands.results import ResultReader, ResultReading
 
 
 def ended(tmp_path: Path, output: str = "") -> Ended:
@@ -16,7 +16,7 @@ def ended(tmp_path: Path, output: str = "") -> Ended:
     return Ended(0, "", 1.25, 0, tmp_path / "log")
 
 
-def read(text: str, tmp_path: Path, output: str = "", writes: str | None = None) -> Reading:
+def read(text: str, tmp_path: Path, output: str = "", writes: str | None = None) -> ResultReading:
     """What is read after a run that printed, and wrote into ``out.json``."""
     reader = ResultReader.parse(text, "speed")
     before = reader.before({"run_dir": str(tmp_path)}, tmp_path)

@@ -7,7 +7,7 @@ import pytest
 
 from skipjack.sweep.heat import gpu_sensors
 from skipjack.sweep.heat.gpu_sensors import AmdSmi, Nvidia, RocmSmi
-from skipjack.sweep.heat.reading import Reading, mean_temperature, total_power
+from skipjack.sweep.heat.reading import SensorReading, mean_temperature, total_power
 from skipjack.sweep.heat.sensors import Processor, Sensors
 from stand_ins import NVIDIA, printing, sensor_files, stand_in
 
@@ -30,7 +30,7 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_nvidia_tells_temperature_and_power(programs: Path) -> None:
     printing(programs, "nvidia-smi", NVIDIA * 2)
-    assert Nvidia().read() == [Reading(35.0, 95.43, ())] * 2
+    assert Nvidia().read() == [SensorReading(35.0, 95.43, ())] * 2
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_nvidia_tells_throttling_from_the_power_limit(
     programs: Path, bits: str, reasons: tuple[str, ...], capped: bool
 ) -> None:
     printing(programs, "nvidia-smi", f"58, {bits}, 692.42\n")
-    assert Nvidia().read() == [Reading(58.0, 692.42, reasons, capped)]
+    assert Nvidia().read() == [SensorReading(58.0, 692.42, reasons, capped)]
 
 
 def test_an_older_driver_knows_the_older_name_and_is_asked_for_it_from_then_on(
@@ -61,7 +61,7 @@ def test_an_older_driver_knows_the_older_name_and_is_asked_for_it_from_then_on(
         f"sys.stdout.write({NVIDIA!r})",
     )  # fmt: skip
     source = Nvidia()
-    assert source.read() == source.read() == [Reading(35.0, 95.43, ())]
+    assert source.read() == source.read() == [SensorReading(35.0, 95.43, ())]
     asked = (tmp_path / "asked").read_text().splitlines()
     assert ["event" in line for line in asked] == [True, False, False]
     assert asked[1] == (
@@ -73,26 +73,26 @@ def test_an_older_driver_knows_the_older_name_and_is_asked_for_it_from_then_on(
 @pytest.mark.parametrize("cell", ["[N/A]", "[Not Supported]", "[Unknown Error]", "nan"])
 def test_nvidia_may_leave_things_out(programs: Path, cell: str) -> None:
     printing(programs, "nvidia-smi", f"41, {cell}, {cell}\n")
-    assert Nvidia().read() == [Reading(41.0)]
+    assert Nvidia().read() == [SensorReading(41.0)]
 
 
 @pytest.mark.parametrize("wrapped", [False, True])
 def test_amd_smi_is_read_in_both_of_its_forms(programs: Path, wrapped: bool) -> None:
     record = {"gpu_data": [MI300]} if wrapped else [MI300]
     printing(programs, "amd-smi", "WARNING: old driver\n" + json.dumps(record))
-    assert AmdSmi().read() == [Reading(45.0, 140.0, ())]
+    assert AmdSmi().read() == [SensorReading(45.0, 140.0, ())]
 
 
 def test_amd_smi_tells_throttling_from_the_power_limit(programs: Path) -> None:
     hot = {"ppt_violation_status": "ACTIVE", "hbm_thermal_violation_status": "ACTIVE"}
     printing(programs, "amd-smi", json.dumps([{**MI300, "throttle": hot}]))
-    assert AmdSmi().read() == [Reading(45.0, 140.0, ("hbm thermal",), power_capped=True)]
+    assert AmdSmi().read() == [SensorReading(45.0, 140.0, ("hbm thermal",), power_capped=True)]
 
 
 def test_an_older_amd_smi_says_only_that_it_throttles(programs: Path) -> None:
     power = {"socket_power": 99, "throttle_status": "THROTTLED"}
     printing(programs, "amd-smi", json.dumps([{"temperature": {"edge": 61}, "power": power}]))
-    assert AmdSmi().read() == [Reading(61.0, 99.0, ("throttled",))]
+    assert AmdSmi().read() == [SensorReading(61.0, 99.0, ("throttled",))]
 
 
 def test_an_amd_device_that_tells_no_throttling_is_not_taken_for_unthrottled(
@@ -100,7 +100,7 @@ def test_an_amd_device_that_tells_no_throttling_is_not_taken_for_unthrottled(
 ) -> None:
     device = {"temperature": {"edge": 61}, "throttle": {"ppt_violation_status": "N/A"}}
     printing(programs, "amd-smi", json.dumps([device]))
-    assert AmdSmi().read() == [Reading(61.0)]
+    assert AmdSmi().read() == [SensorReading(61.0)]
 
 
 def test_rocm_smi_is_read(programs: Path) -> None:
@@ -117,7 +117,7 @@ def test_rocm_smi_is_read(programs: Path) -> None:
         "system": {"Driver version": "6.7.0"},
     }
     printing(programs, "rocm-smi", json.dumps(cards))
-    assert RocmSmi().read() == [Reading(38.0, 42.0), Reading(31.0)]
+    assert RocmSmi().read() == [SensorReading(38.0, 42.0), SensorReading(31.0)]
 
 
 @pytest.mark.parametrize("text", ["", "no devices found\n", "{", "[1, 2]", "null", '{"card0": 5}'])
@@ -149,7 +149,7 @@ def test_the_processor_is_as_hot_as_its_hottest_sensor(tmp_path: Path) -> None:
         class__hwmon__hwmon1__name="coretemp\n", class__hwmon__hwmon1__temp1_input="51000\n",
         class__hwmon__hwmon1__temp2_input="53500\n", class__hwmon__hwmon1__temp3_input="-1\n",
     )  # fmt: skip
-    assert Processor(tmp_path).read() == [Reading(53.5)]
+    assert Processor(tmp_path).read() == [SensorReading(53.5)]
 
 
 def test_thermal_zones_serve_where_there_is_no_hwmon(tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ def test_thermal_zones_serve_where_there_is_no_hwmon(tmp_path: Path) -> None:
         class__thermal__thermal_zone1__temp="44000\n",
         class__thermal__thermal_zone2__type="cpu-broken\n",
     )
-    assert Processor(tmp_path).read() == [Reading(44.0)]
+    assert Processor(tmp_path).read() == [SensorReading(44.0)]
 
 
 def test_accelerators_come_before_the_processor(programs: Path, tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ def test_accelerators_come_before_the_processor(programs: Path, tmp_path: Path) 
     assert (found.name, found.source is not None, found.read()) == (
         "nvidia-smi",
         True,
-        [Reading(35.0, 95.43, ())],
+        [SensorReading(35.0, 95.43, ())],
     )
 
 
@@ -186,8 +186,8 @@ def test_nothing_to_read_is_not_available(programs: Path, tmp_path: Path) -> Non
 
 
 def test_temperatures_are_averaged_and_powers_added() -> None:
-    readings = [Reading(40.0, 100.0), Reading(60.0, 50.0), Reading()]
+    readings = [SensorReading(40.0, 100.0), SensorReading(60.0, 50.0), SensorReading()]
     assert mean_temperature(readings) == 50.0
     assert total_power(readings) == 150.0
-    assert mean_temperature([Reading()]) is None
+    assert mean_temperature([SensorReading()]) is None
     assert total_power([]) is None

@@ -8,9 +8,9 @@ import pytest
 from processes import PATIENCE_S
 from skipjack.core.trial import Status
 from skipjack.errors import UsageError
-from skipjack.sweep.heat.reading import Reading
+from skipjack.sweep.heat.reading import SensorReading
 from skipjack.sweep.heat.sensors import Sensors
-from skipjack.sweep.heat.thermal import Condition, Thermal
+from skipjack.sweep.heat.thermal import RunCondition, Thermal
 from skipjack.sweep.outcome import Outcome
 
 
@@ -23,8 +23,8 @@ class Cooling:
     slept: list[float] = field(default_factory=list)
     name: str = "a fake"
 
-    def read(self) -> list[Reading]:
-        return [Reading(self.temperature - self.now)]
+    def read(self) -> list[SensorReading]:
+        return [SensorReading(self.temperature - self.now)]
 
     def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
@@ -42,18 +42,18 @@ class Cooling:
 class Script:
     """Readings one after the other; it tells when it has said them all."""
 
-    looks: list[list[Reading]]
+    looks: list[list[SensorReading]]
     said: threading.Event = field(default_factory=threading.Event)
     name: str = "a script"
 
-    def read(self) -> list[Reading]:
+    def read(self) -> list[SensorReading]:
         if not self.looks:
             self.said.set()
             return []
         return self.looks.pop(0)
 
 
-def watched(*looks: list[Reading], notes: tuple[str, ...] = ()) -> Condition:
+def watched(*looks: list[SensorReading], notes: tuple[str, ...] = ()) -> RunCondition:
     script = Script(list(looks))
     with Thermal(sensors=Sensors(script), watch_s=0.001).watch() as watch:
         assert script.said.wait(PATIENCE_S)
@@ -108,13 +108,15 @@ def test_where_there_is_no_sensor_nothing_is_waited_for_and_it_is_said_once() ->
 def test_where_there_is_no_sensor_a_run_has_no_condition() -> None:
     with Thermal(sensors=Sensors()).watch() as watch:
         pass
-    assert watch.condition() == Condition()
+    assert watch.condition() == RunCondition()
 
 
 def test_a_run_is_watched() -> None:
-    first = [Reading(40.0, 90.0), Reading(50.0, 90.0)]
+    first = [SensorReading(40.0, 90.0), SensorReading(50.0, 90.0)]
     condition = watched(
-        first, [Reading(60.0, 300.0, ()), Reading(70.0, 100.0)], [Reading(65.0, 500.0)]
+        first,
+        [SensorReading(60.0, 300.0, ()), SensorReading(70.0, 100.0)],
+        [SensorReading(65.0, 500.0)],
     )
     assert condition.metrics == {
         "start_temp": 45.0, "max_temp": 70.0, "power_w": 450.0, "throttled": 0.0,
@@ -123,20 +125,24 @@ def test_a_run_is_watched() -> None:
 
 
 def test_throttling_is_noticed_with_its_reason() -> None:
-    condition = watched([], [Reading(90.0, throttle=("too hot",))], [Reading(power_capped=True)])
+    condition = watched(
+        [], [SensorReading(90.0, throttle=("too hot",))], [SensorReading(power_capped=True)]
+    )
     assert condition.metrics["throttled"] == 1.0
     assert condition.notes == ("throttled: too hot", "ran at the power limit")
 
 
 def test_running_at_the_power_limit_is_no_throttling() -> None:
-    condition = watched([], [Reading(58.0, 692.0, (), power_capped=True)])
+    condition = watched([], [SensorReading(58.0, 692.0, (), power_capped=True)])
     assert condition.metrics["throttled"] == 0.0
     assert condition.notes == ("ran at the power limit",)
 
 
 def test_an_outcome_gets_the_condition_and_keeps_what_it_said() -> None:
     outcome = Outcome(Status.OK, {"rate": 5.0, "power_w": 7.0}, notes=("repaired",))
-    condition = watched([Reading(40.0)], [Reading(50.0, 99.0)], notes=("", "still 60 °C"))
+    condition = watched(
+        [SensorReading(40.0)], [SensorReading(50.0, 99.0)], notes=("", "still 60 °C")
+    )
     both = condition.added_to(outcome)
     assert both.metrics == {
         "rate": 5.0, "power_w": 7.0, "start_temp": 40.0, "max_temp": 50.0,
@@ -157,13 +163,13 @@ def test_a_source_that_raises_does_not_end_a_run() -> None:
         calls = 0
         seen = threading.Event()
 
-        def read(self) -> list[Reading]:
+        def read(self) -> list[SensorReading]:
             self.calls += 1
             if self.calls > 2:
                 self.seen.set()
             if self.calls > 1:
                 raise OSError("gone")
-            return [Reading(40.0)]
+            return [SensorReading(40.0)]
 
     broken = Broken()
     with Thermal(sensors=Sensors(broken), watch_s=0.001).watch() as watch:

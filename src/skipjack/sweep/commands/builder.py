@@ -43,7 +43,7 @@ _OF_TOOLS = frozenset(
 )
 
 
-class Builder:
+class CommandBuilder:
     """The builds of a sitting. `ready` is for one thread."""
 
     def __init__(

@@ -14,7 +14,7 @@ from skipjack.execute.commands import CommandRunner, Ended, Task, says_out_of_me
 from skipjack.interop.loadgen_log import LoadgenVerdict
 from skipjack.interop.user_conf import user_conf_lines
 from skipjack.sweep.commands import environment
-from skipjack.sweep.commands.builder import Builder
+from skipjack.sweep.commands.builder import CommandBuilder
 from skipjack.sweep.commands.command_spec import CommandSpec
 from skipjack.sweep.commands.failures import failure
 from skipjack.sweep.commands.power import with_power
@@ -25,9 +25,9 @@ from skipjack.sweep.commands.repair import (
     repair_settings,
     took_effect,
 )
-from skipjack.sweep.commands.results import Reading
+from skipjack.sweep.commands.results import ResultReading
 from skipjack.sweep.commands.run_directories import OUTPUT, RunDirectories
-from skipjack.sweep.heat.thermal import Condition, Thermal
+from skipjack.sweep.heat.thermal import RunCondition, Thermal
 from skipjack.sweep.outcome import Outcome
 
 
@@ -49,7 +49,7 @@ class CommandBench:
         self._warm = thermal is None
         self._directories = RunDirectories(spec.state_dir / "runs")
         self._watch = spec.source_watch()
-        self.builder = Builder(spec, self._watch, stop, thermal) if spec.build else None
+        self.builder = CommandBuilder(spec, self._watch, stop, thermal) if spec.build else None
         self._runner = CommandRunner()
         self._runner.start()
         self._watch.begin()
@@ -101,7 +101,7 @@ class CommandBench:
     ) -> Outcome:
         repaired = self._learned.at(point, settings)
         notes = self._first_notes(point, repaired)
-        before: Reading | None = None
+        before: ResultReading | None = None
         earlier: Outcome | None = None
         for tries_left in reversed(range(TRIES)):
             config = self._spec.config(point, {**settings, **repaired})
@@ -144,7 +144,7 @@ class CommandBench:
 
     def _run(
         self, point: Config, config: Mapping[str, Any], build_dir: Path | None
-    ) -> tuple[Outcome, Reading | None]:
+    ) -> tuple[Outcome, ResultReading | None]:
         spec = self._spec
         directory = self._directories.new()
         files = environment.write_files(
@@ -178,9 +178,9 @@ class CommandBench:
             outcome = with_power(outcome, reading.log, spec.power_log)
         return outcome, reading
 
-    def _run_watched(self, task: Task) -> tuple[Ended, Condition]:
+    def _run_watched(self, task: Task) -> tuple[Ended, RunCondition]:
         if self._thermal is None:
-            return self._runner.run(task, self._stop), Condition()
+            return self._runner.run(task, self._stop), RunCondition()
         note = self._thermal.before_run()
         with self._thermal.watch() as watch:
             ended = self._runner.run(task, self._stop)
@@ -192,7 +192,7 @@ class CommandBench:
         return lines if lines or wanted else None
 
 
-def _outcome(ended: Ended, reading: Reading) -> Outcome:
+def _outcome(ended: Ended, reading: ResultReading) -> Outcome:
     """What a run that came to its own end amounts to."""
     judgement = reading.judgement
     invalid = judgement is not None and judgement.verdict is not LoadgenVerdict.VALID
@@ -211,6 +211,6 @@ def _outcome(ended: Ended, reading: Reading) -> Outcome:
     return outcome
 
 
-def _late(reading: Reading) -> bool:
+def _late(reading: ResultReading) -> bool:
     """Whether queries came late: how many it then takes is a matter of that point alone."""
     return bool(reading.log and reading.log.number("result_overlatency_query_count"))

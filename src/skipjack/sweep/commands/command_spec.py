@@ -21,7 +21,7 @@ from skipjack.sweep.ordering import build_part
 _GIT = ".git"
 
 
-class Further(Protocol):
+class MorePlaceholders(Protocol):
     """More placeholders for the commands of a point."""
 
     names: tuple[str, ...]
@@ -63,7 +63,7 @@ class CommandSpec:
     """Files that no build depends on, whatever they are called: the sweep file."""
     power_log: Path | None = None
     """PTDaemon's log of power, which goes on beside the runs."""
-    further: Further | None = None
+    further: MorePlaceholders | None = None
     """Placeholders besides, for harnesses that want files of their own."""
 
     def check(self) -> None:

@@ -44,7 +44,7 @@ class Before:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ResultReading:
     """What a run said."""
 
     metrics: Mapping[str, Metric]
@@ -97,7 +97,7 @@ class ResultReader:
         _age(path)
         return Before(path, _stamps([path]))
 
-    def read(self, before: Before, ended: Ended) -> Reading:
+    def read(self, before: Before, ended: Ended) -> ResultReading:
         """The metrics of a run that ended well; always with ``seconds``."""
         match self.kind:
             case "json":
@@ -107,55 +107,59 @@ class ResultReader:
             case "loadgen":
                 reading = self._read_loadgen(before)
             case _:
-                reading = Reading({})
+                reading = ResultReading({})
         return replace(reading, metrics={"seconds": ended.seconds, **reading.metrics})
 
-    def _read_json(self, before: Before, ended: Ended) -> Reading:
+    def _read_json(self, before: Before, ended: Ended) -> ResultReading:
         if self.where == "-":
             return _from_last_line(ended)
         path = before.path
         stamp = _stamp(path)
         if stamp is None:
-            return Reading({}, f"it wrote no {path}")
+            return ResultReading({}, f"it wrote no {path}")
         if before.stamps.get(path) == stamp:
-            return Reading({}, f"{path} is from an earlier run, this one did not write it")
+            return ResultReading({}, f"{path} is from an earlier run, this one did not write it")
         try:
             if path.stat().st_size > _LARGEST_JSON:
-                return Reading({}, f"{path} is larger than {_LARGEST_JSON >> 20} MiB")
+                return ResultReading({}, f"{path} is larger than {_LARGEST_JSON >> 20} MiB")
             content = parse_json(path.read_text(errors="replace"), finite=False)
         except OSError as error:
-            return Reading({}, f"cannot read {path}: {error.strerror}")
+            return ResultReading({}, f"cannot read {path}: {error.strerror}")
         except MalformedError as error:
-            return Reading({}, f"{path} is no JSON: {error}")
+            return ResultReading({}, f"{path} is no JSON: {error}")
         return _from_object(content, str(path))
 
-    def _read_output(self, ended: Ended) -> Reading:
+    def _read_output(self, ended: Ended) -> ResultReading:
         try:
             match = last_match(self.where, ended.output)
         except PatternTooSlowError:
-            return Reading({}, f"the pattern {self.where!r} takes too long on its output")
+            return ResultReading({}, f"the pattern {self.where!r} takes too long on its output")
         if match is None:
             said = ended.last_line()
             last = f"; its last line is {said!r}" if said else "; it printed nothing"
-            return Reading({}, f"nothing in its output matches {self.where!r}{last}")
+            return ResultReading({}, f"nothing in its output matches {self.where!r}{last}")
         named = match.groupdict() or {self.metric: match[1]}
-        return Reading({name: _word(text) for name, text in named.items() if text is not None})
+        return ResultReading(
+            {name: _word(text) for name, text in named.items() if text is not None}
+        )
 
-    def _read_loadgen(self, before: Before) -> Reading:
+    def _read_loadgen(self, before: Before) -> ResultReading:
         found = _stamps(_logs_below(before.path))
         fresh = [path for path, stamp in found.items() if before.stamps.get(path) != stamp]
         if not fresh:
             old = "; those there are from earlier runs" if found else ""
-            return Reading({}, f"it wrote no {DETAIL_LOG} below {before.path}{old}")
+            return ResultReading({}, f"it wrote no {DETAIL_LOG} below {before.path}{old}")
         path = max(fresh, key=lambda one: found[one][0])
         try:
             log = read_detail_log(path)
         except OSError as error:
-            return Reading({}, f"cannot read {path}: {error.strerror}")
+            return ResultReading({}, f"cannot read {path}: {error.strerror}")
         if not log.finished:
             error_text = f": {log.errors[-1]}" if log.errors else ""
-            return Reading({}, f"{path} has no result, LoadGen did not come to its end{error_text}")
-        return Reading(scenario_metrics(log), "", judge(log), log)
+            return ResultReading(
+                {}, f"{path} has no result, LoadGen did not come to its end{error_text}"
+            )
+        return ResultReading(scenario_metrics(log), "", judge(log), log)
 
 
 def flattened(content: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Metric]]:
@@ -174,15 +178,15 @@ def flattened(content: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[st
             yield key, float(value)
 
 
-def _from_object(content: object, where: str) -> Reading:
+def _from_object(content: object, where: str) -> ResultReading:
     if not isinstance(content, dict):
         kind = "a list" if isinstance(content, list) else "a single value"
-        return Reading({}, f"{where} holds {kind}, not an object with named numbers")
+        return ResultReading({}, f"{where} holds {kind}, not an object with named numbers")
     metrics = dict(flattened(content))
-    return Reading(metrics, "" if metrics else f"{where} holds an empty object")
+    return ResultReading(metrics, "" if metrics else f"{where} holds an empty object")
 
 
-def _from_last_line(ended: Ended) -> Reading:
+def _from_last_line(ended: Ended) -> ResultReading:
     lines = [line for line in ended.tail(1 << 20).splitlines() if line.strip()]
     for line in reversed(lines):
         try:
@@ -191,7 +195,7 @@ def _from_last_line(ended: Ended) -> Reading:
             continue
         if isinstance(content, dict):
             return _from_object(content, "its last line of JSON")
-    return Reading({}, "it printed no line with a JSON object")
+    return ResultReading({}, "it printed no line with a JSON object")
 
 
 def _word(text: str) -> Metric:

@@ -10,7 +10,7 @@ from typing import Any
 
 from skipjack.errors import MalformedError
 from skipjack.reading import parse_json
-from skipjack.sweep.heat.reading import Reading, number
+from skipjack.sweep.heat.reading import SensorReading, number
 
 _log = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ _THROTTLES = {
 """Bits of NVIDIA's clocks_event_reasons.active that mean that something is wrong.
 
 The others are idling, clocks that somebody set, and the power limit, which a busy device runs into
-when all is well: it is told apart as `Reading.power_capped`.
+when all is well: it is told apart as `SensorReading.power_capped`.
 """
 
 _VIOLATION = "_violation_status"
@@ -44,7 +44,7 @@ class Nvidia:
         # Newer drivers call throttle reasons event reasons; the first name that works is kept.
         self._fields = ["clocks_event_reasons.active", "clocks_throttle_reasons.active"]
 
-    def read(self) -> list[Reading]:
+    def read(self) -> list[SensorReading]:
         for field in tuple(self._fields):
             query = f"--query-gpu=temperature.gpu,{field},power.draw"
             text = printed_by(["nvidia-smi", query, "--format=csv,noheader,nounits"])
@@ -55,7 +55,7 @@ class Nvidia:
         return []
 
 
-def _nvidia_reading(line: str) -> Reading | None:
+def _nvidia_reading(line: str) -> SensorReading | None:
     """``35, 0x0000000000000001, 95.43``; ``[N/A]`` and the like stand for what is not told."""
     cells = [cell.strip() for cell in line.split(",")]
     if len(cells) != 3:
@@ -65,9 +65,9 @@ def _nvidia_reading(line: str) -> Reading | None:
         bits = int(cells[1], 16)
     except ValueError:
         known = temperature is not None or power is not None
-        return Reading(temperature, power) if known else None
+        return SensorReading(temperature, power) if known else None
     reasons = tuple(text for bit, text in _THROTTLES.items() if bits & bit)
-    return Reading(temperature, power, reasons, bool(bits & _POWER_CAP))
+    return SensorReading(temperature, power, reasons, bool(bits & _POWER_CAP))
 
 
 class AmdSmi:
@@ -75,7 +75,7 @@ class AmdSmi:
 
     name = "amd-smi"
 
-    def read(self) -> list[Reading]:
+    def read(self) -> list[SensorReading]:
         record = _json_output(["amd-smi", "metric", "--json"])
         # Newer versions wrap the list.
         devices = record.get("gpu_data") if isinstance(record, dict) else record
@@ -84,7 +84,7 @@ class AmdSmi:
         return [_amd_reading(device) for device in devices if isinstance(device, dict)]
 
 
-def _amd_reading(device: Mapping[str, Any]) -> Reading:
+def _amd_reading(device: Mapping[str, Any]) -> SensorReading:
     temperature, power = _part(device, "temperature"), _part(device, "power")
     measured = _first(temperature, ("hotspot", "edge"))
     told = _violations(_part(device, "throttle"))
@@ -92,10 +92,10 @@ def _amd_reading(device: Mapping[str, Any]) -> Reading:
     watts = _quantity(power.get("socket_power"))
     if not told and status in ("THROTTLED", "UNTHROTTLED"):
         # Older versions do not say why.
-        return Reading(measured, watts, ("throttled",) if status == "THROTTLED" else ())
+        return SensorReading(measured, watts, ("throttled",) if status == "THROTTLED" else ())
     active = [name for name, is_active in told.items() if is_active]
     reasons = tuple(name for name in active if name not in _HARMLESS)
-    return Reading(measured, watts, reasons if told else None, _AMD_POWER_CAP in active)
+    return SensorReading(measured, watts, reasons if told else None, _AMD_POWER_CAP in active)
 
 
 def _violations(throttle: Mapping[str, Any]) -> dict[str, bool]:
@@ -132,13 +132,13 @@ class RocmSmi:
         "Average Graphics Package Power (W)",
     )
 
-    def read(self) -> list[Reading]:
+    def read(self) -> list[SensorReading]:
         record = _json_output(["rocm-smi", "--showtemp", "--showpower", "--json"])
         if not isinstance(record, dict):
             return []
         cards = [card for name, card in record.items() if name.startswith("card")]
         return [
-            Reading(_first(card, self._TEMPERATURES), _first(card, self._POWERS))
+            SensorReading(_first(card, self._TEMPERATURES), _first(card, self._POWERS))
             for card in cards
             if isinstance(card, dict)
         ]

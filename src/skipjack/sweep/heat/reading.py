@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class SensorReading:
     """What one device says now; None where it does not say."""
 
     temperature_c: float | None = None
@@ -21,7 +21,7 @@ class Reading:
     """Whether it runs at its power limit."""
 
 
-class Source(Protocol):
+class SensorSource(Protocol):
     """A way to read devices."""
 
     @property
@@ -29,18 +29,18 @@ class Source(Protocol):
         """How it is called in reports."""
         ...
 
-    def read(self) -> list[Reading]:
+    def read(self) -> list[SensorReading]:
         """One reading for each device; empty where there is none or reading failed."""
         ...
 
 
-def mean_temperature(readings: Iterable[Reading]) -> float | None:
+def mean_temperature(readings: Iterable[SensorReading]) -> float | None:
     """Over devices, as one waits for them to cool; None where none tells it."""
     known = [r.temperature_c for r in readings if r.temperature_c is not None]
     return fmean(known) if known else None
 
 
-def total_power(readings: Iterable[Reading]) -> float | None:
+def total_power(readings: Iterable[SensorReading]) -> float | None:
     """Of all devices together; None where none tells it."""
     known = [reading.power_w for reading in readings if reading.power_w is not None]
     return sum(known) if known else None

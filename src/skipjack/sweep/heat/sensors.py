@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from skipjack.sweep.heat.gpu_sensors import AmdSmi, Nvidia, RocmSmi
-from skipjack.sweep.heat.reading import Reading, Source, number
+from skipjack.sweep.heat.reading import SensorReading, SensorSource, number
 
 _log = logging.getLogger(__name__)
 
@@ -17,12 +17,12 @@ _log = logging.getLogger(__name__)
 class Sensors:
     """The source that answered when one was looked for. Reading never raises."""
 
-    source: Source | None = None
+    source: SensorSource | None = None
 
     @classmethod
     def detect(cls, sys_root: Path = Path("/sys")) -> Sensors:
         """Accelerators if there are any, else the processor: what gets hot is what is used."""
-        sources: tuple[Source, ...] = (Nvidia(), AmdSmi(), RocmSmi(), Processor(sys_root))
+        sources: tuple[SensorSource, ...] = (Nvidia(), AmdSmi(), RocmSmi(), Processor(sys_root))
         return next((one for one in map(cls, sources) if one.read()), cls())
 
     @property
@@ -30,7 +30,7 @@ class Sensors:
         """``nvidia-smi``, or ``not available``."""
         return self.source.name if self.source else "not available"
 
-    def read(self) -> list[Reading]:
+    def read(self) -> list[SensorReading]:
         """All devices; a source that raises has none this time."""
         try:
             return self.source.read() if self.source else []
@@ -49,9 +49,9 @@ class Processor:
     def __init__(self, sys_root: Path = Path("/sys")) -> None:
         self._root = sys_root
 
-    def read(self) -> list[Reading]:
+    def read(self) -> list[SensorReading]:
         found = self._hwmon() or self._zones()
-        return [Reading(max(found))] if found else []
+        return [SensorReading(max(found))] if found else []
 
     def _hwmon(self) -> list[float]:
         chips = sorted((self._root / "class" / "hwmon").glob("hwmon*"))

@@ -11,7 +11,7 @@ from statistics import fmean
 from skipjack.core.objective import Metric
 from skipjack.errors import UsageError
 from skipjack.sweep.heat.gpu_sensors import TIMEOUT_S
-from skipjack.sweep.heat.reading import Reading, mean_temperature, total_power
+from skipjack.sweep.heat.reading import SensorReading, mean_temperature, total_power
 from skipjack.sweep.heat.sensors import Sensors
 from skipjack.sweep.outcome import Outcome
 
@@ -20,7 +20,7 @@ WATCH_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class RunCondition:
     """What is known of one run."""
 
     metrics: Mapping[str, Metric] = field(default_factory=dict)
@@ -110,23 +110,23 @@ class Thermal:
             runs += 1
         return runs
 
-    def watch(self) -> Watch:
+    def watch(self) -> SensorWatch:
         """Around one run; ask the watch for its `condition` afterwards."""
         self._ran = True
-        return Watch(self.sensors, self.watch_s)
+        return SensorWatch(self.sensors, self.watch_s)
 
 
-class Watch:
+class SensorWatch:
     """Looks at the sensors while something runs, in a thread of its own; a context manager."""
 
     def __init__(self, sensors: Sensors, every_s: float) -> None:
         self._sensors, self._every_s = sensors, every_s
         self._start_temp: float | None = None
-        self._looks: list[list[Reading]] = []
+        self._looks: list[list[SensorReading]] = []
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def __enter__(self) -> Watch:
+    def __enter__(self) -> SensorWatch:
         if self._sensors.source is not None:
             self._start_temp = mean_temperature(self._sensors.read())
             self._thread = threading.Thread(target=self._look, name="skipjack-sensors", daemon=True)
@@ -144,7 +144,7 @@ class Watch:
         while not self._over.wait(self._every_s):
             self._looks.append(self._sensors.read())
 
-    def condition(self, *notes: str) -> Condition:
+    def condition(self, *notes: str) -> RunCondition:
         """What was seen, and notes from before the run; empty ones do not count."""
         metrics: dict[str, Metric] = {}
         if self._start_temp is not None:
@@ -158,7 +158,7 @@ class Watch:
             metrics["power_w"] = fmean(powers)
         if any(reading.throttle is not None for reading in readings):
             metrics["throttled"] = float(any(reading.throttle for reading in readings))
-        return Condition(metrics, (*filter(None, notes), *self._notes()))
+        return RunCondition(metrics, (*filter(None, notes), *self._notes()))
 
     def _notes(self) -> tuple[str, ...]:
         reasons = sorted({text for look in self._looks for r in look for text in r.throttle or ()})
