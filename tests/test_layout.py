@@ -44,6 +44,7 @@ BELOW: dict[str, set[str]] = {
         *("core", "errors", "native", "gpu", "devices", "bank", "storage", "settings", "plugins"),
         *("operations", "solvers", "execute", "ledger"),  # when a kernel is not known yet
         "interop",  # when a problem is written as a command of MIOpenDriver
+        "processes",
     },
     "tuning": {
         "runtime",

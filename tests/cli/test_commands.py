@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from processes import PATIENCE_S, command
+from skipjack.native import cpu
 from verdicts import agrees
 
 Skipjack = Callable[..., subprocess.CompletedProcess[str]]
@@ -116,6 +117,26 @@ def test_problems_come_from_a_file_and_from_stdin(skipjack: Skipjack, tmp_path: 
     assert problems == ["abs:8:f32", "add:8:f32", "neg:8:f32"]
     done = skipjack("tune", "-f", "-", *QUICK, "--json", input="add:9\n")
     assert json.loads(done.stdout)["problem"] == "add:9:f32"
+
+
+def test_commands_of_a_program_s_log_are_tuned_on_their_devices(
+    skipjack: Skipjack, tmp_path: Path
+) -> None:
+    arch, most = cpu.detect().arch, min(2, len(cpu.usable_cores()))
+    listed = tmp_path / "cmds.txt"
+    listed.write_text(
+        f"[0] skipjack tune add:8:f32 --device {arch}/1\n"
+        f"[0] skipjack tune add:8:f32 --device {arch}/{most}\n"
+        f"[1] skipjack tune add:8:f32 --device {arch}/1\n"
+        "WARNING:skipjack.runtime: something else\n"
+    )
+    done = skipjack("tune", "-f", str(listed), *QUICK, "--retune", "--json")
+    results = [json.loads(line) for line in done.stdout.splitlines()]
+    assert done.returncode == 0, done.stderr
+    assert [result["device"] for result in results] == [
+        f"{arch}/{count + 1}" for count in range(most)
+    ]
+    assert "that name no problem to tune were left out: 1" in done.stderr
 
 
 def test_the_bank_is_listed_shown_rebuilt_and_merged(

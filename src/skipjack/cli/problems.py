@@ -16,12 +16,25 @@ from skipjack.interop import (
     Defaults,
     Entry,
     NotApplicable,
+    find_tune_command,
+    is_own_message,
     read_text,
     without_comment,
 )
 
-__all__ = ["Defaults", "Entry", "NotApplicable", "applicable", "make_defaults", "read_problems"]
+__all__ = [
+    "Defaults",
+    "Entry",
+    "NotApplicable",
+    "applicable",
+    "make_defaults",
+    "read_placed",
+    "read_problems",
+]
 
+Placement = tuple[str | None, int | None]
+"""A device and a number of threads, where they are named."""
+_ANYWHERE: Placement = (None, None)
 _STDIN = Path("-")
 _DIRECTIONS = ("fwd", "bwd", "wrw", ALL)
 
@@ -43,15 +56,26 @@ def read_problems(
     problems; one with ``::`` in it is a kernel of the user's own, at each of the shapes. Anything
     that is wrong stops everything.
     """
-    entries = [entry for key in keys for entry in _read_argument(key, defaults, shapes)]
+    placed = read_placed(keys, file, defaults, shapes)
+    return list(dict.fromkeys(entry for entries in placed.values() for entry in entries))
+
+
+def read_placed(
+    keys: list[str], file: Path | None, defaults: Defaults, shapes: list[str] | None = None
+) -> dict[Placement, list[Entry]]:
+    """The same, by the device and threads that commands ``skipjack tune`` in a file name."""
+    found = [(_ANYWHERE, entry) for key in keys for entry in _read_argument(key, defaults, shapes)]
     if shapes and not any("::" in key for key in keys):
         raise UsageError("--shapes are for kernels of your own, as file.py::softmax; leave it out")
     if file is not None:
-        entries += _read_file(file, defaults)
-    if not entries:
+        found += _read_file(file, defaults)
+    if not found:
         raise UsageError("no problem given; write one as matmul:192x192x192, or a file after -f")
-    _refuse_vain(entries, defaults)
-    return list(dict.fromkeys(entries))
+    _refuse_vain([entry for _, entry in found], defaults)
+    placed: dict[Placement, list[Entry]] = {}
+    for place, entry in dict.fromkeys(found):
+        placed.setdefault(place, []).append(entry)
+    return placed
 
 
 def _read_argument(text: str, defaults: Defaults, shapes: list[str] | None) -> Sequence[Entry]:
@@ -84,17 +108,29 @@ def _refuse_vain(entries: list[Entry], defaults: Defaults) -> None:
             raise UsageError(f"--{name} says nothing about {problems[0].key}; leave it out")
 
 
-def _read_file(path: Path, defaults: Defaults) -> list[Entry]:
-    entries: list[Entry] = []
+def _read_file(path: Path, defaults: Defaults) -> list[tuple[Placement, Entry]]:
+    found: list[tuple[Placement, Entry]] = []
+    left_out = 0
     for number, line in enumerate(_lines(path), 1):
         text = without_comment(line)
         if not text:
             continue
+        if is_own_message(text):
+            left_out += 1
+            continue
         try:
-            entries += read_text(text, defaults)
+            command = find_tune_command(text)
+            place = (command.device, command.threads) if command else _ANYWHERE
+            found += [(place, entry) for entry in read_text(text, defaults)]
         except UsageError as error:
             raise UsageError(f"{_name(path)}, line {number}: {error}") from None
-    return entries
+    if left_out:
+        typer.echo(
+            f"skipjack: {_name(path)}: messages of Skipjack that name no problem to tune were "
+            f"left out: {left_out}",
+            err=True,
+        )
+    return found
 
 
 def _lines(path: Path) -> list[str]:

@@ -52,7 +52,9 @@ def tune(
     file: Annotated[
         Path | None,
         typer.Option(
-            "--file", "-f", help="A list of keys and driver commands, one a line; - is stdin."
+            "--file",
+            "-f",
+            help="A list of keys and of commands of drivers or of ours, one a line; - is stdin.",
         ),
     ] = None,
     shapes: ShapesOption = None,
@@ -103,7 +105,8 @@ def tune(
 ) -> None:
     """Find the fastest way to compute problems on this machine, and remember it in the bank."""
     from skipjack import plugins
-    from skipjack.cli.problems import applicable, make_defaults, read_problems
+    from skipjack.cli.problems import applicable, make_defaults, read_placed
+    from skipjack.errors import UsageError
     from skipjack.search import check_name
     from skipjack.settings import load_settings
     from skipjack.tuning import Builder, BuildOptions, TuneOptions, Tuner, make_budget
@@ -111,40 +114,51 @@ def tune(
 
     settings = load_settings(plugins=tuple(plugin) if plugin else None)
     plugins.load(settings.plugins)
-    entries = read_problems(problems or [], file, make_defaults(dtype, layout, direction), shapes)
+    placed = read_placed(problems or [], file, make_defaults(dtype, layout, direction), shapes)
+    if device is not None or threads is not None:  # which outranks what a file says
+        everything = dict.fromkeys(entry for entries in placed.values() for entry in entries)
+        placed = {(device, threads): list(everything)}
     if build_only:
         from skipjack.cli.build_only import build_problems
 
         unused = {"--seconds": seconds, "--searcher": searcher != "auto", "--retune": retune}
         _refuse(unused | {"--trace": trace}, "with --build-only, which times nothing")
-        builder = Builder(choose_device(device, threads, entries, build_only=True), settings)
-        asked = applicable(entries, json)
         chosen = BuildOptions(DEFAULT_CONFIGS if budget is None else budget, solver, seed)
-        if asked:
-            build_problems(builder, asked, chosen, output, json)
+        for (name, count), entries in placed.items():
+            builder = Builder(choose_device(name, count, entries, build_only=True), settings)
+            asked = applicable(entries, json)
+            if asked:
+                build_problems(builder, asked, chosen, output, json)
         return
     _refuse({"--output": output}, "without --build-only, which alone writes object files")
-    tuner = Tuner(settings, choose_device(device, threads, entries), say=say)
+    if trace and len(placed) > 1:
+        raise UsageError("--trace is of one device, and the file names several; name one")
+    tuners = [
+        (Tuner(settings, choose_device(name, count, entries), say=say), entries)
+        for (name, count), entries in placed.items()
+    ]
     options = TuneOptions(
-        budget=make_budget(budget, seconds, tuner.limits.tune_seconds),
+        budget=make_budget(budget, seconds, tuners[0][0].limits.tune_seconds),
         searcher=check_name(searcher),
         seed=seed,
         solver=solver,
         retune=retune,
     )
-    _check(tuner, entries, solver, trace)
-    asked = applicable(entries, json)
-    if not asked:
-        return
+    for tuner, entries in tuners:
+        _check(tuner, entries, solver, trace)
+    work = [(tuner, asked) for tuner, entries in tuners if (asked := applicable(entries, json))]
     results: list[TuneResult] = []
     try:
-        with tuner:
-            _each(tuner.tune, asked, options, results, json)
+        for tuner, asked in work:
+            with tuner:
+                _each(tuner.tune, asked, options, results, json)
+            if results and results[-1].interrupted:
+                break
     finally:
         # What is known is shown, also if the next problem was one too many.
         _show(results, json)
-        if trace:
-            tuner.context.tracer.write(trace)
+        if trace and work:
+            tuners[0][0].context.tracer.write(trace)
     _finish(results)
 
 

@@ -5,7 +5,15 @@ from skipjack.interop.driver import parse_driver
 from skipjack.interop.driver_words import is_driver_line, without_comment
 from skipjack.interop.driver_writer import driver_line
 from skipjack.interop.find_db_key import is_find_db_line, parse_find_db
-from skipjack.interop.log_line import problem_text, read_one, read_text, unsaid
+from skipjack.interop.log_line import (
+    TuneCommand,
+    find_tune_command,
+    is_own_message,
+    problem_text,
+    read_one,
+    read_text,
+    unsaid,
+)
 from skipjack.interop.not_applicable import Entry, NotApplicable
 
 __all__ = [
@@ -13,9 +21,12 @@ __all__ = [
     "Defaults",
     "Entry",
     "NotApplicable",
+    "TuneCommand",
     "driver_line",
+    "find_tune_command",
     "is_driver_line",
     "is_find_db_line",
+    "is_own_message",
     "parse_driver",
     "parse_find_db",
     "problem_text",

@@ -3,6 +3,8 @@
 A line holds one of these, or nothing:
 
 - a command of MIOpenDriver behind any prefix: ``12:01 MIOpen(HIP): ./bin/MIOpenDriver conv -n 8``;
+- a command of ours behind any prefix, as ``SKIPJACK_ENABLE_LOGGING_CMD`` writes them:
+  ``rank 0: skipjack tune add:64:f32 --device znver4/1``;
 - flags of a convolution alone;
 - a key, perhaps in quotes, perhaps with the comma of a list behind it;
 - a line of a find-db (`skipjack.interop.find_db_key`).
@@ -13,12 +15,14 @@ A ``#`` begins a comment, and so does ``//`` at the start of a line or behind a 
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from skipjack.core.dtypes import DTYPES
 from skipjack.core.operation import Directed
 from skipjack.core.problem import Problem, shown, split_key
-from skipjack.errors import ProblemError
+from skipjack.errors import ProblemError, UsageError
 from skipjack.interop.defaults import ALL, Defaults
 from skipjack.interop.driver import parse_driver
 from skipjack.interop.driver_dtypes import CONV_DTYPES, POOL_DTYPES
@@ -41,6 +45,68 @@ _OPEN = ("", "0", "7")
 _LAYOUT_FLAGS = frozenset(
     {"--in_layout", "--fil_layout", "--out_layout", "--layout", "-I", "-O", "-f", "-L"}
 )
+
+
+_TUNE = re.compile(r"(?:^|[\s:;/\]|])skipjack\s+tune\s")
+_OURS = re.compile(r"\bskipjack\b")
+
+
+@dataclass(frozen=True, slots=True)
+class TuneCommand:
+    """The problems of a command ``skipjack tune``, and what it says about them."""
+
+    problems: tuple[str, ...]
+    defaults: Defaults
+    device: str | None = None
+    threads: int | None = None
+    plugins: tuple[str, ...] = ()
+
+
+def find_tune_command(text: str) -> TuneCommand | None:
+    """The command in a line, whatever stands before it; None if there is none."""
+    found = _TUNE.search(text)
+    if found is None:
+        return None
+    said: dict[str, list[str]] = {
+        name: [] for name in ("device", "threads", "dtype", "layout", "direction", "plugin")
+    }
+    problems: list[str] = []
+    words = iter(_words(text[found.end() :]))
+    for word in words:
+        if not word.startswith("--"):
+            problems.append(word)
+            continue
+        name, given, value = word[2:].partition("=")
+        if name not in said:
+            raise UsageError(
+                f"skipjack tune {word}: of a command in a file only problems and "
+                f"{', '.join(f'--{one}' for one in said)} are read"
+            )
+        said[name].append(value if given else next(words, ""))
+    last = {name: values[-1] if values else None for name, values in said.items()}
+    threads = last["threads"]
+    if threads is not None and not threads.isdecimal():
+        raise UsageError(f"skipjack tune --threads {threads}: give a whole number")
+    layout = last["layout"]
+    return TuneCommand(
+        tuple(problems),
+        Defaults(last["dtype"], layout.upper() if layout else None, last["direction"]),
+        last["device"],
+        int(threads) if threads else None,
+        tuple(said["plugin"]),
+    )
+
+
+def _words(text: str) -> Sequence[str]:
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise UsageError(f"this is not a command: {error}") from None
+
+
+def is_own_message(text: str) -> bool:
+    """Whether a line is one of Skipjack's log and says nothing of a problem to tune."""
+    return bool(_OURS.search(text)) and not (_TUNE.search(text) or DRIVER_WORD.search(text))
 
 
 def problem_text(line: str) -> str:
@@ -75,6 +141,8 @@ def _is_whole(text: str) -> bool:
 
 def read_text(text: str, defaults: Defaults) -> tuple[Entry, ...]:
     """All that one argument or one `problem_text` stands for; `defaults` fill in the rest."""
+    if (command := find_tune_command(text)) is not None:
+        return _read_command(command, defaults)
     if is_find_db_line(text):
         return (parse_find_db(text),)
     if is_driver_line(text):
@@ -99,6 +167,25 @@ def read_one(text: str, defaults: Defaults) -> Problem:
     return first
 
 
+def _read_command(command: TuneCommand, defaults: Defaults) -> tuple[Entry, ...]:
+    own = command.defaults
+    filled = Defaults(
+        own.dtype or defaults.dtype,
+        own.layout or defaults.layout,
+        own.direction or defaults.direction,
+    )
+    found: list[Entry] = []
+    for problem in command.problems:
+        try:
+            found += read_text(problem, filled)
+        except UsageError as error:
+            if not command.plugins:
+                raise
+            named = " ".join(f"--plugin {plugin}" for plugin in command.plugins)
+            raise UsageError(f"{error}; the command names {named}: give that, too") from None
+    return tuple(found)
+
+
 def _every_direction(key: str, defaults: Defaults) -> tuple[Problem, ...]:
     """The key in all directions, unless it names one or its operation has none."""
     parts = split_key(key)
@@ -117,7 +204,7 @@ def unsaid(text: str, defaults: Defaults) -> tuple[Defaults, bool]:
 
     With these, a list in which some lines say something and others do not is read as a whole.
     """
-    if is_find_db_line(text):
+    if is_find_db_line(text) or find_tune_command(text) is not None:
         return defaults, False
     if is_driver_line(text):
         return _unsaid_by_command(find_command(text), defaults)

@@ -41,7 +41,7 @@ from skipjack.runtime.kernel_code import (
     banked_again,
     lacking,
 )
-from skipjack.runtime.policy import TuningPolicy, current_policy
+from skipjack.runtime.policy import CLEAN, TuningPolicy, current_policy, logs_commands
 from skipjack.runtime.verified import VerifiedKernels, kernel_key
 from skipjack.settings import (
     BANKS_VARIABLE,
@@ -185,6 +185,8 @@ def _look_up(
     plugin_modules.load(chosen.plugins)
     depends = _depends(chosen)
     asked = asked_problem(problem, dtype, layout=layout, direction=direction)
+    if logs_commands():
+        _log_command(asked, threads, device, chosen)
     directory = str(chosen.user_dir) if settings else None
     if solver is not None:
         from skipjack.runtime.answers import explicit_answer
@@ -201,7 +203,24 @@ def _look_up(
             return found, depends
     placed = _placed(asked, threads, device, chosen, directory, policy, strict)
     decision = None if placed is None else _decided(placed, policy, strict)
-    return decision.answer.kernel if decision and decision.answer else None, depends
+    if decision is None or decision.answer is None:
+        return None, depends
+    return decision.answer.kernel, depends if decision.lasting else ()
+
+
+def _log_command(
+    asked: Problem, threads: int | None, device: str | None, settings: Settings
+) -> None:
+    """Write down how to tune it, if it can be tuned here."""
+    from skipjack.runtime.online import log_command
+    from skipjack.runtime.placing import place
+
+    try:
+        found = place([asked], device, threads)
+    except SkipjackError:
+        return
+    plugins = () if comes_with_skipjack(asked.operation) else settings.plugins
+    log_command(asked.key, found.name, plugins)
 
 
 def explain(
@@ -264,15 +283,15 @@ def _placed(
 
 def _decided(question: Question, policy: TuningPolicy, strict: bool) -> LookupDecision:
     from skipjack.runtime import misses
-    from skipjack.runtime import policy as policies
     from skipjack.runtime.answers import decide
 
     decision = decide(question, strict=strict)
     if strict or question.library_alone:
         return decision
-    better = policies.tuned_here(question, decision.answer, policy)
-    if better is not None:
-        return replace(decision, answer=better)
+    if policy.measures or policy.mode == CLEAN:
+        from skipjack.runtime.online import tuned_here
+
+        decision = tuned_here(question, decision, policy)
     if decision.answer is None or not decision.answer.is_banked:
         misses.note(question, decision.answer)
     return decision

@@ -13,6 +13,7 @@ variable                         meaning
 ``SKIPJACK_TUNING_SECONDS``      seconds for each problem, start-up included
 ``SKIPJACK_TUNING_BACKGROUND``   ``1``: answer now, and swap what was tuned in later
 ``SKIPJACK_REGRET``              share of the program's kernel time for trials in the background
+``SKIPJACK_ENABLE_LOGGING_CMD``  ``1``: a line for each problem, the command that tunes it
 ===============================  ================================================================
 """
 
@@ -26,9 +27,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
-
-from skipjack.runtime.warning_once import warn_once
+from typing import TypeVar
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +36,7 @@ FIND_MODE_VARIABLE = "SKIPJACK_FIND_MODE"
 SECONDS_VARIABLE = "SKIPJACK_TUNING_SECONDS"
 BACKGROUND_VARIABLE = "SKIPJACK_TUNING_BACKGROUND"
 REGRET_VARIABLE = "SKIPJACK_REGRET"
+COMMANDS_VARIABLE = "SKIPJACK_ENABLE_LOGGING_CMD"
 
 OFF, DB, REFRESH = "off", "db", "refresh"
 INCREMENTAL, EXHAUSTIVE, CLEAN = "incremental", "exhaustive", "clean"
@@ -88,17 +88,16 @@ class TuningPolicy:
     @property
     def trusts_banks(self) -> bool:
         """Whether an entry of the very problem and class of device is all that a lookup wants."""
-        return self.mode == INCREMENTAL or (self.mode == DB and self.find_mode != NORMAL)
+        if self.mode == DB and self.find_mode == FAST:
+            return True
+        # In the background the time of the program's kernels is taken.
+        often = self.mode == INCREMENTAL or (self.finds and self.find_mode != NORMAL)
+        return often and not self.background
 
     @property
     def finds(self) -> bool:
         """Whether the find mode decides what is measured."""
         return self.mode == DB and self.find_mode != FAST
-
-
-def tuned_here(question: Any, answer: Any, policy: TuningPolicy) -> Any:
-    """An answer that is better than the one that was found, if the policy asks for tuning."""
-    return None
 
 
 DEFAULT = TuningPolicy()
@@ -136,6 +135,13 @@ def mode_of_decorated(autotune: str) -> str:
         return DB
     policy = environment_policy()
     return policy.mode if policy.stated else INCREMENTAL
+
+
+@functools.cache
+def logs_commands() -> bool:
+    """Whether lookups write down how to tune what they are asked for; read once a process."""
+    given = os.environ.get(COMMANDS_VARIABLE) or False
+    return _checked(COMMANDS_VARIABLE, given, _flag, False)
 
 
 def set_tuning_policy(
@@ -204,6 +210,8 @@ def _checked(what: str, value: object, check: Callable[[object], T], otherwise: 
     try:
         return check(value)
     except ValueError as error:
+        from skipjack.runtime.warning_once import warn_once
+
         # Whether a variable or an argument said it: both have the same values.
         warn_once(log, f"{what} is {value!r}, which means nothing: {error}")
         return otherwise

@@ -10,6 +10,7 @@ import logging
 import time
 import uuid
 from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol
@@ -175,7 +176,11 @@ class DeviceContext:
         device: Device | None = None,
         protocol: TimingProtocol | None = None,
         say: Callable[[str], None] | None = None,
+        *,
+        holds_device: bool = True,
     ) -> None:
+        """With `holds_device` False it is for the caller to `hold_device` when something runs."""
+        self._holds_device = holds_device
         self.settings = settings
         self.device = device or cpu.detect()
         self.target = self.device
@@ -197,7 +202,8 @@ class DeviceContext:
             self.bank = Bank.open(directory)
             self.artifacts = KernelStore(self.settings)
             self.ledger.add_device(self.device)
-            exits.enter_context(device_lock(self.device, self.say))
+            if self._holds_device:
+                exits.enter_context(self.hold_device())
             pool = BuildPool(
                 self.settings.build_workers,
                 self.device,
@@ -209,6 +215,10 @@ class DeviceContext:
             self._exits = exits.pop_all()
         self.opened = True
         return self
+
+    def hold_device(self, timeout_s: float | None = None) -> AbstractContextManager[None]:
+        """Keep others from the device meanwhile; `StorageError` if they do not leave in time."""
+        return device_lock(self.device, self.say, timeout_s)
 
     def warm_up(self) -> None:
         """Wait until the workers are there and the device's peaks are known."""

@@ -40,6 +40,8 @@ class LookupDecision:
 
     answer: LookupAnswer | None
     steps: tuple[StepRecord, ...]
+    lasting: bool = True
+    """Whether it may be remembered; not where there is a search that could not begin."""
 
 
 def decide(question: Question, *, strict: bool = False) -> LookupDecision:

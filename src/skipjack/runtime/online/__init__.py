@@ -1,26 +1,69 @@
-"""Tuning inside of a program: who searches, when, and how much of the program's time it takes."""
+"""Tuning inside of a program: who searches, when, and how much of the program's time it takes.
+
+A lookup under a policy that measures asks a process that is kept for that (`client`), on the
+engine of ``skipjack tune`` (`skipjack.tuning.online` is the other side).
+"""
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from skipjack.runtime.online.turns import is_recording, one_at_a_time
+    from skipjack.runtime.online.account import FOLDER, RegretAccount, account_of_program
+    from skipjack.runtime.online.client import TuningProcess, tuning_process
+    from skipjack.runtime.online.command_log import command_line, log_command
+    from skipjack.runtime.online.request import (
+        FAILED,
+        FIND,
+        LATE,
+        PROPOSE,
+        TUNE,
+        SearchAnswer,
+        SearchRequest,
+    )
+    from skipjack.runtime.online.sampling import CallMeter, sampled
+    from skipjack.runtime.online.searching import counts, tuned_here
+    from skipjack.runtime.online.turns import TurnTimeoutError, is_recording, one_at_a_time
 
 __all__ = [
+    "FAILED",
+    "FIND",
+    "FOLDER",
+    "LATE",
+    "PROPOSE",
+    "TUNE",
+    "CallMeter",
+    "RegretAccount",
+    "SearchAnswer",
+    "SearchRequest",
+    "TuningProcess",
+    "TurnTimeoutError",
+    "account_of_program",
+    "command_line",
+    "counts",
     "is_recording",
+    "log_command",
     "one_at_a_time",
+    "sampled",
+    "tuned_here",
+    "tuning_process",
 ]
 _HOMES = {
-    "is_recording": "turns",
-    "one_at_a_time": "turns",
+    "account": ("FOLDER", "RegretAccount", "account_of_program"),
+    "client": ("TuningProcess", "tuning_process"),
+    "command_log": ("command_line", "log_command"),
+    "request": ("FAILED", "FIND", "LATE", "PROPOSE", "TUNE", "SearchAnswer", "SearchRequest"),
+    "sampling": ("CallMeter", "sampled"),
+    "searching": ("counts", "tuned_here"),
+    "turns": ("TurnTimeoutError", "is_recording", "one_at_a_time"),
 }
-"""Where each name is, loaded when it is first asked for: a program that reads banks needs none."""
+"""Modules and their names, loaded when asked for: a program that reads banks needs none."""
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    home = import_module(f"skipjack.runtime.online.{_HOMES[name]}")
-    found = globals()[name] = getattr(home, name)
-    return found
+    for home, names in _HOMES.items():
+        if name in names:
+            module = import_module(f"skipjack.runtime.online.{home}")
+            found = globals()[name] = getattr(module, name)
+            return found
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,199 @@
+"""Whether a lookup leads to a search, and what it answers then.
+
+Nothing here fails a program: what goes wrong is counted, told once, and the answer that was found
+without a search stands.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from skipjack.runtime.online.account import account_of_program
+from skipjack.runtime.online.client import PendingSearch, numbers, tuning_process
+from skipjack.runtime.online.request import FAILED, FIND, LATE, PROPOSE, TUNE, SearchRequest
+from skipjack.runtime.online.sampling import CallMeter, sampled
+from skipjack.runtime.online.turns import is_recording
+from skipjack.runtime.policy import (
+    DYNAMIC_HYBRID,
+    EXHAUSTIVE,
+    INCREMENTAL,
+    NORMAL,
+    REFRESH,
+    TuningPolicy,
+)
+from skipjack.runtime.warning_once import warn_once
+
+if TYPE_CHECKING:
+    from skipjack.runtime.answers import LookupAnswer, LookupDecision, Question
+
+log = logging.getLogger(__name__)
+
+DEFAULT_SECONDS = 5.0
+_MOST_LATE = 3
+"""A problem whose search never began in time is asked for this often."""
+
+counts: Counter[str] = Counter()
+"""What became of searches in this process: ``searched``, ``joined``, ``late``, ``failed``,
+``recording`` (a graph), ``background``."""
+
+
+@dataclass(slots=True)
+class _Asked:
+    """A search that this process has asked for."""
+
+    pending: PendingSearch
+    late: int = 0
+    """How often its time was over before."""
+
+
+_asked: dict[tuple[str, ...], _Asked] = {}
+_meters: dict[Path, CallMeter] = {}
+_changing = threading.Lock()
+
+
+def _forget() -> None:
+    """In a forked child, which has a tuning process of its own."""
+    global _changing
+    _changing = threading.Lock()
+    _asked.clear()
+    _meters.clear()
+
+
+os.register_at_fork(after_in_child=_forget)
+
+
+def tuned_here(question: Question, found: LookupDecision, policy: TuningPolicy) -> LookupDecision:
+    """What was found, or something better if the policy asks for it and it comes in time.
+
+    In the background that is later: then the bank has it.
+    """
+    try:
+        if policy.background and found.answer is not None:
+            meter = _meter(question.settings.user_dir)
+            sampled(found.answer.kernel, meter, on_gpu=question.device.kind != "cpu")
+        verb = wanted(found.answer, policy)
+        if verb is None:
+            return found
+        if is_recording():
+            counts["recording"] += 1
+            warn_once(log, "what is first asked for while a graph is recorded is not tuned then")
+            return replace(found, lasting=False)
+        return _searched(question, found, policy, verb)
+    except Exception as error:  # whatever it is, the program has an answer
+        _failed(question.problem.key, f"{type(error).__name__}: {error}")
+        return found
+
+
+def wanted(answer: LookupAnswer | None, policy: TuningPolicy) -> str | None:
+    """What is to be searched for, if anything is."""
+    unknown = answer is None or not answer.is_banked
+    if policy.mode == EXHAUSTIVE:
+        return TUNE
+    if policy.mode in (INCREMENTAL, REFRESH):
+        return TUNE if unknown else None
+    if not policy.finds or (not unknown and policy.find_mode != NORMAL):
+        return None
+    return PROPOSE if policy.find_mode == DYNAMIC_HYBRID else FIND
+
+
+def _searched(
+    question: Question, found: LookupDecision, policy: TuningPolicy, verb: str
+) -> LookupDecision:
+    """The answer after the search, or what was found before if it is not done in time."""
+    seconds = policy.seconds or DEFAULT_SECONDS
+    deadline = None if policy.background else time.monotonic() + seconds
+    request = _request(question, policy, verb, seconds, deadline)
+    process = tuning_process()
+    key = (*request.key, policy.key)
+    with _changing:
+        asked = _asked.get(key)
+        if asked is None or _may_begin_again(asked):
+            late = asked.late + 1 if asked else 0
+            asked = _asked[key] = _Asked(process.search(request), late)
+            counts["background" if policy.background else "searched"] += 1
+        elif asked.pending.answer is not None:
+            return found  # it was searched before
+        else:
+            counts["joined"] += 1
+    if policy.background:
+        return found
+    answer = asked.pending.wait(deadline)
+    if answer is None:
+        process.stop(asked.pending)
+    if answer is None or answer.status == LATE:
+        _late(question.problem.key, seconds, answer.reason if answer else "")
+        return replace(found, lasting=False)
+    if answer.status == FAILED:
+        _failed(question.problem.key, answer.reason)
+        return found
+    return _again(question) or found
+
+
+def _may_begin_again(asked: _Asked) -> bool:
+    """Whether it did not begin in time: everything is started by now."""
+    answer = asked.pending.answer
+    return answer is not None and answer.status == LATE and asked.late < _MOST_LATE
+
+
+def _again(question: Question) -> LookupDecision | None:
+    """What the banks know now."""
+    from skipjack.runtime.answers import decide
+
+    found = decide(question)
+    return found if found.answer is not None and found.answer.is_banked else None
+
+
+def _request(
+    question: Question, policy: TuningPolicy, verb: str, seconds: float, deadline: float | None
+) -> SearchRequest:
+    settings = question.settings
+    account = account_of_program(settings.user_dir).path if policy.background else None
+    return SearchRequest(
+        id=next(numbers),
+        problem=question.problem.key,
+        device=question.device.name,
+        user_dir=str(settings.user_dir),
+        plugins=settings.plugins,
+        build_workers=settings.build_workers,
+        core=settings.core,
+        verb=verb,
+        seconds=seconds,
+        deadline=deadline,
+        asked_at=time.time(),
+        retune=policy.mode == EXHAUSTIVE,
+        account=str(account) if account else None,
+        regret=policy.regret,
+    )
+
+
+def _meter(user_dir: Path) -> CallMeter:
+    with _changing:
+        if user_dir not in _meters:
+            _meters[user_dir] = CallMeter(account_of_program(user_dir))
+        return _meters[user_dir]
+
+
+def _late(problem: str, seconds: float, reason: str) -> None:
+    counts["late"] += 1
+    why = reason or "the search ends now, and what it has found is used from then on"
+    warn_once(
+        log,
+        f"{problem}: {seconds:g} s were not enough to tune it, and the program goes on: {why}",
+        about="a search in a program was late",
+    )
+
+
+def _failed(problem: str, reason: str) -> None:
+    counts["failed"] += 1
+    warn_once(
+        log,
+        f"{problem} could not be tuned in this program, which goes on untuned: {reason}",
+        about="a search in a program failed",
+    )

@@ -1,0 +1,266 @@
+"""Where it begins: ``python -m skipjack.tuning.online.serving tune PARENT``.
+
+One search after another, on the engine that `skipjack tune` runs on. Workers stay warm between
+searches; the device is held only while one runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import queue
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from skipjack import plugins
+from skipjack.core.device import Device
+from skipjack.core.problem import Problem
+from skipjack.core.study import Budget
+from skipjack.errors import SkipjackError, StorageError
+from skipjack.execute import wire
+from skipjack.execute.worker import settle_in
+from skipjack.interrupt import Interrupt
+from skipjack.operations import parse
+from skipjack.runtime import place
+from skipjack.runtime.online import (
+    FAILED,
+    FIND,
+    LATE,
+    PROPOSE,
+    RegretAccount,
+    SearchAnswer,
+    SearchRequest,
+    TurnTimeoutError,
+    one_at_a_time,
+)
+from skipjack.settings import Settings, load_settings
+from skipjack.tuning.context import DeviceContext
+from skipjack.tuning.finding import run_find
+from skipjack.tuning.limits import Limits
+from skipjack.tuning.online.gate import RegretGate
+from skipjack.tuning.online.search_records import SearchRecord, SearchRecords
+from skipjack.tuning.options import TuneOptions
+from skipjack.tuning.tuner import run_tune
+
+log = logging.getLogger(__name__)
+
+_SEARCH_SHARE = 0.8
+"""Of the time until a deadline: at the end of its budget a study begins to finish."""
+_FINISH_SHARE = 0.08
+"""Of a request's seconds, before its deadline: a search that is still at it is interrupted."""
+_LEAST_S = 0.15
+"""In less time than this no search finds anything."""
+_ALIVE_S = 5.0
+
+
+class LateError(SkipjackError):
+    """The time is over before a search began."""
+
+
+class TuningServer:
+    """Serves one request after another in the main thread; another one reads and stops."""
+
+    def __init__(self, answers: BinaryIO) -> None:
+        self._answers = answers
+        self._sending = threading.Lock()
+        self._requests: queue.SimpleQueue[SearchRequest] = queue.SimpleQueue()
+        self._interrupts: dict[int, Interrupt] = {}
+        """Of requests that were read and are not answered."""
+        self._context: DeviceContext | None = None
+        self._opened_for: tuple[object, ...] = ()
+
+    def read(self, requests: BinaryIO) -> None:
+        """Take requests until the program closes the pipe; then there is nobody to work for."""
+        while (message := wire.receive(requests.read)) is not None:
+            body = message.body
+            if body["verb"] == "stop":
+                if interrupt := self._interrupts.get(body["id"]):
+                    interrupt.requested = True
+                continue
+            request = SearchRequest.of(body["request"])
+            self._interrupts[request.id] = Interrupt()
+            self._requests.put(request)
+        os._exit(0)
+
+    def serve(self) -> None:
+        """Answer for good."""
+        self.send({"ready": True})
+        while True:
+            request = self._requests.get()
+            with self._signs_of_life():
+                answer = self._answer(request)
+            del self._interrupts[request.id]
+            self.send(
+                {
+                    "id": request.id,
+                    "status": answer.status,
+                    "reason": answer.reason,
+                    "searched": answer.searched,
+                }
+            )
+
+    def send(self, body: dict[str, Any]) -> None:
+        """Write to the program, from any thread."""
+        with self._sending:
+            wire.send(self._answers, body)
+
+    @contextlib.contextmanager
+    def _signs_of_life(self) -> Iterator[None]:
+        done = threading.Event()
+
+        def tell() -> None:
+            while not done.wait(_ALIVE_S):
+                self.send({"alive": True})
+
+        threading.Thread(target=tell, daemon=True).start()
+        try:
+            yield
+        finally:
+            done.set()
+
+    def _answer(self, request: SearchRequest) -> SearchAnswer:
+        try:
+            return self._search(request)
+        except (LateError, TurnTimeoutError) as error:
+            return SearchAnswer(LATE, str(error))
+        except SkipjackError as error:
+            self._close()
+            return SearchAnswer(FAILED, str(error))
+        except Exception as error:  # a plug-in may raise anything
+            self._close()
+            return SearchAnswer(FAILED, f"{type(error).__name__}: {error}")
+
+    def _search(self, request: SearchRequest) -> SearchAnswer:
+        settings = _settings(request)
+        plugins.load(settings.plugins)
+        asked = parse(request.problem)
+        device = place([asked], request.device)
+        turn = f"{request.user_dir}|{asked.key}|{device.class_key}"
+        records = SearchRecords(settings.user_dir)
+        with one_at_a_time(turn, _left_s(request)):
+            last = records.last(asked.key, device.class_key)
+            if last is not None and last.ended_at >= request.asked_at:
+                return SearchAnswer(last.status, last.reason)
+            answer = self._run(request, settings, asked, device)
+            with contextlib.suppress(StorageError, OSError):  # others search once more
+                records.put(
+                    SearchRecord(
+                        asked.key, device.class_key, time.time(), answer.status, answer.reason
+                    )
+                )
+        return answer
+
+    def _run(
+        self, request: SearchRequest, settings: Settings, asked: Problem, device: Device
+    ) -> SearchAnswer:
+        interrupt = self._interrupts[request.id]
+        context = self._context_of(settings, device)
+
+        @contextlib.contextmanager
+        def hold() -> Iterator[None]:
+            with contextlib.ExitStack() as held:
+                try:
+                    held.enter_context(context.hold_device(_left_s(request)))
+                except StorageError as error:
+                    raise LateError(str(error)) from error
+                yield
+
+        gate = None
+        if request.account is not None:
+            account = RegretAccount(Path(request.account))
+            gate = RegretGate(account, request.regret, interrupt, hold)
+        with gate or hold(), _alarm(request, interrupt):
+            if not context.opened:
+                context.__enter__()
+                context.warm_up()
+            context.clock = gate.clock if gate else time.monotonic
+            limits = Limits.of(settings)
+            options = TuneOptions(
+                budget=_budget(request, limits), retune=request.retune, limits=limits
+            )
+            if gate:
+                options = replace(options, observer=gate.observe)
+            if request.verb in (FIND, PROPOSE):
+                found = run_find(context, asked, options, (), interrupt)
+                return SearchAnswer(str(found.status), found.reason, searched=True)
+            result = run_tune(context, asked, options, interrupt)
+            return SearchAnswer(str(result.status), result.reason, searched=True)
+
+    def _context_of(self, settings: Settings, device: Device) -> DeviceContext:
+        """The context of before, with warm workers, or a new one for another device."""
+        wanted = settings, device
+        if self._context is None or self._opened_for != wanted:
+            self._close()
+            self._context = DeviceContext(settings, device, holds_device=False)
+            self._opened_for = wanted
+        return self._context
+
+    def _close(self) -> None:
+        if self._context is not None:
+            context, self._context = self._context, None
+            with contextlib.suppress(SkipjackError, OSError):
+                context.close()
+
+
+def _settings(request: SearchRequest) -> Settings:
+    settings = load_settings(user_dir=request.user_dir, plugins=request.plugins or None)
+    return replace(settings, build_workers=request.build_workers, core=request.core)
+
+
+def _left_s(request: SearchRequest) -> float | None:
+    if request.deadline is None:
+        return None
+    return max(0.001, request.deadline - time.monotonic())
+
+
+def _budget(request: SearchRequest, limits: Limits) -> Budget:
+    """What is left of the request's seconds once everything is warm."""
+    usual = limits.tune_seconds if request.verb == "tune" else limits.find_seconds
+    left = _left_s(request)
+    seconds = request.seconds or usual
+    if left is not None:
+        seconds = min(seconds, _SEARCH_SHARE * left)
+        if seconds < _LEAST_S:
+            raise LateError(
+                f"{request.seconds or 0.0:g} s were over before the search could begin; the next "
+                "one finds everything started"
+            )
+    return Budget(1 if request.verb == PROPOSE else None, seconds)
+
+
+@contextlib.contextmanager
+def _alarm(request: SearchRequest, interrupt: Interrupt) -> Iterator[None]:
+    """Interrupt the search shortly before its deadline."""
+    left = _left_s(request)
+    if left is None:
+        yield
+        return
+
+    def ring() -> None:
+        interrupt.requested = True
+
+    timer = threading.Timer(max(0.0, left - _FINISH_SHARE * (request.seconds or left)), ring)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def main() -> None:
+    """Serve the program that started this process."""
+    requests, answers = settle_in(int(sys.argv[2]))
+    server = TuningServer(answers)
+    threading.Thread(target=server.read, args=(requests,), daemon=True).start()
+    server.serve()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,272 @@
+"""When a lookup leads to a search, and what the program gets: never an exception, never a wait
+that is longer than what it allowed."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import skipjack
+from skipjack.bank import Bank, BankEntry
+from skipjack.native import cpu
+from skipjack.operations import parse
+from skipjack.runtime import bank_lookup, policy, warning_once
+from skipjack.runtime.online import SearchAnswer, SearchRequest, counts, searching
+from skipjack.runtime.online.client import PendingSearch
+
+KEY = "add:64:f32"
+FOUND = SearchAnswer("vendor", "numpy is faster", searched=True)
+
+
+class StandIn:
+    """In the place of the process: banks what a test tells it to, and answers."""
+
+    def __init__(self, user_dir: Path) -> None:
+        self.user_dir = user_dir
+        self.requests: list[SearchRequest] = []
+        self.pending: list[PendingSearch] = []
+        self.answers: SearchAnswer | None = FOUND
+        """None: nothing comes back until `finish` is called."""
+        self.stopped: list[int] = []
+
+    def search(self, request: SearchRequest) -> PendingSearch:
+        self.requests.append(request)
+        self.pending.append(PendingSearch(request))
+        if self.answers is not None:
+            self.finish(self.answers)
+        return self.pending[-1]
+
+    def finish(self, answer: SearchAnswer = FOUND) -> None:
+        if answer.searched:
+            Bank.open(self.user_dir).put(entry(self.requests[-1].problem))
+        self.pending[-1].finish(answer)
+
+    def stop(self, pending: PendingSearch) -> None:
+        self.stopped.append(pending.request.id)
+
+
+def entry(key: str) -> BankEntry:
+    """NumPy is what the bank recommends."""
+    device = cpu.detect()
+    return BankEntry(
+        problem=parse(key).key,
+        device=device.class_key,
+        device_name=device.name,
+        solver="numpy",
+        solver_version=1,
+        config={},
+        time_ns=100.0,
+        default_ns=200.0,
+        vendor_ns=None,
+        vendor="",
+        speedup={"default": {"ratio": 2.0, "low": 1.9, "high": 2.1}},
+    )
+
+
+@pytest.fixture(autouse=True)
+def process(user_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
+    """A process that has just begun, and one that tunes for it at once."""
+    for name in ("SKIPJACK_FIND_ENFORCE", "SKIPJACK_FIND_MODE", "SKIPJACK_BANKS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(bank_lookup, "_kept", {})
+    monkeypatch.setattr(warning_once, "_said", set())
+    monkeypatch.setattr(searching, "_asked", {})
+    monkeypatch.setattr(searching, "_meters", {})
+    monkeypatch.setattr(policy, "_set", None)
+    policy.environment_policy.cache_clear()
+    counts.clear()
+    made = StandIn(user_dir)
+    monkeypatch.setattr(searching, "tuning_process", lambda: made)
+    yield made
+    policy.environment_policy.cache_clear()
+
+
+def source(key: str = KEY) -> str:
+    kernel = skipjack.lookup(key)
+    assert kernel is not None
+    a = np.ones(64, np.float32)
+    np.testing.assert_array_equal(kernel(a, a), a + a)
+    return kernel.source
+
+
+def test_incremental_tunes_once_what_no_bank_knows(process: StandIn) -> None:
+    with skipjack.tuning_policy("incremental", seconds=2):
+        assert source() == "user"
+        skipjack.reload()
+        assert source() == "user"
+    (request,) = process.requests
+    assert (request.problem, request.verb, request.retune) == (KEY, "tune", False)
+    assert request.device == cpu.detect().name
+    assert request.seconds == 2
+
+
+def test_db_and_off_search_nothing(process: StandIn) -> None:
+    assert source() != "user"
+    with skipjack.tuning_policy("off"):
+        assert source() == "library"
+    assert not process.requests
+
+
+def test_what_a_bank_knows_is_searched_only_by_exhaustive(process: StandIn, user_dir: Path) -> None:
+    Bank.open(user_dir).put(entry(KEY))
+    for mode in ("db", "refresh", "incremental"):
+        with skipjack.tuning_policy(mode):
+            assert source() == "user"
+    assert not process.requests
+    with skipjack.tuning_policy("exhaustive"):
+        assert source() == source() == "user"
+        skipjack.reload()
+        assert source() == "user"
+    assert [request.retune for request in process.requests] == [True]
+
+
+def test_find_modes_measure_where_the_policy_is_db(
+    process: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number, mode in enumerate(("hybrid", "dynamic_hybrid", "normal", "fast")):
+        monkeypatch.setenv("SKIPJACK_FIND_MODE", mode)
+        policy.environment_policy.cache_clear()
+        for _ in range(2):
+            skipjack.lookup(f"add:{number + 1}")
+            skipjack.reload()
+    assert [request.verb for request in process.requests] == ["find", "propose", "find"]
+    monkeypatch.setenv("SKIPJACK_FIND_MODE", "normal")
+    policy.environment_policy.cache_clear()
+    skipjack.lookup("add:1")  # which the bank knows
+    assert len(process.requests) == 4
+
+
+def test_a_search_that_fails_is_counted_and_told_once(
+    process: StandIn, caplog: pytest.LogCaptureFixture
+) -> None:
+    process.answers = SearchAnswer("failed", "the disk is full")
+    with skipjack.tuning_policy("incremental"):
+        assert source() != "user"
+        assert source() != "user"
+        skipjack.lookup("mul:64")
+    assert counts["failed"] == 2
+    told = [record for record in caplog.records if "could not be tuned" in record.getMessage()]
+    assert len(told) == 1
+    assert "the disk is full" in told[0].getMessage()
+
+
+def test_whatever_goes_wrong_the_program_has_an_answer(
+    process: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(searching, "tuning_process", refuse)
+    with skipjack.tuning_policy("incremental"):
+        assert source() != "user"
+    assert counts["failed"] == 1
+
+
+def test_a_search_that_is_late_is_not_waited_for_and_used_when_it_is_done(
+    process: StandIn,
+) -> None:
+    process.answers = None
+    with skipjack.tuning_policy("incremental", seconds=0.05):
+        assert source() != "user"
+        assert process.stopped == [process.requests[0].id]
+        assert counts["late"] == 1
+        process.finish()
+        assert source() == "user"
+    assert len(process.requests) == 1
+
+
+def test_one_that_did_not_begin_in_time_is_asked_for_again(
+    process: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bank_lookup, "_INTERVAL_S", 0.0)
+    process.answers = SearchAnswer("late", "not even started")
+    with skipjack.tuning_policy("incremental"):
+        assert source() != "user"
+        process.answers = FOUND
+        assert source() == "user"
+    assert len(process.requests) == 2
+
+
+def test_threads_that_ask_at_once_wait_for_one_search(process: StandIn) -> None:
+    process.answers = None
+    seen: list[str] = []
+
+    def ask() -> None:
+        with skipjack.tuning_policy("incremental", seconds=300):
+            seen.append(source())
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    while counts["joined"] < 3:
+        time.sleep(0.001)
+    process.finish()
+    for thread in threads:
+        thread.join()
+    assert seen == ["user"] * 4
+    assert len(process.requests) == 1
+
+
+def test_in_the_background_the_program_goes_on_and_gets_the_result_later(
+    process: StandIn,
+) -> None:
+    process.answers = None
+    with skipjack.tuning_policy("incremental", seconds=2, background=True, regret="10%"):
+        assert source() != "user"
+        (request,) = process.requests
+        assert request.deadline is None
+        assert request.account is not None
+        assert request.regret == 0.1
+        assert source() != "user"
+        process.finish()
+        assert source() == "user"
+    assert len(process.requests) == 1
+
+
+def test_nothing_is_tuned_while_a_graph_is_recorded(
+    process: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recording = [True]
+    cuda = SimpleNamespace(
+        is_available=lambda: True, is_current_stream_capturing=lambda: recording[0]
+    )
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))  # type: ignore[arg-type]
+    monkeypatch.setattr(bank_lookup, "_INTERVAL_S", 0.0)
+    with skipjack.tuning_policy("incremental"):
+        assert source() != "user"
+        assert not process.requests
+        assert counts["recording"] == 1
+        recording[0] = False
+        assert source() == "user"  # it was only put off
+
+
+def test_commands_are_logged_once_and_can_be_run(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    from skipjack.runtime.online import command_log
+
+    monkeypatch.setenv("SKIPJACK_ENABLE_LOGGING_CMD", "1")
+    monkeypatch.setattr(command_log, "_logged", set())
+    policy.logs_commands.cache_clear()
+    try:
+        skipjack.lookup("add:8")
+        skipjack.reload()
+        skipjack.lookup("add:8")
+        skipjack.lookup("conv2d:n1c2h4w4k2y1x1", layout="NHWC", direction="bwd")
+    finally:
+        monkeypatch.undo()
+        policy.logs_commands.cache_clear()
+    here = cpu.detect().name
+    conv: Any = parse("conv2d:n1c2h4w4k2y1x1", layout="NHWC", direction="bwd").key
+    assert capfd.readouterr().err.splitlines() == [
+        f"skipjack tune add:8:f32 --device {here}",
+        f"skipjack tune {conv} --device {here}",
+    ]

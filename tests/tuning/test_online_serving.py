@@ -1,0 +1,172 @@
+"""The process that tunes for a program, on the real engine: one search for all who ask."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from processes import PATIENCE_S
+from skipjack.bank import Bank
+from skipjack.core.study import Budget
+from skipjack.execute.device_lock import device_lock
+from skipjack.interrupt import Interrupt
+from skipjack.ledger import Ledger
+from skipjack.native import cpu
+from skipjack.runtime.online import RegretAccount, SearchRequest, TuningProcess
+from skipjack.runtime.online.client import numbers
+from skipjack.tuning.online.gate import RegretGate
+from skipjack.tuning.online.search_records import SearchRecord, SearchRecords
+from skipjack.tuning.options import Progress
+
+KEY = "matmul:16x16x16:f32"
+
+ASKING = """
+import json, sys, threading
+from skipjack.runtime.online import SearchRequest, TuningProcess
+process, body = TuningProcess(), json.loads(sys.argv[1])
+found = set()
+def ask(number):
+    pending = process.search(SearchRequest.of({**body, "id": number}))
+    answer = pending.wait(body["deadline"])
+    found.add((pending.request.id, answer.status, answer.searched))
+threads = [threading.Thread(target=ask, args=(number,)) for number in range(4)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+process.close()
+print(json.dumps(sorted(found)))
+"""
+
+
+def request(user_dir: Path, key: str = KEY, seconds: float = 1.0) -> SearchRequest:
+    return SearchRequest(
+        id=next(numbers),
+        problem=key,
+        device=cpu.detect().name,
+        user_dir=str(user_dir),
+        plugins=(),
+        build_workers=1,
+        core=None,
+        verb="tune",
+        seconds=seconds,
+        deadline=time.monotonic() + PATIENCE_S,
+        asked_at=time.time(),
+    )
+
+
+def test_threads_and_processes_that_ask_at_once_run_one_search(user_dir: Path) -> None:
+    body = json.dumps(request(user_dir).body())
+    asking = [
+        subprocess.Popen(
+            [sys.executable, "-c", ASKING, body], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        for _ in range(3)
+    ]
+    answers = []
+    for process in asking:
+        out, err = process.communicate(timeout=PATIENCE_S)
+        assert process.returncode == 0, err
+        answers += json.loads(out)
+    searched = [number for number, _, searched in answers if searched]
+    assert len(searched) == 1
+    assert len({status for _, status, _ in answers}) == 1  # and all know what came of it
+    with Ledger.open(user_dir) as ledger:
+        assert len(ledger.verdicts(KEY)) == 1
+    assert Bank.open(user_dir).lookup(KEY, cpu.detect().class_key) is not None
+
+
+@pytest.fixture
+def process() -> Iterator[TuningProcess]:
+    made = TuningProcess()
+    yield made
+    made.close()
+
+
+def test_who_cannot_have_the_device_in_time_is_late_and_the_next_is_not(
+    user_dir: Path, process: TuningProcess
+) -> None:
+    asked = replace(request(user_dir, "add:8:f32"), seconds=0.1)
+    with device_lock(cpu.detect()):
+        pending = process.search(replace(asked, deadline=time.monotonic() + 0.1))
+        answer = pending.wait(time.monotonic() + PATIENCE_S)
+    assert answer is not None and answer.status == "late"
+    unknown = process.search(replace(asked, id=next(numbers), problem="nothing:8"))
+    answer = unknown.wait(time.monotonic() + PATIENCE_S)
+    assert answer is not None and answer.status == "failed"
+    assert "unknown operation" in answer.reason
+
+
+def test_records_of_searches_are_read_back_and_damage_is_none(tmp_path: Path) -> None:
+    records = SearchRecords(tmp_path)
+    assert records.last(KEY, "cpu") is None
+    record = SearchRecord(KEY, "cpu", 12.5, "noisy", "why")
+    records.put(record)
+    assert records.last(KEY, "cpu") == record
+    assert records.last(KEY, "another") is None
+    for text in ("", "{", "[]", '{"problem": 3}', '{"more": 1}'):
+        next((tmp_path / "online").glob("search-*")).write_text(text)
+        assert records.last(KEY, "cpu") is None
+
+
+class FakeTime:
+    """Time that passes where somebody sleeps; meanwhile the program runs kernels."""
+
+    def __init__(self, account: RegretAccount) -> None:
+        self.now_s = 0.0
+        self.account = account
+        self.slept_s = 0.0
+        self.held = 0
+
+    def now(self) -> float:
+        return self.now_s
+
+    def sleep(self, seconds: float) -> None:
+        assert not self.held, "who waits does not keep the device from others"
+        self.now_s += seconds
+        self.slept_s += seconds
+        self.account.add(kernel_ns=int(seconds * 1e9))
+
+    @contextmanager
+    def hold(self) -> Iterator[None]:
+        self.held += 1
+        yield
+        self.held -= 1
+
+
+def progress(phase: str = "search") -> Progress:
+    return Progress(KEY, phase, 1, 0, 1, None, None, 0.0, Budget(seconds=1.0))
+
+
+def test_trials_wait_until_their_share_of_the_kernels_time_is_there(tmp_path: Path) -> None:
+    account = RegretAccount(tmp_path / "account")
+    fake = FakeTime(account)
+    share = 0.05
+    with RegretGate(account, share, Interrupt(), fake.hold, fake.now, fake.sleep) as gate:
+        began = gate.clock()
+        for _ in range(20):
+            fake.now_s += 0.1  # a batch
+            gate.observe(progress())
+            sums = account.add()
+            assert sums.trial_ns + 0.1e9 <= share * sums.kernel_ns * (1 + 1e-6)
+        assert gate.clock() - began == pytest.approx(2.0)  # pauses are not of the budget
+        slept = fake.slept_s
+        gate.observe(progress("final"))  # it takes longer than a batch
+        assert fake.slept_s > slept
+    assert account.add().trial_ns == pytest.approx(2e9)
+
+
+def test_an_interrupt_ends_the_wait(tmp_path: Path) -> None:
+    interrupt = Interrupt()
+    threading.Timer(0.05, lambda: setattr(interrupt, "requested", True)).start()
+    account = RegretAccount(tmp_path / "account")
+    fake = FakeTime(account)
+    with RegretGate(account, 0.05, interrupt, fake.hold):
+        assert interrupt.requested
