@@ -29,7 +29,7 @@ def tuned(
     speedup = Speedup(default, vendors, **more)
     return TuneResult(
         parse(problem), "znver4/1", "nest", Outcome.BANKED, Config(), [*trials], speedup, 1e3, 0.01,
-        2e3, times.get(speedup.vendor_name), times, 1, 1, 1.0, 0.0, 100, 100, 0.5, "vector",
+        2e3, 1, 1, 1.0, 0.0, times, 0.5,
         untuned_ns=1e3 * speedup.untuned.ratio if speedup.untuned else None,
     )  # fmt: skip
 

@@ -15,9 +15,10 @@ from skipjack.operations import parse
 from skipjack.report.ledger import problem_records
 from skipjack.testing.sessions import NullSession
 from skipjack.tuning import Outcome, TuneOptions, Tuner, TuneResult
+from skipjack.tuning.decision import Contenders, Decision
 from skipjack.tuning.strategy import TuneStrategy
-from skipjack.tuning.study_run import SearchSummary, StudyRun
-from skipjack.tuning.verdict import finish_tuning, judge
+from skipjack.tuning.study_run import StudyRun
+from skipjack.tuning.verdict import final_of_tuning, judge
 
 
 def study_run(tuner: Tuner, problem: str, solver: str | None = None) -> StudyRun:
@@ -65,14 +66,14 @@ def judged(tuner: Tuner, problem: str, solver: str | None, costs: Costs) -> Tune
     try:
         run.prepare()
         run.search()
-        summary = finish_tuning(run)
-        return judge(run, summary, _confirmed(summary, costs))
+        contenders = final_of_tuning(run)
+        assert contenders is not None
+        return judge(run, Decision(contenders, _confirmed(contenders, costs)))
     finally:
         run.close()
 
 
-def _confirmed(summary: SearchSummary, costs: Costs) -> Confirmation:
-    assert summary.winner
+def _confirmed(summary: Contenders, costs: Costs) -> Confirmation:
     times = {loaded.kernel: costs["library"] for loaded in summary.vendors.values()}
     if summary.default:
         times[summary.default.kernel] = costs["default"]
@@ -118,13 +119,15 @@ def test_a_noisy_library_hinders_no_verdict_if_it_is_far_behind(
     try:
         run.prepare()
         run.search()
-        summary = finish_tuning(run)
+        summary = final_of_tuning(run)
+        assert summary is not None
         costs = {"winner": 1000.0, "default": 3000.0, "library": library_ns}
         clear = _confirmed(summary, costs)
         noise = Ratio(float("nan"), float("nan"), float("nan"), left_out=40)
         libraries = {loaded.kernel for loaded in summary.vendors.values()}
         gains = {k: noise if k in libraries else gain for k, gain in clear.gains.items()}
-        assert judge(run, summary, Confirmation(clear.blocks, gains)).status == status
+        noisy = Decision(summary, Confirmation(clear.blocks, gains))
+        assert judge(run, noisy).status == status
     finally:
         run.close()
 

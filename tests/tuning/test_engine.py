@@ -3,30 +3,29 @@
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from statistics import median
 
 import numpy as np
 import pytest
 
 from skipjack.core.config import Config
 from skipjack.core.parameters import Parameter, ParameterSpace
-from skipjack.core.study import Budget, Study
+from skipjack.core.study import Budget
 from skipjack.core.trial import Candidate, Status, Trial
 from skipjack.errors import ForeignError
-from skipjack.execute.confirm import confirm
-from skipjack.execute.statistics import Block, Ratio
+from skipjack.execute.session import Failure
+from skipjack.execute.statistics import Block
 from skipjack.interrupt import Interrupt
-from skipjack.ledger import Ledger
 from skipjack.operations import parse
-from skipjack.search import SearchContext, create
-from skipjack.testing.fake_tuning import FakeSolver
+from skipjack.testing.fake_tuning import FakeContext, FakeSolver
 from skipjack.testing.sessions import FakeClock, NullSession
-from skipjack.trace import Tracer
-from skipjack.tuning.engine import Evaluator, StudyEngine, Told
+from skipjack.tuning import Outcome, TuneOptions
+from skipjack.tuning.decision import Contenders, Decision
+from skipjack.tuning.engine import StudyEngine, Told
+from skipjack.tuning.final import tune_final
 from skipjack.tuning.ledger_buffer import LedgerBuffer
-from skipjack.tuning.limits import LIMITS
+from skipjack.tuning.loaded_candidate import LoadedCandidate
 from skipjack.tuning.options import TimeLimit
-from skipjack.tuning.solver_search import SolverSearch
+from skipjack.tuning.solver_search import make_search
 from skipjack.tuning.strategy import TuneStrategy
 
 PROBLEM = parse("add:64")
@@ -42,9 +41,10 @@ class Commands:
     """Of a run; None is an exit status other than 0."""
     clock: FakeClock
     ahead: int = 1
+    confirm_pairs: int = 5
     runs: int = 0
+    loaded: dict[str, LoadedCandidate] = field(default_factory=dict)
     _waiting: deque[Candidate] = field(default_factory=deque)
-    _times: dict[str, list[float]] = field(default_factory=dict)
 
     @property
     def pending(self) -> int:
@@ -55,7 +55,7 @@ class Commands:
         return min(self.leader_times_ns(), default=float("inf"))
 
     def leader_times_ns(self) -> Sequence[float]:
-        return [min(median(times) for times in self._times.values())] if self._times else []
+        return [min(one.time_ns for one in self.loaded.values())] if self.loaded else []
 
     def submit(self, candidate: Candidate) -> None:
         self._waiting.append(candidate)
@@ -65,46 +65,48 @@ class Commands:
         took_s = self._run(candidate)
         if took_s is None:
             return [(candidate, Trial(candidate.config, Status.CRASH, reason="exit status 1"))]
+        number = len(self.loaded) + 1
+        self.loaded[candidate.key] = LoadedCandidate(candidate, number, time_ns=took_s * 1e9)
         return [(candidate, Trial(candidate.config, value=took_s))]
 
     def _run(self, candidate: Candidate) -> float | None:
         self.runs += 1
         took_s = self.seconds(candidate.config)
         self.clock.advance(took_s or 0.0)
-        if took_s is not None:
-            self._times.setdefault(candidate.key, []).append(took_s * 1e9)
         return took_s
 
     def withdraw(self) -> None:
         self._waiting.clear()
 
-    def compare(
-        self, challenger: Candidate, rival: Candidate, stop: Callable[[], bool]
-    ) -> Ratio | None:
+    def finalists(self, count: int, *, but: Candidate | None = None) -> list[LoadedCandidate]:
+        ranked = sorted(self.loaded.values(), key=lambda one: one.time_ns)
+        return [one for one in ranked if one.candidate != but][:1]  # runs are long
+
+    def runs_anywhere(self, loaded: LoadedCandidate) -> bool:
+        return True
+
+    def time(self, kernels: Sequence[int], blocks: int) -> tuple[list[Block], list[Failure]]:
         """Runs in turns, which are the pairs of the same test that kernels go through."""
-        both = {1: challenger, 2: rival}
-
-        class Runs:
-            def time(_, kernels: Sequence[int], blocks: int) -> tuple[list[Block], list[object]]:
-                return [
-                    Block(number, turn, 1, ((self._run(both[number]) or 0.0) * 1e9,), (), False)
-                    for turn in range(blocks)
-                    for number in kernels
-                ], []
-
-        return confirm(Runs(), 1, [2], 5, stop, self.clock).gains.get(2)  # type: ignore[arg-type]
+        numbered = {one.kernel: one.candidate for one in self.loaded.values()}
+        return [
+            Block(number, turn, 1, ((self._run(numbered[number]) or 0.0) * 1e9,), (), False)
+            for turn in range(blocks)
+            for number in kernels
+        ], []
 
 
 class InProcess:
     """Calls of a decorated function: a batch is timed side by side, in this process."""
 
     ahead = 4
+    confirm_pairs = 10
 
     def __init__(self, cost_ns: Callable[[Config], float], clock: FakeClock) -> None:
-        self._cost_ns, self._candidates = cost_ns, dict[str, int]()
+        self._cost_ns = cost_ns
         self._session = NullSession({}, np.random.default_rng(0), noise=0.002, clock=clock)
-        self._waiting: list[Candidate] = []
-        self._best = float("inf")
+        self._waiting: list[LoadedCandidate] = []
+        self.loaded: dict[str, LoadedCandidate] = {}
+        self.time = self._session.time
 
     @property
     def pending(self) -> int:
@@ -112,62 +114,62 @@ class InProcess:
 
     @property
     def pace_ns(self) -> float:
-        return self._best
+        return min(self.leader_times_ns(), default=float("inf"))
 
     def leader_times_ns(self) -> Sequence[float]:
-        return [self._best] if self._candidates else []
+        return [min(one.time_ns for one in self.loaded.values())] if self.loaded else []
 
     def submit(self, candidate: Candidate) -> None:
-        number = self._candidates.setdefault(candidate.key, len(self._candidates) + 1)
+        number = len(self._session.costs_ns) + 1
         self._session.costs_ns[number] = self._cost_ns(candidate.config)
-        self._waiting.append(candidate)
+        self._waiting.append(LoadedCandidate(candidate, number))
 
     def collect(self, wait_s: float) -> list[Told]:
         batch, self._waiting = self._waiting, []
-        blocks, _ = self._session.time([self._candidates[one.key] for one in batch], 1)
-        times = [block.time_ns for block in blocks]
-        self._best = min(self._best, *times)
-        return [
-            (one, Trial(one.config, value=time_ns))
-            for one, time_ns in zip(batch, times, strict=True)
-        ]
+        blocks, _ = self.time([one.kernel for one in batch], 1)
+        for one, block in zip(batch, blocks, strict=True):
+            one.time_ns = block.time_ns
+            self.loaded[one.candidate.key] = one
+        return [(one.candidate, Trial(one.candidate.config, value=one.time_ns)) for one in batch]
 
     def withdraw(self) -> None:
         self._waiting.clear()
 
-    def compare(
-        self, challenger: Candidate, rival: Candidate, stop: Callable[[], bool]
-    ) -> Ratio | None:
-        numbers = self._candidates[challenger.key], self._candidates[rival.key]
-        made = confirm(self._session, numbers[0], [numbers[1]], 10, stop, self._session.clock)
-        return made.gains.get(numbers[1])
+    def finalists(self, count: int, *, but: Candidate | None = None) -> list[LoadedCandidate]:
+        ranked = sorted(self.loaded.values(), key=lambda one: one.time_ns)
+        return [one for one in ranked if one.candidate != but][:count]
+
+    def runs_anywhere(self, loaded: LoadedCandidate) -> bool:
+        return True
 
 
 def engine(
-    evaluator: Evaluator,
+    evaluator: Commands | InProcess,
     clock: FakeClock,
     budget: Budget,
-    ledger: Ledger | None = None,
-    searcher: str = "random",
+    context: FakeContext | None = None,
     interrupt: Interrupt | None = None,
 ) -> StudyEngine:
-    """As a sweep or a decorated kernel would make one; with a ledger it goes on with its study."""
-    ledger, tracer = ledger or Ledger.in_memory(), Tracer(clock)
-    study = Study(PROBLEM, "service", "device", searcher, 0)
-    search = SolverSearch(PROBLEM, FakeSolver("service", SPACE), SPACE, study, leads=True)
-    ledger.start_study(study, 1)
-    search.known = tuple(ledger.trials(study.id))
-    search.begin(create(searcher, SearchContext(SPACE, 0, budget.trials, known=search.known)))
-    return StudyEngine(
-        [search],
-        TuneStrategy(),
-        evaluator,
-        TimeLimit(budget.seconds, interrupt or Interrupt(), clock),
-        budget,
-        LedgerBuffer(ledger, tracer),
-        tracer,
-        LIMITS,
-    )
+    """As a sweep or a decorated kernel would make one; in one context it goes on with its study."""
+    context = context or FakeContext(lambda solver, config: 0.0)
+    options = TuneOptions(budget=budget, searcher="random")
+    search = make_search(context, PROBLEM, FakeSolver("service", SPACE), options, leads=True)
+    context.ledger.start_study(search.study, 1)
+    search.start(context, options)
+    limit = TimeLimit(budget, interrupt or Interrupt(), clock)
+    buffer = LedgerBuffer(context.ledger, context.tracer)
+    return StudyEngine([search], TuneStrategy(), evaluator, limit, buffer)
+
+
+def decided(study: StudyEngine) -> tuple[Config, Decision]:
+    """What to run from now on, by the final and the decision that kernels go through."""
+    evaluator = study.evaluator
+    assert isinstance(evaluator, Commands | InProcess)
+    winner = tune_final(evaluator, study.limits).winner
+    assert winner is not None
+    decision = study.decide(Contenders(winner, evaluator.loaded[DEFAULT.key]))
+    assert decision is not None
+    return decision.chosen(decision.outcome()).candidate.config, decision
 
 
 def service(config: Config) -> float:
@@ -185,9 +187,10 @@ def test_commands_are_searched_and_the_best_is_confirmed_in_turns() -> None:
     study, commands = by_commands(Budget(trials=12))
     study.search()
     assert len(study.trials) == 12 == commands.runs
-    best, gain = study.decide(DEFAULT)
-    assert best.config == Config(batch=7)
-    assert gain is not None and gain.ratio == pytest.approx(1.6)
+    best, decision = decided(study)
+    assert best == Config(batch=7)
+    assert decision.outcome() is Outcome.BANKED
+    assert decision.speedup(decision.winner).default.ratio == pytest.approx(1.6)
     assert commands.runs == 12 + 2 * 5
 
 
@@ -196,9 +199,9 @@ def test_calls_in_this_process_are_searched_batch_by_batch() -> None:
     calls = InProcess(lambda config: 1e4 * service(config), clock)
     study = engine(calls, clock, Budget(trials=12))
     study.search()
-    best, gain = study.decide(DEFAULT)
-    assert best.config == Config(batch=7)
-    assert gain is not None and gain.low > 1.5
+    best, decision = decided(study)
+    assert best == Config(batch=7)
+    assert decision.speedup(decision.winner).default.low > 1.5
 
 
 def test_what_is_not_confirmed_to_beat_the_default_is_not_chosen() -> None:
@@ -206,7 +209,7 @@ def test_what_is_not_confirmed_to_beat_the_default_is_not_chosen() -> None:
     calls = InProcess(lambda config: 1000.0 - int(config["batch"]) / 4, clock)
     study = engine(calls, clock, Budget(trials=12))
     study.search()
-    assert study.decide(DEFAULT)[0] == DEFAULT
+    assert decided(study)[0] == DEFAULT.config
 
 
 def test_a_run_that_fails_is_told_and_not_chosen() -> None:
@@ -215,7 +218,7 @@ def test_a_run_that_fails_is_told_and_not_chosen() -> None:
     study = engine(commands, clock, Budget(trials=12))
     study.search()
     assert [trial.status for trial in study.trials].count(Status.CRASH) == 1
-    assert study.decide(DEFAULT)[0].config in (Config(batch=6), Config(batch=8))
+    assert decided(study)[0] in (Config(batch=6), Config(batch=8))
 
 
 def test_seconds_end_a_search_of_commands() -> None:
@@ -226,14 +229,28 @@ def test_seconds_end_a_search_of_commands() -> None:
 
 
 def test_a_study_of_commands_is_resumed_without_running_anything_twice() -> None:
-    ledger = Ledger.in_memory()
-    first, _ = by_commands(Budget(trials=5), ledger=ledger)
+    context = FakeContext(lambda solver, config: 0.0)
+    first, _ = by_commands(Budget(trials=5), context=context)
     first.search()
-    second, _ = by_commands(Budget(trials=7), ledger=ledger)
+    second, _ = by_commands(Budget(trials=7), context=context)
     second.search()
     tried = [trial.config for trial in (*first.trials, *second.trials)]
     assert len(tried) == 12 == len(set(tried))
-    assert second.decide(DEFAULT)[0].config == Config(batch=7)
+
+
+def test_times_of_an_earlier_run_do_not_decide() -> None:
+    """The machine was ten times as fast then: what led is timed again before it may win."""
+    context = FakeContext(lambda solver, config: 0.0)
+    clock = FakeClock()
+    engine(Commands(lambda c: 0.1 * service(c), clock), clock, Budget(trials=11), context).search()
+    second, _ = by_commands(Budget(trials=4), context=context)
+    second.search()
+    again = [DEFAULT, *second.strategy.again([(s, t) for s in second.searches for t in s.known])]
+    second.run(again)
+    best, decision = decided(second)
+    assert best == Config(batch=7)
+    assert decision.timing(decision.winner).time_ns == pytest.approx(1e9)
+    assert len(second.trials) == 1, "what no searcher asked for is told to none"
 
 
 def test_an_interrupt_ends_the_search_after_the_run_under_way() -> None:
@@ -255,6 +272,6 @@ def test_what_a_searcher_raises_ends_a_tuning() -> None:
             """Never called."""
 
     study, _ = by_commands(Budget(trials=12))
-    study.searches[0].begin(Broken())
+    study.searches[0]._searcher = Broken()
     with pytest.raises(ForeignError, match="fell over"):
         study.search()

@@ -8,16 +8,14 @@ from skipjack.core.config import Config
 from skipjack.core.trial import Candidate
 from skipjack.execute.statistics import Block
 from skipjack.operations import parse
-from skipjack.tuning.evaluator import LoadedCandidate
 from skipjack.tuning.final import joined, rank
+from skipjack.tuning.loaded_candidate import LoadedCandidate
 
 PROBLEM = parse("add:8")
 
 
 def loaded(kernel: int, solver: str, time_ns: float = 1.0) -> LoadedCandidate:
-    return LoadedCandidate(
-        Candidate(PROBLEM, solver, Config(n=kernel)), 1, None, kernel, time_ns=time_ns
-    )
+    return LoadedCandidate(Candidate(PROBLEM, solver, Config(n=kernel)), kernel, time_ns=time_ns)
 
 
 def blocks(kernel: int, times: Sequence[float], start: int = 0) -> list[Block]:

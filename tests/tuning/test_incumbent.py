@@ -21,7 +21,8 @@ from skipjack.operations import parse
 from skipjack.solvers import find_solver
 from skipjack.tuning import Outcome, TuneOptions, Tuner, TuneResult
 from skipjack.tuning.applicable_solvers import default_proposal
-from skipjack.tuning.evaluator import CandidateEvaluator, LoadedCandidate
+from skipjack.tuning.evaluator import CandidateEvaluator
+from skipjack.tuning.loaded_candidate import LoadedCandidate
 
 LATE = "2090-01-01T00:00:00.000000Z"
 OURS_NS = 100.0
@@ -198,7 +199,7 @@ def test_the_last_find_counts_whatever_the_clock_says(
     rankings = []
     for year in (2090, 2026):
         monkeypatch.setattr(
-            "skipjack.tuning.finding.utc_now",
+            "skipjack.tuning.verdict.utc_now",
             lambda year=year: datetime(year, 1, 1, tzinfo=UTC),
         )
         with made_up_times(tuner, library_ns=5 * OURS_NS):

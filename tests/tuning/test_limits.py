@@ -18,8 +18,18 @@ from skipjack.tuning.limits import LIMITS
 from skipjack.tuning.tuner import run_tune
 
 ROOT = Path(__file__).parents[2]
-UNITS = ("seconds", "_s", "_ns", "_share", "_ratio", "_tie", "_drift", "_sharpness")
-COUNTS = ("trials", "configs", "candidates", "leaders", "winners", "finalists", "blocks", "calls")
+UNITS = ("seconds", "_s", "_ns", "_share", "_ratio", "_tie", "_drift", "_sharpness", "_gib")
+COUNTS = (
+    "trials",
+    "configs",
+    "candidates",
+    "leaders",
+    "winners",
+    "finalists",
+    "blocks",
+    "calls",
+    "kernels",
+)
 
 
 def test_each_has_a_sentence_a_unit_and_a_script_that_exists_if_one_is_named() -> None:

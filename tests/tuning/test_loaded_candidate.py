@@ -2,11 +2,12 @@
 
 from skipjack.core.config import Config
 from skipjack.core.trial import Candidate
+from skipjack.execute.session import Loadable
 from skipjack.gpu.artifact import ABI as GPU_ABI
 from skipjack.gpu.plan import Fill, Scratch, launch, to_slots
 from skipjack.native.slots import workspace_slot
 from skipjack.operations import parse
-from skipjack.tuning.evaluator import LoadedCandidate
+from skipjack.tuning.loaded_candidate import LoadedCandidate
 
 CANDIDATE = Candidate(parse("add:8"), "x", Config())
 
@@ -18,12 +19,12 @@ def test_scratch_of_a_launch_plan_counts_once() -> None:
         launch("k", (1,), ["x", parts, Scratch("locks", 64)]),
         launch("k", (1,), [parts, "out"]),
     ]
-    loaded = LoadedCandidate(CANDIDATE, 1, None, 1, abi=GPU_ABI, slots=tuple(to_slots(steps)))
+    code = Loadable(abi=GPU_ABI, slots=tuple(to_slots(steps)))
+    loaded = LoadedCandidate(CANDIDATE, 1, code=code)
     assert loaded.workspace_bytes == (1 << 20) + 64
 
 
 def test_slots_of_native_code_say_what_they_borrow() -> None:
-    assert (
-        LoadedCandidate(CANDIDATE, 1, None, 1, slots=("x", workspace_slot(64))).workspace_bytes
-        == 64
-    )
+    code = Loadable(slots=("x", workspace_slot(64)))
+    assert LoadedCandidate(CANDIDATE, 1, code=code).workspace_bytes == 64
+    assert LoadedCandidate(CANDIDATE, 1).workspace_bytes == 0, "a library's"

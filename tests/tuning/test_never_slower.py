@@ -17,11 +17,11 @@ from skipjack.solvers import only_solvers
 from skipjack.testing.fake_tuning import FakeContext, FakeSolver, tiles
 from skipjack.testing.sessions import NullSession
 from skipjack.tuning import Outcome, TuneOptions
-from skipjack.tuning.decision import Decision
-from skipjack.tuning.evaluator import LoadedCandidate
+from skipjack.tuning.decision import Contenders, Decision
+from skipjack.tuning.loaded_candidate import LoadedCandidate
 from skipjack.tuning.strategy import TuneStrategy
-from skipjack.tuning.study_run import SearchSummary, StudyRun
-from skipjack.tuning.verdict import finish_tuning
+from skipjack.tuning.study_run import StudyRun
+from skipjack.tuning.verdict import final_of_tuning
 
 RACES = 10_000
 DEFAULT, WINNER = 1, 2
@@ -29,7 +29,7 @@ PROBLEM = parse("add:64")
 
 
 @pytest.fixture(scope="module")
-def race() -> Iterator[tuple[StudyRun, SearchSummary]]:
+def race() -> Iterator[Contenders]:
     """A search that is over, with a winner and a default; only their times are made up."""
     options = TuneOptions(budget=Budget(trials=2), searcher="exhaustive")
     with only_solvers(FakeSolver("ours", tiles(2))):
@@ -38,18 +38,17 @@ def race() -> Iterator[tuple[StudyRun, SearchSummary]]:
         run.prepare()
         run.search()
         winner, default = (loaded(tile, kernel) for tile, kernel in ((2, WINNER), (1, DEFAULT)))
-        yield run, replace(finish_tuning(run), winner=winner, default=default, vendors={})
+        contenders = final_of_tuning(run)
+        assert contenders is not None
+        yield replace(contenders, winner=winner, default=default, vendors={})
 
 
 def loaded(tile: int, kernel: int) -> LoadedCandidate:
-    return LoadedCandidate(Candidate(PROBLEM, "ours", Config(tile=tile)), 1, "source", kernel)
+    return LoadedCandidate(Candidate(PROBLEM, "ours", Config(tile=tile)), kernel)
 
 
-def outcome(
-    race: tuple[StudyRun, SearchSummary], winner_ns: float, rng: np.random.Generator
-) -> Outcome:
+def outcome(race: Contenders, winner_ns: float, rng: np.random.Generator) -> Outcome:
     """Of a winner that takes so long beside a default of 1000 ns, on some machine."""
-    run, summary = race
     session = NullSession(
         {DEFAULT: 1000.0, WINNER: winner_ns},
         rng,
@@ -58,12 +57,11 @@ def outcome(
         disturbance=float(rng.choice([0.0, 0.0, 0.2])),
     )
     confirmation = confirm(session, WINNER, [DEFAULT], clock=session.clock)
-    assert summary.winner is not None
-    return Decision(run, summary, summary.winner, summary.default, confirmation, None).outcome()
+    return Decision(race, confirmation).outcome()
 
 
 def test_what_is_truly_slower_is_banked_more_seldom_than_the_stated_alpha(
-    race: tuple[StudyRun, SearchSummary],
+    race: Contenders,
 ) -> None:
     """All these winners are slower; some look faster when they win, and are tested once more."""
     rng = np.random.default_rng(7)
@@ -73,7 +71,7 @@ def test_what_is_truly_slower_is_banked_more_seldom_than_the_stated_alpha(
     assert np.mean([0.0, *losses]) < 0.01
 
 
-def test_what_is_clearly_faster_is_banked(race: tuple[StudyRun, SearchSummary]) -> None:
+def test_what_is_clearly_faster_is_banked(race: Contenders) -> None:
     rng = np.random.default_rng(11)
     outcomes = [outcome(race, 1000.0 / gain, rng) for gain in rng.uniform(1.05, 2.0, 300)]
     assert outcomes.count(Outcome.BANKED) > 0.9 * len(outcomes)

@@ -110,7 +110,7 @@ def test_later_rounds_go_to_those_that_are_close_to_the_best() -> None:
 
 
 def test_it_is_enough_when_everybody_was_tried_or_is_exhausted() -> None:
-    limit = TimeLimit(None, Interrupt())
+    limit = TimeLimit(Budget(), Interrupt())
     assert not RULES.enough([search(2, 1.0, 2.0), search(1)], limit)
     assert RULES.enough([search(2, 1.0, 2.0), search(1, None)], limit)
     assert RULES.enough([search(2, 1.0, 2.0), search(0, done=True)], limit)
@@ -118,9 +118,9 @@ def test_it_is_enough_when_everybody_was_tried_or_is_exhausted() -> None:
 
 
 def test_nobody_is_waited_for_for_ever() -> None:
-    limit = TimeLimit(1e-9, Interrupt())
+    limit = TimeLimit(Budget(seconds=1e-9), Interrupt())
     assert not RULES.enough([search(), search()], limit)
-    hasty = TimeLimit(1e-9, Interrupt(), limits=Limits(overdue_s=1e-12))
+    hasty = TimeLimit(Budget(seconds=1e-9), Interrupt(), limits=Limits(overdue_s=1e-12))
     assert RULES.enough([search(), search()], hasty)
 
 

@@ -21,11 +21,12 @@ from skipjack.testing.fake_tuning import FakeContext, FakeLibrary, FakeSolver, t
 from skipjack.testing.sessions import Behaviour, FakeKernel
 from skipjack.tuning import FindResult, FindStatus, Outcome, Progress, TuneOptions, TuneResult
 from skipjack.tuning.build_queue import MissingCodeError
+from skipjack.tuning.evaluator import RoundBuilder, RoundTimer
 from skipjack.tuning.finding import run_find
 from skipjack.tuning.strategy import TuneStrategy
 from skipjack.tuning.study_run import BuiltRound, MeasuredRound, StudyRun
 from skipjack.tuning.tuner import run_tune
-from skipjack.tuning.verdict import conclude, finish_tuning
+from skipjack.tuning.verdict import conclude
 
 PROBLEM = parse("add:64")
 OPTIONS = TuneOptions(budget=Budget(trials=4), searcher="exhaustive")
@@ -69,14 +70,14 @@ def in_rounds(context: FakeContext) -> TuneResult:
     """Built two by two at one place, and timed at another."""
     for _ in range(4):
         build(context, 2)
-        told = measure(context, Interrupt(), lambda run: conclude(run, finish_tuning(run)))
+        told = measure(context, Interrupt(), conclude)
         if told.result is not None:
             return told.result
     raise AssertionError("no verdict after 4 rounds")
 
 
 def build(context: FakeContext, count: int) -> BuiltRound:
-    run = StudyRun(context, PROBLEM, OPTIONS, Interrupt(), TuneStrategy())
+    run = StudyRun(context, PROBLEM, OPTIONS, Interrupt(), TuneStrategy(), RoundBuilder)
     with closing(run):
         return run.build(count)
 
@@ -85,7 +86,7 @@ def measure(
     context: FakeContext, interrupt: Interrupt, finish: Callable[[StudyRun], TuneResult]
 ) -> MeasuredRound[TuneResult]:
     """Nothing can be built there."""
-    run = StudyRun(context, PROBLEM, OPTIONS, interrupt, TuneStrategy(), cached_only=True)
+    run = StudyRun(context, PROBLEM, OPTIONS, interrupt, TuneStrategy(), RoundTimer)
     with closing(run):
         return run.measure(finish)
 
@@ -345,7 +346,7 @@ def test_configs_that_fail_to_build_are_told_by_the_builder_and_not_measured() -
     built = build(context, 4)
     assert [candidate.config for candidate, _ in built.failed] == [Config(tile=2)]
     assert len(built.digests) == 3
-    told = measure(context, Interrupt(), lambda run: conclude(run, finish_tuning(run)))
+    told = measure(context, Interrupt(), conclude)
     assert len(told.trials) == 3 and told.result is not None
     assert len(told.result.trials) == 4
 

@@ -82,6 +82,14 @@ def undisturbed(blocks: Sequence[Block], best_sentinel_ns: float | None = None) 
     return [b for b in quiet if not b.drifted(best_sentinel_ns)] or quiet or list(blocks)
 
 
+def by_kernel(blocks: Iterable[Block]) -> dict[int, list[Block]]:
+    """The blocks of each kernel, in the order in which they were timed."""
+    found: dict[int, list[Block]] = {}
+    for block in blocks:
+        found.setdefault(block.kernel, []).append(block)
+    return found
+
+
 def best_sentinel(blocks: Iterable[Block]) -> float:
     """The sentinel's fastest time."""
     return min((ns for block in blocks for ns in block.sentinel_ns), default=float("inf"))

@@ -23,7 +23,7 @@ from skipjack.errors import UsageError, blaming
 from skipjack.execute.build_pool import Build, BuildPool
 from skipjack.gpu.artifact import ABI as GPU_ABI
 from skipjack.interrupt import Interrupt, Interrupted, watch_for_interrupt
-from skipjack.ledger import CandidateKey, Ledger
+from skipjack.ledger import Ledger
 from skipjack.native import cpu, llvm
 from skipjack.native.cpu import target_of
 from skipjack.native.object_code import text_bytes, vector_spills
@@ -33,7 +33,7 @@ from skipjack.settings import Settings, load_settings
 from skipjack.solvers import solver_for
 from skipjack.solvers.solver import BuildingSolver, Slot
 from skipjack.storage import ArtifactStore, user_directory
-from skipjack.tuning.build_queue import BuildQueue, build_record, identity_of
+from skipjack.tuning.build_queue import BuildQueue
 from skipjack.tuning.options import Observer, Progress
 
 FORMAT = 1
@@ -277,14 +277,9 @@ class _Run:
     def _take(self, build: Build) -> None:
         """Keep the object file and write the build down."""
         context, config = self._context, build.candidate.config
-        digest = ""
         if build.artifact is not None:
-            digest = context.artifacts.put(build.artifact)
-            build = replace(build, resources={**build.resources, **self._read_off(build, digest)})
-        if build.source_digest:
-            key = CandidateKey.of(build.candidate, self._solver.version)
-            identity = identity_of(context, build.candidate)
-            context.ledger.add_build(build_record(context, build, digest), key, identity=identity)
+            build = replace(build, resources={**build.resources, **self._read_off(build)})
+        digest = self.queue.keep(build, context.ledger.add_build)
         spills = build.resources.get("vector_spills")
         self._done[config] = BuiltConfig(
             self._numbers[config],
@@ -304,8 +299,9 @@ class _Run:
             build.resources,
         )
 
-    def _read_off(self, build: Build, digest: str) -> dict[str, float]:
+    def _read_off(self, build: Build) -> dict[str, float]:
         """What the code itself tells; a listing costs as much as a build, so each is made once."""
+        digest = build.source_digest
         if digest not in self._facts:
             known = dict(build.resources)
             if build.abi == GPU_ABI:

@@ -24,6 +24,12 @@ _Part = tuple[str, str]
 """A solver, and what of a config decides its build."""
 
 
+class WriteBuild(Protocol):
+    """Writes a build down, and that candidates of this identity lead to it."""
+
+    def __call__(self, build: BuildRecord, *candidates: CandidateKey, identity: str) -> None: ...
+
+
 class MissingCodeError(StorageError):
     """Machine code of a config that was asked for is not there; build the round again."""
 
@@ -80,32 +86,6 @@ def identity_of(context: BuildContext, candidate: Candidate) -> str:
     return build_identity(candidate.problem, find_solver(candidate.solver), context.target)
 
 
-def keep_artifact(context: BuildContext, build: Build) -> str:
-    """Store a build's machine code; gives its digest."""
-    if build.artifact is None:
-        return build.artifact_digest
-    return context.artifacts.put(build.artifact)
-
-
-def build_record(context: BuildContext, build: Build, digest: str) -> BuildRecord:
-    """What the ledger keeps of a build whose machine code has this digest."""
-    compat = context.target.compat_key
-    known = context.ledger.find_source(build.source_digest, compat) if build.cached else None
-    return known or BuildRecord(
-        build.source_digest,
-        compat,
-        build.status,
-        artifact_digest=digest or None,
-        symbol=build.symbol,
-        abi=build.abi,
-        reason=build.reason,
-        seconds=build.seconds,
-        resources=build.resources,
-        compiler=build.compiler,
-        target=build.target,
-    )
-
-
 class BuildQueue:
     """Builds of one study run. Candidates that differ in run-time settings alone share a build.
 
@@ -124,6 +104,10 @@ class BuildQueue:
         """Take orders for this solver from now on."""
         self._offers[solver.name] = (solver, space)
 
+    def knows(self, solver: str) -> bool:
+        """Whether orders for this solver are taken."""
+        return solver in self._offers
+
     def submit(self, candidate: Candidate) -> None:
         """Ask for a build; it comes out of `collect` sooner or later."""
         part = self._part(candidate)
@@ -140,15 +124,13 @@ class BuildQueue:
             self._finished[part] = known
             self._ready.append(known)
         else:
-            self._waiting[part] = []
+            self._waiting[part] = [candidate]
             self._pool.submit(candidate)
 
     @property
     def pending(self) -> int:
         """Orders that were not collected yet."""
-        waiting = sum(len(sharers) for sharers in self._waiting.values())
-        building = self._pool.pending if self._pool else 0
-        return building + waiting + len(self._ready)
+        return sum(len(sharers) for sharers in self._waiting.values()) + len(self._ready)
 
     def collect(self, timeout_s: float, most: int) -> list[Build]:
         """Up to `most` finished builds, waiting up to this long for the first."""
@@ -156,15 +138,18 @@ class BuildQueue:
         for build in self._pool.poll(wait_s) if self._pool else []:
             part = self._part(build.candidate)
             self._finished[part] = build
-            self._ready.append(build)
-            for sharer in self._waiting.pop(part, []):
-                self._ready.append(self._shared(build, sharer))
+            for candidate in self._waiting.pop(part, []):
+                own = candidate == build.candidate
+                self._ready.append(build if own else self._shared(build, candidate))
         return [self._ready.popleft() for _ in range(min(most, len(self._ready)))]
 
     def withdraw(self) -> None:
-        """Take back what no worker was given yet; the rest goes on while others time."""
+        """Forget all orders. What a worker has begun goes on, for who orders it once more."""
         for candidate in self._pool.withdraw() if self._pool else []:
             self._waiting.pop(self._part(candidate), None)
+        for sharers in self._waiting.values():
+            sharers.clear()
+        self._ready.clear()
 
     def cancel(self) -> None:
         """Drop all orders, also those that a worker has begun."""
@@ -172,6 +157,34 @@ class BuildQueue:
             self._pool.cancel()
         self._waiting.clear()
         self._ready.clear()
+
+    def keep(self, build: Build, write: WriteBuild) -> str:
+        """Store a build's machine code and have the build written down; gives the code's digest."""
+        context, candidate, digest = self._context, build.candidate, build.artifact_digest
+        if build.artifact is not None:
+            digest = context.artifacts.put(build.artifact)
+        if build.source_digest:
+            solver, _ = self._offers[candidate.solver]
+            key = CandidateKey.of(candidate, solver.version)
+            write(self._record(build, digest), key, identity=identity_of(context, candidate))
+        return digest
+
+    def _record(self, build: Build, digest: str) -> BuildRecord:
+        context, compat = self._context, self._context.target.compat_key
+        known = context.ledger.find_source(build.source_digest, compat) if build.cached else None
+        return known or BuildRecord(
+            build.source_digest,
+            compat,
+            build.status,
+            artifact_digest=digest or None,
+            symbol=build.symbol,
+            abi=build.abi,
+            reason=build.reason,
+            seconds=build.seconds,
+            resources=build.resources,
+            compiler=build.compiler,
+            target=build.target,
+        )
 
     def _part(self, candidate: Candidate) -> _Part:
         _, space = self._offers[candidate.solver]

@@ -39,12 +39,10 @@ from skipjack.tuning.context import (
     session_place,
     timing_cores,
 )
-from skipjack.tuning.evaluator import CandidateEvaluator, LoadedCandidate
+from skipjack.tuning.evaluator import CandidateEvaluator
 from skipjack.tuning.ledger_buffer import LedgerBuffer
 from skipjack.tuning.limits import LIMITS, Limits
-
-_KERNELS = 1000
-"""After this many kernels the session starts its problem anew, which frees them."""
+from skipjack.tuning.loaded_candidate import LoadedCandidate
 
 _Content = tuple[str, str, tuple[Slot, ...]]
 """A problem, and what runs: the digest of a source, the arguments of a launch."""
@@ -133,7 +131,7 @@ class ConfigTimer:
     def _evaluator_of(self, problem: Problem) -> CandidateEvaluator:
         """One whose session is at the problem."""
         evaluator = self._evaluator
-        if evaluator is not None and self._problem == problem and evaluator.runs <= _KERNELS:
+        if evaluator is not None and self._problem == problem and not evaluator.crowded:
             return evaluator
         self._leave_problem()
         assert self._context is not None

@@ -136,7 +136,7 @@ class TuningContext(BuildContext, Protocol):
 
 
 if TYPE_CHECKING:
-    from skipjack.tuning.evaluator import LoadedCandidate
+    from skipjack.tuning.loaded_candidate import LoadedCandidate
 
 log = logging.getLogger(__name__)
 
@@ -233,18 +233,24 @@ class DeviceContext:
 
     def remember(self, loaded: LoadedCandidate) -> None:
         """Note on this machine that a kernel was verified, for programs that look it up."""
-        candidate, digest = loaded.candidate, loaded.artifact_digest
+        candidate, code = loaded.candidate, loaded.code
+        assert code is not None, "libraries are not looked up"
         identity = build_identity(candidate.problem, find_solver(loaded.solver), self.target)
+        source = loaded.source_digest or ""
         kernel = VerifiedKernel(
-            *(digest, loaded.symbol, loaded.abi, loaded.source_digest or "", loaded.compiler),
-            slots=tuple(loaded.slots),
-            entry=entry_key(candidate.problem.key, loaded.solver, loaded.version, candidate.config),
+            code.digest,
+            code.symbol,
+            code.abi,
+            source,
+            loaded.compiler,
+            code.slots,
+            entry_key(candidate.problem.key, loaded.solver, loaded.version, candidate.config),
         )
         try:
             key = kernel_key(
                 candidate.problem, loaded.solver, loaded.version, candidate.config, identity
             )
-            VerifiedKernels(self.settings).put(key, kernel, loaded.code)
+            VerifiedKernels(self.settings).put(key, kernel, code.data)
         except StorageError as error:
             log.info("lookup will check %s once more: %s", candidate.problem.key, error)
 

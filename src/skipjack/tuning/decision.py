@@ -2,45 +2,86 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from math import isfinite
 
-from skipjack.bank import Met
+from skipjack.bank import BankEntry, Met
 from skipjack.bank.evidence import is_library
 from skipjack.execute.confirm import ALPHA, LOOKS, MIN_EFFECT, Confirmation
 from skipjack.execute.statistics import Ratio, Timing, paired_ratio, summarize
 from skipjack.reading import quoted
 from skipjack.solvers import names
-from skipjack.tuning.evaluator import LoadedCandidate
-from skipjack.tuning.result import Outcome
-from skipjack.tuning.study_run import SearchSummary, StudyRun
+from skipjack.tuning.limits import LIMITS, Limits
+from skipjack.tuning.loaded_candidate import LoadedCandidate
+from skipjack.tuning.result import Outcome, Speedup
 
 UNITY = Ratio(1.0, 1.0, 1.0)
 
 
-def rivals_of(winner: LoadedCandidate, summary: SearchSummary) -> list[LoadedCandidate]:
-    """What a winner has to beat: the default, the bank's config and the libraries."""
-    others = [summary.default, summary.incumbent, *summary.vendors.values()]
-    there = [r for r in others if r is not None and not r.cut_short]
-    return list({r.kernel: r for r in there if r.kernel != winner.kernel}.values())
+@dataclass(frozen=True, slots=True)
+class Contenders:
+    """The winner of a search, and what it has to beat."""
+
+    winner: LoadedCandidate
+    default: LoadedCandidate | None = None
+    """What would run without tuning."""
+    incumbent: LoadedCandidate | None = None
+    """What the bank held before, a library perhaps, if it runs now."""
+    vendors: Mapping[str, LoadedCandidate] = field(default_factory=dict)
+    ties: tuple[LoadedCandidate, ...] = ()
+    untuned: LoadedCandidate | None = None
+    """Plain loops, where a solver of loop nests was asked for by name."""
+    held: BankEntry | None = None
+    """What the bank holds."""
+    stale: bool = False
+    """Whether that is of another compiler or driver than today's."""
+    lost: Met | None = None
+    """Why the bank's entry does not run now, if that is known."""
+    outside: bool = False
+    """Whether the default is of a solver that was not asked for."""
+    one_core: bool = False
+    """Whether times are those on one core, which a disturbed call tells too."""
+
+    @property
+    def rivals(self) -> list[LoadedCandidate]:
+        """The default, the bank's config and the libraries, but those that one call ruled out."""
+        others = [self.default, self.incumbent, *self.vendors.values()]
+        there = [r for r in others if r is not None and not r.cut_short]
+        return list({r.kernel: r for r in there if r.kernel != self.winner.kernel}.values())
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
     """What a confirmation says: how a run ends, what to run from now on, and why."""
 
-    run: StudyRun
-    summary: SearchSummary
-    winner: LoadedCandidate
-    default: LoadedCandidate | None
+    contenders: Contenders
     confirmation: Confirmation
-    met: Met | None
-    """How the bank's entry fared."""
+    limits: Limits = LIMITS
+
+    @property
+    def winner(self) -> LoadedCandidate:
+        return self.contenders.winner
+
+    @property
+    def default(self) -> LoadedCandidate | None:
+        return self.contenders.default
+
+    @property
+    def met(self) -> Met | None:
+        """How the bank's entry fared beside the winner; None if there is none, or it did not run.
+
+        It does not where its solver is not known here, or the search was interrupted.
+        """
+        incumbent = self.contenders.incumbent
+        if incumbent is None:
+            return self.contenders.lost
+        return Met.SLOWER if self._known(incumbent) else Met.FAILED
 
     @property
     def vendors(self) -> dict[str, LoadedCandidate]:
         """The libraries whose times are known."""
-        return {name: r for name, r in self.summary.vendors.items() if self._known(r)}
+        return {name: r for name, r in self.contenders.vendors.items() if self._known(r)}
 
     def timing(self, loaded: LoadedCandidate) -> Timing:
         if loaded.kernel not in self.confirmation.blocks:
@@ -64,6 +105,19 @@ class Decision:
         time_ns = self.timing(chosen).time_ns * self.gain(chosen, rival).ratio
         return time_ns if isfinite(time_ns) else self.timing(rival).time_ns
 
+    def speedup(self, chosen: LoadedCandidate) -> Speedup:
+        """How much faster the chosen one is than the default and each library."""
+        gains = {name: self.gain(chosen, library) for name, library in self.vendors.items()}
+        return Speedup(self.gain(chosen, self.default_or(chosen)), gains)
+
+    def vendor_times_ns(self, chosen: LoadedCandidate) -> dict[str, float]:
+        """Those of the libraries, beside the chosen one's."""
+        return {name: self.rival_ns(chosen, library) for name, library in self.vendors.items()}
+
+    def default_ns(self, chosen: LoadedCandidate) -> float:
+        """The default's, beside the chosen one's; its own where there is no default."""
+        return self.rival_ns(chosen, self.default_or(chosen))
+
     def faster_vendor(self) -> str:
         """A vendor's library that is confirmed faster than the winner, or nothing.
 
@@ -71,13 +125,13 @@ class Decision:
         """
         beating = {
             name: loaded
-            for name, loaded in self.summary.vendors.items()
+            for name, loaded in self.contenders.vendors.items()
             if self.confirmation.beaten_by(loaded.kernel)
         }
         if not beating:
             return ""
         fastest = min(beating, key=lambda name: (self.timing(beating[name]).time_ns, name))
-        held = self.run.entry.solver if self.run.entry else ""
+        held = self.contenders.held.solver if self.contenders.held else ""
         if held not in beating or held == fastest:
             return fastest
         return fastest if self._beats(beating[fastest], beating[held]) else held
@@ -88,9 +142,9 @@ class Decision:
         return gain.supported and gain.low > 1.0 + MIN_EFFECT
 
     def outcome(self) -> Outcome:
-        incumbent = self.summary.incumbent
+        incumbent = self.contenders.incumbent
         if library := self.faster_vendor():
-            rival = self.summary.vendors[library]
+            rival = self.contenders.vendors[library]
             stays = (
                 incumbent is not None
                 and self._timed(incumbent)
@@ -114,7 +168,7 @@ class Decision:
 
     def unclear(self) -> list[LoadedCandidate]:
         """Those of whom noise hides whether the winner is faster."""
-        rivals = rivals_of(self.winner, self.summary)
+        rivals = self.contenders.rivals
         return [r for r in rivals if self.confirmation.noisy(r.kernel) and not self._far(r)]
 
     def _far(self, library: LoadedCandidate) -> bool:
@@ -122,22 +176,19 @@ class Decision:
 
         The time on the core is known where all the work is done by one thread.
         """
-        device = self.run.context.device
-        if library not in self.vendors.values() or device.kind != "cpu" or device.units > 1:
+        if library not in self.vendors.values() or not self.contenders.one_core:
             return False
-        return (
-            self.timing(library).time_ns
-            > self.run.limits.far_library_ratio * self.timing(self.winner).time_ns
-        )
+        far_ns = self.limits.far_library_ratio * self.timing(self.winner).time_ns
+        return self.timing(library).time_ns > far_ns
 
     def chosen(self, outcome: Outcome) -> LoadedCandidate:
         """What a user should run: the winner, or what was used before where nothing beat it."""
-        incumbent = self.summary.incumbent
+        incumbent = self.contenders.incumbent
         stays = outcome in (Outcome.KEPT, Outcome.NOISY)
         if stays and incumbent is not None and self._timed(incumbent):
-            return incumbent if incumbent.artifact_digest else self.winner
+            return incumbent if incumbent.code else self.winner
         if outcome in (Outcome.RESERVED, Outcome.NOISY):
-            return self.winner if self._outside() else self.default_or(self.winner)
+            return self.winner if self.contenders.outside else self.default_or(self.winner)
         return self.winner
 
     def enters(self, outcome: Outcome) -> bool:
@@ -147,23 +198,19 @@ class Decision:
         as anybody knows.
         """
         if outcome is Outcome.RESERVED:
-            return self.run.entry is None or self.met in (Met.FAILED, Met.OUTDATED)
+            return self.contenders.held is None or self.met in (Met.FAILED, Met.OUTDATED)
         if outcome is Outcome.VENDOR:
-            held = self.run.entry
+            held = self.contenders.held
             same = held and is_library(held) and held.solver == self.faster_vendor()
-            return self.run.stale or not same
+            return self.contenders.stale or not same
         return outcome is Outcome.BANKED or self.renews(outcome)
 
     def renews(self, outcome: Outcome) -> bool:
         """Whether the bank's stale config was confirmed, built and timed as it is today."""
-        incumbent = self.summary.incumbent
-        return (
-            self.run.stale
-            and outcome is Outcome.KEPT
-            and incumbent is not None
-            and self._timed(incumbent)
-            and bool(incumbent.artifact_digest)
-        )
+        incumbent = self.contenders.incumbent
+        if not self.contenders.stale or outcome is not Outcome.KEPT or incumbent is None:
+            return False
+        return self._timed(incumbent) and incumbent.code is not None
 
     def kept(self, outcome: Outcome) -> LoadedCandidate:
         """What the bank may hold: the default also where the user asked for another solver."""
@@ -171,18 +218,10 @@ class Decision:
             return self.default_or(self.winner)
         return self.chosen(outcome)
 
-    def _outside(self) -> bool:
-        """Whether the default is of a solver that was not asked for."""
-        outsider = self.run.outsider
-        return self.default is not None and self.default.candidate == outsider
-
     def ties(self, best: LoadedCandidate) -> list[LoadedCandidate]:
         """Those of its solver that could not be told from it; the winner too if it is another."""
-        everyone = (
-            [self.winner, *self.summary.ties] if best is not self.winner else self.summary.ties
-        )
-        solver = best.candidate.solver
-        return [t for t in everyone if t.kernel != best.kernel and t.candidate.solver == solver]
+        everyone = [self.winner, *self.contenders.ties]
+        return [t for t in everyone if t.kernel != best.kernel and t.solver == best.solver]
 
     def default_or(self, other: LoadedCandidate) -> LoadedCandidate:
         """The default, or another where it does not run."""
@@ -199,7 +238,7 @@ class Decision:
             return f"{self.faster_vendor()} is faster"
         if outcome is Outcome.NOISY:
             return self._noise()
-        held = self.run.entry
+        held = self.contenders.held
         if held is not None and held.solver not in names():
             return (
                 f"the bank's entry is of solver {quoted(held.solver)}, which is not loaded, and "
@@ -208,7 +247,7 @@ class Decision:
             )
         if outcome is Outcome.RESERVED:
             whose = ""
-            if self.default and self._outside():
+            if self.default and self.contenders.outside:
                 default = self.default.candidate
                 whose = f", {default.solver} with {default.config},"
             return f"no gain over the default{whose} is confirmed to exceed {MIN_EFFECT:.0%}"
@@ -231,6 +270,6 @@ class Decision:
 
     def _called(self, rival: LoadedCandidate) -> str:
         """A library by its name; else what it is, for its solver may be the winner's own."""
-        if rival in self.summary.vendors.values():
+        if rival in self.contenders.vendors.values():
             return rival.solver
-        return "the bank's config" if rival is self.summary.incumbent else "the default"
+        return "the bank's config" if rival is self.contenders.incumbent else "the default"

@@ -1,4 +1,4 @@
-"""The study engine: it asks searchers, keeps an evaluator busy, and tells what comes back.
+"""The study engine: it asks searchers, keeps an evaluator busy, tells what comes back, and decides.
 
 What a candidate is made of and how it is measured is the evaluator's business: kernels in a run
 session, commands, or calls in this process.
@@ -12,14 +12,12 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Protocol
 
-from skipjack.core.study import Budget
 from skipjack.core.trial import Candidate, Trial
 from skipjack.errors import ForeignError
-from skipjack.execute.confirm import MIN_EFFECT
-from skipjack.execute.statistics import Ratio
-from skipjack.trace import Tracer
+from skipjack.execute.confirm import Session, confirm
+from skipjack.tuning.decision import Contenders, Decision
 from skipjack.tuning.ledger_buffer import LedgerBuffer
-from skipjack.tuning.limits import Limits
+from skipjack.tuning.loaded_candidate import LoadedCandidate
 from skipjack.tuning.options import TimeLimit
 from skipjack.tuning.solver_search import SolverSearch
 from skipjack.tuning.strategy import SearchStrategy
@@ -29,8 +27,8 @@ log = logging.getLogger(__name__)
 Told = tuple[Candidate, Trial]
 
 
-class Evaluator(Protocol):
-    """Takes candidates, gives trials as they come, and compares two for good. One thread.
+class Evaluator(Session, Protocol):
+    """Takes candidates, gives trials as they come, and times some side by side. One thread.
 
     A candidate that fails is a trial with a status, never an exception.
     """
@@ -47,6 +45,10 @@ class Evaluator(Protocol):
     def pace_ns(self) -> float:
         """What the fastest so far takes; infinite while nothing is known."""
 
+    @property
+    def confirm_pairs(self) -> int:
+        """How many times a winner is timed beside its rivals at most."""
+
     def leader_times_ns(self) -> Sequence[float]:
         """What the fastest of each solver takes."""
 
@@ -57,12 +59,13 @@ class Evaluator(Protocol):
         """What came of some of them, waiting up to this long for the first."""
 
     def withdraw(self) -> None:
-        """Forget those that were not begun."""
+        """Forget those that have not come back."""
 
-    def compare(
-        self, challenger: Candidate, rival: Candidate, stop: Callable[[], bool]
-    ) -> Ratio | None:
-        """How many times faster the challenger is, on fresh samples; None if one fails now."""
+    def finalists(self, count: int, *, but: Candidate | None = None) -> list[LoadedCandidate]:
+        """The fastest that were timed here and may win, best first, without one."""
+
+    def runs_anywhere(self, loaded: LoadedCandidate) -> bool:
+        """Whether it may win; one that may not is out."""
 
 
 class StudyEngine:
@@ -77,33 +80,34 @@ class StudyEngine:
         strategy: SearchStrategy,
         evaluator: Evaluator,
         limit: TimeLimit,
-        budget: Budget,
         buffer: LedgerBuffer,
-        tracer: Tracer,
-        limits: Limits,
     ) -> None:
-        self.searches, self.strategy = searches, strategy
-        self.limit, self.budget, self.limits = limit, budget, limits
-        self.buffer, self._tracer = buffer, tracer
-        self._evaluator = evaluator
+        self.searches, self.strategy, self.evaluator = searches, strategy, evaluator
+        self.limit, self.limits, self.budget = limit, limit.limits, limit.budget
+        self.buffer = buffer
         self.trials: list[Trial] = []
+        self.awaited: set[Candidate] = set()
+        """What was asked for, here or at another place, and not told."""
 
     def search(self) -> None:
         """Spend the budget; an interrupt ends the search early and keeps what is known."""
-        while True:
-            over = self.limit.interrupted or self._late()
-            if not over:
-                self.ask(self._evaluator.ahead - self._evaluator.pending)
-            if over or not self._evaluator.pending:
+        while not (self.limit.interrupted or self._late()):
+            self.ask(self.evaluator.ahead - self.evaluator.pending)
+            if not self.evaluator.pending:
                 break
-            told = self._evaluator.collect(0.05)
-            if told:
-                self.tell(told)
-        self._evaluator.withdraw()
+            self.take(self.evaluator.collect(0.05))
+        self.evaluator.withdraw()
         self.buffer.flush()
 
+    def run(self, candidates: Sequence[Candidate]) -> None:
+        """Have all of these measured, whether or not a searcher asked for them."""
+        for candidate in candidates if not self.limit.interrupted else ():
+            self.evaluator.submit(candidate)
+        while self.evaluator.pending and not self.limit.interrupted:
+            self.take(self.evaluator.collect(1.0))
+
     def _late(self) -> bool:
-        late = self.limit.late(self.strategy.final_s(self._evaluator))
+        late = self.limit.late(self.strategy.final_s(self.evaluator))
         return late and self.strategy.enough(self.searches, self.limit)
 
     def left(self) -> int | None:
@@ -113,32 +117,27 @@ class StudyEngine:
             return None
         return max(0, most - sum(search.asked for search in self.searches))
 
-    def ask(self, most: int) -> list[Candidate]:
+    def ask(self, most: int, *, unseen: bool = False) -> None:
         """Let searchers ask for up to `most` candidates, and submit them."""
         left = self.left()
         room = most if left is None else min(most, left)
-        asked: list[Candidate] = []
-        with self._tracer.span("ask", "search"):
-            while room > len(asked):
-                batch = self.next_of(self.searches, room - len(asked), self._evaluator.pace_ns)
-                if not batch:
-                    break
-                asked += self.submit(batch)
-        return asked
+        with self.buffer.tracer.span("ask", "search"):
+            while room > 0 and (batch := self.next_candidates(room, unseen=unseen)):
+                new = [candidate for candidate in batch if candidate not in self.awaited]
+                for candidate in set(batch).difference(new):
+                    self.search_of(candidate).asked -= 1  # it was counted before
+                self.submit(new)
+                room -= len(new)
 
-    def next_of(
-        self,
-        searches: Sequence[SolverSearch],
-        most: int,
-        pace_ns: float,
-        *,
-        unseen: bool = False,
-    ) -> list[Candidate]:
+    def next_candidates(self, most: int, *, unseen: bool = False) -> list[Candidate]:
         """What the search whose turn it is asks for; the next one's where it waits or is done.
 
         With `unseen` nothing of what is asked for comes back before all of it was asked for.
         """
-        able = [search for search in searches if not search.broken]
+        able = [search for search in self.searches if not search.broken]
+        pace_ns = self.evaluator.pace_ns
+        if unseen:
+            pace_ns = min((search.best for search in self.searches), default=float("inf"))
         for search, limit in self.strategy.turns(able, pace_ns, unseen=unseen):
             with self.skipping_failures(partial(setattr, search, "broken")):
                 count = min(most, limit, self.limits.turn_configs)
@@ -147,51 +146,53 @@ class StudyEngine:
                     return [search.candidate(config) for config in configs]
         return []
 
-    def submit(self, candidates: Sequence[Candidate]) -> list[Candidate]:
+    def submit(self, candidates: Sequence[Candidate]) -> None:
         """Write down that these were asked for, and give them to the evaluator."""
         for candidate in candidates:
             search = self.search_of(candidate)
             with self.skipping_failures(partial(setattr, search, "broken")):
                 self.buffer.ask(search.study.id, candidate.config)
-                self._evaluator.submit(candidate)
-        return list(candidates)
+                self.evaluator.submit(candidate)
+                self.awaited.add(candidate)
 
-    def tell(self, told: Sequence[Told]) -> None:
-        """Tell searchers what came of what they asked for."""
-        with self._tracer.span("tell", "search"):
-            for search, own in self.by_search(told):
+    def take(self, told: Sequence[Told]) -> None:
+        """Tell searchers what came of what they asked for; of others the value is noted."""
+        if not told:
+            return
+        asked = [(candidate, trial) for candidate, trial in told if candidate in self.awaited]
+        self.awaited -= {candidate for candidate, _ in asked}
+        with self.buffer.tracer.span("tell", "search"):
+            for search in self.searches:
+                search.note([trial for candidate, trial in told if candidate.solver == search.name])
+                own = [trial for candidate, trial in asked if candidate.solver == search.name]
+                if not own:
+                    continue
                 with self.skipping_failures(partial(setattr, search, "broken")):
                     search.tell(own)
                 self.buffer.tell(search.study.id, own)
-        self.buffer.flush()
-        self.trials += [trial for _, trial in told]
-        self.report("search")
-
-    def by_search(self, told: Sequence[Told]) -> Iterator[tuple[SolverSearch, list[Trial]]]:
-        """The trials of each search that has any."""
-        for search in self.searches:
-            own = [trial for candidate, trial in told if candidate.solver == search.name]
-            if own:
-                yield search, own
+        self.trials += [trial for _, trial in asked]
+        if asked:
+            self.buffer.flush()
+            self.report("search")
 
     def search_of(self, candidate: Candidate) -> SolverSearch:
         """The search that a candidate belongs to."""
         return next(search for search in self.searches if search.name == candidate.solver)
 
-    def decide(self, default: Candidate) -> tuple[Candidate, Ratio | None]:
-        """The fastest that was told, if it is confirmed to beat the default; else the default."""
-        tried = [
-            (trial.value, number, search.candidate(trial.config))
-            for search in self.searches
-            for number, trial in enumerate((*search.known, *search.trials))
-            if trial.ok and trial.value is not None
-        ]
-        best = min(tried, key=lambda one: one[:2], default=(0.0, 0, default))[2]
-        if best == default:
-            return default, None
-        gain = self._evaluator.compare(best, default, self.limit.over)
-        confirmed = gain is not None and gain.supported and gain.low > 1.0 + MIN_EFFECT
-        return best if confirmed else default, gain
+    def decide(self, contenders: Contenders) -> Decision | None:
+        """Time the winner beside what it has to beat, on fresh samples; None if it fails now."""
+        with self.buffer.tracer.span("confirm", "run"):
+            confirmation = confirm(
+                self.evaluator,
+                contenders.winner.kernel,
+                [rival.kernel for rival in contenders.rivals],
+                self.evaluator.confirm_pairs,
+                self.limit.over,
+                self.limit.clock,
+            )
+        if contenders.winner.kernel not in confirmation.blocks:
+            return None
+        return Decision(contenders, confirmation, self.limits)
 
     def report(self, phase: str) -> None:
         """Called after every batch, for whoever watches."""

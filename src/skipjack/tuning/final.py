@@ -9,11 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from skipjack.core.trial import Candidate
-from skipjack.execute.statistics import Block, Ratio, Timing, paired_ratio, summarize
-from skipjack.tuning.evaluator import CandidateEvaluator, LoadedCandidate
+from skipjack.execute.statistics import Block, Ratio, Timing, by_kernel, paired_ratio, summarize
+from skipjack.tuning.decision import Contenders
 from skipjack.tuning.limits import LIMITS, Limits
+from skipjack.tuning.loaded_candidate import LoadedCandidate
+
+if TYPE_CHECKING:
+    from skipjack.tuning.engine import Evaluator
+    from skipjack.tuning.evaluator import CandidateEvaluator
 
 _UNKNOWN = float("nan")
 
@@ -37,17 +43,16 @@ class Final:
     """Others that were built and could not be told from it."""
 
 
-def tune_final(evaluator: CandidateEvaluator, outsider: Candidate | None = None) -> Final:
+def tune_final(evaluator: Evaluator, limits: Limits, outsider: Candidate | None = None) -> Final:
     """The fastest few side by side; an outsider does not take part."""
-    limits = evaluator.limits
-    slow = evaluator.best is not None and evaluator.best.time_ns > limits.slow_ns
+    slow = limits.slow_ns < evaluator.pace_ns < float("inf")
     count = limits.slow_finalists if slow else limits.finalists
     finalists = evaluator.finalists(count, but=outsider)
     if len(finalists) < 2:
         return Final(tuple(finalists), {}, finalists[0] if finalists else None, ())
-    return _hold(
-        evaluator, finalists, (), limits.slow_final_blocks if slow else limits.final_blocks
-    )
+    rounds = limits.slow_final_blocks if slow else limits.final_blocks
+    blocks = _rounds(evaluator, finalists, {}, rounds)
+    return _result(evaluator, finalists, (), blocks, limits)
 
 
 def find_final(
@@ -57,41 +62,34 @@ def find_final(
     seconds: float | None,
 ) -> Final:
     """The best of these solvers, and the libraries; `seconds` are those of the whole find."""
-    built = _best_of_each(evaluator, solvers)
+    limits, built = evaluator.limits, _best_of_each(evaluator, solvers)
     _leave_out(evaluator, [*built, *vendors], vendors)
-    limits = evaluator.limits
     share_s = float("inf") if seconds is None else limits.find_stage_share * seconds
     stages = _Stages(limits, min(limits.find_stage_s, share_s))
-    return _hold(evaluator, built, vendors, 1, stages.contenders, stages.undecided)
+    everyone = [one for one in [*built, *vendors] if not one.cut_short]
+    hopes = {one.kernel: one.checked_ns for one in built if not one.cut_short}
+    blocks = _rounds(evaluator, everyone, hopes, 1, stages.contenders, stages.undecided)
+    return _result(evaluator, built, vendors, blocks, limits)
 
 
-def _hold(
-    evaluator: CandidateEvaluator,
+def _result(
+    evaluator: Evaluator,
     built: Sequence[LoadedCandidate],
     vendors: Sequence[LoadedCandidate],
-    rounds: int,
-    *stages: _Stage,
+    blocks: Blocks,
+    limits: Limits,
 ) -> Final:
-    """Time all in `rounds`, then those that each stage names; the fastest built one wins."""
-    everyone = [*built, *vendors]
-    blocks = _rounds(
-        evaluator, [one for one in everyone if not one.cut_short], built, rounds, stages
-    )
-    for one in everyone:
+    """The fastest that was built and may win; whoever fails in the rounds is gone."""
+    there = [one for one in [*built, *vendors] if one.cut_short or one.kernel in blocks]
+    for one in there:
         if one.kernel in blocks:
             timing = summarize(blocks[one.kernel])
             one.time_ns, one.spread = timing.time_ns, timing.spread
-    timed = [one for one in built if one.cut_short or one.kernel in blocks]
-    ranked = sorted(timed, key=lambda one: one.time_ns)
-    winner = next((one for one in ranked if evaluator.runs_anywhere(one)), None)
-    evaluator.best = winner
-    alive = [one for one in ranked if one.candidate.key in evaluator.loaded]
-    there = [one for one in [*alive, *vendors] if one.cut_short or one.kernel in blocks]
-    ties = [
-        one
-        for one in alive
-        if winner and one is not winner and one.anywhere and tied(winner, one, evaluator.limits)
-    ]
+    ranked = sorted((one for one in built if one in there), key=lambda one: one.time_ns)
+    while ranked and not evaluator.runs_anywhere(ranked[0]):
+        there.remove(ranked.pop(0))
+    winner = ranked[0] if ranked else None
+    ties = [one for one in ranked[1:] if one.anywhere and tied(ranked[0], one, limits)]
     return Final(tuple(there), blocks, winner, tuple(ties))
 
 
@@ -101,14 +99,13 @@ def tied(first: LoadedCandidate, other: LoadedCandidate, limits: Limits) -> bool
     return other.time_ns < first.time_ns * (1 + noise)
 
 
-def spare(
-    winner: LoadedCandidate, rivals: Iterable[LoadedCandidate | None], limits: Limits
-) -> None:
-    """Marks rivals that one long call shows to be slower; the confirmation leaves them out."""
-    factor = limits.lost_ratio if winner.time_ns > 1e9 else limits.surely_lost_ratio
-    for rival in rivals:
-        if rival is not None and rival is not winner:
-            rival.cut_short |= rival.time_ns > max(limits.long_ns, factor * winner.time_ns)
+def spare(contenders: Contenders, limits: Limits) -> None:
+    """Mark rivals that one long call shows to be slower; the confirmation leaves them out."""
+    winner_ns = contenders.winner.time_ns
+    sure = winner_ns > limits.very_long_ns
+    factor = limits.lost_ratio if sure else limits.surely_lost_ratio
+    for rival in contenders.rivals:
+        rival.cut_short = rival.time_ns > max(limits.long_ns, factor * winner_ns)
 
 
 def _best_of_each(evaluator: CandidateEvaluator, solvers: Sequence[str]) -> list[LoadedCandidate]:
@@ -145,32 +142,27 @@ def _leave_out(
 
 
 def _rounds(
-    evaluator: CandidateEvaluator,
+    evaluator: Evaluator,
     everyone: Sequence[LoadedCandidate],
-    built: Sequence[LoadedCandidate],
+    hopes: Mapping[int, float],
     rounds: int,
-    stages: Sequence[_Stage],
+    *stages: _Stage,
 ) -> Blocks:
-    """Interleaved blocks of all, then more of those that it may matter for."""
+    """Interleaved blocks of all, then more of those that each stage names."""
     blocks: dict[int, list[Block]] = {}
-    hopes = {one.kernel: one.checked_ns for one in built if one in everyone}
-    chosen, done = list(everyone), 0
+    chosen = [one.kernel for one in everyone]
     for stage in (*stages, None):
-        if not chosen or (done and len(chosen) < 2):
+        if not chosen or (blocks and len(chosen) < 2):
             break
         timed, failures = evaluator.time(chosen, rounds)
-        for one in chosen:
-            later = (replace(b, round=b.round + done) for b in timed.get(one.kernel, []))
-            blocks.setdefault(one.kernel, []).extend(later)
+        blocks = joined(blocks, by_kernel(timed))
         for failure in failures:
             blocks.pop(failure.kernel, None)
-        done += rounds
         times = {kernel: summarize(mine).time_ns for kernel, mine in blocks.items()}
         if stage is None or not times:
             break
         kept, rounds = stage(times, blocks, hopes)
-        chosen = [one for one in everyone if one.kernel in kept]
-    evaluator.record_blocks(blocks, everyone)
+        chosen = [kernel for kernel in chosen if kernel in kept]
     return blocks
 
 

@@ -8,8 +8,7 @@ from enum import StrEnum
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from skipjack.bank import FIND, REPLACED, BankEntry, EntryOrigin, Evidence, Met, replacing
-from skipjack.bank.evidence import device_evidence
+from skipjack.bank import FIND, REPLACED, BankEntry, Evidence, Met, replacing
 from skipjack.core.config import Config
 from skipjack.core.problem import Problem
 from skipjack.core.study import Study
@@ -17,14 +16,10 @@ from skipjack.core.trial import Candidate, Status
 from skipjack.errors import UsageError
 from skipjack.execute.confirm import MIN_EFFECT
 from skipjack.execute.statistics import Ratio
-from skipjack.gpu.opening import driver_release
 from skipjack.interrupt import Interrupt
-from skipjack.ledger import VerdictRecord
 from skipjack.solvers import for_gpus_alone
-from skipjack.storage import timestamp, utc_now
 from skipjack.tuning.applicable_solvers import ApplicableSolvers, applicable_solvers, compared
 from skipjack.tuning.context import TuningContext
-from skipjack.tuning.evaluator import LoadedCandidate
 from skipjack.tuning.final import (
     Final,
     RankedCandidate,
@@ -35,13 +30,14 @@ from skipjack.tuning.final import (
     unclear,
 )
 from skipjack.tuning.limits import LIMITS, Limits
+from skipjack.tuning.loaded_candidate import LoadedCandidate
 from skipjack.tuning.options import TuneOptions
 from skipjack.tuning.result import FORMAT, Outcome, TuneResult, rounded
 from skipjack.tuning.solver_search import SolverSearch
 from skipjack.tuning.starting_points import outdated
 from skipjack.tuning.strategy import FindStrategy
-from skipjack.tuning.study_run import SearchSummary, StudyRun
-from skipjack.tuning.verdict import confirm_winner, judge
+from skipjack.tuning.study_run import StudyRun
+from skipjack.tuning.verdict import entry_of, judge, keep_entry, timing_evidence
 
 if TYPE_CHECKING:
     from skipjack.runtime import GpuKernel, TunedKernel
@@ -196,46 +192,27 @@ def _verdict_json(perf: TuneResult) -> Mapping[str, Any]:
 
 def keep_ranking(run: StudyRun, ranking: Sequence[RankedCandidate], result: FindResult) -> None:
     """Write a ranking down; it must have a first place."""
-    context, first = run.context, ranking[0].loaded
     entry = _ranking_entry(run, ranking, result)
-    verdict = VerdictRecord(
-        _study(run, ranking[0]).id,
-        run.problem.key,
-        context.device.class_key,
-        first.solver,
-        first.candidate.config,
-        "found",
-        entry.record(),
-        entry.created,
-    )
-    with context.tracer.span("write the ranking", "ledger"):
-        context.ledger.add_verdict(verdict)
-        context.bank.put(entry)
+    keep_entry(run, entry, _study(run, ranking[0].loaded), "found", enters=True)
 
 
 def _ranking_entry(
     run: StudyRun, ranking: Sequence[RankedCandidate], result: FindResult
 ) -> BankEntry:
-    context, first, perf = run.context, ranking[0], result.perf
+    first, perf = ranking[0], result.perf
     time_ns = first.timing.time_ns
     # The verdict is of the fastest that was built and confirmed; the first may be a library.
-    same = perf is not None and (perf.solver, perf.best) == (
-        first.loaded.solver,
-        first.loaded.candidate.config,
-    )
-    judged = perf is not None and same and isfinite(perf.default_ns)
-    return BankEntry(
-        problem=run.problem.key,
-        device=context.device.class_key,
-        device_name=context.device.name,
-        solver=first.loaded.solver,
-        solver_version=first.loaded.version,
-        config=first.loaded.candidate.config,
+    judged = perf if perf and _is_of(perf, first.loaded) and isfinite(perf.default_ns) else None
+    return entry_of(
+        run,
+        first.loaded,
+        "find",
+        kind=FIND,
         time_ns=time_ns,
-        default_ns=perf.default_ns if perf and judged else time_ns,
+        default_ns=judged.default_ns if judged else time_ns,
         vendor_ns=perf.vendor_ns if perf else None,
         vendor=perf.vendor if perf else "",
-        speedup=_speedup(perf) if perf and judged else {},
+        speedup=judged.speedup.banked() if judged else {},
         evidence=Evidence(
             {
                 "ranking": [
@@ -243,21 +220,15 @@ def _ranking_entry(
                     *(_failure(solver) for solver in result.solvers if _has_failed(solver)),
                 ],
                 "ties": [place.loaded.solver for place in ranking if place.tie],
-                "samples": first.timing.samples,
-                "set_aside": first.timing.set_aside,
-                "spread": round(first.timing.spread, 6),
-                **device_evidence(context.device, driver_release(context.device.kind)),
+                **timing_evidence(run, first.timing),
                 **_replaced(run),
             }
         ),
-        created=timestamp(utc_now()),
-        kind=FIND,
-        protocol=context.protocol.key,
-        toolchain=first.loaded.compiler,
-        output=context.session.output_digest(first.loaded.kernel),
-        origin=EntryOrigin.of("find", context.device),
-        launch=first.loaded.launch(context.target.compat_key),
     )
+
+
+def _is_of(perf: TuneResult, loaded: LoadedCandidate) -> bool:
+    return (perf.solver, perf.best) == (loaded.solver, loaded.candidate.config)
 
 
 def _replaced(run: StudyRun) -> dict[str, Any]:
@@ -296,27 +267,22 @@ def _failure(solver: RankedSolver) -> dict[str, Any]:
     return {"solver": solver.solver, "status": solver.status, "reason": solver.reason}
 
 
-def _speedup(perf: TuneResult) -> dict[str, Any]:
-    gains = {"default": perf.speedup.default, "vendor": perf.speedup.vendor}
-    return {name: gain.to_json() for name, gain in gains.items() if gain}
-
-
-def _study(run: StudyRun, first: RankedCandidate) -> Study:
+def _study(run: StudyRun, first: LoadedCandidate) -> Study:
     """The study of the fastest; a library has none of its own unless nothing else took part."""
     if run.searches:
-        return run.study_of(first.loaded.solver)
+        return run.study_of(first.solver)
     context, options = run.context, run.options
     study = Study(
         run.problem,
-        first.loaded.solver,
+        first.solver,
         context.device.class_key,
         "exhaustive",
         options.seed,
-        f"{first.loaded.version}:",
+        f"{first.version}:",
         options.objective,
         context.protocol,
     )
-    context.ledger.start_study(study, first.loaded.version)
+    context.ledger.start_study(study, first.version)
     return study
 
 
@@ -340,13 +306,8 @@ def run_find(
             problem, context.device.name, FindStatus.NOT_APPLICABLE, refused, reason=reason
         )
     chosen = options.completed(LIMITS, finding=True)
-    run = StudyRun(
-        context,
-        problem,
-        chosen,
-        interrupt or Interrupt(),
-        FindStrategy(applicable.building, chosen.chosen_limits),
-    )
+    strategy = FindStrategy(applicable.building, chosen.chosen_limits)
+    run = StudyRun(context, problem, chosen, interrupt or Interrupt(), strategy)
     try:
         run.prepare()
         run.import_libraries(applicable.vendors)
@@ -364,48 +325,26 @@ def rank_all(run: StudyRun, applicable: ApplicableSolvers, *, keep: bool = True)
     that it is of some only.
     """
     solvers = [search.name for search in run.searches]
-    vendors, seconds = list(run.vendors.values()), run.budget.seconds
-    final = find_final(run.evaluator, solvers, vendors, seconds)
-    summary = run.summary(final.winner, final.ties)
-    if final.winner:
-        spare(
-            final.winner,
-            [summary.default, summary.incumbent, *summary.vendors.values()],
-            run.limits,
-        )
-    confirmation = confirm_winner(run, summary)
-    perf = judge(run, summary, confirmation) if run.searches else None
-    timed = joined(final.blocks, confirmation.blocks)
+    final = find_final(run.evaluator, solvers, list(run.vendors.values()), run.budget.seconds)
+    contenders = run.contenders(final)
+    decision = None
+    if contenders:
+        spare(contenders, run.limits)
+        decision = run.decide(contenders)
+    perf = judge(run, decision) if run.searches else None
+    timed = joined(final.blocks, decision.confirmation.blocks if decision else {})
     everyone = _asked_for(final, run)
     ranking = rank(everyone, timed, run.limits)
-    if ranking and (chosen := _preferred(ranking[0].loaded, perf, summary, timed)):
-        ranking = rank(
-            [chosen, *(r for r in everyone if r.solver != chosen.solver)], timed, run.limits
-        )
+    if ranking and decision and perf:
+        # It is not confirmed to be slower, and programs get it: its solver is ranked by it.
+        first, chosen = ranking[0].loaded, decision.chosen(perf.status)
+        if chosen is not first and chosen.solver == first.solver and chosen.kernel in timed:
+            others = [one for one in everyone if one.solver != chosen.solver]
+            ranking = rank([chosen, *others], timed, run.limits)
     result = _result(run, applicable, ranking, perf)
     if ranking and keep and not result.interrupted and not unclear(ranking, run.limits):
         keep_ranking(run, ranking, result)
     return result
-
-
-def _preferred(
-    first: LoadedCandidate,
-    perf: TuneResult | None,
-    summary: SearchSummary,
-    timed: Mapping[int, object],
-) -> LoadedCandidate | None:
-    """What the verdict chose of the first one's solver, if that is another config that was timed.
-
-    It is not confirmed to be slower, and it is what programs get: its solver is ranked by it.
-    """
-    if perf is None or (perf.solver, perf.best) == (first.solver, first.candidate.config):
-        return None
-    if perf.solver != first.solver:
-        return None
-    wanted = Candidate(perf.problem, perf.solver, perf.best)
-    known = (summary.winner, summary.default, summary.incumbent)
-    there = (one for one in known if one is not None and one.kernel in timed)
-    return next((one for one in there if one.candidate == wanted), None)
 
 
 def _asked_for(final: Final, run: StudyRun) -> list[LoadedCandidate]:

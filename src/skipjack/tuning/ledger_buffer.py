@@ -13,17 +13,17 @@ from skipjack.trace import Tracer
 
 if TYPE_CHECKING:
     from skipjack.tuning.context import TuningContext
-    from skipjack.tuning.evaluator import LoadedCandidate
+    from skipjack.tuning.loaded_candidate import LoadedCandidate
 
 
 class LedgerBuffer:
     """One transaction for each batch: a transaction for each record took longer than the search."""
 
     def __init__(self, ledger: Ledger, tracer: Tracer) -> None:
-        self._ledger, self._tracer = ledger, tracer
+        self._ledger, self.tracer = ledger, tracer
         self._asks: list[tuple[str, Config]] = []
         self._tells: dict[str, list[Trial]] = {}
-        self._builds: list[tuple[BuildRecord, CandidateKey, str]] = []
+        self._builds: list[tuple[BuildRecord, tuple[CandidateKey, ...], str]] = []
         self._measurements: list[MeasurementRecord] = []
 
     def ask(self, study: str, config: Config) -> None:
@@ -34,9 +34,9 @@ class LedgerBuffer:
         """A study's searcher was told of these."""
         self._tells.setdefault(study, []).extend(trials)
 
-    def build(self, record: BuildRecord, candidate: CandidateKey, identity: str) -> None:
-        """A candidate of this identity was built."""
-        self._builds.append((record, candidate, identity))
+    def build(self, build: BuildRecord, *candidates: CandidateKey, identity: str) -> None:
+        """Candidates of this identity were built."""
+        self._builds.append((build, candidates, identity))
 
     def measure(self, records: Sequence[MeasurementRecord]) -> None:
         """Blocks were timed."""
@@ -48,11 +48,11 @@ class LedgerBuffer:
 
     def flush(self) -> None:
         """Write everything down."""
-        with self._tracer.span("write", "ledger"), self._ledger.writing():
+        with self.tracer.span("write", "ledger"), self._ledger.writing():
             for study, config in self._asks:
                 self._ledger.log_ask(study, config)
-            for record, candidate, identity in self._builds:
-                self._ledger.add_build(record, candidate, identity=identity)
+            for build, candidates, identity in self._builds:
+                self._ledger.add_build(build, *candidates, identity=identity)
             self._ledger.add_measurements(self._measurements)
             for study, trials in self._tells.items():
                 self._ledger.log_tells(study, trials)

@@ -110,6 +110,9 @@ class Limits:
         1e8,
         "Calls that take longer than this are long: a find calls candidates far behind only once.",
     )
+    very_long_ns: float = _limit(
+        1e9, "Calls that take longer than this are very long: see `lost_ratio`."
+    )
     prune_ratio: float = _limit(
         1.25,
         "A candidate this many times slower than the best after its first block gets no "
@@ -123,6 +126,9 @@ class Limits:
     )
     patience_ratio: float = _limit(
         20.0, "In a find, a call that takes this many times the fastest one's time is ended."
+    )
+    most_kernels: int = _limit(
+        1000, "A timer of configs starts its session anew after this many kernels, to free them."
     )
     # the final
     finalists: int = _limit(
@@ -176,12 +182,11 @@ class Limits:
     )
     lost_ratio: float = _limit(
         1.25,
-        "If the winner takes over 1 s, a rival this many times slower is ruled out after one call.",
+        "If the winner is very long, a rival this many times slower is ruled out after one call.",
     )
     surely_lost_ratio: float = _limit(
         2.0,
-        "If the winner takes at most 1 s, a rival this many times slower is ruled out after "
-        "one long call.",
+        "If it is shorter, a rival this many times slower is ruled out after one long call.",
     )
     too_far_ratio: float = _limit(
         4.0, "Long calls that take this many times the fastest one's time are not repeated."
@@ -215,6 +220,9 @@ class Limits:
         "For calls longer than this no gain as called from Python is measured: Python adds "
         "less than noise.",
         measured="bench/calls.py",
+    )
+    much_gib: float = _limit(
+        4.0, "Arrays that need more than this take seconds to fill and check, which is said."
     )
     memory_share: float = _limit(
         MEMORY_SHARE,

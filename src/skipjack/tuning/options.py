@@ -93,22 +93,25 @@ class TuneOptions:
 
 
 class TimeLimit:
-    """Begins when it is made. Preparing a problem counts until `prepared` is called."""
+    """The seconds of a budget, from when it is made. Preparing counts until `prepared` is called.
+
+    It also knows whether somebody pressed Ctrl-C.
+    """
 
     def __init__(
         self,
-        seconds: float | None,
+        budget: Budget,
         interrupt: Interrupt,
         clock: Clock = time.monotonic,
-        limits: Limits | None = None,
+        limits: Limits = LIMITS,
     ) -> None:
-        self._seconds, self._interrupt, self._clock = seconds, interrupt, clock
-        self._limits = limits or Limits()
-        self.started = self._prepared = self._clock()
+        self.budget, self.clock, self.limits = budget, clock, limits
+        self._interrupt = interrupt
+        self.started = self._prepared = clock()
 
     def prepared(self) -> None:
         """Arrays and reference are there; what they took beyond a share is not counted."""
-        self._prepared = self._clock()
+        self._prepared = self.clock()
 
     @property
     def interrupted(self) -> bool:
@@ -121,23 +124,21 @@ class TimeLimit:
 
     def overdue(self) -> bool:
         """Whether the seconds were spent several times over."""
-        seconds = self._seconds or 0.0
-        return self._left_s() < seconds - max(
-            self._limits.overdue_ratio * seconds, self._limits.overdue_s
-        )
+        seconds, limits = self.budget.seconds or 0.0, self.limits
+        return self._left_s() < seconds - max(limits.overdue_ratio * seconds, limits.overdue_s)
 
     def late(self, final_s: float) -> bool:
         """Whether what is left is needed for the final, which takes at least `final_s`."""
-        if self._seconds is None:
+        seconds, limits = self.budget.seconds, self.limits
+        if seconds is None:
             return False
-        limits = self._limits
-        reserve = max(limits.finish_at_least_s, limits.finish_share * self._seconds, final_s)
-        return self._left_s() <= min(reserve, (1.0 - limits.search_share) * self._seconds)
+        reserve = max(limits.finish_at_least_s, limits.finish_share * seconds, final_s)
+        return self._left_s() <= min(reserve, (1.0 - limits.search_share) * seconds)
 
     def _left_s(self) -> float:
-        if self._seconds is None:
+        seconds = self.budget.seconds
+        if seconds is None:
             return float("inf")
         # It began later than the run where preparing took most of it.
-        share = self._limits.preparing_share
-        began = max(self.started, self._prepared - share * self._seconds)
-        return began + self._seconds - self._clock()
+        began = max(self.started, self._prepared - self.limits.preparing_share * seconds)
+        return began + seconds - self.clock()

@@ -14,6 +14,7 @@ from skipjack.core.problem import Problem
 from skipjack.core.trial import Trial
 from skipjack.errors import SkipjackError
 from skipjack.execute.statistics import Ratio
+from skipjack.operations import bytes_moved, get
 from skipjack.runtime import KernelCode, banked_again, callable_of
 
 if TYPE_CHECKING:
@@ -74,6 +75,11 @@ class Speedup:
         """Over that library."""
         return self.vendors.get(self.vendor_name)
 
+    def banked(self) -> dict[str, Any]:
+        """What the bank keeps: over the default and that library."""
+        gains = {DEFAULT: self.default, "vendor": self.vendor}
+        return {name: gain.to_json() for name, gain in gains.items() if gain}
+
     def to_json(self) -> dict[str, Any]:
         """All gains by name."""
         gains = {DEFAULT: self.default, "untuned": self.untuned, **self.vendors}
@@ -104,18 +110,14 @@ class TuneResult:
     time_ns: float
     spread: float
     default_ns: float
-    vendor_ns: float | None
-    vendor_times_ns: Mapping[str, float]
     builds: int
     runs: int
     seconds: float
     overhead: float
     """Share of the seconds in which nothing was built and nothing ran."""
-    flops: int
-    bytes_moved: int
-    peak_share: float | None
+    vendor_times_ns: Mapping[str, float] = field(default_factory=dict)
+    peak_share: float | None = None
     """Of the arithmetic peak for cube operations, of the bandwidth for vector operations."""
-    operation_class: str
     ties: tuple[Config, ...] = ()
     """Other configs of its solver that could not be told from the winner."""
     reason: str = ""
@@ -146,6 +148,26 @@ class TuneResult:
     def vendor(self) -> str:
         """The library whose time `vendor_ns` is; empty if there was none to compare with."""
         return self.speedup.vendor_name
+
+    @property
+    def vendor_ns(self) -> float | None:
+        """The time of the library that is always asked first."""
+        return self.vendor_times_ns.get(self.vendor)
+
+    @property
+    def flops(self) -> int:
+        """What the problem takes."""
+        return get(self.problem.operation).flops(self.problem)
+
+    @property
+    def bytes_moved(self) -> int:
+        """What the problem has to read and write at least."""
+        return bytes_moved(self.problem)
+
+    @property
+    def operation_class(self) -> str:
+        """``cube`` or ``vector``."""
+        return get(self.problem.operation).operation_class
 
     def kernel(self) -> TunedKernel | GpuKernel:
         """The winner as a function: of NumPy arrays, or of tensors on the GPU it was tuned on."""

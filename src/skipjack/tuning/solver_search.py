@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from skipjack.core.config import Config
 from skipjack.core.problem import Problem
@@ -71,20 +71,14 @@ class SolverSearch:
             bool(self.trials) or self.best < float("inf") or (self._searcher.done and not waiting)
         )
 
-    def fresh(self) -> SolverSearch:
-        """The same search before anything was asked."""
-        return replace(
-            self, known=(), trials=[], asked=0, best=float("inf"), broken="", _searcher=None
-        )
-
     def resume(self, ledger: Ledger, generation: int) -> None:
         """Take up a study of rounds; what was known before this generation of it is forgotten."""
         record = ledger.start_study(self.study, self.solver.version)
         for _ in range(record.epoch, generation):
             ledger.forget_study(self.study.id)
-        self.known = tuple(ledger.trials(self.study.id))
+        self.known, self.trials = tuple(ledger.trials(self.study.id)), []
+        self.asked, self.best = len(self.known), float("inf")
         self.note(self.known)
-        self.asked = len(self.known)
 
     def start(self, context: TuningContext, options: TuneOptions) -> None:
         """Set the searcher up, with what is known of earlier runs."""
@@ -104,14 +98,16 @@ class SolverSearch:
             self._searcher = create(
                 self.study.searcher,
                 SearchContext(
-                    *(self.space, options.seed, options.chosen_budget.trials, seeds, self.known),
-                    *(self.leads, self.problem, context.target),
+                    self.space,
+                    options.seed,
+                    options.chosen_budget.trials,
+                    seeds,
+                    self.known,
+                    self.leads,
+                    self.problem,
+                    context.target,
                 ),
             )
-
-    def begin(self, searcher: Searcher) -> None:
-        """Ask this searcher from now on; it knows what the search knows."""
-        self._searcher = searcher
 
     def ask(self, count: int) -> list[Config]:
         """What to try next; none while the searcher waits or is done."""
@@ -124,7 +120,6 @@ class SolverSearch:
     def tell(self, trials: Sequence[Trial]) -> None:
         """What came of configs that were asked, by its searcher or by one of another machine."""
         self.trials += trials
-        self.note(trials)
         if self._searcher is None:
             return
         with self._blaming():

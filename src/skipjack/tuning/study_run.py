@@ -20,7 +20,6 @@ from skipjack.core.problem import Problem
 from skipjack.core.study import Budget, Study
 from skipjack.core.trial import Candidate, Trial
 from skipjack.errors import ProblemError, WorkerError, blaming
-from skipjack.execute.confirm import Confirmation
 from skipjack.execute.session import Failure
 from skipjack.interrupt import Interrupt
 from skipjack.operations import arrays_bytes
@@ -28,11 +27,13 @@ from skipjack.runtime import why_stale
 from skipjack.solvers import solver_for
 from skipjack.solvers.solver import ImportingSolver, Solver
 from skipjack.tuning.applicable_solvers import DefaultProposal, compared, default_proposal
-from skipjack.tuning.build_queue import MissingCodeError
 from skipjack.tuning.context import TuningContext
+from skipjack.tuning.decision import Contenders
 from skipjack.tuning.engine import StudyEngine, Told
-from skipjack.tuning.evaluator import CandidateEvaluator, LoadedCandidate
+from skipjack.tuning.evaluator import CandidateEvaluator
+from skipjack.tuning.final import Final
 from skipjack.tuning.ledger_buffer import LedgerBuffer
+from skipjack.tuning.loaded_candidate import LoadedCandidate
 from skipjack.tuning.options import Progress, TimeLimit, TuneOptions
 from skipjack.tuning.solver_search import SolverSearch, make_search
 from skipjack.tuning.starting_points import incumbent_of, outdated
@@ -41,27 +42,6 @@ from skipjack.tuning.strategy import SearchStrategy, led_before
 log = logging.getLogger(__name__)
 
 R = TypeVar("R")
-
-_MUCH_BYTES = 4 << 30
-"""Arrays and references from here on take many seconds to prepare, so that it is said."""
-
-
-@dataclass(frozen=True, slots=True)
-class SearchSummary:
-    """What a search left: everything that the verdict needs."""
-
-    evaluator: CandidateEvaluator
-    winner: LoadedCandidate | None
-    default: LoadedCandidate | None
-    """What would run without tuning."""
-    incumbent: LoadedCandidate | None
-    """What the bank held before, a library perhaps, if it runs now."""
-    vendors: dict[str, LoadedCandidate]
-    ties: tuple[LoadedCandidate, ...]
-    trials: list[Trial]
-    interrupted: bool
-    untuned: LoadedCandidate | None = None
-    """Plain loops, where a solver of loop nests was asked for by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,25 +76,15 @@ class StudyRun(StudyEngine):
         options: TuneOptions,
         interrupt: Interrupt,
         strategy: SearchStrategy,
-        *,
-        cached_only: bool = False,
+        evaluator: type[CandidateEvaluator] = CandidateEvaluator,
     ) -> None:
         buffer = LedgerBuffer(context.ledger, context.tracer)
         limits, budget = options.chosen_limits, options.chosen_budget
-        self.evaluator = CandidateEvaluator(
-            context,
-            buffer,
-            problem,
-            options.objective,
-            limits,
-            prune_slow=strategy.prune_slow,
-            cached_only=cached_only,
+        self.evaluator: CandidateEvaluator = evaluator(
+            context, buffer, problem, options.objective, limits, prune_slow=strategy.prune_slow
         )
-        limit = TimeLimit(budget.seconds, interrupt, context.clock, limits)
-        super().__init__(
-            *([], strategy, self.evaluator, limit, budget, buffer),
-            *(context.tracer, limits),
-        )
+        limit = TimeLimit(budget, interrupt, context.clock, limits)
+        super().__init__([], strategy, self.evaluator, limit, buffer)
         self.context, self.problem, self.options = context, problem, options
         self.unusable: dict[str, str] = {}
         """Solvers that could not even take part, and why."""
@@ -130,7 +100,7 @@ class StudyRun(StudyEngine):
         if strategy.compares:
             with self.skipping_failures(log.debug):
                 self._proposal = default_proposal(problem, context.target)
-        if self._proposal and not self.evaluator.knows(self._proposal.solver.name):
+        if self._proposal and not self.evaluator.queue.knows(self._proposal.solver.name):
             self.evaluator.add_solver(self._proposal.solver, self._proposal.space)
         known = partial(context.bank.lookup, problem.key, context.device.class_key)
         self.entry = known(PERF, context.protocol.deployed)
@@ -161,11 +131,11 @@ class StudyRun(StudyEngine):
             ledger.start_study(search.study, search.solver.version)
             if self.options.retune:
                 ledger.forget_study(search.study.id)
-        self._start(self.searches, self.options)
+        self._start(self.options)
         self._make_arrays()
 
-    def _start(self, searches: Sequence[SolverSearch], options: TuneOptions) -> None:
-        for search in searches:
+    def _start(self, options: TuneOptions) -> None:
+        for search in self.searches:
             with (
                 self.context.tracer.span("set up the search", "search"),
                 self.skipping_failures(partial(setattr, search, "broken")),
@@ -173,8 +143,7 @@ class StudyRun(StudyEngine):
                 search.start(self.context, options)
 
     def _make_arrays(self) -> None:
-        if (needed := arrays_bytes(self.problem)) > _MUCH_BYTES:
-            gib = needed / 2**30
+        if (gib := arrays_bytes(self.problem) / 2**30) > self.limits.much_gib:
             self.context.say(f"preparing {self.problem.key}: {gib:.0f} GiB to fill and check")
         self.evaluator.prepare()
 
@@ -211,10 +180,9 @@ class StudyRun(StudyEngine):
     def search(self) -> None:
         """Spend the budget; an interrupt ends the search early and keeps what is known."""
         self.limit.prepared()
-        self._retime(self.leaders())
+        self.run(self.leaders())
         super().search()
-        self._enter(self.default)
-        self._enter(self.untuned)
+        self.run(self._untried(self.default, self.untuned))
         self.report("final")
 
     def close(self) -> None:
@@ -227,41 +195,16 @@ class StudyRun(StudyEngine):
         again = led_before(self.searches, self.strategy, self.default)
         for held in filter(None, (self.incumbent, self.ranked_first, *self.also_timed)):
             again.append(held)
-            if not self.evaluator.knows(held.solver):
+            if not self.evaluator.queue.knows(held.solver):
                 solver = solver_for(self.problem, self.context.target, held.solver)
                 space = solver.space(self.problem, self.context.target)
                 self.evaluator.add_solver(solver, space)
         return list(dict.fromkeys(again))
 
-    def _retime(self, candidates: Sequence[Candidate]) -> None:
-        """Time candidates that no searcher waits for."""
-        most = None if self.strategy.prune_slow else self.limits.batch_candidates
-        for candidate in candidates:
-            self.evaluator.submit(candidate)
-        while self.evaluator.pending and not self.limit.interrupted:
-            self._note(self.evaluator.collect(1.0, most))
-
-    def _note(self, told: Sequence[Told]) -> None:
-        for search, trials in self.by_search(told):
-            search.note(trials)
-
-    def _enter(self, candidate: Candidate | None) -> None:
-        """Time what gains are over also where the budget ended before its turn."""
-        if candidate is None or self._running(candidate) or self.limit.interrupted:
-            return
-        search = self._by_solver.get(candidate.solver)
-        if search and any(trial.config == candidate.config for trial in search.trials):
-            return  # it failed
-        try:
-            self.evaluator.submit(candidate)
-        except MissingCodeError:
-            return  # it was not built beside a round
-        queue = self.evaluator.queue
-        while queue.pending and not self._running(candidate):
-            builds = [b for b in queue.collect(1.0, 1) if b.candidate == candidate]
-            self.evaluator.measure(builds, once=True)
-            if builds:
-                break
+    def _untried(self, *beside: Candidate | None) -> list[Candidate]:
+        """What gains are over and the budget ended before its turn."""
+        tried = self.evaluator.loaded.keys() | self.evaluator.failed
+        return [one for one in beside if one is not None and one.key not in tried]
 
     # rounds
 
@@ -270,36 +213,24 @@ class StudyRun(StudyEngine):
 
         `first` is tried before any searcher is asked: it did well elsewhere.
         """
+        self._resume(generation)
+        chosen = self._first(first)
+        self.submit(chosen)
+        untried = sum(not search.asked for search in self.searches) if chosen else 0
+        self.ask(max(count - len(chosen), untried), unseen=True)
+        asked = len(self.awaited)
+        led = led_before(self.searches, self.strategy, self.default)
+        beside = dict.fromkeys([*led, *([self.default] if self.default else [])])
+        self.run([candidate for candidate in beside if candidate not in self.awaited])
+        failed = [(s.candidate(trial.config), trial) for s in self.searches for trial in s.trials]
+        return BuiltRound(asked, tuple(failed), tuple(self.evaluator.digests))
+
+    def _resume(self, generation: int) -> None:
+        """Go on where the recorded trials end, with searchers if there are trials left."""
         for search in self.searches:
             search.resume(self.context.ledger, generation)
-        left = self._trials_left()
-        if left:
-            self._start(self.searches, replace(self.options, budget=Budget(trials=left)))
-        asked = self._first(first)
-        asked += self._ask_unseen(count, asked)
-        beside = [self.default] if self.default else []
-        led = led_before(self.searches, self.strategy, self.default)
-        self.submit(asked)
-        for candidate in dict.fromkeys([*led, *beside]):
-            if candidate not in asked:
-                self.evaluator.submit(candidate)
-        failed: list[Told] = []
-        digests: list[str] = []
-        while self.evaluator.pending:
-            for build in self.evaluator.queue.collect(1.0, count):
-                digest = self.evaluator.record_build(build)
-                if not build.status.failed:
-                    digests.append(digest)
-                elif build.candidate in asked:
-                    trial = Trial(build.candidate.config, build.status, reason=build.reason)
-                    self.buffer.tell(self.search_of(build.candidate).study.id, [trial])
-                    failed.append((build.candidate, trial))
-        return BuiltRound(len(asked), tuple(failed), tuple(dict.fromkeys(digests)))
-
-    def _trials_left(self) -> int:
-        left = self.left()
-        assert left is not None, "rounds have a budget of trials"
-        return left
+        if left := self.left():
+            self._start(replace(self.options, budget=Budget(trials=left)))
 
     def _first(self, wanted: Sequence[Candidate]) -> list[Candidate]:
         """What is to be tried before searchers are asked, if it can be built and is not known."""
@@ -316,24 +247,6 @@ class StudyRun(StudyEngine):
                     search.asked += 1
                     found.append(candidate)
         return found
-
-    def _ask_unseen(self, count: int, first: Sequence[Candidate]) -> list[Candidate]:
-        """A round's configs besides those that come first; one of each solver in any case."""
-        untried = sum(not search.asked for search in self.searches) if first else 0
-        room = min(max(count - len(first), untried), self._trials_left())
-        pace_ns = min((search.best for search in self.searches), default=float("inf"))
-        asked: list[Candidate] = []
-        with self.context.tracer.span("ask", "search"):
-            while len(asked) < room:
-                batch = self.next_of(self.searches, room - len(asked), pace_ns, unseen=True)
-                if not batch:
-                    break
-                for candidate in batch:
-                    if candidate in first:
-                        self.search_of(candidate).asked -= 1  # it was counted before
-                    else:
-                        asked.append(candidate)
-        return asked
 
     def measure(
         self,
@@ -354,30 +267,23 @@ class StudyRun(StudyEngine):
         self._make_arrays()
         self.limit.prepared()
         self.add_vendors(libraries)
+        self.run(self._built(self.leaders()))
         asked = [candidate for search in self.searches for candidate in self._open_asks(search)]
-        queue = self.evaluator.queue
-        for candidate in asked:
-            if queue.cached_build(candidate) is None:
-                raise MissingCodeError(f"the machine code of {candidate.key} is missing")
-        self._retime([leader for leader in self.leaders() if queue.cached_build(leader)])
-        for candidate in asked:
-            self.evaluator.submit(candidate)
-        while self.evaluator.pending and not self.limit.interrupted:
-            self.tell(self.evaluator.collect(1.0))
-        trials = tuple((s.name, trial) for s in self.searches for trial in s.trials)
-        result = (
-            self._finished(finish)
-            if not self.evaluator.pending and self._spent(generation)
-            else None
-        )
+        self.awaited.update(asked)
+        self.run(asked)
+        told = tuple((s.name, trial) for s in self.searches for trial in s.trials)
+        result = None
+        if not self.awaited and self._spent(generation):
+            self.run(self._built(self._untried(self.default)))
+            for search in self.searches:
+                search.trials = list(search.known)  # what counts are the trials of all rounds
+            result = finish(self)
         best = self.evaluator.best
-        return MeasuredRound(trials, result, best.time_ns if best else None)
+        return MeasuredRound(told, result, best.time_ns if best else None)
 
-    def _finished(self, finish: Callable[[StudyRun], R]) -> R:
-        self._enter(self.default)
-        for search in self.searches:
-            search.trials[:0] = search.known  # what counts are the trials of all rounds
-        return finish(self)
+    def _built(self, candidates: Sequence[Candidate]) -> list[Candidate]:
+        """Those that were built beside a round."""
+        return [one for one in candidates if self.evaluator.queue.cached_build(one)]
 
     def _check_known(self) -> None:
         """Whoever built the round has asked for something, by studies that are known here too."""
@@ -396,18 +302,14 @@ class StudyRun(StudyEngine):
 
     def _spent(self, generation: int) -> bool:
         """Whether the budget is gone, or the searchers ask for nothing more."""
-        searches = [search.fresh() for search in self.searches]
-        for search in searches:
-            search.resume(self.context.ledger, generation)
+        everyone = self.searches
         if self.strategy.skip_failing_solvers:  # those that the builder lacks would never be tried
-            searches = [s for s in searches if self.context.ledger.log(s.study.id)]
-        most = self.strategy.most_trials(self.budget, searches)
-        left = max(0, (most or 0) - sum(search.asked for search in searches))
-        if not left:
-            return True
-        self._start(searches, replace(self.options, budget=Budget(trials=left)))
-        pace_ns = min((search.best for search in searches), default=float("inf"))
-        return not self.next_of(searches, 1, pace_ns, unseen=True)
+            self.searches = [s for s in everyone if self.context.ledger.log(s.study.id)]
+        try:
+            self._resume(generation)
+            return not self.left() or not self.next_candidates(1, unseen=True)
+        finally:
+            self.searches = everyone
 
     # what is known
 
@@ -460,20 +362,23 @@ class StudyRun(StudyEngine):
     def _running(self, candidate: Candidate | None) -> LoadedCandidate | None:
         return self.evaluator.loaded.get(candidate.key) if candidate else None
 
-    def summary(
-        self, winner: LoadedCandidate | None, ties: Sequence[LoadedCandidate]
-    ) -> SearchSummary:
-        """What the verdict is on."""
-        return SearchSummary(
-            self.evaluator,
-            winner,
-            self.default_loaded,
+    def contenders(self, final: Final) -> Contenders | None:
+        """What the decision is about; None if nothing ran."""
+        if final.winner is None:
+            return None
+        device, default = self.context.device, self.default_loaded
+        return Contenders(
+            final.winner,
+            default,
             self._incumbent_loaded(),
             {name: loaded for name, loaded in self.vendors.items() if compared(name)},
-            tuple(ties),
-            self.trials,
-            self.limit.interrupted,
+            final.ties,
             self._running(self.untuned),
+            self.entry,
+            self.stale,
+            self._lost(),
+            outside=default is not None and default.candidate == self.outsider,
+            one_core=device.kind == "cpu" and device.units == 1,
         )
 
     def _incumbent_loaded(self) -> LoadedCandidate | None:
@@ -481,17 +386,11 @@ class StudyRun(StudyEngine):
             return self.evaluator.loaded.get(self.incumbent.key)
         return self.vendors.get(self.entry.solver) if self.entry else None
 
-    def met(self, summary: SearchSummary, confirmation: Confirmation) -> Met | None:
-        """How the bank's entry fared beside the winner; None if there is none, or it did not run.
-
-        It does not where its solver is not known here, or the search was interrupted.
-        """
-        entry, incumbent = self.entry, summary.incumbent
+    def _lost(self) -> Met | None:
+        """Why the bank's entry does not run, if its solver is known here."""
+        entry = self.entry
         if entry is None:
             return None
-        if incumbent is not None:
-            there = incumbent.cut_short or incumbent.kernel in confirmation.blocks
-            return Met.SLOWER if there else Met.FAILED
         if self.incumbent is None and outdated(entry):
             return Met.OUTDATED
         held = self.incumbent or Candidate(self.problem, entry.solver, Config())

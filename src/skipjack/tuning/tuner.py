@@ -28,7 +28,7 @@ from skipjack.tuning.result import TuneResult
 from skipjack.tuning.starting_points import incumbent_of
 from skipjack.tuning.strategy import KnownStrategy, TuneStrategy
 from skipjack.tuning.study_run import StudyRun
-from skipjack.tuning.verdict import conclude, finish_tuning
+from skipjack.tuning.verdict import conclude
 
 
 class Tuner:
@@ -151,7 +151,7 @@ def run_tune(
         run.prepare()
         run.import_libraries(vendors_for(problem, context.device))
         run.search()
-        return conclude(run, finish_tuning(run))
+        return conclude(run)
     finally:
         run.close()
 
@@ -186,7 +186,7 @@ def run_verify(
         run.prepare()
         run.import_libraries(vendors_for(problem, device))
         run.search()
-        return conclude(run, finish_tuning(run))
+        return conclude(run)
     finally:
         run.close()
 

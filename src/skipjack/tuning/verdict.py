@@ -6,11 +6,13 @@ import logging
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from skipjack.bank import (
     BASELINE,
     REPLACED,
     BankEntry,
+    Changes,
     EntryOrigin,
     Evidence,
     Met,
@@ -20,9 +22,9 @@ from skipjack.bank import (
 from skipjack.bank.evidence import device_evidence
 from skipjack.core.config import Config
 from skipjack.core.device import Peaks
-from skipjack.execute.confirm import ALPHA, MIN_EFFECT, Confirmation, confirm
-from skipjack.execute.session import Loadable
-from skipjack.execute.statistics import Ratio
+from skipjack.core.study import Study
+from skipjack.execute.confirm import ALPHA, MIN_EFFECT, confirm
+from skipjack.execute.statistics import Ratio, Timing
 from skipjack.gpu.opening import driver_release
 from skipjack.ledger import OUTCOME, VerdictRecord
 from skipjack.operations import bytes_moved, get, outputs
@@ -30,119 +32,115 @@ from skipjack.runtime import KernelCode
 from skipjack.solvers import find_solver, names, vendors_for
 from skipjack.solvers.solver import NativeVendorSolver, VendorSolver
 from skipjack.storage import timestamp, utc_now
-from skipjack.tuning.decision import Decision, rivals_of
-from skipjack.tuning.evaluator import LoadedCandidate
+from skipjack.tuning.decision import UNITY, Contenders, Decision
 from skipjack.tuning.final import tune_final
+from skipjack.tuning.loaded_candidate import LoadedCandidate
 from skipjack.tuning.result import Outcome, SolverScore, Speedup, TuneResult
 from skipjack.tuning.solver_search import SolverSearch
-from skipjack.tuning.study_run import SearchSummary, StudyRun
+from skipjack.tuning.study_run import StudyRun
 
 log = logging.getLogger(__name__)
 
 
-def finish_tuning(run: StudyRun) -> SearchSummary:
+def final_of_tuning(run: StudyRun) -> Contenders | None:
     """Hold the final, and take the libraries in that the winner has to beat."""
-    final = tune_final(run.evaluator, run.outsider)
+    final = tune_final(run.evaluator, run.limits, run.outsider)
     run.add_vendors(vendors_for(run.problem, run.context.device))
-    return run.summary(final.winner, final.ties)
+    return run.contenders(final)
 
 
-def conclude(run: StudyRun, summary: SearchSummary) -> TuneResult:
-    """Confirm the winner against the incumbent and the vendors, and write the outcome down."""
-    return judge(run, summary, confirm_winner(run, summary))
+def conclude(run: StudyRun, *, keep: bool = True) -> TuneResult:
+    """Confirm the winner of a search, and write the outcome down unless it is not to be kept."""
+    contenders = final_of_tuning(run)
+    return judge(run, run.decide(contenders) if contenders else None, keep=keep)
 
 
-def verify_only(run: StudyRun) -> TuneResult:
-    """Times one given config beside the libraries; stores no verdict."""
-    summary = finish_tuning(run)
-    return judge(run, summary, confirm_winner(run, summary), keep=False)
-
-
-def confirm_winner(run: StudyRun, summary: SearchSummary) -> Confirmation:
-    """Time the winner beside what it has to beat; nothing where there is none, or it fails now."""
-    winner = summary.winner
-    if winner is None:
-        return Confirmation({}, {})
-    return summary.evaluator.confirm(winner, rivals_of(winner, summary), run.limit.over)
-
-
-def judge(
-    run: StudyRun, summary: SearchSummary, confirmation: Confirmation, *, keep: bool = True
-) -> TuneResult:
-    """The outcome, written to the ledger and the bank if it is to be kept."""
-    winner = summary.winner
-    if winner is None or winner.kernel not in confirmation.blocks:
-        return _failed(run, summary)
-    met = run.met(summary, confirmation)
-    decision = Decision(run, summary, winner, summary.default, confirmation, met)
-    result = _result(decision, decision.outcome(), run.context.peaks())
-    if _is_outdone(decision, result):
-        result = _result(decision, Outcome.KEPT, run.context.peaks())
+def judge(run: StudyRun, decision: Decision | None, *, keep: bool = True) -> TuneResult:
+    """The outcome, written to the ledger and the bank if it is to be kept; None is a failure."""
+    if decision is None:
+        return _failed(run)
+    result = _result(run, decision, decision.outcome())
+    if _is_outdone(run, decision, result):
+        result = _result(run, decision, Outcome.KEPT)
     best = decision.chosen(result.status)
-    if best.artifact_digest:
+    if best.code:
         run.context.remember(best)
     if keep:
         _write(run, result, decision)
     return result
 
 
-def _is_outdone(decision: Decision, result: TuneResult) -> bool:
+def _is_outdone(run: StudyRun, decision: Decision, result: TuneResult) -> bool:
     """Whether the bank's entry, which did not run here, has stronger evidence.
 
     One of a solver that is not loaded here stays in any case: nobody has met it.
     """
-    held = decision.run.entry
+    held = run.entry
     if held is None or decision.met is not None or not decision.enters(result.status):
         return False
     if held.solver not in names():
         return True
-    return stronger(held, _entry(decision.run, result, decision, "")) is held
+    undated = replace(_entry(run, result, decision), created="")
+    return stronger(held, undated) is held
 
 
-def _result(decision: Decision, outcome: Outcome, peaks: Peaks) -> TuneResult:
-    run, problem = decision.run, decision.run.problem
-    operation = get(problem.operation)
+def _result(run: StudyRun, decision: Decision, outcome: Outcome) -> TuneResult:
     best = decision.chosen(outcome)
-    default = decision.default_or(best)
     timing = decision.timing(best)
-    times = {name: decision.rival_ns(best, r) for name, r in decision.vendors.items()}
     beside = Beside(run, best)
-    untuned = beside.untuned(decision.summary.untuned)
-    speedup = Speedup(
-        decision.gain(best, default),
-        {name: decision.gain(best, r) for name, r in decision.vendors.items()},
-        untuned,
-        beside.as_called(decision.vendors),
+    untuned = beside.untuned(decision.contenders.untuned)
+    speedup = replace(
+        decision.speedup(best), untuned=untuned, as_called=beside.as_called(decision.vendors)
     )
-    now = run.context.clock()
     return TuneResult(
-        problem=problem,
-        device=run.context.device.name,
-        solver=best.candidate.solver,
+        solver=best.solver,
         status=outcome,
         best=best.candidate.config,
-        trials=decision.summary.trials,
         speedup=speedup,
         time_ns=timing.time_ns,
         spread=timing.spread,
-        default_ns=decision.rival_ns(best, default),
-        vendor_ns=times.get(speedup.vendor_name),
-        vendor_times_ns=times,
-        builds=decision.summary.evaluator.builds,
-        runs=decision.summary.evaluator.runs,
-        seconds=now - run.limit.started,
-        overhead=run.context.tracer.overhead(run.limit.started, now),
-        flops=operation.flops(problem),
-        bytes_moved=bytes_moved(problem),
-        peak_share=_share(run, timing.time_ns, peaks),
-        operation_class=operation.operation_class,
+        default_ns=decision.default_ns(best),
+        vendor_times_ns=decision.vendor_times_ns(best),
+        peak_share=_share(run, timing.time_ns, run.context.peaks()),
         ties=tuple(tie.candidate.config for tie in decision.ties(best)),
         reason=decision.reason(outcome),
-        interrupted=decision.summary.interrupted,
         code=_code(best),
         solvers=tuple(_score(search) for search in run.searches),
         untuned_ns=timing.time_ns * untuned.ratio if untuned else None,
+        **_spent(run),
     )
+
+
+def _failed(run: StudyRun) -> TuneResult:
+    reasons = [trial.reason for trial in run.trials if trial.reason]
+    why = f"no config ran; the last one said: {reasons[-1]}" if reasons else "no config ran in time"
+    nan = float("nan")
+    return TuneResult(
+        solver=run.searches[0].name,
+        status=Outcome.FAILED,
+        best=Config(),
+        speedup=Speedup(Ratio(nan, nan, nan)),
+        time_ns=nan,
+        spread=nan,
+        default_ns=nan,
+        reason=why,
+        **_spent(run),
+    )
+
+
+def _spent(run: StudyRun) -> dict[str, Any]:
+    """What was tuned and what it took, whatever came of it."""
+    now = run.context.clock()
+    return {
+        "problem": run.problem,
+        "device": run.context.device.name,
+        "trials": run.trials,
+        "builds": run.evaluator.builds,
+        "runs": run.evaluator.runs,
+        "seconds": now - run.limit.started,
+        "overhead": run.context.tracer.overhead(run.limit.started, now),
+        "interrupted": run.limit.interrupted,
+    }
 
 
 def _score(search: SolverSearch) -> SolverScore:
@@ -169,132 +167,112 @@ def _share(run: StudyRun, time_ns: float, peaks: Peaks) -> float | None:
     return moved / time_ns * 1e9 / peak if peak else None
 
 
-def _code(loaded: LoadedCandidate) -> KernelCode:
-    return KernelCode(loaded.code, loaded.artifact_digest, loaded.symbol, loaded.abi, loaded.slots)
-
-
-def _failed(run: StudyRun, summary: SearchSummary) -> TuneResult:
-    problem = run.problem
-    operation = get(problem.operation)
-    reasons = [trial.reason for trial in summary.trials if trial.reason]
-    why = f"no config ran; the last one said: {reasons[-1]}" if reasons else "no config ran in time"
-    now = run.context.clock()
-    nan = float("nan")
-    return TuneResult(
-        problem=problem,
-        device=run.context.device.name,
-        solver=run.searches[0].name,
-        status=Outcome.FAILED,
-        best=Config(),
-        trials=summary.trials,
-        speedup=Speedup(Ratio(nan, nan, nan)),
-        time_ns=nan,
-        spread=nan,
-        default_ns=nan,
-        vendor_ns=None,
-        vendor_times_ns={},
-        builds=summary.evaluator.builds,
-        runs=summary.evaluator.runs,
-        seconds=now - run.limit.started,
-        overhead=run.context.tracer.overhead(run.limit.started, now),
-        flops=operation.flops(problem),
-        bytes_moved=bytes_moved(problem),
-        peak_share=None,
-        operation_class=operation.operation_class,
-        reason=why,
-        interrupted=summary.interrupted,
-    )
+def _code(loaded: LoadedCandidate) -> KernelCode | None:
+    if loaded.code is None:
+        return None
+    code = loaded.code
+    return KernelCode(code.data, code.digest, code.symbol, code.abi, code.slots)
 
 
 def _write(run: StudyRun, result: TuneResult, decision: Decision) -> None:
-    context = run.context
-    now = timestamp(utc_now())
     enters = decision.enters(result.status)
-    output = context.session.output_digest(_banked(result, decision).kernel)
-    entry = replace(_entry(run, result, decision, now), output=output)
+    entry = _entry(run, result, decision)
+    study = run.study_of(entry.solver)
+    changes = keep_entry(run, entry, study, "banked" if enters else str(result.status), enters)
+    if changes and changes.kept:
+        log.warning(
+            "meanwhile the bank was given an entry of %s with stronger evidence, which stays",
+            run.problem.key,
+        )
+
+
+def keep_entry(
+    run: StudyRun, entry: BankEntry, study: Study, outcome: str, enters: bool
+) -> Changes | None:
+    """Write a verdict down, with its entry, and give that to the bank if it enters."""
+    context = run.context
     with context.tracer.span("write the verdict", "ledger"):
         context.ledger.add_verdict(
             VerdictRecord(
-                run.study_of(entry.solver).id,
-                run.problem.key,
-                context.device.class_key,
+                study.id,
+                entry.problem,
+                entry.device,
                 entry.solver,
                 Config(dict(entry.config)),
-                "banked" if enters else str(result.status),
+                outcome,
                 entry.record(),
-                now,
+                entry.created,
             )
         )
-        if enters and context.bank.put(entry).kept:
-            log.warning(
-                "meanwhile the bank was given an entry of %s with stronger evidence, which stays",
-                run.problem.key,
-            )
+        return context.bank.put(entry) if enters else None
 
 
-def _banked(result: TuneResult, decision: Decision) -> LoadedCandidate:
-    """What the bank may hold, a library perhaps."""
-    if result.status is Outcome.VENDOR:
-        return decision.summary.vendors[decision.faster_vendor()]
-    return decision.kept(result.status)
-
-
-def _entry(run: StudyRun, result: TuneResult, decision: Decision, now: str) -> BankEntry:
-    """Of what the bank may hold; a library's has no config."""
+def entry_of(run: StudyRun, loaded: LoadedCandidate, origin: str, **measured: Any) -> BankEntry:
+    """An entry of what runs here: who made it, with what and where, beside what was `measured`."""
     context = run.context
-    vendor = decision.faster_vendor() if result.status is Outcome.VENDOR else ""
-    best = decision.kept(result.status)
-    loaded = _banked(result, decision)
-    own = best is decision.chosen(result.status)
-    timing = decision.timing(best)
-    replaced = {}
-    if run.entry and decision.met and decision.enters(result.status):
-        met = Met.STALE if decision.renews(result.status) else decision.met
-        replaced = {REPLACED: replacing(run.entry, met)}
-    default = decision.default_or(best)
-    gains = Speedup(
-        decision.gain(best, default),
-        {name: decision.gain(best, r) for name, r in decision.vendors.items()},
-        as_called=result.speedup.as_called if own and not vendor else None,
-    )
-    times = {name: decision.rival_ns(best, r) for name, r in decision.vendors.items()}
-    speedup = {"default": gains.default.to_json()}
-    if gains.vendor:
-        speedup["vendor"] = gains.vendor.to_json()
     return BankEntry(
         problem=run.problem.key,
         device=context.device.class_key,
         device_name=context.device.name,
         solver=loaded.solver,
         solver_version=loaded.version,
-        config={} if vendor else dict(best.candidate.config),
+        config=loaded.candidate.config,
+        created=timestamp(utc_now()),
+        protocol=context.protocol.key,
+        toolchain=loaded.compiler,
+        output=context.session.output_digest(loaded.kernel),
+        origin=EntryOrigin.of(origin, context.device),
+        launch=loaded.launch(context.target.compat_key),
+        **measured,
+    )
+
+
+def _entry(run: StudyRun, result: TuneResult, decision: Decision) -> BankEntry:
+    """Of what the bank may hold: the library that is faster, or what was built."""
+    vendor = decision.faster_vendor() if result.status is Outcome.VENDOR else ""
+    best = decision.kept(result.status)
+    own = best is decision.chosen(result.status)
+    timing, gains = decision.timing(best), decision.speedup(best)
+    times = decision.vendor_times_ns(best)
+    called = result.speedup.as_called if own and not vendor else None
+    replaced = {}
+    if run.entry and decision.met and decision.enters(result.status):
+        met = Met.STALE if decision.renews(result.status) else decision.met
+        replaced = {REPLACED: replacing(run.entry, met)}
+    return entry_of(
+        run,
+        decision.vendors[vendor] if vendor else best,
+        "tune",
         time_ns=times[vendor] if vendor else timing.time_ns,
-        default_ns=decision.rival_ns(best, default),
+        default_ns=decision.default_ns(best),
         vendor_ns=times.get(gains.vendor_name),
         vendor=gains.vendor_name,
-        speedup=speedup,
+        speedup=gains.banked(),
         evidence=Evidence(
             {
                 "alpha": ALPHA,
                 "min_effect": MIN_EFFECT,
-                "samples": timing.samples,
-                "set_aside": timing.set_aside,
-                "spread": round(timing.spread, 6),
+                **timing_evidence(run, timing),
                 OUTCOME: str(result.status),
-                **device_evidence(context.device, driver_release(context.device.kind)),
                 "study": run.study_of(result.solver).id,
                 "ties": [dict(config) for config in result.ties] if own else [],
                 BASELINE: {"name": gains.baseline_name, **gains.baseline.to_json()},
-                "as_called": gains.as_called.to_json() if gains.as_called else None,
+                "as_called": called.to_json() if called else None,
                 **replaced,
             }
         ),
-        created=now,
-        protocol=context.protocol.key,
-        toolchain=loaded.compiler,
-        origin=EntryOrigin.of("tune", context.device),
-        launch=loaded.launch(context.target.compat_key),
     )
+
+
+def timing_evidence(run: StudyRun, timing: Timing) -> dict[str, Any]:
+    """How many samples are behind a time, and where they were taken."""
+    device = run.context.device
+    return {
+        "samples": timing.samples,
+        "set_aside": timing.set_aside,
+        "spread": round(timing.spread, 6),
+        **device_evidence(device, driver_release(device.kind)),
+    }
 
 
 class Beside:
@@ -308,7 +286,7 @@ class Beside:
         if plain is None or plain.cut_short:
             return None
         if plain.kernel == self._best.kernel:
-            return Ratio(1.0, 1.0, 1.0)
+            return UNITY
         return self._gain(self._best.kernel, plain.kernel)
 
     def as_called(self, vendors: Mapping[str, LoadedCandidate]) -> Ratio | None:
@@ -321,12 +299,9 @@ class Beside:
         library = next((loaded for name, loaded in vendors.items() if _from_python(name)), None)
         if context.device.kind != "cpu" or library is None or library.cut_short:
             return None
-        if not best.artifact_digest or best.time_ns > self._run.limits.long_call_ns:
+        if best.code is None or best.time_ns > self._run.limits.long_call_ns:
             return None
-        code = Loadable(
-            best.code, best.artifact_digest, best.symbol, best.abi, best.slots, called=True
-        )
-        return self._gain(context.session.add(code), library.kernel)
+        return self._gain(context.session.add(replace(best.code, called=True)), library.kernel)
 
     def _gain(self, kernel: int, rival: int) -> Ratio | None:
         confirmed = confirm(

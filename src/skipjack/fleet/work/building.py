@@ -25,6 +25,7 @@ from skipjack.settings import Settings
 from skipjack.solvers.gpu import compiling
 from skipjack.solvers.solver import BuildingSolver
 from skipjack.storage import KernelStore, user_directory
+from skipjack.tuning.evaluator import RoundBuilder
 from skipjack.tuning.study_run import BuiltRound
 
 log = logging.getLogger(__name__)
@@ -113,7 +114,7 @@ def _build_some(
     """A round; of a first one none of whose configs builds, what the budget has beyond it, too."""
     done = BuiltRound(0, (), ())
     while True:
-        with closing(study_run(handler, context, problem)) as run:
+        with closing(study_run(handler, context, problem, RoundBuilder)) as run:
             more = run.build(handler.at_once(problem), task.epoch, first_of(task))
         _say(more)
         done = BuiltRound(done.asked + more.asked, (*done.failed, *more.failed), more.digests)

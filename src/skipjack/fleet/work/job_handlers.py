@@ -26,13 +26,14 @@ from skipjack.solvers import find_solver, for_gpus_alone, names, refusal, solver
 from skipjack.solvers.identity import build_identity
 from skipjack.solvers.solver import BuildingSolver
 from skipjack.tuning.applicable_solvers import applicable_solvers, entrants
+from skipjack.tuning.evaluator import CandidateEvaluator
 from skipjack.tuning.finding import FindResult, RankedSolver, rank_all
 from skipjack.tuning.options import TuneOptions
 from skipjack.tuning.result import Outcome as Verdict
 from skipjack.tuning.result import TuneResult
 from skipjack.tuning.strategy import FindStrategy, SearchStrategy, TuneStrategy, VerifyStrategy
 from skipjack.tuning.study_run import MeasuredRound, StudyRun
-from skipjack.tuning.verdict import conclude, finish_tuning, verify_only
+from skipjack.tuning.verdict import conclude
 
 log = logging.getLogger(__name__)
 
@@ -89,12 +90,14 @@ def handler_of(task: Task) -> JobHandler:
 
 
 def study_run(
-    handler: JobHandler, context: TaskContext, problem: Problem, *, cached_only: bool = False
+    handler: JobHandler,
+    context: TaskContext,
+    problem: Problem,
+    evaluator: type[CandidateEvaluator],
 ) -> StudyRun:
     """The study that a round is of. Rounds are not interrupted: their worker is ended."""
     strategy = handler.strategy(problem)
-    options = handler.options
-    return StudyRun(context, problem, options, Interrupt(), strategy, cached_only=cached_only)
+    return StudyRun(context, problem, handler.options, Interrupt(), strategy, evaluator)
 
 
 def first_of(task: Task) -> tuple[Candidate, ...]:
@@ -129,7 +132,7 @@ class TuneJob(JobHandler):
         return TuneStrategy(self.options.solver)
 
     def measure(self, run: StudyRun) -> Measured:
-        told = run.measure(lambda run: conclude(run, finish_tuning(run)), (), self.task.epoch)
+        told = run.measure(conclude, (), self.task.epoch)
         return told, _verdict_json(self.task, run, told)
 
 
@@ -192,7 +195,7 @@ class KernelJob(JobHandler):
         return 1
 
     def measure(self, run: StudyRun) -> Measured:
-        told = run.measure(verify_only, generation=self.task.epoch)
+        told = run.measure(partial(conclude, keep=False), generation=self.task.epoch)
         if told.result is not None and told.result.status is Verdict.FAILED:
             raise WorkerError(f"the winner fails now: {told.result.reason}")
         return told, _verdict_json(self.task, run, told)

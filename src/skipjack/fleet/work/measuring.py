@@ -21,6 +21,7 @@ from skipjack.native import cpu
 from skipjack.operations import parse
 from skipjack.settings import Settings
 from skipjack.tuning.context import timing_cores
+from skipjack.tuning.evaluator import RoundTimer
 
 log = logging.getLogger(__name__)
 
@@ -84,7 +85,7 @@ class MeasuringWorker:
 def _measured(task: Task, context: TaskContext) -> Outcome:
     handler = handler_of(task)
     problem = parse(task.plan.problem)
-    with closing(study_run(handler, context, problem, cached_only=True)) as run:
+    with closing(study_run(handler, context, problem, RoundTimer)) as run:
         told, result = handler.measure(run)
     for solver, trial in told.trials:
         log.info("%s", line_of_trial(solver, trial))
