@@ -141,6 +141,34 @@ def test_a_timer_that_was_closed_says_so_and_may_be_opened_again() -> None:
     assert [again] == first and new / again == pytest.approx(2.0, rel=0.1)
 
 
+@pytest.mark.parametrize(
+    ("configs", "complaint"),
+    [
+        ({"tile": 1}, r"one config, \{'tile': 1\}; give a list of them: \[\{'tile': 1\}\]"),
+        ("tile=1", "configs is 'tile=1'; give a list of dicts"),
+        (3, "configs is 3; give a list of dicts"),
+        ([3], r"configs is \[3\]; give a list of dicts"),
+    ],
+)
+def test_what_is_no_list_of_configs_is_refused_in_a_sentence(
+    configs: object, complaint: str
+) -> None:
+    with (
+        only_solvers(FakeSolver("ours")),
+        ConfigTimer(context=FakeContext(costs)) as timer,
+        pytest.raises(UsageError, match=complaint),
+    ):
+        timer.evaluate("add:64", configs)  # type: ignore[arg-type]
+
+
+def test_a_config_outside_of_the_space_is_marked_and_not_built() -> None:
+    context = FakeContext(costs)
+    with only_solvers(FakeSolver("ours")), ConfigTimer(context=context) as timer:
+        (outside,) = timer.trials("add:64", [{"tile": 99}])
+        assert timer.evaluate("add:64", [{"tile": 99}]) == [inf]
+    assert (outside.status, context.pool.built) == (Status.INFEASIBLE, [])
+
+
 def test_a_timer_that_is_not_open_says_so() -> None:
     with pytest.raises(UsageError, match="inside of `with ConfigTimer"):
         ConfigTimer().evaluate("add:64", CONFIGS)

@@ -14,7 +14,7 @@ from skipjack.core.study import Study
 from skipjack.core.trial import Candidate, Status
 from skipjack.errors import UsageError
 from skipjack.execute.build_pool import Build
-from skipjack.ledger import CandidateKey, Ledger
+from skipjack.ledger import Ledger
 from skipjack.operations import parse
 from skipjack.search import Batches, SearchContext
 from skipjack.settings import Settings
@@ -22,7 +22,7 @@ from skipjack.solvers import find_solver
 from skipjack.solvers.solver import BuildingSolver
 from skipjack.storage import ArtifactStore
 from skipjack.tuning import TuneOptions, build_queue, solver_search
-from skipjack.tuning.build_queue import BuildQueue, build_record, identity_of
+from skipjack.tuning.build_queue import BuildQueue
 from skipjack.tuning.context import DeviceContext
 
 DEVICE = Device("cpu", "haswell", 1, features=("avx2", "fma"), vector_bytes=32)
@@ -71,9 +71,14 @@ def nest() -> BuildingSolver:
     return solver
 
 
-def ordered(context: Shop, candidate: Candidate) -> list[Build]:
+def queue_of(context: Shop) -> BuildQueue:
     queue = BuildQueue(context)
     queue.add_solver(nest(), nest().space(PROBLEM, DEVICE))
+    return queue
+
+
+def ordered(context: Shop, candidate: Candidate) -> list[Build]:
+    queue = queue_of(context)
     queue.submit(candidate)
     return queue.collect(0.0, 1)
 
@@ -82,12 +87,9 @@ def ordered(context: Shop, candidate: Candidate) -> list[Build]:
 def candidate(context: Shop) -> Candidate:
     """One that was built before."""
     made = Candidate(PROBLEM, "nest", nest().space(PROBLEM, DEVICE).default())
-    digest = context.artifacts.put(b"machine code")
-    build = Build(made, Status.OK, source_digest="s", compiler=nest().compiler())
-    record = build_record(context, build, digest)
-    context.ledger.add_build(
-        record, CandidateKey.of(made, nest().version), identity=identity_of(context, made)
-    )
+    compiler = nest().compiler()
+    build = Build(made, Status.OK, source_digest="s", artifact=b"machine code", compiler=compiler)
+    queue_of(context).keep(build, context.ledger.add_build)
     return made
 
 

@@ -1,6 +1,7 @@
 """The numbers of the engine: each has a sentence, users set theirs, and a run keeps to them."""
 
 import json
+import re
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -19,34 +20,28 @@ from skipjack.tuning.tuner import run_tune
 
 ROOT = Path(__file__).parents[2]
 UNITS = ("seconds", "_s", "_ns", "_share", "_ratio", "_tie", "_drift", "_sharpness", "_gib")
-COUNTS = (
-    "trials",
-    "configs",
-    "candidates",
-    "leaders",
-    "winners",
-    "finalists",
-    "blocks",
-    "calls",
-    "kernels",
-)
+COUNTS = ("trials", "configs", "candidates", "leaders", "winners", "finalists", "blocks", "calls")
+SHARES = ("alpha", "min_effect")
+"""The usual names of statistics."""
 
 
 def test_each_has_a_sentence_a_unit_and_a_script_that_exists_if_one_is_named() -> None:
     for one in LIMITS.records():
         assert one["meaning"].endswith("."), one
-        assert one["name"].endswith((*UNITS, *COUNTS, "rounds", "pairs")), one
+        assert one["name"].endswith((*UNITS, *COUNTS, *SHARES, "kernels", "rounds", "pairs")), one
         assert not one["measured_by"] or (ROOT / one["measured_by"]).is_file(), one
 
 
 def test_no_other_file_of_the_engine_has_numbers_of_its_own() -> None:
-    for name in ("engine", "evaluator", "final", "solver_search", "strategy", "decision"):
+    engine = ("engine", "evaluator", "final", "solver_search", "strategy", "decision")
+    for name in (*engine, "study_run", "verdict", "finding", "config_timer", "loaded_candidate"):
         text = (ROOT / "src/skipjack/tuning" / f"{name}.py").read_text()
         constants = [
             line for line in text.splitlines() if line[:1].isupper() or line.startswith("_")
         ]
         numbers = [line for line in constants if "= " in line and line.split("= ")[1][0].isdigit()]
         assert numbers == []
+        assert not re.search(r"[<>] \d+e\d|\d+ <<", text), "a threshold within a function"
 
 
 @pytest.mark.parametrize(
@@ -139,7 +134,9 @@ def test_the_command_lists_them(user_dir: Path) -> None:
     (user_dir / "config.toml").write_text("[limits]\nfinalists = 9\n")
     runner = CliRunner()
     records = json.loads(runner.invoke(app, ["limits", "--json"]).stdout)["limits"]
-    assert [one["name"] for one in records] == [one.name for one in fields(Limits)]
+    names = [one["name"] for one in records]
+    assert names[:-3] == [one.name for one in fields(Limits)]
+    assert names[-3:] == ["alpha", "min_effect", "confirm_pairs"], "those of the confirmation"
     assert {one["name"]: one["value"] for one in records}["finalists"] == 9
     shown = runner.invoke(app, ["limits"]).stdout
     assert "yours to set" in shown and "bench/start_well.py" in shown

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from types import TracebackType
 
 from skipjack import plugins
@@ -22,14 +21,14 @@ from skipjack.core.trial import Candidate, Status, Trial
 from skipjack.errors import UsageError
 from skipjack.execute.build_pool import Build, BuildPool
 from skipjack.execute.device_lock import slot_lock
-from skipjack.execute.session import Loadable, RunSession
+from skipjack.execute.session import RunSession
 from skipjack.ledger import Ledger
 from skipjack.native import cpu
 from skipjack.operations import parse
 from skipjack.runtime import asked_problem
 from skipjack.settings import Settings, load_settings
-from skipjack.solvers import find_solver, solver_for, solvers_for
-from skipjack.solvers.solver import Slot, slack_of
+from skipjack.solvers import solver_for, solvers_for
+from skipjack.solvers.solver import Slot
 from skipjack.storage import MemoryArtifacts
 from skipjack.tuning.build_only import promising_configs
 from skipjack.tuning.context import (
@@ -37,7 +36,6 @@ from skipjack.tuning.context import (
     NoBank,
     TuningContext,
     session_place,
-    timing_cores,
 )
 from skipjack.tuning.evaluator import CandidateEvaluator
 from skipjack.tuning.ledger_buffer import LedgerBuffer
@@ -67,12 +65,17 @@ class ConfigTimer:
         device: Device | None = None,
         settings: Settings | None = None,
         *,
+        alone: bool = True,
         context: TuningContext | None = None,
     ) -> None:
-        """`context` is for tests: what is timed then is what it says."""
+        """Without `alone` it does not wait for others, nor they for it: times mean little then.
+
+        `context` is for tests: what is timed then is what it says.
+        """
         self._hold: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
         self._exits = contextlib.ExitStack()
         self._given, self._own = context, None if context else _TimerContext(device, settings)
+        self._alone = alone
         self._limits = Limits.of(self._own.settings) if self._own else LIMITS
         self._context: TuningContext | None = None
         self._evaluator: CandidateEvaluator | None = None
@@ -85,7 +88,7 @@ class ConfigTimer:
     def __enter__(self) -> ConfigTimer:
         if self._own is not None:
             self._context = self._exits.enter_context(self._own)
-            self._hold = self._own.hold
+            self._hold = self._own.hold if self._alone else contextlib.nullcontext
         else:
             self._context = self._given
         return self
@@ -96,9 +99,10 @@ class ConfigTimer:
         configs: Sequence[Mapping[str, Value]],
         solver: str | None = None,
     ) -> list[float]:
-        """How long each config takes, in ns and in the order given; infinite if it fails.
+        """How long each config takes, in ns and in the order given.
 
-        `solver` is the one whose configs they are; without a name the problem's first one.
+        One that fails, or is not in the space of its solver, takes infinitely long: `trials` tells
+        why. `solver` is the one whose configs they are; without a name the problem's first one.
         """
         trials = self.trials(problem, configs, solver)
         return [float(t.metrics["time_ns"]) if t.ok else float("inf") for t in trials]
@@ -109,13 +113,16 @@ class ConfigTimer:
         configs: Sequence[Mapping[str, Value]],
         solver: str | None = None,
     ) -> list[Trial]:
-        """Likewise, with the status and reason of those that fail, and all that was measured."""
+        """Likewise, with all that was measured, and the status and reason of those that fail.
+
+        A config that is not in the solver's space is ``infeasible``, and is not built.
+        """
         if self._context is None:
             raise UsageError("this ConfigTimer is not open: use it inside of `with ConfigTimer()`")
         asked = asked_problem(problem) if isinstance(problem, str) else problem
         chosen = solver_for(asked, self._context.target, solver)
         space = chosen.space(asked, self._context.target)
-        wanted = [Candidate(asked, chosen.name, Config(dict(config))) for config in configs]
+        wanted = [Candidate(asked, chosen.name, config) for config in _read_configs(configs)]
         new = [one for one in dict.fromkeys(wanted) if one.key not in self._known]
         for one in new:
             if not space.contains(one.config):
@@ -186,6 +193,17 @@ class ConfigTimer:
         self._exits.close()
 
 
+def _read_configs(configs: Iterable[Mapping[str, Value]]) -> list[Config]:
+    if isinstance(configs, Mapping):
+        raise UsageError(f"configs is one config, {configs!r}; give a list of them: [{configs!r}]")
+    try:
+        return [Config(dict(config)) for config in configs]
+    except (TypeError, ValueError):
+        raise UsageError(
+            f"configs is {configs!r}; give a list of dicts, each with the settings of a config"
+        ) from None
+
+
 def _content(build: Build) -> _Content:
     return build.candidate.problem.key, build.source_digest, tuple(build.slots)
 
@@ -250,40 +268,15 @@ def candidates_for(device: Device) -> list[Candidate]:
 def try_kernels(
     settings: Settings, candidates: Sequence[Candidate] | None = None
 ) -> list[TriedKernel]:
-    """Build them for this machine's CPU and run each once, in processes of their own.
+    """Build them for this machine's CPU and run them, in processes of their own.
 
-    Nothing is timed or kept, so the device is not locked for it.
+    Their times do not matter, so it does not wait for whoever times on the core.
     """
     device = cpu.detect()
     wanted = candidates_for(device) if candidates is None else list(candidates)
-    with (
-        BuildPool(1, device) as pool,
-        RunSession(protocol_for(device), timing_cores(settings, 1)) as session,
-    ):
+    tried = []
+    with ConfigTimer(device, settings, alone=False) as timer:
         for candidate in wanted:
-            pool.submit(candidate)
-        builds: list[Build] = []
-        while pool.pending:
-            builds += pool.poll(1.0)
-        builds.sort(key=lambda build: wanted.index(build.candidate))
-        return list(_run(session, builds))
-
-
-def _run(session: RunSession, builds: Sequence[Build]) -> Iterator[TriedKernel]:
-    for problem, group in groupby(builds, key=lambda build: build.candidate.problem):
-        session.prepare(problem)
-        for build in group:
-            candidate = build.candidate
-            if build.artifact is None:
-                yield TriedKernel(candidate, build.status, build.reason)
-                continue
-            digest = hashlib.sha256(build.artifact).hexdigest()
-            slack = slack_of(find_solver(candidate.solver), problem)
-            code = Loadable(
-                build.artifact, digest, build.symbol, build.abi, build.slots, slack=slack
-            )
-            failure, _ = session.verify(session.add(code))
-            if failure:
-                yield TriedKernel(candidate, failure.status, failure.reason)
-            else:
-                yield TriedKernel(candidate, Status.OK)
+            (trial,) = timer.trials(candidate.problem, [candidate.config], candidate.solver)
+            tried.append(TriedKernel(candidate, trial.status, trial.reason))
+    return tried

@@ -178,7 +178,7 @@ class Decision:
         """
         if library not in self.vendors.values() or not self.contenders.one_core:
             return False
-        far_ns = self.limits.far_library_ratio * self.timing(self.winner).time_ns
+        far_ns = self.limits.far_ratio * self.timing(self.winner).time_ns
         return self.timing(library).time_ns > far_ns
 
     def chosen(self, outcome: Outcome) -> LoadedCandidate:

@@ -253,7 +253,7 @@ class CandidateEvaluator:
         blocks, failures = self._time_beside_best(entered, 1)
         first = {kernel: summarize(mine).time_ns for kernel, mine in blocks.items()}
         leader = min(first.values(), default=float("inf"))
-        most_ns = leader * self.limits.prune_ratio
+        most_ns = leader * self.limits.near_ratio
         hopeful = [one for one in entered if first.get(one.kernel, float("inf")) < most_ns]
         if hopeful and not (self._prune_slow and leader > self.limits.long_ns):
             again = self._context.protocol.race_blocks - 1 if leader < self.limits.slow_ns else 1
@@ -333,7 +333,7 @@ class CandidateEvaluator:
             if loaded.time_ns < (self.best.time_ns if self.best else float("inf")):
                 self.best = loaded
         for loaded in entered:
-            if self.best and loaded.time_ns > self.best.time_ns * self.limits.prune_ratio:
+            if self.best and loaded.time_ns > self.best.time_ns * self.limits.near_ratio:
                 self._context.session.unload(loaded.kernel)
         self._hurry()
 

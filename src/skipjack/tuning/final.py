@@ -103,7 +103,7 @@ def spare(contenders: Contenders, limits: Limits) -> None:
     """Mark rivals that one long call shows to be slower; the confirmation leaves them out."""
     winner_ns = contenders.winner.time_ns
     sure = winner_ns > limits.very_long_ns
-    factor = limits.lost_ratio if sure else limits.surely_lost_ratio
+    factor = limits.near_ratio if sure else limits.far_ratio
     for rival in contenders.rivals:
         rival.cut_short = rival.time_ns > max(limits.long_ns, factor * winner_ns)
 
@@ -276,7 +276,7 @@ def unclear(ranking: Sequence[RankedCandidate], limits: Limits = LIMITS) -> list
         for place in ranking
         if place.behind.noisy
         and place.behind.ratio
-        < (limits.clearly_behind_ratio if place.behind.pairs else limits.far_behind_ratio)
+        < (limits.near_ratio if place.behind.pairs else limits.far_behind_ratio)
     ]
 
 

@@ -12,6 +12,7 @@ from math import isfinite
 from typing import Any
 
 from skipjack.errors import UsageError
+from skipjack.execute.confirm import ALPHA, LOOKS, MIN_EFFECT
 from skipjack.operations import MEMORY_SHARE
 from skipjack.settings import CONFIG_FILE, Settings
 
@@ -111,18 +112,23 @@ class Limits:
         "Calls that take longer than this are long: a find calls candidates far behind only once.",
     )
     very_long_ns: float = _limit(
-        1e9, "Calls that take longer than this are very long: see `lost_ratio`."
+        1e9,
+        "If the winner of a find takes longer than this, one long call rules a rival out that is "
+        "`near_ratio` times slower; else it takes `far_ratio`.",
     )
-    prune_ratio: float = _limit(
+    near_ratio: float = _limit(
         1.25,
-        "A candidate this many times slower than the best after its first block gets no "
-        "second one.",
+        "A candidate this many times slower than the fastest is behind: it gets no second block "
+        "in a search and no more rounds in a find's final, and is ranked behind even if few "
+        "rounds were undisturbed.",
+    )
+    far_ratio: float = _limit(
+        2.0,
+        "A candidate this many times slower than the fastest is far behind: one long call of it "
+        "is enough, and a library has lost however noisy its time is.",
     )
     most_drift: float = _limit(
         1.5, "Times of two batches are scaled by at most this factor to make them comparable."
-    )
-    far_ratio: float = _limit(
-        2.0, "A candidate this many times slower than the fastest counts as far behind."
     )
     patience_ratio: float = _limit(
         20.0, "In a find, a call that takes this many times the fastest one's time is ended."
@@ -140,7 +146,7 @@ class Limits:
         2, "Blocks per finalist when calls are slower than `slow_ns`.", user=True
     )
     final_calls: int = _limit(
-        40, "A tuning reserves the time of at least this many calls for its final and confirmation."
+        40, "Calls of the best for which time is reserved for the final and the confirmation."
     )
     find_rounds: int = _limit(
         11, "Rounds of a find's final after the first, if they are affordable."
@@ -158,9 +164,6 @@ class Limits:
         "final takes.",
     )
     find_final_rounds: int = _limit(16, "Rounds for which a find reserves time for its final.")
-    find_final_calls: int = _limit(
-        40, "Calls of the best for which a find reserves time for its confirmation."
-    )
     long_find_final_rounds: int = _limit(
         3, "Rounds for which a find reserves time when calls are longer than `long_ns`."
     )
@@ -177,17 +180,6 @@ class Limits:
         2e6,
         "Calls at least this long count as blocks of one call in the estimate of a round's cost.",
     )
-    near_ratio: float = _limit(
-        1.25, "In a find's final, candidates slower than this ratio to the fastest are dropped."
-    )
-    lost_ratio: float = _limit(
-        1.25,
-        "If the winner is very long, a rival this many times slower is ruled out after one call.",
-    )
-    surely_lost_ratio: float = _limit(
-        2.0,
-        "If it is shorter, a rival this many times slower is ruled out after one long call.",
-    )
     too_far_ratio: float = _limit(
         4.0, "Long calls that take this many times the fastest one's time are not repeated."
     )
@@ -199,18 +191,10 @@ class Limits:
     widest_paired_tie: float = _limit(
         0.05, "Times measured in pairs that differ by more than this share are never ties."
     )
-    clearly_behind_ratio: float = _limit(
-        1.25,
-        "A candidate this many times slower than the first is behind even if few rounds were "
-        "undisturbed.",
-    )
     far_behind_ratio: float = _limit(
         10.0,
         "A candidate this many times slower than the first is behind even if no round was "
         "undisturbed.",
-    )
-    far_library_ratio: float = _limit(
-        2.0, "A library this many times slower than the winner has lost, however noisy its time is."
     )
     beside_pairs: int = _limit(
         10, "Pairs of blocks behind a gain that is reported but decides nothing."
@@ -262,7 +246,7 @@ class Limits:
 
     def records(self) -> list[dict[str, Any]]:
         """All in JSON: name, value, sentence, whether a user may set it, what measured it."""
-        return [
+        own = [
             {
                 "name": one.name,
                 "value": getattr(self, one.name),
@@ -272,7 +256,19 @@ class Limits:
             }
             for one in fields(self)
         ]
+        fixed = [
+            {"name": name, "value": value, "meaning": text, "settable": False, "measured_by": ""}
+            for name, value, text in _OF_CONFIRMATIONS
+        ]
+        return [*own, *fixed]
 
+
+_OF_CONFIRMATIONS = (
+    ("alpha", ALPHA, "Probability with which a confirmation errs at most."),
+    ("min_effect", MIN_EFFECT, "Least gain, as a share, that a confirmation has to show."),
+    ("confirm_pairs", LOOKS[-1], "Most undisturbed pairs of blocks behind a confirmation."),
+)
+"""What the test of a winner is made of (`skipjack.execute.confirm`), which nobody sets."""
 
 LIMITS = Limits()
 """The defaults."""

@@ -168,7 +168,7 @@ class FindStrategy:
         pace, limits = evaluator.pace_ns, self.limits
         if pace == float("inf"):
             return 0.0
-        rounds, calls = limits.find_final_rounds, limits.find_final_calls
+        rounds, calls = limits.find_final_rounds, limits.final_calls
         if pace > limits.long_ns:
             rounds, calls = limits.long_find_final_rounds, limits.long_find_final_calls
         longest = max(limits.long_ns, pace)
@@ -176,17 +176,10 @@ class FindStrategy:
         return (rounds * total + calls * pace) * 1e-9
 
 
-@dataclass(frozen=True, slots=True)
-class VerifyStrategy:
-    """One config that was chosen before: nothing is searched."""
+class VerifyStrategy(TuneStrategy):
+    """One config that was chosen before, of the solver that is named: nothing is searched."""
 
-    chosen: BuildingSolver
-    prune_slow = False
-    skip_failing_solvers = False
     compares = False
-
-    def solvers(self, problem: Problem, device: Device) -> Sequence[BuildingSolver]:
-        return (self.chosen,)
 
     def again(self, known: Known) -> list[Candidate]:
         """Nothing: the config runs once."""
@@ -197,12 +190,6 @@ class VerifyStrategy:
 
     def turns(self, searches: Sequence[SolverSearch], pace_ns: float, *, unseen: bool) -> Turns:
         return []
-
-    def enough(self, searches: Sequence[SolverSearch], limit: TimeLimit) -> bool:
-        return True
-
-    def final_s(self, evaluator: Evaluator) -> float:
-        return 0.0
 
 
 @dataclass(frozen=True, slots=True)

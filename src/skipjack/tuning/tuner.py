@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
+from typing import TypeVar
 
 from skipjack import plugins
 from skipjack.bank import BankEntry
@@ -29,6 +31,8 @@ from skipjack.tuning.starting_points import incumbent_of
 from skipjack.tuning.strategy import KnownStrategy, TuneStrategy
 from skipjack.tuning.study_run import StudyRun
 from skipjack.tuning.verdict import conclude
+
+R = TypeVar("R", TuneResult, FindResult)
 
 
 class Tuner:
@@ -59,13 +63,8 @@ class Tuner:
         is raised, a `KeyboardInterrupt` with the result; a second Ctrl-C stops at once.
         """
         asked = asked_problem(problem) if isinstance(problem, str) else problem
-        self._check_open()
-        with watch_for_interrupt() as interrupt:
-            chosen = (options or TuneOptions()).completed(self.limits)
-            result = run_tune(self.context, asked, chosen, interrupt)
-        if interrupt.requested:
-            raise Interrupted(replace(result, interrupted=True))
-        return result
+        chosen = (options or TuneOptions()).completed(self.limits)
+        return self._interruptible(partial(run_tune, self.context, asked, chosen))
 
     @checked
     def verify(self, problem: str | Problem, options: TuneOptions | None = None) -> TuneResult:
@@ -96,20 +95,20 @@ class Tuner:
         Ctrl-C is as for `tune`.
         """
         asked = asked_problem(problem) if isinstance(problem, str) else problem
-        self._check_open()
-        with watch_for_interrupt() as interrupt:
-            chosen = (options or TuneOptions()).completed(self.limits, finding=True)
-            result = run_find(self.context, asked, chosen, only, interrupt)
-        if interrupt.requested:
-            raise Interrupted(replace(result, interrupted=True))
-        return result
+        chosen = (options or TuneOptions()).completed(self.limits, finding=True)
+        return self._interruptible(partial(run_find, self.context, asked, chosen, only))
 
-    def _check_open(self) -> None:
+    def _interruptible(self, run: Callable[[Interrupt], R]) -> R:
         if not self.context.opened:
             raise UsageError(
                 "this Tuner is not open: use it inside of `with Tuner() as tuner:`, which starts "
                 "its workers and ends them"
             )
+        with watch_for_interrupt() as interrupt:
+            result = run(interrupt)
+        if interrupt.requested:
+            raise Interrupted(replace(result, interrupted=True))
+        return result
 
     def __enter__(self) -> Tuner:
         self.context.__enter__()
