@@ -3,8 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -21,6 +19,7 @@ from skipjack.settings import Settings
 from skipjack.solvers import find_solver
 from skipjack.solvers.solver import BuildingSolver
 from skipjack.storage import ArtifactStore
+from skipjack.testing.fake_tuning import FakeContext
 from skipjack.tuning import TuneOptions, build_queue, solver_search
 from skipjack.tuning.build_queue import BuildQueue
 from skipjack.tuning.context import DeviceContext
@@ -159,12 +158,11 @@ def test_a_searcher_sees_the_problem_and_the_device(monkeypatch: pytest.MonkeyPa
         yield context.space.default()
 
     monkeypatch.setattr(search, "_FACTORIES", {"curious": curious})
-    with Ledger.in_memory() as ledger:
-        context: Any = SimpleNamespace(ledger=ledger, device=DEVICE, target=DEVICE)
-        study = Study(PROBLEM, "nest", DEVICE.class_key, "curious", 0)
-        made = solver_search.SolverSearch(
-            PROBLEM, nest(), nest().space(PROBLEM, DEVICE), study, leads=True
-        )
-        made.start(context, TuneOptions(searcher="curious"))
-        made.ask(9)
+    context = FakeContext(lambda solver, config: 1.0, device=DEVICE)
+    study = Study(PROBLEM, "nest", DEVICE.class_key, "curious", 0)
+    made = solver_search.SolverSearch(
+        PROBLEM, nest(), nest().space(PROBLEM, DEVICE), study, leads=True
+    )
+    made.start(context, TuneOptions(searcher="curious"))
+    made.ask(9)
     assert (seen[0].problem, seen[0].device) == (PROBLEM, DEVICE)
