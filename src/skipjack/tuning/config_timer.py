@@ -16,7 +16,6 @@ from skipjack.core.config import Config, Value
 from skipjack.core.device import Device
 from skipjack.core.objective import Objective
 from skipjack.core.problem import Problem
-from skipjack.core.protocol import protocol_for
 from skipjack.core.trial import Candidate, Status, Trial
 from skipjack.errors import UsageError
 from skipjack.execute.build_pool import Build, BuildPool

@@ -176,22 +176,6 @@ class FindStrategy:
         return (rounds * total + calls * pace) * 1e-9
 
 
-class VerifyStrategy(TuneStrategy):
-    """One config that was chosen before, of the solver that is named: nothing is searched."""
-
-    compares = False
-
-    def again(self, known: Known) -> list[Candidate]:
-        """Nothing: the config runs once."""
-        return []
-
-    def most_trials(self, budget: Budget, searches: Sequence[SolverSearch]) -> int | None:
-        return 1
-
-    def turns(self, searches: Sequence[SolverSearch], pace_ns: float, *, unseen: bool) -> Turns:
-        return []
-
-
 @dataclass(frozen=True, slots=True)
 class KnownStrategy:
     """Nothing is searched: what is timed is known from before."""
@@ -205,7 +189,7 @@ class KnownStrategy:
         return self.entrants
 
     def again(self, known: Known) -> list[Candidate]:
-        """Nothing of the studies: the bank says what is timed."""
+        """Nothing of the studies: the bank says what is timed, or the job."""
         return []
 
     def most_trials(self, budget: Budget, searches: Sequence[SolverSearch]) -> int | None:
@@ -219,6 +203,16 @@ class KnownStrategy:
 
     def final_s(self, evaluator: Evaluator) -> float:
         return 0.0
+
+
+class VerifyStrategy(KnownStrategy):
+    """One config that was chosen before, which runs once and is compared with no default."""
+
+    skip_failing_solvers = False
+    compares = False
+
+    def most_trials(self, budget: Budget, searches: Sequence[SolverSearch]) -> int | None:
+        return 1
 
 
 def _value(pair: tuple[SolverSearch, Trial]) -> float:

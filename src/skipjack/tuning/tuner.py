@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
@@ -75,13 +76,8 @@ class Tuner:
         one. Ctrl-C is as for `tune`.
         """
         asked = asked_problem(problem) if isinstance(problem, str) else problem
-        self._check_open()
-        with watch_for_interrupt() as interrupt:
-            chosen = (options or TuneOptions()).completed(self.limits)
-            result = run_verify(self.context, asked, chosen, interrupt)
-        if interrupt.requested:
-            raise Interrupted(replace(result, interrupted=True))
-        return result
+        chosen = (options or TuneOptions()).completed(self.limits)
+        return self._interruptible(partial(run_verify, self.context, asked, chosen))
 
     @checked
     def find(
@@ -145,14 +141,15 @@ def run_tune(
 ) -> TuneResult:
     """Search for a while, judge the best, and keep what is known."""
     strategy = TuneStrategy(options.solver, options.chosen_limits)
-    run = StudyRun(context, problem, options, interrupt or Interrupt(), strategy)
-    try:
+    return _finished(StudyRun(context, problem, options, interrupt or Interrupt(), strategy))
+
+
+def _finished(run: StudyRun) -> TuneResult:
+    with closing(run):
         run.prepare()
-        run.import_libraries(vendors_for(problem, context.device))
+        run.import_libraries(vendors_for(run.problem, run.context.device))
         run.search()
         return conclude(run)
-    finally:
-        run.close()
 
 
 def run_verify(
@@ -181,13 +178,7 @@ def run_verify(
     entrants = tuple(one for one in solvers if isinstance(one, BuildingSolver))
     run = StudyRun(context, problem, options, interrupt or Interrupt(), KnownStrategy(entrants))
     run.also_timed = tuple(few)
-    try:
-        run.prepare()
-        run.import_libraries(vendors_for(problem, device))
-        run.search()
-        return conclude(run)
-    finally:
-        run.close()
+    return _finished(run)
 
 
 def _buildable(entries: Sequence[BankEntry], problem: Problem, device: Device) -> list[Candidate]:

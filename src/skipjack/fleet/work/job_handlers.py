@@ -189,7 +189,7 @@ class KernelJob(JobHandler):
 
     def strategy(self, problem: Problem) -> SearchStrategy:
         """The winner's config and nothing else."""
-        return VerifyStrategy(self._solver().name)
+        return VerifyStrategy((self._solver(),))
 
     def at_once(self, problem: Problem) -> int:
         return 1
