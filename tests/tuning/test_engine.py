@@ -20,9 +20,8 @@ from skipjack.testing.fake_tuning import FakeContext, FakeSolver
 from skipjack.testing.sessions import FakeClock, NullSession
 from skipjack.tuning import Outcome, TuneOptions
 from skipjack.tuning.decision import Contenders, Decision
-from skipjack.tuning.engine import StudyEngine, Told
+from skipjack.tuning.engine import LedgerBuffer, StudyEngine, Told
 from skipjack.tuning.final import tune_final
-from skipjack.tuning.ledger_buffer import LedgerBuffer
 from skipjack.tuning.loaded_candidate import LoadedCandidate
 from skipjack.tuning.options import TimeLimit
 from skipjack.tuning.solver_search import make_search

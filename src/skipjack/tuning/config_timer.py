@@ -36,8 +36,8 @@ from skipjack.tuning.context import (
     TuningContext,
     session_place,
 )
+from skipjack.tuning.engine import LedgerBuffer
 from skipjack.tuning.evaluator import CandidateEvaluator
-from skipjack.tuning.ledger_buffer import LedgerBuffer
 from skipjack.tuning.limits import LIMITS, Limits
 from skipjack.tuning.loaded_candidate import LoadedCandidate
 

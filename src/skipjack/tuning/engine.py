@@ -12,11 +12,13 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Protocol
 
+from skipjack.core.config import Config
 from skipjack.core.trial import Candidate, Trial
 from skipjack.errors import ForeignError
 from skipjack.execute.confirm import Session, confirm
+from skipjack.ledger import BuildRecord, CandidateKey, Ledger, MeasurementRecord
+from skipjack.trace import Tracer
 from skipjack.tuning.decision import Contenders, Decision
-from skipjack.tuning.ledger_buffer import LedgerBuffer
 from skipjack.tuning.loaded_candidate import LoadedCandidate
 from skipjack.tuning.options import TimeLimit
 from skipjack.tuning.solver_search import SolverSearch
@@ -25,6 +27,52 @@ from skipjack.tuning.strategy import SearchStrategy
 log = logging.getLogger(__name__)
 
 Told = tuple[Candidate, Trial]
+
+
+class LedgerBuffer:
+    """What happens in a study run, gathered and written to the ledger batch by batch.
+
+    A transaction for each record took longer than the search.
+    """
+
+    def __init__(self, ledger: Ledger, tracer: Tracer) -> None:
+        self._ledger, self.tracer = ledger, tracer
+        self._asks: list[tuple[str, Config]] = []
+        self._tells: dict[str, list[Trial]] = {}
+        self._builds: list[tuple[BuildRecord, tuple[CandidateKey, ...], str]] = []
+        self._measurements: list[MeasurementRecord] = []
+
+    def ask(self, study: str, config: Config) -> None:
+        """A study's searcher asked for a config."""
+        self._asks.append((study, config))
+
+    def tell(self, study: str, trials: Sequence[Trial]) -> None:
+        """A study's searcher was told of these."""
+        self._tells.setdefault(study, []).extend(trials)
+
+    def build(self, build: BuildRecord, *candidates: CandidateKey, identity: str) -> None:
+        """Candidates of this identity were built."""
+        self._builds.append((build, candidates, identity))
+
+    def measure(self, records: Sequence[MeasurementRecord]) -> None:
+        """Blocks were timed."""
+        self._measurements += records
+
+    def discard(self) -> None:
+        """Forget everything that was not written down."""
+        self._asks, self._tells, self._builds, self._measurements = [], {}, [], []
+
+    def flush(self) -> None:
+        """Write everything down."""
+        with self.tracer.span("write", "ledger"), self._ledger.writing():
+            for study, config in self._asks:
+                self._ledger.log_ask(study, config)
+            for build, candidates, identity in self._builds:
+                self._ledger.add_build(build, *candidates, identity=identity)
+            self._ledger.add_measurements(self._measurements)
+            for study, trials in self._tells.items():
+                self._ledger.log_tells(study, trials)
+        self.discard()
 
 
 class Evaluator(Session, Protocol):

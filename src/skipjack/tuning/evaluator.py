@@ -17,7 +17,7 @@ from skipjack.solvers import find_solver
 from skipjack.solvers.solver import BuildingSolver, slack_of
 from skipjack.tuning.build_queue import BuildQueue
 from skipjack.tuning.context import TuningContext
-from skipjack.tuning.ledger_buffer import LedgerBuffer, measurement
+from skipjack.tuning.engine import LedgerBuffer
 from skipjack.tuning.limits import Limits
 from skipjack.tuning.loaded_candidate import KernelChecks, LoadedCandidate
 
@@ -342,7 +342,7 @@ class CandidateEvaluator:
         self._block_number += len(blocks)
         self._buffer.measure(
             [
-                measurement(self._context, self._kernels[block.kernel], block, number)
+                self._kernels[block.kernel].measurement(self._context, block, number)
                 for number, block in enumerate(blocks, first)
             ]
         )

@@ -11,6 +11,7 @@ from skipjack.execute.session import Failure, Loadable
 from skipjack.execute.statistics import Block
 from skipjack.gpu.artifact import ABI as GPU_ABI
 from skipjack.gpu.plan import from_slots, scratch_sizes
+from skipjack.ledger import CandidateKey, MeasurementRecord, MetricSamples
 from skipjack.native.slots import workspace_bytes
 from skipjack.tuning.context import TuningContext
 
@@ -69,6 +70,25 @@ class LoadedCandidate:
         if self.code.abi == GPU_ABI:
             return sum(scratch_sizes(from_slots(self.code.slots)).values())
         return workspace_bytes(self.code.slots)
+
+    def measurement(self, context: TuningContext, block: Block, number: int) -> MeasurementRecord:
+        """What the ledger keeps of a block; `number` tells it from others of its context."""
+        sentinel = block.sentinel_ns
+        return MeasurementRecord(
+            CandidateKey.of(self.candidate, self.version),
+            self.source_digest,
+            context.device.instance_key,
+            context.device.class_key,
+            context.protocol.key,
+            context.id,
+            number,
+            {
+                "time_ns": MetricSamples("ns", block.samples_ns),
+                "calls": MetricSamples("1", (float(block.calls),)),
+            },
+            sum(sentinel) / len(sentinel) if sentinel else None,
+            block.dropped + (len(block.samples_ns) if block.disturbed else 0),
+        )
 
 
 class KernelChecks:

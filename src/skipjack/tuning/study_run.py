@@ -29,10 +29,9 @@ from skipjack.solvers.solver import ImportingSolver, Solver
 from skipjack.tuning.applicable_solvers import DefaultProposal, compared, default_proposal
 from skipjack.tuning.context import TuningContext
 from skipjack.tuning.decision import Contenders
-from skipjack.tuning.engine import StudyEngine, Told
+from skipjack.tuning.engine import LedgerBuffer, StudyEngine, Told
 from skipjack.tuning.evaluator import CandidateEvaluator
 from skipjack.tuning.final import Final
-from skipjack.tuning.ledger_buffer import LedgerBuffer
 from skipjack.tuning.loaded_candidate import LoadedCandidate
 from skipjack.tuning.options import Progress, TimeLimit, TuneOptions
 from skipjack.tuning.solver_search import SolverSearch, make_search
