@@ -6,8 +6,12 @@ wants, put the addresses into the kernel's slots and call it. Whatever does not 
 refused without a call, and Python looks at it again: it may be fine (an array that must be copied)
 or wrong (and then it says why).
 
-The layout is that of ``PyArrayObject`` and ``PyTupleObject`` on 64-bit CPython, which NumPy's own
-inline functions rely on. It is tried out before it is used (`checked_call`).
+It is a function of CPython's C interface, as those of extension modules are: one called through
+ctypes would take another half of a microsecond. While the kernel runs, other threads of Python run.
+
+The layout is that of ``PyArrayObject``, ``PyTupleObject`` and ``PyBytesObject`` on 64-bit CPython,
+which NumPy's and Python's own inline functions rely on. It is tried out before it is used
+(`native_check`).
 """
 
 from __future__ import annotations
@@ -29,9 +33,16 @@ from skipjack.native.slots import Slots
 
 log = logging.getLogger(__name__)
 
-# A plan: kernel, number of inputs, the type of arrays, slots, two words that are free; then for
-# each input and the output its dtype, number of dimensions, dimensions, slot and size in bytes.
+# A plan: kernel, number of inputs, the type of arrays, slots, services, a word that is free; then
+# for each input and the output its dtype, number of dimensions, dimensions, slot and size in bytes.
+# Services: what lets other threads run, what stops them, what counts a reference; results.
 _HEAD, _RECORD = 6, 5
+_RESULTS = range(-1, ALIGNMENT)
+"""What a call gives. CPython has one object for each of these numbers as long as it runs."""
+_BYTES_BEGIN = bytes.__basicsize__ - 1
+"""Where the content of a bytes object begins, which holds the address of a plan."""
+_FAST_CALL = 0x80
+"""The flag of functions that take an array of arguments: ``METH_FASTCALL``."""
 _READ, _WRITTEN = 0x101, 0x501
 """NumPy's flags: contiguous in C's order and aligned; and writeable."""
 
@@ -112,9 +123,44 @@ entry:
   ret i64 %size
 }
 
-define i64 @checked_call(ptr %plan, ptr %inputs, ptr %out, i64 %made) nounwind {
+define internal void @run(ptr %plan) nounwind uwtable {
 entry:
   %kernel = load ptr, ptr %plan, align 8
+  %at_slots = getelementptr i64, ptr %plan, i64 3
+  %slots = load ptr, ptr %at_slots, align 8
+  %at_services = getelementptr i64, ptr %plan, i64 4
+  %services = load ptr, ptr %at_services, align 8
+  %release = load ptr, ptr %services, align 8
+  %at_acquire = getelementptr ptr, ptr %services, i64 1
+  %acquire = load ptr, ptr %at_acquire, align 8
+  %thread = call ptr %release()
+  call void %kernel(ptr %slots)
+  call void %acquire(ptr %thread)
+  ret void
+}
+
+define ptr @checked_call(ptr %self, ptr %arguments, i64 %count) nounwind uwtable {
+entry:
+  %at_plan = getelementptr i8, ptr %self, i64 BYTES
+  %plan = load ptr, ptr %at_plan, align 8
+  %at_services = getelementptr i64, ptr %plan, i64 4
+  %services = load ptr, ptr %at_services, align 8
+  %inputs = load ptr, ptr %arguments, align 8
+  %at_out = getelementptr ptr, ptr %arguments, i64 1
+  %out = load ptr, ptr %at_out, align 8
+  %made = icmp eq i64 %count, 3
+  %start = call i64 @check(ptr %plan, ptr %inputs, ptr %out, i1 %made)
+  %place = add i64 %start, 4
+  %at_result = getelementptr ptr, ptr %services, i64 %place
+  %result = load ptr, ptr %at_result, align 8
+  %at_count = getelementptr ptr, ptr %services, i64 2
+  %count_reference = load ptr, ptr %at_count, align 8
+  call void %count_reference(ptr %result)
+  ret ptr %result
+}
+
+define internal i64 @check(ptr %plan, ptr %inputs, ptr %out, i1 %made) nounwind uwtable {
+entry:
   %at_count = getelementptr i64, ptr %plan, i64 1
   %count = load i64, ptr %at_count, align 8
   %at_type = getelementptr i64, ptr %plan, i64 2
@@ -144,15 +190,14 @@ accept:
   %i_next = add i64 %i, 1
   br label %input
 output:
-  %is_made = icmp ne i64 %made, 0
-  br i1 %is_made, label %align, label %given
+  br i1 %made, label %align, label %given
 align:
   %start = call i64 @data(ptr %out)
   %beyond = add i64 %start, 63
   %rounded = and i64 %beyond, -64
   %offset = sub i64 %rounded, %start
   call void @place(i64 %rounded, ptr %record, ptr %slots)
-  call void %kernel(ptr %slots)
+  call void @run(ptr %plan)
   ret i64 %offset
 given:
   %good_out = call i1 @fits(ptr %out, ptr %record, ptr %type, i32 WRITTEN)
@@ -184,27 +229,62 @@ apart:
   br label %other
 run:
   call void @place(i64 %first, ptr %record, ptr %slots)
-  call void %kernel(ptr %slots)
+  call void @run(ptr %plan)
   ret i64 0
 refuse:
   ret i64 -1
 }
 """
 
-CheckedCall = Callable[[int, tuple[Any, ...], Any, int], int]
-"""Of a plan's address, the inputs, the output or room for it, and whether it is room.
+CheckedCall = Callable[..., int]
+"""Of the inputs and the output; or of the inputs, room for an output and True.
 
 -1 if something does not fit, else where the output begins in its room."""
+
+
+class _Method(ctypes.Structure):
+    """CPython's ``PyMethodDef``."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    )
+
+
+class NativeCheck:
+    """The code of the check in this process, and what it needs of Python. Lives for good."""
+
+    def __init__(self, function: int) -> None:
+        api = ctypes.pythonapi
+        services = (api.PyEval_SaveThread, api.PyEval_RestoreThread, api.Py_IncRef)
+        words = [ctypes.cast(one, ctypes.c_void_p).value or 0 for one in services]
+        words += map(id, _RESULTS)
+        self._services = (ctypes.c_int64 * len(words))(*words)
+        self.services = ctypes.addressof(self._services)
+        self._method = _Method(b"checked_call", function, _FAST_CALL, None)
+        kind = ctypes.PYFUNCTYPE(
+            ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p
+        )
+        self._make = kind(("PyCFunction_NewEx", api))
+
+    def call_of(self, plan: int) -> CheckedCall:
+        """The call of a plan, which must outlive it."""
+        own = plan.to_bytes(8, sys.byteorder)
+        made: CheckedCall = self._make(ctypes.addressof(self._method), own, None)
+        return made
 
 
 class CallPlan:
     """What the native check needs to know of a kernel, with slots of its own: for one call at a
     time."""
 
-    __slots__ = ("_keep", "_words", "address")
+    __slots__ = ("_keep", "_words", "call", "slots")
 
     def __init__(
         self,
+        check: NativeCheck,
         kernel: int,
         slots: Sequence[str | int],
         arrays: Sequence[tuple[str, tuple[int, ...], np.dtype[Any]]],
@@ -212,51 +292,48 @@ class CallPlan:
         """`arrays` are the inputs in order, then the only output: name, shape, dtype."""
         names = [name for name, _, _ in arrays]
         # An array that the kernel has no slot for goes into one behind its own.
-        filled = Slots([0 if slot in names else slot for slot in slots] + [0], {})
+        self.slots = Slots([0 if slot in names else slot for slot in slots] + [0], {})
         shapes = [(ctypes.c_int64 * max(len(shape), 1))(*shape) for _, shape, _ in arrays]
-        words = [kernel, len(arrays) - 1, id(np.ndarray), filled.address, 0, 0]
+        words = [kernel, len(arrays) - 1, id(np.ndarray), self.slots.address, check.services, 0]
         for (name, shape, dtype), dims in zip(arrays, shapes, strict=True):
             slot = list(slots).index(name) if name in slots else len(slots)
             words += [id(dtype), len(shape), ctypes.addressof(dims), slot]
             words += [prod(shape) * dtype.itemsize]
-        self._keep = filled, shapes, [dtype for _, _, dtype in arrays]
+        self._keep = check, shapes, [dtype for _, _, dtype in arrays]
         self._words = (ctypes.c_int64 * len(words))(*words)
-        self.address = ctypes.addressof(self._words)
+        self.call = check.call_of(ctypes.addressof(self._words))
 
 
 @functools.cache
-def checked_call() -> CheckedCall | None:
-    """The function, made when first asked for; None where arrays are laid out otherwise."""
+def native_check() -> NativeCheck | None:
+    """The check, made when first asked for; None where arrays are laid out otherwise."""
     cpython = sys.implementation.name == "cpython" and not hasattr(sys, "getobjects")
-    if not cpython or sys.maxsize != 2**63 - 1:
+    if not cpython or sys.maxsize != 2**63 - 1 or "t" in sys.abiflags:
         return None
     text = _TEXT
-    for word, value in (("HEAD", _HEAD), ("RECORD", _RECORD)):
-        text = text.replace(f", {word}\n", f", {value}\n")
+    for word, value in (("HEAD", _HEAD), ("RECORD", _RECORD), ("BYTES", _BYTES_BEGIN)):
+        text = text.replace(f" {word}\n", f" {value}\n")
     text = text.replace("i32 READ)", f"i32 {_READ})").replace("i32 WRITTEN)", f"i32 {_WRITTEN})")
     loader = llvm.Loader()
     _loaders.append(loader)
     code = llvm.compile_object(text, cpu.target_of(cpu.detect()))
     found = loader.load_several(code, ["checked_call", "nothing"])
-    kind = ctypes.CFUNCTYPE(
-        ctypes.c_int64, ctypes.c_void_p, ctypes.py_object, ctypes.py_object, ctypes.c_int64
-    )
-    call: CheckedCall = kind(found["checked_call"])
-    if not _is_right(call, found["nothing"]):
+    check = NativeCheck(found["checked_call"])
+    if not _is_right(check, found["nothing"]):
         log.info("arrays are not laid out as expected: kernels check them in Python")
         return None
-    return call
+    return check
 
 
 _loaders: list[llvm.Loader] = []
 """Their code is used as long as the process lives."""
 
 
-def _is_right(call: CheckedCall, nothing: int) -> bool:
+def _is_right(check: NativeCheck, nothing: int) -> bool:
     """Whether it takes arrays that fit, refuses others, and finds where they lie."""
     dtype = np.dtype(np.float64)
-    plan = CallPlan(nothing, ("x", "y"), [("x", (2, 3), dtype), ("y", (6,), dtype)])
-    slots = plan._keep[0]
+    plan = CallPlan(check, nothing, ("x", "y"), [("x", (2, 3), dtype), ("y", (6,), dtype)])
+    call, slots = plan.call, plan.slots
     x, y = np.zeros((2, 3)), np.zeros(6)
     frozen = np.zeros(6)
     frozen.flags.writeable = False
@@ -274,11 +351,11 @@ def _is_right(call: CheckedCall, nothing: int) -> bool:
         (x, frozen),
         (x, x.ravel()),
     ]
-    if call(plan.address, (x,), y, 0) != 0 or slots.values[:2] != [x.ctypes.data, y.ctypes.data]:
+    if call((x,), y) != 0 or slots.values[:2] != [x.ctypes.data, y.ctypes.data]:
         return False
-    if any(call(plan.address, (one,), out, 0) != -1 for one, out in wrong):
+    if any(call((one,), out) != -1 for one, out in wrong):
         return False
     room = np.empty(6 * 8 + ALIGNMENT, np.uint8)
-    offset = call(plan.address, (x,), room, 1)
+    offset = call((x,), room, True)
     starts = room.ctypes.data + offset
     return 0 <= offset < ALIGNMENT and starts % ALIGNMENT == 0 and slots.values[1] == starts

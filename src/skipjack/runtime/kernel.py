@@ -133,16 +133,16 @@ class TunedKernel:
         except IndexError:
             return self._call(inputs, out)
         made = out is None
-        target: Any = _empty(self._room_bytes, _BYTE) if made else out
+        given: Any = (inputs, _empty(self._room_bytes, _BYTE), True) if made else (inputs, out)
         if self._lock is None:
-            start = self._run(plan.address, inputs, target, made)
+            start = plan.call(*given)
         else:
             with self._lock:  # a pool serves one kernel at a time
-                start = self._run(plan.address, inputs, target, made)
+                start = plan.call(*given)
         self._plans.append(plan)
         if start < 0:
             return self._call(inputs, out)
-        return _ndarray(self._out_shape, self._out_dtype, target, start) if made else target
+        return _ndarray(self._out_shape, self._out_dtype, given[1], start) if made else out
 
     def _call(self, inputs: Sequence[Array], out: Out) -> Any:
         """Compute, with arrays that Python checks; later calls may be quicker."""
@@ -152,17 +152,16 @@ class TunedKernel:
         return result
 
     def _plan(self) -> None:
-        from skipjack.native.checked_call import CallPlan, checked_call
+        from skipjack.native.checked_call import CallPlan, native_check
 
-        run = checked_call()
-        if run is None:
+        check = native_check()
+        if check is None:
             self._plannable = False
             return
         dtypes = self._arguments.dtypes
         arrays = (*self._arguments.inputs, *self._arguments.outputs)
         wanted = [(one.name, one.shape, dtypes[one.name]) for one in arrays]
-        self._run = run
-        self._plans.append(CallPlan(self.address, self._slots, wanted))
+        self._plans.append(CallPlan(check, self.address, self._slots, wanted))
 
     def bind(self, *inputs: Array, out: Out = None) -> BoundKernel:
         """The call on these very arrays, checked once: for loops over small problems.
