@@ -115,7 +115,7 @@ def test_what_another_process_does_to_the_bank_is_seen_after_a_moment(
     (user_dir / "bank.jsonl").write_bytes(b"")
     assert skipjack.lookup("add:64") is first
     now += bank_lookup._INTERVAL_S
-    assert source("add:64") == "library"
+    assert source("add:64") == "proposal"
 
 
 def test_another_directory_is_another_bank_at_once(
@@ -124,7 +124,7 @@ def test_another_directory_is_another_bank_at_once(
     Bank.open(user_dir).put(entry("add:64"))
     assert source("add:64") == "user"
     monkeypatch.setenv("SKIPJACK_USER_DB_PATH", str(tmp_path / "elsewhere"))
-    assert source("add:64") == "library"
+    assert source("add:64") == "proposal"
 
 
 @pytest.mark.parametrize("threads", [True, "1", 1.0])

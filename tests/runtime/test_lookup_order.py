@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import importlib
+import json
 import os
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import numpy as np
 import pytest
 
 import skipjack
-from skipjack.bank import FILE_NAME, Bank, BankEntry
+from processes import PATIENCE_S
+from skipjack.bank import FILE_NAME, Bank, BankEntry, LaunchData
 from skipjack.core.config import Config
+from skipjack.core.device import Device
+from skipjack.core.problem import Problem
+from skipjack.core.space import Promising
 from skipjack.errors import UsageError
 from skipjack.native import cpu
 from skipjack.operations import parse
 from skipjack.runtime import bank_lookup, policy, warning_once
+from skipjack.runtime.answers import ProposedConfig, proposals, register_heuristic
+from skipjack.runtime.checks import beside
 from skipjack.runtime.policy import TuningPolicy
 from skipjack.settings import Settings
 from skipjack.solvers import find_solver
@@ -70,7 +79,7 @@ def right(kernel: Any) -> bool:
 
 
 def test_banks_are_asked_in_their_order(places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert found().source == "library"
+    assert found().source == "proposal"
     Bank.open(places / "system").put(entry())
     assert found().source == "system"
     Bank(places / "site.jsonl").put(entry())
@@ -85,11 +94,156 @@ def test_banks_are_asked_in_their_order(places: Path, monkeypatch: pytest.Monkey
     assert (kernel.source, kernel.solver) == ("user", "numpy") and right(kernel)
 
 
-def test_a_library_answers_where_no_bank_knows_the_problem() -> None:
+def test_the_first_proposal_answers_where_no_bank_knows_the_problem() -> None:
     kernel = found()
-    assert (kernel.source, kernel.solver) == ("library", "numpy")
+    assert (kernel.source, kernel.solver) == ("proposal", "nest")
     assert right(kernel)
     assert skipjack.lookup(KEY) is kernel, "it is remembered"
+
+
+def test_the_default_is_never_handed_out() -> None:
+    problem, device = parse("matmul:96x96x96"), cpu.detect()
+    space = find_solver(found("matmul:96x96x96").solver).space(problem, device)
+    told = bank_lookup.explain("matmul:96x96x96")
+    assert told.answer is not None and isinstance(space, Promising)
+    assert told.answer.config == dict(space.promising(1)[0]) != dict(space.default())
+
+
+def test_a_library_answers_where_benches_show_proposals_behind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    behind = {("cpu", "add", "f32", "", ""): 0.9}
+    monkeypatch.setattr(proposals, "_behind", lambda: behind)
+    kernel = found()
+    assert (kernel.source, kernel.solver) == ("library", "numpy") and right(kernel)
+
+
+def test_a_library_answers_where_nothing_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("no compiler today")
+
+    monkeypatch.setattr(type(find_solver("nest")), "compile", fail)
+    kernel = found()
+    assert (kernel.source, kernel.solver) == ("library", "numpy") and right(kernel)
+
+
+def test_an_entry_of_another_class_answers_if_it_fits(places: Path) -> None:
+    device = cpu.detect()
+    other = replace(device, model="another", caches=())
+    evidence = {"vector_bytes": device.vector_bytes}
+    made = entry(device=other.class_key, evidence=evidence)
+    Bank.open(places / "system").put(made)
+    kernel = found()
+    assert kernel.source == "system, other class" and right(kernel)
+    Bank.open(places / "user").put(made)
+    assert found().source == "user, other class"
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"evidence": {"vector_bytes": 8}}, "is for vectors of 64 bits"),
+        ({"device": "cpu:znver4/64:0123"}, "is of 64 threads"),
+        ({"device": "cuda:sm_90/132:0123"}, "is for another kind of device"),
+        ({"launch": LaunchData("0" * 64, compat="cpu:z80")}, "was built for cpu:z80"),
+    ],
+)
+def test_an_entry_of_a_class_that_does_not_fit_is_passed_over(
+    places: Path, changes: dict[str, Any], says: str
+) -> None:
+    device = cpu.detect()
+    evidence = {"vector_bytes": device.vector_bytes}
+    other = replace(device, model="another").class_key
+    Bank.open(places / "system").put(entry(**{"device": other, "evidence": evidence, **changes}))
+    steps = {step.step: step.said for step in bank_lookup.explain(KEY).steps}
+    assert says in steps["other class"]
+    assert found().source == "proposal"
+
+
+def test_what_is_best_for_a_near_problem_answers(places: Path) -> None:
+    config = {"schedule": "i:16 i/v"}
+    Bank.open(places / "system").add([entry("add:1000", config=config), library("add:100")])
+    kernel = found()
+    assert (kernel.source, kernel.solver) == ("nearest", "numpy")
+    Bank.open(places / "user").put(entry("add:97", config=config))
+    assert found().source == "nearest"
+    assert found("add:5000").source == "proposal", "more than one doubling away"
+    assert found("add:4096", dtype="f64").source == "proposal", "another type"
+
+
+def test_the_users_directory_as_the_systems_switches_guesses_off(
+    places: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Bank.open(places / "user").put(entry("add:97"))
+    monkeypatch.setenv("SKIPJACK_SYSTEM_DB_PATH", str(places / "user"))
+    steps = {step.step: step.said for step in bank_lookup.explain(KEY).steps}
+    assert "off with the system's bank" in steps["nearest"]
+    assert "off with the system's bank" in steps["heuristic"]
+    assert found().source == "proposal"
+
+
+class _Sure:
+    name = "sure"
+
+    def __init__(self, config: dict[str, Any] | None) -> None:
+        self.config = config
+
+    def propose(self, problem: Problem, device: Device) -> ProposedConfig | None:
+        return None if self.config is None else ProposedConfig("nest", Config(self.config))
+
+
+def test_a_heuristic_answers_where_it_is_confident(
+    places: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Bank.open(places / "system").put(library("add:97"))
+    monkeypatch.setattr(proposals, "_heuristics", {})
+    register_heuristic(_Sure(None))
+    assert found().source == "nearest"
+    monkeypatch.setattr(proposals, "_heuristics", {})
+    register_heuristic(_Sure(dict(entry().config)))
+    kernel = found()
+    assert (kernel.source, kernel.solver) == ("heuristic", "nest") and right(kernel)
+
+
+def test_a_library_answers_while_a_kernel_is_verified(
+    places: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on, lower = Event(), type(find_solver("nest")).lower
+
+    def slowly(*arguments: Any) -> Any:
+        assert go_on.wait(PATIENCE_S)
+        return lower(*arguments)
+
+    monkeypatch.setattr(type(find_solver("nest")), "lower", slowly)
+    monkeypatch.setattr(bank_lookup, "_PATIENCE_S", 0.01)
+    Bank.open(places / "user").put(entry())
+    kernel = found()
+    assert (kernel.source, kernel.solver) == ("library", "numpy") and right(kernel)
+    assert skipjack.lookup(KEY) is kernel
+    (check,) = beside._checks.values()
+    go_on.set()
+    assert check.finished.wait(PATIENCE_S)
+    kernel = skipjack.lookup(KEY)
+    assert kernel is not None
+    assert (kernel.source, kernel.solver) == ("user", "nest") and right(kernel)
+
+
+def test_a_kernel_that_fails_beside_the_program_is_checked_once(
+    places: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    calls: list[int] = []
+
+    def fail(*_: object) -> None:
+        calls.append(1)
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(type(find_solver("nest")), "compile", fail)
+    Bank.open(places / "user").put(entry())
+    for _ in range(3):
+        bank_lookup._kept.clear()
+        assert right(skipjack.lookup(KEY))
+    assert len(calls) == 2, "the entry's and the proposal"
+    assert caplog.text.count("the bank's entry cannot be used: RuntimeError: broken") == 1
 
 
 def test_strict_asks_the_users_bank_alone(places: Path) -> None:
@@ -178,3 +332,13 @@ def test_explain_says_why_each_step_was_passed_over(places: Path) -> None:
     assert "solver gone, which is not known here" in decision.steps[0].said
     assert decision.steps[1].said == "numpy"
     assert policy.current_policy().mode == "db"
+
+
+def test_the_table_of_libraries_that_go_first_is_that_of_the_committed_benches(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench = Path(__file__).parents[2] / "bench"
+    monkeypatch.syspath_prepend(bench)
+    made = importlib.import_module("library_first")
+    assert made.TABLE.read_text() == json.dumps(made.table(), indent=1) + "\n"
+    assert all(row["ratio"] < 1.0 for row in made.table()["behind"])

@@ -2,13 +2,13 @@
 
 import pytest
 
-from skipjack.bank import BankEntry
+from skipjack.bank import BankEntry, distance
 from skipjack.core.config import Config
 from skipjack.core.parameter import Parameter
 from skipjack.core.parameters import ParameterSpace
 from skipjack.ledger import BankedConfig
 from skipjack.operations import parse
-from skipjack.tuning.starting_points import distance, nearest_winners, starting_points, strongest
+from skipjack.tuning.starting_points import nearest_winners, starting_points, strongest
 
 CONV = "conv2d:n1c64h28w28k64y3x3p1q1"
 

@@ -13,6 +13,8 @@ from skipjack.bank.layers import SYSTEM, USER, BankLayer, forget_banks, has_syst
 if TYPE_CHECKING:
     from skipjack.bank.kernel_db import KernelDb, KernelRecord, gain_of, write_kernel_db
     from skipjack.bank.merging import merged, on_device, read_bank, union, write_bank
+    from skipjack.bank.nearness import distance, nearest, size_doublings
+    from skipjack.bank.outline import Outline, family_of
     from skipjack.bank.staleness import Toolchain, stale_reason
 
 __all__ = [
@@ -37,8 +39,11 @@ __all__ = [
     "KnownGain",
     "LaunchData",
     "Met",
+    "Outline",
     "Replaced",
     "Toolchain",
+    "distance",
+    "family_of",
     "forget_banks",
     "gain_of",
     "has_system",
@@ -47,10 +52,12 @@ __all__ = [
     "layers_of",
     "merge_entries",
     "merged",
+    "nearest",
     "next_best",
     "on_device",
     "read_bank",
     "replacing",
+    "size_doublings",
     "stale_reason",
     "stronger",
     "union",
@@ -62,11 +69,16 @@ __all__ = [
 _HOMES = {
     "KernelDb": "kernel_db",
     "KernelRecord": "kernel_db",
+    "Outline": "outline",
     "Toolchain": "staleness",
+    "distance": "nearness",
+    "family_of": "outline",
     "gain_of": "kernel_db",
     "merged": "merging",
+    "nearest": "nearness",
     "on_device": "merging",
     "read_bank": "merging",
+    "size_doublings": "nearness",
     "stale_reason": "staleness",
     "union": "merging",
     "write_bank": "merging",

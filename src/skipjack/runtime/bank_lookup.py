@@ -53,6 +53,7 @@ from skipjack.settings import (
 
 if TYPE_CHECKING:
     from skipjack.runtime.answers import LookupDecision, Question
+    from skipjack.runtime.checks import KernelCheck
     from skipjack.runtime.gpu_kernel import GpuKernel
     from skipjack.runtime.library_kernel import CpuLibraryKernel, GpuLibraryKernel
 
@@ -66,6 +67,11 @@ _MOST_KEPT = 256
 """Kernels that stay loaded though their callers have let them go."""
 _MOST_LENT_BYTES = 256 << 20
 """Of a GPU's memory, for one stream, that such kernels have among them."""
+
+_PATIENCE_S = 0.05
+"""While a kernel that takes longer is built and verified, a library answers."""
+_ALL_PATIENCE_S = 600.0
+"""Where an answer is wanted and no other will do."""
 
 _PLACES = (USER_DIR_VARIABLE, BANKS_VARIABLE, SYSTEM_DIR_VARIABLE)
 """Variables that say where banks are."""
@@ -88,6 +94,8 @@ class _Answer:
     """All that are here, if the kernel is for one of them."""
     lent_bytes: int
     """Of a GPU's memory, for each stream."""
+    pending: KernelCheck | None = None
+    """What is being verified: the answer holds until that is finished."""
 
 
 _kept: dict[tuple[object, ...], _Answer] = {}
@@ -113,17 +121,19 @@ def lookup(
     The device is chosen as for `tune`: the CPU, or a GPU that is named or needed. Plug-ins are
     loaded as for `tune`, too.
 
-    The user's bank is asked first, then those of SKIPJACK_BANKS and the system's; a library answers
-    where none of them knows the problem. `source` of what is given says who answered. It is a
-    `TunedKernel`, on a GPU a `GpuKernel`, or a `LibraryKernel` that calls a library in the same way
-    and with the same checks; `solver` says what built it or is called.
+    The user's bank is asked first, then those of SKIPJACK_BANKS and the system's; where none of
+    them knows the problem, an entry of another class of devices answers, a heuristic, what is best
+    for a problem that is near, the first proposal of a solver, or a library. `source` of what is
+    given says which. It is a `TunedKernel`, on a GPU a `GpuKernel`, or a `LibraryKernel` that calls
+    a library in the same way and with the same checks; `solver` says what built it or is called.
 
     `solver` and `config` name what is wanted; nobody else is asked then. If `strict`, only the
     user's bank is asked, and None is given if it does not know the problem.
 
     Where an entry of a bank is of no use here, a warning says why, once, and the next is taken.
-    A CPU's kernel that was not verified on this machine before, for example from a merged bank, is
-    compiled and verified now, once. A GPU's is not, until it is tuned here.
+    A kernel that was not verified on this machine before, for example from a merged bank, is
+    built and verified, once. Where that takes more than a moment, a library answers until it is
+    done; if `strict`, it is waited for.
     """
     asked = (problem, dtype, layout, direction, threads, device, plugins, settings)
     question: tuple[object, ...] = ()
@@ -145,25 +155,32 @@ def lookup(
     except (TypeError, AttributeError):  # an argument of a wrong type
         known = None
     now, writes = monotonic(), Bank.writes
-    if known is not None and (known.gpus is None or known.gpus is _gpus_here()):
+    if (
+        known is not None
+        and (known.pending is None or not known.pending.finished.is_set())
+        and (known.gpus is None or known.gpus is _gpus_here())
+    ):
         if known.writes == writes and now - known.seen < _INTERVAL_S:
             return known.kernel
         if known.depends == _depends(_settings(plugins, settings)):
             known.seen, known.writes = now, writes
             return known.kernel
     kernel: Found | None
-    kernel, depends = _look_up(*asked, solver, config, strict)
+    kernel, pending, depends = _look_up(*asked, solver, config, strict)
     if kernel is not None:
         lent_bytes = getattr(kernel, "lent_bytes", 0)
         gpus = None if _is_for_cpu(kernel) else _gpus_here()
-        _keep(question, _Answer(kernel, depends, now, writes, gpus, lent_bytes))
+        _keep(question, _Answer(kernel, depends, now, writes, gpus, lent_bytes, pending))
     return kernel
 
 
 def reload() -> None:
     """Forget what was looked up: the next lookups read settings and banks again."""
+    from skipjack.runtime.checks import forget_checks
+
     _kept.clear()
     forget_banks()
+    forget_checks()
 
 
 @checked
@@ -179,8 +196,8 @@ def _look_up(
     solver: str | None,
     config: Mapping[str, Value] | None,
     strict: bool,
-) -> tuple[Any, tuple[object, ...]]:
-    """The kernel, and what it depends on, as that was before."""
+) -> tuple[Any, Any, tuple[object, ...]]:
+    """The kernel, what is verified meanwhile, and what both depend on, as that was before."""
     chosen = _settings(plugins, settings)
     plugin_modules.load(chosen.plugins)
     depends = _depends(chosen)
@@ -193,19 +210,20 @@ def _look_up(
         from skipjack.runtime.placing import place
 
         question = _question(asked, place([asked], device, threads), chosen, directory)
-        return explicit_answer(question, solver, config).kernel, depends
+        question = replace(question, patience_s=_ALL_PATIENCE_S)
+        return explicit_answer(question, solver, config).kernel, None, depends
     if config is not None:
         raise UsageError("config is of a solver: give solver= as well")
     policy = current_policy()
     if strict or policy.trusts_banks:
         found = _known(asked, threads, device, chosen, directory, strict)
         if found:
-            return found, depends
+            return found, None, depends
     placed = _placed(asked, threads, device, chosen, directory, policy, strict)
     decision = None if placed is None else _decided(placed, policy, strict)
     if decision is None or decision.answer is None:
-        return None, depends
-    return decision.answer.kernel, depends if decision.lasting else ()
+        return None, None, depends
+    return decision.answer.kernel, decision.pending, depends if decision.lasting else ()
 
 
 def _log_command(
@@ -244,7 +262,7 @@ def explain(
     if placed is None:
         said = f"it is for GPUs alone, and {device or 'this machine'} has none"
         return LookupDecision(None, (StepRecord("device", False, said),))
-    return decide(placed)
+    return decide(replace(placed, patience_s=_ALL_PATIENCE_S))
 
 
 def _question(
@@ -252,7 +270,7 @@ def _question(
 ) -> Question:
     from skipjack.runtime.answers import Question
 
-    return Question(asked, device, settings, directory, alone)
+    return Question(asked, device, settings, directory, library_alone=alone)
 
 
 def _placed(
@@ -285,7 +303,8 @@ def _decided(question: Question, policy: TuningPolicy, strict: bool) -> LookupDe
     from skipjack.runtime import misses
     from skipjack.runtime.answers import decide
 
-    decision = decide(question, strict=strict)
+    patience_s = None if strict else _PATIENCE_S
+    decision = decide(replace(question, patience_s=patience_s), strict=strict)
     if strict or question.library_alone:
         return decision
     if policy.measures or policy.mode == CLEAN:

@@ -6,9 +6,11 @@ it refers to, may come from anybody and is not trusted.
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from skipjack.bank import BankEntry, next_best
@@ -20,6 +22,7 @@ from skipjack.errors import SkipjackError, StorageError
 from skipjack.execute.verification import Checker
 from skipjack.operations import MEMORY_SHARE, arrays_bytes, get, outputs
 from skipjack.reading import quoted
+from skipjack.runtime.checks import StillCheckingError, checked_beside
 from skipjack.runtime.kernel import TunedKernel
 from skipjack.runtime.kernel_code import KernelCode
 from skipjack.runtime.verified import VerifiedKernel, VerifiedKernels, entry_key, kernel_key
@@ -62,17 +65,18 @@ def usable(
     settings: Settings,
     *,
     ledger: bool = True,
+    patience_s: float | None = None,
 ) -> Usable:
     """The first entry that works here, or else what this user's ledger knows, if that is asked.
 
     Entries are of one key, the best first. An entry of others may have stronger evidence and yet
     be of no use here: each is checked for itself. `UselessEntryError` says what is wrong with the
-    first where there is no other.
+    first where there is no other. `patience_s` is that of `candidate_code`.
     """
     first: UselessEntryError | None = None
     for entry in _candidates(entries, settings.user_dir if ledger else None):
         try:
-            code = code_of(entry, problem, device, settings)
+            code = code_of(entry, problem, device, settings, patience_s)
         except UselessEntryError as error:
             first = first or error
             continue
@@ -107,16 +111,20 @@ def _named(entry: BankEntry) -> str:
 
 
 def code_of(
-    entry: BankEntry, problem: Problem, device: Device, settings: Settings
+    entry: BankEntry,
+    problem: Problem,
+    device: Device,
+    settings: Settings,
+    patience_s: float | None = None,
 ) -> KernelCode | None:
     """The machine code of an entry for this problem on this device; None for that of a library.
 
-    What was not verified here before is built and checked now if it is for a CPU.
+    What was not verified here before is built and checked: see `candidate_code`.
     `UselessEntryError` says what is wrong with the entry.
     """
     try:
-        return _code_of(entry, problem, device, settings)
-    except UselessEntryError:
+        return _code_of(entry, problem, device, settings, patience_s)
+    except (UselessEntryError, StillCheckingError):
         raise
     except Exception as error:  # an entry may be odd in any way
         raise UselessEntryError(
@@ -150,7 +158,11 @@ def solver_of(entry: BankEntry) -> BuildingSolver | None:
 
 
 def _code_of(
-    entry: BankEntry, problem: Problem, device: Device, settings: Settings
+    entry: BankEntry,
+    problem: Problem,
+    device: Device,
+    settings: Settings,
+    patience_s: float | None,
 ) -> KernelCode | None:
     solver = solver_of(entry)
     if solver is None:
@@ -160,14 +172,21 @@ def _code_of(
             )
         return None
     candidate = Candidate(problem, solver.name, Config(dict(entry.config)))
-    return candidate_code(candidate, device, settings)
+    return candidate_code(candidate, device, settings, patience_s=patience_s)
 
 
 def candidate_code(
-    candidate: Candidate, device: Device, settings: Settings, *, whose: str = "the bank's"
+    candidate: Candidate,
+    device: Device,
+    settings: Settings,
+    *,
+    whose: str = "the bank's",
+    patience_s: float | None = None,
 ) -> KernelCode:
-    """The machine code of a config; what was not verified here before is built and checked now.
+    """The machine code of a config; what was not verified here before is built and checked, once.
 
+    Where that takes longer than `patience_s`, it goes on beside the program: `StillCheckingError`.
+    If that is None, it is waited for on a CPU; for a GPU, which takes seconds, nothing is built.
     `UselessEntryError` says what is wrong with the config.
     """
     solver = find_solver(candidate.solver)
@@ -176,9 +195,22 @@ def candidate_code(
     key = kernel_key(candidate.problem, solver.name, solver.version, candidate.config, identity)
     store = VerifiedKernels(settings)
     known = _known(store, key, candidate, solver, device)
-    if known is None and device.kind != "cpu":
-        raise UselessEntryError(f"{whose} kernel was not verified on this machine; tune it here")
-    return known or _checked_now(store, key, candidate, solver, device, whose)
+    if known is not None:
+        return known
+    what = f"{whose} config {quoted(str(candidate.config))}"
+    if reason := refusal(solver, candidate.problem, device):
+        raise UselessEntryError(
+            f"solver {solver.name} of {whose} kernel cannot do it: {reason}; tune it here"
+        )
+    if not solver.space(candidate.problem, device).contains(candidate.config):
+        raise UselessEntryError(f"{what} is not in the space of solver {solver.name}; tune it here")
+    if device.kind != "cpu" and (patience_s is None or find_spec("triton") is None):
+        why = "" if patience_s is None else ", and Triton, which builds it, is not installed"
+        raise UselessEntryError(
+            f"{whose} kernel was not verified on this machine{why}; tune it here"
+        )
+    check = functools.partial(_checked_now, store, key, candidate, solver, device, what)
+    return check() if patience_s is None else checked_beside(key, check, patience_s)
 
 
 def _known(
@@ -207,31 +239,34 @@ def _checked_now(
     candidate: Candidate,
     solver: BuildingSolver,
     device: Device,
-    whose: str,
+    what: str,
 ) -> KernelCode:
     """The code of a config in the solver's space, built and verified."""
     problem, config = candidate.problem, candidate.config
-    if reason := refusal(solver, problem, device):
-        raise UselessEntryError(
-            f"solver {solver.name} of {whose} kernel cannot do it: {reason}; tune it here"
-        )
-    what = f"{whose} config {quoted(str(config))}"
-    if not solver.space(problem, device).contains(config):
-        raise UselessEntryError(f"{what} is not in the space of solver {solver.name}; tune it here")
-    source = solver.lower(problem, device, config)
-    blob = solver.compile(source)
-    slots = tuple(solver.slots(problem, device, config))
-    code = KernelCode(blob.data, blob.digest, blob.symbol, blob.abi, slots)
-    fault = fault_of(TunedKernel(problem, code), slack_of(solver, problem), device.memory_bytes)
+    slack = slack_of(solver, problem)
+    if device.kind == "cpu":
+        source = solver.lower(problem, device, config)
+        blob = solver.compile(source)
+        slots = tuple(solver.slots(problem, device, config))
+        code = KernelCode(blob.data, blob.digest, blob.symbol, blob.abi, slots)
+        digest, compiler = source_key(solver, source), source.compiler
+        fault = fault_of(TunedKernel(problem, code), slack, device.memory_bytes)
+    else:
+        from skipjack.runtime.checks import build_for_gpu, fault_on_gpu
+
+        build = build_for_gpu(candidate, device)
+        names = build.artifact_digest, build.symbol, build.abi
+        code = KernelCode(build.artifact or b"", *names, build.slots)
+        digest, compiler = build.source_digest, build.compiler
+        fault = fault_on_gpu(candidate, build, slack, device)
     if fault:
         raise UselessEntryError(f"{what} of solver {solver.name} fails: {fault}; tune it here")
-    digest = source_key(solver, source)
     verified = VerifiedKernel(
-        *(blob.digest, blob.symbol, blob.abi, digest, source.compiler, slots),
+        *(code.digest, code.symbol, code.abi, digest, compiler, code.slots),
         entry=entry_key(problem.key, solver.name, solver.version, config),
     )
     try:
-        store.put(key, verified, blob.data)
+        store.put(key, verified, code.data)
     except StorageError as error:
         log.info("%s will be verified again by the next lookup: %s", problem.key, error)
     return code

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import log2
+from contextlib import suppress
 
-from skipjack.bank import BankEntry, stronger
+from skipjack.bank import BankEntry, nearest, stronger
 from skipjack.core.config import Config
 from skipjack.core.device import Device
 from skipjack.core.problem import Problem
@@ -17,9 +17,6 @@ from skipjack.operations import parse
 from skipjack.solvers import find_solver, names, refusal
 from skipjack.solvers.solver import BuildingSolver
 from skipjack.tuning.limits import Limits
-
-_NOTHING = 0.5
-"""A size of 0, as paddings have, is one doubling away from 1."""
 
 
 def starting_points(
@@ -68,29 +65,13 @@ def nearest_winners(
     problem: Problem, solver: str, winners: Sequence[BankedConfig], count: int
 ) -> list[Config]:
     """Configs of the nearest problems of this solver, nearest first."""
-    ranked: list[tuple[float, str, Config]] = []
+    known: list[tuple[Problem, Config]] = []
     for winner in winners:
-        if winner.solver != solver or winner.problem == problem.key:
-            continue  # its own winner is known from the study, or is not to be known
-        try:
-            other = parse(winner.problem)
-        except ProblemError:
-            continue  # an operation that is not known any more
-        ranked.append((distance(problem, other), winner.problem, winner.config))
-    ranked.sort(key=lambda entry: entry[:2])
-    return [config for far, _, config in ranked[:count] if far != float("inf")]
-
-
-def distance(one: Problem, other: Problem) -> float:
-    """How far apart two problems are, in doublings of their sizes; infinite if not comparable."""
-    same = (one.operation, one.attributes, one.layout, one.direction)
-    if same != (other.operation, other.attributes, other.layout, other.direction):
-        return float("inf")
-    if len(one.shape) != len(other.shape):
-        return float("inf")
-    pairs = zip(one.shape, other.shape, strict=True)
-    steps = sum(abs(log2(max(a, _NOTHING) / max(b, _NOTHING))) for a, b in pairs)
-    return steps + (one.dtype != other.dtype)
+        # A problem's own winner is known from the study; operations may not be known any more.
+        with suppress(ProblemError):
+            if winner.solver == solver:
+                known.append((parse(winner.problem), winner.config))
+    return [config for _, config in nearest(problem, known)[:count]]
 
 
 def incumbent_of(entry: BankEntry | None, problem: Problem, device: Device) -> Candidate | None:

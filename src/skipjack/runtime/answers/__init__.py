@@ -2,6 +2,17 @@
 
 from skipjack.runtime.answers.explicit import explicit_answer
 from skipjack.runtime.answers.order import LookupDecision, StepRecord, decide
+from skipjack.runtime.answers.proposals import Heuristic, ProposedConfig, register_heuristic
 from skipjack.runtime.answers.question import LookupAnswer, Question
 
-__all__ = ["LookupAnswer", "LookupDecision", "Question", "StepRecord", "decide", "explicit_answer"]
+__all__ = [
+    "Heuristic",
+    "LookupAnswer",
+    "LookupDecision",
+    "ProposedConfig",
+    "Question",
+    "StepRecord",
+    "decide",
+    "explicit_answer",
+    "register_heuristic",
+]

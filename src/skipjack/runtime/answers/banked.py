@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import logging
 
-from skipjack.bank import USER, BankLayer
-from skipjack.runtime.answers.question import LookupAnswer, Question, answer_of, library_answer
-from skipjack.runtime.entry_code import Usable, UselessEntryError, usable
-from skipjack.runtime.kernel_code import banked_again
+from skipjack.bank import USER, BankEntry, BankLayer
+from skipjack.core.config import Value
+from skipjack.runtime.answers.question import (
+    LookupAnswer,
+    Question,
+    answer_of,
+    library_answer,
+)
+from skipjack.runtime.entry_code import UselessEntryError, code_of, usable
+from skipjack.runtime.kernel_code import KernelCode, banked_again
 from skipjack.runtime.warning_once import warn_once
 
 log = logging.getLogger("skipjack.runtime.lookup")
@@ -25,22 +31,38 @@ def banked(question: Question, layer: BankLayer) -> LookupAnswer | str:
         return f"it has no entry of {problem.key} for {device.class_key}"
     own = layer.name == USER
     try:
-        chosen = usable(entries, problem, device, question.settings, ledger=own)
+        chosen = usable(
+            *(entries, problem, device, question.settings),
+            ledger=own,
+            patience_s=question.patience_s,
+        )
     except UselessEntryError as error:
         warn_once(log, f"{problem.key}: {error}")
         return str(error)
     if chosen.passed_over:
         warn_once(log, f"{problem.key}: {chosen.passed_over}")
-    return _answer(question, chosen, layer.name) or (
-        f"{chosen.entry.solver} cannot be called from Python"
-    )
+    try:
+        return _answer(question, chosen.entry, chosen.code, layer.name, is_banked=True)
+    except UselessEntryError as error:
+        return str(error)
 
 
-def _answer(question: Question, chosen: Usable, source: str) -> LookupAnswer | None:
-    entry, again = chosen.entry, question.again
+def entry_answer(question: Question, entry: BankEntry, source: str) -> LookupAnswer:
+    """An entry of another class or problem as an answer to this one; `UselessEntryError`."""
+    code = code_of(entry, question.problem, question.device, question.settings, question.patience_s)
+    return _answer(question, entry, code, source, is_banked=False)
+
+
+def _answer(
+    question: Question, entry: BankEntry, code: KernelCode | None, source: str, *, is_banked: bool
+) -> LookupAnswer:
+    again = question.again
     if source == USER:
         again = banked_again(question.problem, question.device.name, question.directory)
-    if chosen.code is None:
-        return library_answer(question, entry.solver, source, again, is_banked=True)
-    code, config = chosen.code, entry.config
-    return answer_of(question, code, source, entry.solver, config, again, is_banked=True)
+    if code is not None:
+        config: dict[str, Value] = dict(entry.config)
+        return answer_of(question, code, source, entry.solver, config, again, is_banked=is_banked)
+    answer = library_answer(question, entry.solver, source, again, is_banked=is_banked)
+    if answer is None:
+        raise UselessEntryError(f"{entry.solver}, which the bank names, is not called from Python")
+    return answer

@@ -8,6 +8,7 @@ from skipjack.core.config import Config, Value
 from skipjack.core.trial import Candidate
 from skipjack.errors import UsageError
 from skipjack.runtime.answers.question import LookupAnswer, Question, answer_of, library_answer
+from skipjack.runtime.checks import StillCheckingError
 from skipjack.runtime.entry_code import UselessEntryError, candidate_code
 from skipjack.solvers import BuildingSolver, find_solver, refusal
 
@@ -31,7 +32,9 @@ def explicit_answer(
         raise UsageError(f"solver {solver} builds kernels of configs: give config= as well")
     candidate = Candidate(problem, solver, Config(dict(config)))
     try:
-        code = candidate_code(candidate, device, question.settings, whose="the")
-    except UselessEntryError as error:
+        code = candidate_code(
+            *(candidate, device, question.settings), whose="the", patience_s=question.patience_s
+        )
+    except (UselessEntryError, StillCheckingError) as error:
         raise UsageError(f"{problem.key}: {error}") from error
     return answer_of(question, code, EXPLICIT, solver, config)

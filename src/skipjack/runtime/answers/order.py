@@ -8,12 +8,21 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from skipjack.bank import BankLayer
-from skipjack.errors import SkipjackError
+from skipjack.bank import has_system
+from skipjack.errors import SkipjackError, StorageError
 from skipjack.runtime.answers.banked import banked
+from skipjack.runtime.answers.known_elsewhere import NEAREST, near, other_class
+from skipjack.runtime.answers.proposals import (
+    HEURISTIC,
+    PROPOSAL,
+    behind_library,
+    heuristic,
+    proposal,
+)
 from skipjack.runtime.answers.question import LookupAnswer, Question, library_answer
+from skipjack.runtime.checks import KernelCheck, StillCheckingError
 from skipjack.runtime.warning_once import warn_once
 from skipjack.solvers import vendors_for
 
@@ -42,13 +51,31 @@ class LookupDecision:
     steps: tuple[StepRecord, ...]
     lasting: bool = True
     """Whether it may be remembered; not where there is a search that could not begin."""
+    pending: KernelCheck | None = None
+    """What is checked beside the program: when that is finished, there is a better answer."""
 
 
 def decide(question: Question, *, strict: bool = False) -> LookupDecision:
-    """The first answer in the order. If `strict`, only the user's bank is asked."""
+    """The first answer in the order. If `strict`, only the user's bank is asked.
+
+    Where a kernel takes long to be verified, a library answers meanwhile; where there is none, it
+    is waited for.
+    """
     told: list[StepRecord] = []
     for name, step in _steps(question, strict):
-        found = _taken(question, name, step)
+        try:
+            found = _taken(question, name, step)
+        except StillCheckingError as error:
+            told.append(StepRecord(name, False, f"{error}, and a library answers meanwhile"))
+            found = _taken(question, LIBRARY, library)
+            if isinstance(found, LookupAnswer):
+                # What a bank knows of this problem is no miss, though it is not ready yet.
+                known = any(name == layer.name for layer in question.layers)
+                told.append(StepRecord(LIBRARY, True, _described(found)))
+                answer = replace(found, is_banked=known)
+                return LookupDecision(answer, tuple(told), pending=error.check)
+            found = _taken(replace(question, patience_s=None), name, step)
+            told.pop()
         if isinstance(found, LookupAnswer):
             told.append(StepRecord(name, True, _described(found)))
             return LookupDecision(found, tuple(told))
@@ -61,15 +88,35 @@ def _steps(question: Question, strict: bool) -> Iterator[tuple[str, Step]]:
         yield LIBRARY, library
         return
     for layer in question.layers[:1] if strict else question.layers:
-        yield layer.name, functools.partial(_banked, layer)
-    if not strict:
-        yield LIBRARY, library
+        yield layer.name, functools.partial(banked, layer=layer)
+    if strict:
+        return
+    yield "other class", other_class
+    settings = question.settings
+    guesses = has_system(settings.user_dir, settings.system_dir)
+    yield HEURISTIC, heuristic if guesses else _without_system
+    yield NEAREST, near if guesses else _without_system
+    last: list[tuple[str, Step]] = [(PROPOSAL, proposal), (LIBRARY, library)]
+    ratio = behind_library(question.problem, question.device)
+    if ratio is not None:
+        last.reverse()
+    yield from last
+
+
+def _without_system(question: Question) -> str:
+    place = question.settings.system_dir
+    return f"it is off with the system's bank: {place} is the user's directory or holds no bank"
 
 
 def _taken(question: Question, name: str, step: Step) -> LookupAnswer | str:
     """What a step gives. One that fails costs the program nothing but a warning."""
     try:
         return step(question)
+    except StillCheckingError:
+        raise
+    except StorageError as error:
+        warn_once(log, str(error))  # which is the same for all problems
+        return str(error)
     except SkipjackError as error:
         warn_once(log, f"{question.problem.key}: {error}")
         return str(error)
@@ -82,10 +129,6 @@ def _taken(question: Question, name: str, step: Step) -> LookupAnswer | str:
 def _described(answer: LookupAnswer) -> str:
     config = ", ".join(f"{name}={value}" for name, value in answer.config.items())
     return f"{answer.kernel.solver} with {config}" if config else answer.kernel.solver
-
-
-def _banked(layer: BankLayer, question: Question) -> LookupAnswer | str:
-    return banked(question, layer)
 
 
 def library(question: Question) -> LookupAnswer | str:

@@ -26,6 +26,8 @@ class Question:
     settings: Settings
     directory: str | None = None
     """The user directory, if it was named rather than found: pickles of the answer name it, too."""
+    patience_s: float | None = None
+    """How long a kernel may take to be built and verified before a library answers; None waits."""
     library_alone: str = ""
     """Why nothing but a library may answer; empty if anything may."""
 

@@ -1,0 +1,90 @@
+"""Which problems a bank knows, found without parsing its entries.
+
+What is found are hints: who follows one asks the bank for its entries. A file that has only grown
+since is read from where it ended.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Lock
+
+_PROBLEM = b'"problem":"'
+
+
+@dataclass(slots=True)
+class Outline:
+    """Of one file."""
+
+    families: dict[Family, dict[str, str]] = field(default_factory=dict)
+    """Problems that differ in their sizes alone, by their shapes."""
+
+    def add(self, problem: str) -> None:
+        """Note a problem."""
+        family, shape = family_of(problem)
+        self.families.setdefault(family, {})[shape] = problem
+
+
+Family = tuple[str, str]
+"""The operation, and what follows the sizes in a problem's key."""
+
+
+def family_of(problem: str) -> tuple[Family, str]:
+    """A problem's key as what is common to all of its sizes, and its sizes."""
+    operation, _, rest = problem.partition(":")
+    ends = [at for at in (rest.find("/"), rest.find(":")) if at >= 0]
+    end = min(ends, default=len(rest))
+    return (operation, rest[end:]), rest[:end]
+
+
+class OutlineFile:
+    """The outline of a bank's file, made when it is asked for. Several threads may ask."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._seen = (0, 0, 0)
+        """Inode, date and size of what was read."""
+        self._outline = Outline()
+        self._reading = Lock()
+
+    def get(self) -> Outline:
+        """Of the file as it is; `OSError`, other than for a missing one."""
+        with self._reading:
+            try:
+                descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+            except FileNotFoundError:
+                self._seen, self._outline = (0, 0, 0), Outline()
+                return self._outline
+            try:
+                self._read(descriptor)
+            finally:
+                os.close(descriptor)
+            return self._outline
+
+    def _read(self, descriptor: int) -> None:
+        status = os.fstat(descriptor)
+        now = (status.st_ino, status.st_mtime_ns, status.st_size)
+        if now == self._seen or not status.st_size:
+            return
+        inode, _, size = self._seen
+        start = size if inode == status.st_ino and size < status.st_size else 0
+        if not start:
+            self._outline = Outline()
+        with mmap.mmap(descriptor, status.st_size, access=mmap.ACCESS_READ) as data:
+            for problem in _problems(data, start):
+                self._outline.add(problem)
+        self._seen = now
+
+
+def _problems(data: mmap.mmap, start: int) -> Iterator[str]:
+    """The problem of each line."""
+    place = data.rfind(b"\n", 0, start) + 1
+    while (at := data.find(_PROBLEM, place)) >= 0:
+        at += len(_PROBLEM)
+        yield data[at : data.find(b'"', at)].decode(errors="replace")
+        end = data.find(b"\n", at)
+        place = len(data) if end < 0 else end + 1

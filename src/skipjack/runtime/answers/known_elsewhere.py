@@ -1,0 +1,142 @@
+"""Entries of other classes of devices, and of problems that are near, as answers.
+
+What was measured elsewhere is built for this device and verified on it like anything else. It must
+be of the same kind of device, run with the same instructions and on as many threads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import re
+from collections.abc import Iterator
+from math import isfinite
+
+from skipjack.bank import BankEntry, BankLayer, Outline, family_of, nearest, size_doublings
+from skipjack.core.cpu_levels import vector_bytes
+from skipjack.core.device import Device
+from skipjack.core.problem import Problem
+from skipjack.errors import ProblemError, StorageError
+from skipjack.operations import parse
+from skipjack.runtime.answers.banked import entry_answer
+from skipjack.runtime.answers.question import LookupAnswer, Question
+from skipjack.runtime.entry_code import UselessEntryError
+
+NEAREST = "nearest"
+_DOUBLINGS = 1.0
+"""Every size of a near problem is at most so many doublings away."""
+_MOST_TRIED = 8
+"""Near problems whose configs are tried."""
+_NUMBER = re.compile(r"\d+")
+
+
+def other_class(question: Question) -> LookupAnswer | str:
+    """The best entry of the very problem on another class of devices that fits."""
+    problem, device = question.problem, question.device
+    said = f"no bank has an entry of {problem.key} for another class of devices"
+    for layer in question.layers:
+        found = [one for one in _of_problem(layer, problem.key) if one.device != device.class_key]
+        # The same model of CPU with other caches is nearer than another one.
+        found.sort(key=lambda entry: entry.device_name != device.name)
+        for entry in found:
+            if reason := unfit(entry, device):
+                said = f"{layer.name}: the entry for {entry.device} {reason}"
+                continue
+            try:
+                return entry_answer(question, entry, f"{layer.name}, other class")
+            except UselessEntryError as error:
+                said = f"{layer.name}: of the entry for {entry.device}: {error}"
+    return said
+
+
+def _of_problem(layer: BankLayer, problem: str) -> list[BankEntry]:
+    """Of a bank that can be read; of others their own steps have told."""
+    try:
+        return layer.of_problem(problem)
+    except StorageError:
+        return []
+
+
+def unfit(entry: BankEntry, device: Device) -> str:
+    """Why an entry of another class says nothing about a device; empty if it does."""
+    kind, _, rest = entry.device.partition(":")
+    if kind != device.kind:
+        return f"is for another kind of device than {device.name}"
+    compat = entry.launch.compat if entry.launch else ""
+    if compat and compat not in device.loadable:
+        return f"was built for {compat}, and {device.name} runs {', '.join(device.loadable)}"
+    if kind != "cpu":
+        same = rest.partition("/")[0] == device.arch
+        return "" if compat or same else f"is for another architecture than {device.arch}"
+    if _units(rest) != device.units:
+        return f"is of {_units(rest)} threads, and {device.units} are asked for"
+    width = entry.evidence.vector_bytes or vector_bytes(compat.split(":")[1] if compat else "")
+    if width != device.vector_bytes:
+        return (
+            f"is for vectors of {8 * width} bits, and {device.name} has {8 * device.vector_bytes}"
+        )
+    return ""
+
+
+def _units(rest: str) -> int:
+    """The threads in what follows the kind in a class key: ``znver4/2:0123456789ab``."""
+    text = rest.partition(":")[0].rpartition("/")[2]
+    return int(text) if text.isdigit() else 0
+
+
+def near(question: Question) -> LookupAnswer | str:
+    """What is best for the nearest known problem, if the solver can do this one in the same way."""
+    device, tried = question.device, 0
+    said = "no bank knows a problem within one doubling of every size"
+    for other, layer in nearest(question.problem, _neighbours(question)):
+        entries = _of_problem(layer, other.key)
+        entries.sort(key=lambda entry: entry.device != device.class_key)
+        for entry in entries:
+            if entry.device != device.class_key and unfit(entry, device):
+                continue
+            if tried == _MOST_TRIED:
+                return said
+            tried += 1
+            try:
+                return entry_answer(question, entry, NEAREST)
+            except UselessEntryError as error:
+                said = f"{other.key} of {layer.name} is near, but {error}"
+    return said
+
+
+def _neighbours(question: Question) -> Iterator[tuple[Problem, BankLayer]]:
+    """Problems within one doubling of every size, and the banks that know them."""
+    for layer in question.layers:
+        with contextlib.suppress(StorageError):
+            for key in _near_keys(question.problem, layer.outline()):
+                if (other := _parsed(key)) is not None:
+                    yield other, layer
+
+
+def _near_keys(problem: Problem, outline: Outline) -> list[str]:
+    """Parsing a problem takes ten times as long as comparing the numbers in its text."""
+    family, shape = family_of(problem.key)
+    pattern, sizes = _NUMBER.sub("#", shape), [int(text) for text in _NUMBER.findall(shape)]
+    found = []
+    for text, key in outline.families.get(family, {}).items():
+        if key == problem.key:
+            continue
+        numbers = [int(number) for number in _NUMBER.findall(text)]
+        if _NUMBER.sub("#", text) != pattern:  # a size at its default is left out
+            other = _parsed(key)
+            if other is None or len(other.shape) != len(problem.shape):
+                continue
+            apart = size_doublings(problem.shape, other.shape)
+        else:
+            apart = size_doublings(sizes, numbers)
+        if max(apart, default=0.0) <= _DOUBLINGS and isfinite(sum(apart)):
+            found.append(key)
+    return found
+
+
+@functools.lru_cache(maxsize=4096)
+def _parsed(key: str) -> Problem | None:
+    try:
+        return parse(key)
+    except ProblemError:
+        return None  # an operation that is not known here

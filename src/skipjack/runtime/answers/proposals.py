@@ -1,0 +1,115 @@
+"""What is proposed where no bank knows the problem: by a heuristic, or by a solver itself.
+
+A heuristic is a small object that proposes a config where it is confident. Skipjack has none of
+its own yet; `register_heuristic` takes others'.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from skipjack.core.config import Config
+from skipjack.core.device import Device
+from skipjack.core.membership import check_members
+from skipjack.core.naming import check_new_name
+from skipjack.core.problem import Problem
+from skipjack.core.space import Promising
+from skipjack.core.trial import Candidate
+from skipjack.errors import UsageError
+from skipjack.runtime.answers.question import LookupAnswer, Question, answer_of
+from skipjack.runtime.entry_code import UselessEntryError, candidate_code
+from skipjack.solvers import find_solver, solvers_for
+
+HEURISTIC, PROPOSAL = "heuristic", "proposal"
+_BEHIND = Path(__file__).with_name("library_first.json")
+"""Made by ``python bench/library_first.py`` from the committed results of benches."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProposedConfig:
+    """What to run."""
+
+    solver: str
+    config: Config
+
+
+class Heuristic(Protocol):
+    """Knows what is fast without measuring. It is asked in the program's own thread: be quick."""
+
+    name: str
+
+    def propose(self, problem: Problem, device: Device) -> ProposedConfig | None:
+        """The config to use; None where it is not confident."""
+        ...
+
+
+_heuristics: dict[str, Heuristic] = {}
+
+
+def register_heuristic(heuristic: Heuristic) -> None:
+    """Ask it in lookups from now on, after those that were registered before."""
+    check_members("heuristic", heuristic, Heuristic)
+    check_new_name("heuristic", heuristic.name, _heuristics)
+    _heuristics[heuristic.name] = heuristic
+
+
+def heuristic(question: Question) -> LookupAnswer | str:
+    """The proposal of the first heuristic that is confident."""
+    said = "none is registered"
+    for name, one in _heuristics.items():
+        proposed = one.propose(question.problem, question.device)
+        if proposed is None:
+            said = f"{name} is not confident"
+            continue
+        answer = _built(question, proposed, HEURISTIC)
+        if isinstance(answer, LookupAnswer):
+            return answer
+        said = f"{name}: {answer}"
+    return said
+
+
+def proposal(question: Question) -> LookupAnswer | str:
+    """The first config that the most promising solver would try."""
+    problem, device = question.problem, question.device
+    try:
+        solver = solvers_for(problem, device)[0]
+    except UsageError as error:
+        return str(error)
+    space = solver.space(problem, device)
+    first = space.promising(1) if isinstance(space, Promising) else ()
+    if not first:
+        return f"solver {solver.name} proposes nothing before something was measured"
+    return _built(question, ProposedConfig(solver.name, first[0]), PROPOSAL)
+
+
+def _built(question: Question, proposed: ProposedConfig, source: str) -> LookupAnswer | str:
+    solver, config = find_solver(proposed.solver).name, proposed.config
+    candidate = Candidate(question.problem, solver, config)
+    settings, patience_s = question.settings, question.patience_s
+    try:
+        code = candidate_code(
+            candidate, question.device, settings, whose="the proposed", patience_s=patience_s
+        )
+    except UselessEntryError as error:
+        return str(error)
+    return answer_of(question, code, source, solver, config)
+
+
+def behind_library(problem: Problem, device: Device) -> float | None:
+    """How fast first proposals are beside libraries where benches show them behind; else None."""
+    return _behind().get(_family(problem, device.kind))
+
+
+def _family(problem: Problem, kind: str) -> tuple[str, ...]:
+    return kind, problem.operation, problem.dtype, problem.layout, problem.direction
+
+
+@functools.cache
+def _behind() -> dict[tuple[str, ...], float]:
+    rows = json.loads(_BEHIND.read_text())["behind"]
+    names = ("kind", "operation", "dtype", "layout", "direction")
+    return {tuple(row[name] for name in names): row["ratio"] for row in rows}

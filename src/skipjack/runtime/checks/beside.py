@@ -1,0 +1,120 @@
+"""Kernels that are built and verified beside the program, one at a time, in a thread.
+
+A lookup waits for a moment. If that is not enough, something else answers, and what came out is
+used by lookups from then on. The thread ends when there is nothing to do, and starts nothing new
+once the program ends.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable
+from threading import Event, Lock, Thread, main_thread
+
+from skipjack.errors import SkipjackError
+from skipjack.runtime.kernel_code import KernelCode
+
+_MOST_KEPT = 256
+"""Outcomes that are remembered: those of checks that failed, or could not be stored."""
+
+
+class KernelCheck:
+    """A kernel that is built and verified."""
+
+    def __init__(self, work: Callable[[], KernelCode]) -> None:
+        self._work = work
+        self._code: KernelCode | None = None
+        self._error: SkipjackError | None = None
+        self.finished = Event()
+
+    def run(self) -> None:
+        """In whichever thread."""
+        try:
+            self._code = self._work()
+        except SkipjackError as error:
+            self._error = error
+        except Exception as error:  # a solver may raise anything
+            self._error = SkipjackError(f"{type(error).__name__}: {error}")
+        finally:
+            self.finished.set()
+
+    def outcome(self) -> KernelCode:
+        """The code of a check that is finished; raises what is wrong with it."""
+        if self._error is not None:
+            raise self._error
+        assert self._code is not None, "it is finished"
+        return self._code
+
+
+class StillCheckingError(SkipjackError):
+    """A kernel is not verified yet."""
+
+    def __init__(self, check: KernelCheck) -> None:
+        super().__init__("its kernel is being built and verified beside the program")
+        self.check = check
+
+
+_lock = Lock()
+_checks: dict[str, KernelCheck] = {}
+"""By the key of the kernel, the oldest first."""
+_waiting: deque[KernelCheck] = deque()
+_working = False
+
+
+def checked_beside(key: str, work: Callable[[], KernelCode], patience_s: float) -> KernelCode:
+    """What `work` gives or raises, if that is known within so long; else `StillCheckingError`.
+
+    Of a key it is done once. While another kernel is being checked there is no waiting.
+    """
+    with _lock:
+        check = _checks.get(key)
+        idle = not _working
+        if check is None:
+            check = _checks[key] = KernelCheck(work)
+            _waiting.append(check)
+            _start()
+            for old in list(_checks)[:-_MOST_KEPT]:
+                if _checks[old].finished.is_set():
+                    del _checks[old]
+    if not check.finished.wait(patience_s if idle else 0.0):
+        raise StillCheckingError(check)
+    return check.outcome()
+
+
+def forget_checks() -> None:
+    """Check again what is asked for again."""
+    with _lock:
+        for key in [key for key, check in _checks.items() if check.finished.is_set()]:
+            del _checks[key]
+
+
+def _start() -> None:
+    global _working
+    if not _working:
+        _working = True
+        # No daemon: code that is being compiled while the interpreter goes away crashes it.
+        Thread(target=_work, name="skipjack-checks").start()
+
+
+def _work() -> None:
+    global _working
+    while True:
+        with _lock:
+            if not _waiting or not main_thread().is_alive():
+                _working = False
+                return
+            check = _waiting.popleft()
+        check.run()
+
+
+def _after_fork() -> None:
+    """There is no thread in a forked process: what it was at is left undone."""
+    global _lock, _working
+    _lock, _working = Lock(), False
+    _waiting.clear()
+    _checks.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
