@@ -35,6 +35,7 @@ EXAMPLES = examples(
     "skipjack tune conv2d:n1c64h56w56k64y3x3p1q1 --layout NHWC --direction all",
     "skipjack tune 'MIOpenDriver conv -n 1 -c 64 -H 56 -W 56 -k 64 -p 1 -q 1 -F 1'",
     "skipjack tune matmul:4096x4096x4096 --dtype f16",
+    "skipjack tune add:4096 --deployed eager --caches cold",
     "skipjack tune matmul:512x512x512 --device haswell/1 --build-only -o objects",
     "skipjack tune matmul:512x512x512 --dtype f16 --device sm_90/132 --build-only --json",
     "skipjack tune examples/triton/my_softmax.py::softmax --shapes 4096x1024",
@@ -89,6 +90,17 @@ def tune(
     threads: Annotated[
         int | None, typer.Option(min=1, help="How many threads a kernel may use (1).")
     ] = None,
+    deployed: Annotated[
+        str | None,
+        typer.Option(
+            help="How programs call it: native (CPUs) or graph (GPUs), without the host's cost, "
+            "or eager, with it."
+        ),
+    ] = None,
+    caches: Annotated[
+        str | None,
+        typer.Option(help="Whether caches hold its arrays: hot (as CPUs have it) or cold (GPUs)."),
+    ] = None,
     build_only: Annotated[
         bool,
         typer.Option("--build-only", help="Build the most promising configs and run nothing."),
@@ -106,6 +118,7 @@ def tune(
     """Find the fastest way to compute problems on this machine, and remember it in the bank."""
     from skipjack import plugins
     from skipjack.cli.problems import applicable, make_defaults, read_placed
+    from skipjack.core.protocol import deployed_protocol
     from skipjack.errors import UsageError
     from skipjack.search import check_name
     from skipjack.settings import load_settings
@@ -121,8 +134,10 @@ def tune(
     if build_only:
         from skipjack.cli.build_only import build_problems
 
-        unused = {"--seconds": seconds, "--searcher": searcher != "auto", "--retune": retune}
-        _refuse(unused | {"--trace": trace}, "with --build-only, which times nothing")
+        unused: dict[str, object] = {"--seconds": seconds, "--searcher": searcher != "auto"}
+        unused |= {"--retune": retune, "--trace": trace}
+        unused |= {"--deployed": deployed, "--caches": caches}
+        _refuse(unused, "with --build-only, which times nothing")
         chosen = BuildOptions(DEFAULT_CONFIGS if budget is None else budget, solver, seed)
         for (name, count), entries in placed.items():
             builder = Builder(choose_device(name, count, entries, build_only=True), settings)
@@ -133,10 +148,11 @@ def tune(
     _refuse({"--output": output}, "without --build-only, which alone writes object files")
     if trace and len(placed) > 1:
         raise UsageError("--trace is of one device, and the file names several; name one")
-    tuners = [
-        (Tuner(settings, choose_device(name, count, entries), say=say), entries)
-        for (name, count), entries in placed.items()
-    ]
+    tuners = []
+    for (name, count), entries in placed.items():
+        here = choose_device(name, count, entries)
+        protocol = deployed_protocol(here, deployed, caches)
+        tuners.append((Tuner(settings, here, say, protocol), entries))
     options = TuneOptions(
         budget=make_budget(budget, seconds, tuners[0][0].limits.tune_seconds),
         searcher=check_name(searcher),

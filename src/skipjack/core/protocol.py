@@ -21,7 +21,7 @@ from typing import Literal
 from skipjack.core.device import Device
 from skipjack.errors import UsageError
 
-Caches = Literal["hot", "rotating"]
+Caches = Literal["hot", "rotating", "flushed"]
 
 NATIVE, GRAPH, EAGER = "native", "graph", "eager"
 HOT, COLD = "hot", "cold"
@@ -36,10 +36,9 @@ _CALLS = {
     CALLING_TIMER: EAGER,
     LAUNCHING_TIMER: EAGER,
 }
-_CACHES = {"hot": HOT, "rotating": COLD}
+_CACHES = {"hot": HOT, "rotating": COLD, "flushed": COLD}
 _UNKNOWN = "unknown"
 _DEPLOYMENT = re.compile(r"[a-z_]+/(hot|cold)")
-_SETS = "sets of arrays that together exceed the last cache"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +48,9 @@ class TimingProtocol:
     alignment_bytes: int = 64
     caches: Caches = "hot"
     """Hot: arrays are used again and again, nothing is flushed in between. Rotating: calls go
-    through so many sets of arrays that the last caches hold nothing of a set when it is used."""
+    through so many sets of arrays that the last caches hold nothing of a set when it is used.
+    Flushed: before each call the lines of its arrays are put out of the caches; code, addresses of
+    pages and workspace stay."""
     threads: int = 1
     pinned: bool = True
     places: str = "page starts; 64 bytes apart"
@@ -75,6 +76,11 @@ class TimingProtocol:
     def deployed(self) -> str:
         """The deployment that it measures, as ``native/hot``."""
         return f"{_CALLS.get(self.timer, _UNKNOWN)}/{_CACHES[self.caches]}"
+
+    @property
+    def cold(self) -> bool:
+        """Whether caches hold nothing of the arrays when a kernel is called."""
+        return self.caches != "hot"
 
     @property
     def eager(self) -> bool:
@@ -126,7 +132,7 @@ def deployed_protocol(
     if caches in (None, _CACHES[default.caches]):
         return found
     if caches == COLD:
-        return replace(found, caches="rotating", places=_SETS)
+        return replace(found, caches="flushed")
     places = default.places.partition(",")[0]
     return replace(found, caches="hot", places=f"{places}, in one set of arrays")
 

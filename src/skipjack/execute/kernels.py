@@ -56,6 +56,28 @@ class NativeKernel:
         return BoundKernel(LoadedCode(self._call), self._slots, self._arrays, lock)
 
 
+class ColdKernel:
+    """A kernel whose arrays are put out of the caches before each call that is timed."""
+
+    def __init__(self, kernel: Kernel, flush: Callable[[], None]) -> None:
+        self._kernel, self._flush = kernel, flush
+
+    def call(self) -> None:
+        """Run once."""
+        self._kernel.call()
+
+    def sample(self, calls: int, samples: int) -> npt.NDArray[np.float64]:
+        """Each call is timed by itself, and a sample is their mean."""
+        out = np.empty(samples)
+        for number in range(samples):
+            total = 0.0
+            for _ in range(calls):
+                self._flush()
+                total += float(self._kernel.sample(1, 1)[0])
+            out[number] = total / calls
+        return out
+
+
 class PythonKernel:
     """A library call as a user would make it, the interpreter's share included."""
 

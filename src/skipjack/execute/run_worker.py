@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections.abc import Sequence
+from functools import partial
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -18,13 +20,14 @@ from skipjack.core.problem import Problem
 from skipjack.execute import wire
 from skipjack.execute.announcement import NOTHING, Announcement
 from skipjack.execute.disturbance import Watch, take_samples
-from skipjack.execute.kernels import Kernel, NativeKernel, PythonKernel
+from skipjack.execute.kernels import ColdKernel, Kernel, NativeKernel, PythonKernel
 from skipjack.execute.peaks import measure, peaks_to_json
 from skipjack.execute.pinning import pinned
 from skipjack.execute.placement import PlacedKernel, placements
 from skipjack.execute.serving import answer_all
 from skipjack.execute.verification import Checker
 from skipjack.native import cpu, llvm
+from skipjack.native.flushing import CacheFlusher
 from skipjack.native.ir import VectorType
 from skipjack.native.memory import aligned, give_memory_back
 from skipjack.native.slots import workspace_bytes
@@ -46,6 +49,8 @@ _SLOW_NS = 2e6
 """A kernel whose single call takes longer is sampled once a block."""
 _LONG_NS = 1e8
 """One that takes longer was timed well enough when it was checked."""
+_MOST_COLD_CALLS = 32
+"""Of a sample: to flush the arrays takes longer than a short call."""
 _TOUCH_NS = 0.3
 """What the first touch of a byte costs, about; it counts if it is this share of a call:"""
 _NOTICED = 0.005
@@ -64,6 +69,8 @@ class _Worker:
         self._page = page
         self._checker: Checker | None = None
         self._places: list[dict[str, Any]] = []
+        self._cold = self._eager = False
+        self._flusher: CacheFlusher | None = None
         self._elsewhere: Checker | None = None
         self._kernels: dict[int, tuple[Kernel, PlacedKernel]] = {}
         self._addresses: dict[int, int] = {}
@@ -85,6 +92,7 @@ class _Worker:
         """Make arrays and the reference of a problem; drops all kernels of the one before."""
         problem: Problem = parse(message.body["problem"])
         alignment = int(message.body["alignment"])
+        self._cold, self._eager = bool(message.body["cold"]), bool(message.body["eager"])
         self._kernels.clear()
         for address in self._addresses.values():
             self._loader.unload(address)
@@ -124,7 +132,7 @@ class _Worker:
         elif isinstance(solver, VendorSolver):
             on_checked = PythonKernel(solver.bind(checker.problem, checker.arrays))
             calls = [solver.bind(checker.problem, arrays) for arrays in self._places]
-            on_timed = PlacedKernel([PythonKernel(call) for call in calls])
+            on_timed = self._placed([PythonKernel(call) for call in calls])
             self._kernels[body["kernel"]] = (on_checked, on_timed)
         else:
             return {"error": f"{solver.name} is no vendor's library"}
@@ -136,8 +144,24 @@ class _Worker:
             NativeKernel(address, slots, arrays, self._timer)
             for arrays in (self._ready().arrays, *self._places)
         ]
-        on = [PythonKernel(native.bound()) if called else native for native in natives]
-        self._kernels[kernel] = (on[0], PlacedKernel(on[1:]))
+        on = [
+            PythonKernel(native.bound()) if called or self._eager else native for native in natives
+        ]
+        self._kernels[kernel] = (on[0], self._placed(on[1:]))
+
+    def _placed(self, kernels: Sequence[Kernel]) -> PlacedKernel:
+        """A kernel on the arrays of each place, which are cold if they are to be."""
+        if not self._cold:
+            return PlacedKernel(kernels)
+        if self._flusher is None:
+            self._flusher = CacheFlusher(self._loader, self._target, self._device.level)
+        flush = self._flusher.flush
+        return PlacedKernel(
+            [
+                ColdKernel(kernel, partial(flush, tuple(arrays.values())))
+                for kernel, arrays in zip(kernels, self._places, strict=True)
+            ]
+        )
 
     def _ready(self) -> Checker:
         if self._checker is None:
@@ -247,7 +271,8 @@ class _Worker:
             once = float(timed.sample(1, 1).min())  # the first call also warmed caches up
         if once < sample_ns:
             once = float(timed.sample(max(1, int(sample_ns / 4 / max(once, 1.0))), 2).min())
-        self._calls[kernel] = max(1, round(sample_ns / max(once, 1.0)))
+        most = _MOST_COLD_CALLS if self._cold else sample_ns
+        self._calls[kernel] = max(1, min(most, round(sample_ns / max(once, 1.0))))
         self._slow[kernel] = once > _SLOW_NS
         self._page.announce(NOTHING)
 

@@ -164,6 +164,8 @@ class RunSession:
             "verb": "prepare",
             "problem": problem.key,
             "alignment": self._protocol.alignment_bytes,
+            "cold": self._protocol.cold,
+            "eager": self._protocol.eager,
         }
         answer = self._worker.request(request, timeout_s=_PREPARE_TIMEOUT_S).body
         if "error" in answer:

@@ -14,7 +14,7 @@ from skipjack.bank import BankEntry
 from skipjack.core.annotations import checked
 from skipjack.core.device import Device
 from skipjack.core.problem import Problem
-from skipjack.core.protocol import TimingProtocol
+from skipjack.core.protocol import TimingProtocol, deployed_protocol
 from skipjack.core.study import Budget
 from skipjack.core.trial import Candidate
 from skipjack.errors import SkipjackError, UsageError
@@ -208,6 +208,8 @@ def tune(
     threads: int | None = None,
     device: str | None = None,
     plugins: str | Sequence[str] = (),
+    deployed: str | None = None,
+    caches: str | None = None,
 ) -> TuneResult:
     """Find the fastest way to compute a problem here, remember it, and give it back.
 
@@ -215,6 +217,10 @@ def tune(
     continues the study; `retune` starts it over. A kernel may use as many `threads` of the CPU
     (1). `device` names another one that is here, as ``sm_90/132`` or ``gpu``; element types that
     CPUs have no kernels for go to a GPU by themselves.
+
+    `deployed` and `caches` say how programs will call the kernel, as `skipjack.core.protocol` has
+    it: ``native`` on a CPU and ``graph`` on a GPU without the cost of the host, ``eager`` with it;
+    ``hot`` or ``cold``. What is found is the answer to lookups of that deployment.
 
     After Ctrl-C what is known is written, and `KeyboardInterrupt` is raised.
     """
@@ -228,7 +234,8 @@ def tune(
     )
     # Before workers start: a wrong key should fail at once.
     asked = asked_problem(problem, dtype, layout=layout, direction=direction)
-    with Tuner(settings, place([asked], device, threads)) as tuner:
+    here = place([asked], device, threads)
+    with Tuner(settings, here, protocol=deployed_protocol(here, deployed, caches)) as tuner:
         return tuner.tune(asked, options)
 
 

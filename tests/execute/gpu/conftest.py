@@ -2,20 +2,21 @@
 
 import hashlib
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from skipjack import plugins
 from skipjack.core.problem import Problem
-from skipjack.core.protocol import TimingProtocol
+from skipjack.core.protocol import gpu_protocol
 from skipjack.execute.session import Loadable, RunSession
 from skipjack.gpu.artifact import ABI, pack
 from skipjack.gpu.plan import launch, to_slots
 from skipjack.operations import parse
 from skipjack.testing.fake_gpu import fake_artifact
 
-QUICK = TimingProtocol(sample_ns=20_000, samples_per_block=2, call_timeout_s=1.5)
+QUICK = replace(gpu_protocol(), sample_ns=20_000, samples_per_block=2, call_timeout_s=1.5)
 FAKE = "skipjack.testing.fake_gpu"
 
 Make = Callable[..., Loadable]

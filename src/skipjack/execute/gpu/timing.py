@@ -3,10 +3,14 @@
 The host takes longer to launch a small kernel than the GPU to run it. So calls are recorded once as
 a graph, which the GPU runs by itself. Before every row of samples memory is filled, which takes the
 GPU long enough for the host to queue all that follows, and leaves nothing of use in the caches.
+
+Where kernels are deployed without graphs, the host's share counts: calls are launched one by one,
+as a program does it, and the host's clock says how long it takes until the last one has ended.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
@@ -24,6 +28,17 @@ _ROUND_TRIP = 4.0
 _SENTINEL_BYTES = 128 << 20
 _WARM_COPIES = 400
 _MOST_FLUSHED = 256 << 20
+
+
+class Clock(Protocol):
+    """Runs something some times and gives the nanoseconds of each: see `GpuTimer.times`."""
+
+    def __call__(
+        self,
+        queue: Callable[[], object],
+        samples: int,
+        before_all: Callable[[], object] | None = None,
+    ) -> npt.NDArray[np.float64]: ...
 
 
 class Timeable(Protocol):
@@ -71,16 +86,26 @@ class Recorded:
 class Stopwatch:
     """A kernel that is being timed: how many calls make a sample, and their graph."""
 
-    def __init__(self, timer: GpuTimer, kernel: Timeable, sample_ns: int) -> None:
-        self._timer, self._kernel = timer, kernel
-        self.calls, self.slow = _calls(timer, kernel, sample_ns)
-        self._graph = None if self.slow else kernel.record(self.calls)
+    def __init__(
+        self,
+        timer: GpuTimer,
+        kernel: Timeable,
+        sample_ns: int,
+        *,
+        eager: bool = False,
+        hot: bool = False,
+    ) -> None:
+        self._kernel, self._hot = kernel, hot
+        self._clock = timer.host_times if eager else timer.times
+        self.calls, self.slow = _calls(self._clock, kernel, sample_ns)
+        self._graph = None if self.slow or eager else kernel.record(self.calls)
 
     def sample(self, samples: int) -> npt.NDArray[np.float64]:
         """Nanoseconds for each call; a slow kernel is sampled once."""
         self._kernel.queue(0)  # brings its code back
         run = self._graph.run if self._graph else self._queue_all
-        return self._timer.times(run, 1 if self.slow else samples) / self.calls
+        before = (lambda: self._kernel.queue(0)) if self._hot else None
+        return self._clock(run, 1 if self.slow else samples, before) / self.calls
 
     def _queue_all(self) -> None:
         for number in range(self.calls):
@@ -93,13 +118,13 @@ class Stopwatch:
             self._graph = None
 
 
-def _calls(timer: GpuTimer, kernel: Timeable, sample_ns: int) -> tuple[int, bool]:
+def _calls(clock: Clock, kernel: Timeable, sample_ns: int) -> tuple[int, bool]:
     """How many calls make a sample, and whether one call is slow."""
-    once = float(timer.times(lambda: kernel.queue(0), 1).min())
+    once = float(clock(lambda: kernel.queue(0), 1).min())
     if once < SLOW_NS:
         few = 4
         queue_few = _rows(kernel, few)
-        once = min(once, float(timer.times(queue_few, 3).min()) / few)
+        once = min(once, float(clock(queue_few, 3).min()) / few)
     if once > SLOW_NS:
         return 1, True
     calls = max(1, round(sample_ns / max(once, 1.0)))
@@ -130,10 +155,20 @@ class GpuTimer:
         gpu.fill(self._source, 1, self._size)
         self._warm = False
 
-    def times(self, queue: Callable[[], object], samples: int) -> npt.NDArray[np.float64]:
-        """Nanoseconds of each sample; all are queued before the first is waited for."""
+    def times(
+        self,
+        queue: Callable[[], object],
+        samples: int,
+        before_all: Callable[[], object] | None = None,
+    ) -> npt.NDArray[np.float64]:
+        """Nanoseconds of each sample; all are queued before the first is waited for.
+
+        `before_all` is queued after the caches were filled with something else, and not timed.
+        """
         gpu = self._gpu
         gpu.fill(self._target, 0, self._flushed)
+        if before_all:
+            before_all()
         events = []
         for _ in range(samples):
             before = gpu.record_event()
@@ -141,6 +176,26 @@ class GpuTimer:
             events.append((before, gpu.record_event()))
         gpu.synchronize()
         return np.array([gpu.elapsed_ns(before, after) for before, after in events])
+
+    def host_times(
+        self,
+        queue: Callable[[], object],
+        samples: int,
+        before_all: Callable[[], object] | None = None,
+    ) -> npt.NDArray[np.float64]:
+        """The same by the host's clock, from the first launch until the last one has ended."""
+        gpu = self._gpu
+        gpu.fill(self._target, 0, self._flushed)
+        if before_all:
+            before_all()
+        out = np.empty(samples)
+        for number in range(samples):
+            gpu.synchronize()
+            started = time.perf_counter_ns()
+            queue()
+            gpu.synchronize()
+            out[number] = time.perf_counter_ns() - started
+        return out
 
     def warm_up(self) -> None:
         """A GPU that slept needs a while to reach its clock."""

@@ -18,6 +18,7 @@ from skipjack import plugins
 from skipjack.errors import SkipjackError
 from skipjack.execute import wire
 from skipjack.execute.announcement import NOTHING, Announcement
+from skipjack.execute.disturbance import Watch
 from skipjack.execute.gpu.arrays import DeviceArrays, rotating_sets
 from skipjack.execute.gpu.checking import GpuChecker
 from skipjack.execute.gpu.kernel import LoadedKernel, checked_artifact
@@ -93,6 +94,8 @@ class _Worker:
         self._looked_for_torch = False
         self._checker: GpuChecker | None = None
         self._sets: list[DeviceArrays] = []
+        self._cold, self._eager = True, False
+        self._watch = Watch(None)
         self._kernels: dict[int, _Held] = {}
 
     def _torch(self) -> TorchBridge | None:
@@ -105,6 +108,7 @@ class _Worker:
     def prepare(self, message: wire.Message) -> dict[str, Any]:
         """Make arrays and the reference of a problem; drops all kernels of the one before."""
         problem = parse(message.body["problem"])
+        self._cold, self._eager = bool(message.body["cold"]), bool(message.body["eager"])
         for held in self._kernels.values():
             held.free()
         self._kernels.clear()
@@ -239,7 +243,8 @@ class _Worker:
         kernels: list[int] = body["kernels"]
         self._timer.warm_up()
         if not self._sets:
-            self._sets = rotating_sets(self._gpu, self._ready().arrays)
+            arrays = self._ready().arrays
+            self._sets = rotating_sets(self._gpu, arrays) if self._cold else [arrays]
         for kernel in kernels:
             self._calibrate(kernel, body["sample_ns"])
         return {"blocks": self._rounds(kernels, body["blocks"], body["samples"])}
@@ -248,7 +253,10 @@ class _Worker:
         held = self._kernels[kernel]
         if held.stopwatch is None:
             self._page.announce(kernel)
-            held.stopwatch = Stopwatch(self._timer, held.timeable(self._sets), sample_ns)
+            timeable = held.timeable(self._sets)
+            held.stopwatch = Stopwatch(
+                *(self._timer, timeable, sample_ns), eager=self._eager, hot=not self._cold
+            )
             self._page.announce(NOTHING)
 
     def _rounds(self, kernels: list[int], count: int, samples: int) -> list[dict[str, Any]]:
@@ -269,13 +277,16 @@ class _Worker:
         stopwatch = self._kernels[kernel].stopwatch
         assert stopwatch is not None, "calibrated before"
         self._page.announce(kernel)
+        switches = self._watch.switches()
         times = stopwatch.sample(samples)
+        # What the host does counts where it launches one by one.
+        disturbed = self._eager and self._watch.switches() != switches
         self._page.announce(NOTHING)
         return {
             "kernel": kernel,
             "round": round_,
             "calls": stopwatch.calls,
             "samples_ns": np.round(times, 3).tolist(),
-            "disturbed": False,
+            "disturbed": disturbed,
             "dropped": 0,
         }
