@@ -65,12 +65,13 @@ class Adapter:
         """Inputs or outputs at a shape; ``"mean:f32"`` is a tensor of its own type."""
         at = self.sizes(shape)
         return tuple(
-            Tensor(name.partition(":")[0], self._axes(given, at), name.partition(":")[2])
+            Tensor(
+                name.partition(":")[0],
+                tuple(self.number(axis, at, "a tensor's axis") for axis in given),
+                name.partition(":")[2],
+            )
             for name, given in axes.items()
         )
-
-    def _axes(self, given: Axes, at: At) -> tuple[int, ...]:
-        return tuple(self.number(axis, at, "a tensor's axis") for axis in given)
 
     def launch_grid(self, at: At) -> tuple[int, ...]:
         """How many blocks along each axis."""

@@ -78,7 +78,9 @@ def triton_kernel(
         parameters=tuple(known),
         constexprs=frozenset(n for n, one in known.items() if "constexpr" in str(one.annotation)),
         defaults={n: one.default for n, one in known.items() if one.default is not one.empty},
-        unspecialized=_unspecialized(jitted),
+        unspecialized=frozenset(
+            p.name for p in getattr(jitted, "params", ()) if p.do_not_specialize
+        ),
         shape=_several("shape", shape, who),
         inputs=dict(inputs),
         outputs=dict(outputs),
@@ -100,10 +102,6 @@ def triton_kernel(
 
     register(adapter, jitted)
     return adapter
-
-
-def _unspecialized(jitted: Any) -> frozenset[str]:
-    return frozenset(p.name for p in getattr(jitted, "params", ()) if p.do_not_specialize)
 
 
 def _unwrap(function: Any) -> tuple[Any, list[Any]]:

@@ -20,7 +20,7 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 
 from skipjack.core.trial import Status
 from skipjack.execute.worker import die_with
@@ -50,7 +50,9 @@ def run_jobs(jobs: Sequence[Job], workers: int, timeout_s: float) -> list[Outcom
     children: list[_Child] = []
     try:
         while waiting or any(child.job >= 0 for child in children):
-            _hire(children, jobs, waiting, workers)
+            busy = sum(child.job >= 0 for child in children)
+            while len(children) < min(workers, busy + len(waiting)):
+                children.append(_fork(jobs, children))
             for child in children:
                 if child.job < 0 and waiting:
                     _order(child, waiting.popleft())
@@ -63,12 +65,6 @@ def run_jobs(jobs: Sequence[Job], workers: int, timeout_s: float) -> list[Outcom
         for child in children:
             _end(child)
     return [outcome or Outcome(Status.ERROR, "was not tried") for outcome in outcomes]
-
-
-def _hire(children: list[_Child], jobs: Sequence[Job], waiting: deque[int], workers: int) -> None:
-    busy = sum(child.job >= 0 for child in children)
-    while len(children) < min(workers, busy + len(waiting)):
-        children.append(_fork(jobs, children))
 
 
 def _fork(jobs: Sequence[Job], others: Sequence[_Child]) -> _Child:
@@ -108,12 +104,8 @@ def _serve(jobs: Sequence[Job], orders: int, answers: int, parent: int) -> None:
             jobs[int.from_bytes(order, "little")]()
         except BaseException as error:  # a compiler may fail in any way
             outcome = failed_build(error)
-        record = {
-            "status": outcome.status,
-            "reason": outcome.reason,
-            "seconds": time.monotonic() - started,
-        }
-        os.write(answers, json.dumps(record).encode() + b"\n")
+        done = replace(outcome, seconds=time.monotonic() - started)
+        os.write(answers, json.dumps(asdict(done)).encode() + b"\n")
 
 
 def _order(child: _Child, number: int) -> None:
@@ -151,7 +143,7 @@ def _heard(child: _Child, spent: float) -> Outcome | None:
         return None
     said = read_json(child.heard, "a compiler's answer", surrogates=True)
     child.heard = b""
-    return Outcome(said["status"].of(Status), said["reason"].text(), said["seconds"].number())
+    return said.of(Outcome)
 
 
 def _ended(child: _Child) -> str:

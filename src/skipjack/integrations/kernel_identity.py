@@ -42,7 +42,8 @@ def _collect(function: Any, texts: dict[str, str]) -> None:
         key += "'"  # another function of this name, from elsewhere
     tree = _bare(function.src)
     texts[key] = ast.unparse(tree)
-    scope = _scope(function)
+    inner = inspect.getclosurevars(function.fn).nonlocals
+    scope = {**function.fn.__globals__, **inner}
     for used in _names(tree):
         _collect_value(used, _value(used, scope), texts)
 
@@ -58,12 +59,12 @@ def _collect_value(used: str, value: Any, texts: dict[str, str]) -> None:
         texts[f"{used} ="] = f"{type(value).__name__} of {len(value)}"
         for at, item in items:
             _collect_value(f"{used}[{at!r}]", item, texts)
-    elif hasattr(value, "src") and not is_tritons(value) and not _is_among(value, texts):
+    elif (
+        hasattr(value, "src")
+        and not is_tritons(value)
+        and ast.unparse(_bare(value.src)) not in texts.values()
+    ):
         _collect(value, texts)
-
-
-def _is_among(function: Any, texts: Mapping[str, str]) -> bool:
-    return ast.unparse(_bare(function.src)) in texts.values()
 
 
 def _bare(source: str) -> ast.Module:
@@ -85,11 +86,6 @@ def _starts(name: str) -> Iterator[str]:
     """``a``, ``a.b`` and ``a.b.c``: any of them may be a constant with methods."""
     parts = name.split(".")
     return (".".join(parts[:length]) for length in range(1, len(parts) + 1))
-
-
-def _scope(function: Any) -> Mapping[str, Any]:
-    inner = inspect.getclosurevars(function.fn).nonlocals
-    return {**function.fn.__globals__, **inner}
 
 
 def _value(name: str, scope: Mapping[str, Any]) -> Any:

@@ -18,7 +18,7 @@ from skipjack.errors import ProblemError, blaming
 from skipjack.integrations.adapter import Adapter
 from skipjack.operations.attributes import refuse_unknown, require_rank
 from skipjack.solvers.gpu.source import kernel_text
-from skipjack.solvers.module_names import ModuleNames, read_module
+from skipjack.solvers.module_names import read_module
 
 _LAUNCHING = ("shape", "inputs", "outputs", "arguments", "constants", "grid")
 _CHECKING = ("reference", "magnitude", "tolerance", "domain")
@@ -150,12 +150,9 @@ def _said(path: Path, function: str) -> Iterator[str]:
     names = read_module(path, path.stat().st_mtime_ns)
     for keyword in _keywords(path, function):
         yield ast.unparse(keyword)
-        yield from (kernel_text(str(path), name) for name in _used(keyword, names, function))
-
-
-def _used(keyword: ast.keyword, names: ModuleNames, function: str) -> list[str]:
-    mentioned = {node.id for node in ast.walk(keyword) if isinstance(node, ast.Name)}
-    return sorted(name for name in mentioned if name in names.definitions and name != function)
+        mentioned = {node.id for node in ast.walk(keyword) if isinstance(node, ast.Name)}
+        for name in sorted(mentioned & names.definitions.keys() - {function}):
+            yield kernel_text(str(path), name)
 
 
 def _keywords(path: Path, function: str) -> Iterator[ast.keyword]:

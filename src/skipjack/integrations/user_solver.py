@@ -61,7 +61,6 @@ class UserSolver(TritonSolver):
     def kernels(self, problem: Problem, device: Device, config: Config) -> Sequence[KernelSpec]:
         """The one function."""
         adapter, at = self.adapter, self._at(problem, config)
-        numbers = {name: self._number(name, at) for name in self._numbers()}
         arguments: dict[str, Argument] = {}
         constants: dict[str, Constant] = {}
         for parameter in adapter.parameters:
@@ -69,10 +68,10 @@ class UserSolver(TritonSolver):
                 constants[parameter] = self._constant(parameter, at)
             elif (tensor := adapter.tensor_of(parameter)) is not None:
                 arguments[parameter] = Argument(self._pointer(problem, tensor), _DIVISOR)
-            elif self._fixed(parameter, numbers[parameter]):
-                constants[parameter] = numbers[parameter]
+            elif self._fixed(parameter, number := self._number(parameter, at)):
+                constants[parameter] = number
             else:
-                arguments[parameter] = self._argument(parameter, numbers[parameter])
+                arguments[parameter] = self._argument(parameter, number)
         besides = ("num_warps", "num_stages", *adapter.parameters)
         return [
             KernelSpec(
@@ -97,18 +96,12 @@ class UserSolver(TritonSolver):
             if tensor is not None:
                 values.append(Pointer(tensor))
             else:
-                values.append(_launch_number(argument.type, self._number(parameter, at)))
+                kind = "f32" if argument.type == "fp32" else argument.type
+                values.append(Number(kind, self._number(parameter, at)))
         return [launch(spec.name, self.adapter.launch_grid(at), values)]
 
     def _at(self, problem: Problem, config: Config) -> At:
         return {**self.adapter.sizes(problem.shape), **config}
-
-    def _numbers(self) -> list[str]:
-        return [
-            name
-            for name in self.adapter.parameters
-            if name not in self.adapter.constexprs and self.adapter.tensor_of(name) is None
-        ]
 
     def _number(self, parameter: str, at: At) -> Any:
         adapter = self.adapter
@@ -149,10 +142,6 @@ class UserSolver(TritonSolver):
         both = {**self.adapter.inputs, **self.adapter.outputs}
         own = next(n.partition(":")[2] for n in both if n.partition(":")[0] == name)
         return f"*{TRITON_TYPES[own or problem.dtype]}"
-
-
-def _launch_number(type_: str, value: int | float) -> Number:
-    return Number("f32" if type_ == "fp32" else type_, value)
 
 
 def _without_twins(

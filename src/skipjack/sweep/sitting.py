@@ -58,7 +58,9 @@ class Sitting:
                 return
             points = self._allowed(searcher, batch)
             if not in_order:
-                points = fewest_builds(points, self._build_key, self._last_build)
+                points = fewest_builds(
+                    points, lambda one: self._bench.build_key(self._split(one)[0]), self._last_build
+                )
             for at, point in enumerate(points):
                 if self.over():
                     return
@@ -90,9 +92,6 @@ class Sitting:
             kept = {name: value for name, value in asked.items() if name not in joint}
             return Config.of(kept), joint
         return asked, self._options.screen
-
-    def _build_key(self, asked: Config) -> str:
-        return self._bench.build_key(self._split(asked)[0])
 
     def _announce(self, points: Sequence[Config]) -> None:
         """Builds that will be needed may be made ahead."""

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from skipjack.core.trial import Status
 from skipjack.interop.loadgen_log import LoadgenLog
-from skipjack.sweep.commands.power import with_power
+from skipjack.sweep.commands.command_bench import with_power
 from skipjack.sweep.outcome import Outcome
 
 LOG = LoadgenLog(

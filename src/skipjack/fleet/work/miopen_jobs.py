@@ -34,7 +34,7 @@ from skipjack.solvers import find_solver, refusal
 from skipjack.solvers.miopen.command import Mode
 from skipjack.solvers.miopen.databases import Harvest, Installation
 from skipjack.solvers.miopen.driving import Bench, Driven, Entry, Finished, Invocation, drive, probe
-from skipjack.solvers.miopen.environment import Place, place_of
+from skipjack.solvers.miopen.environment import place_of
 from skipjack.solvers.miopen.finding import find_driver
 from skipjack.storage import user_directory
 from skipjack.tuning.finding import OK, FindResult, FindStatus, RankedSolver
@@ -74,9 +74,11 @@ class MiopenJobs:
         """Do a job on a GPU, which is held by the caller."""
         problem = parse(task.plan.problem)
         mode = _MODES[JobKind.of(task.plan.solver)]
+        # Of the very GPU: in containers that share a directory, each one's is the first.
+        gpu = "-".join(map(str, (assigned.gpu, *assigned.units)))
         bench = Bench(
             find_driver(),
-            _place(self._directory, assigned),
+            place_of(self._directory, machine_name(), gpu),
             assigned.gpu,
             task.device.name,
             self._run,
@@ -124,11 +126,6 @@ class MiopenJobs:
 
     def close(self) -> None:
         self._runner.close()
-
-
-def _place(directory: Path, assigned: DeviceAssignment) -> Place:
-    """Of the very GPU: in containers that share a directory, each one's is the first."""
-    return place_of(directory, machine_name(), "-".join(map(str, (assigned.gpu, *assigned.units))))
 
 
 def pack_known(known: Known) -> bytes:

@@ -86,7 +86,7 @@ class LoadPosterior:
 
     def quantiles(self, shares: Sequence[float]) -> Floats:
         """Loads below which the limit lies with these probabilities; ends at the range."""
-        totals = np.cumsum(self._marginal())
+        totals = np.cumsum(np.bincount(self._cell, self._mass, len(self._limits)))
         cells = np.searchsorted(totals, np.asarray(shares) * totals[-1])
         loads: Floats = np.exp(self._limits[np.clip(cells, 0, len(self._limits) - 1)])
         return loads.clip(self.lower, self.upper)
@@ -126,9 +126,6 @@ class LoadPosterior:
         whole = np.bincount(self._cell, mass, len(self._limits))
         inside = whole[self._first : self._last]
         return np.array([whole[: self._first].sum(), *inside, whole[self._last :].sum()])
-
-    def _marginal(self) -> Floats:
-        return np.bincount(self._cell, self._mass, len(self._limits)).astype(np.float64)
 
     def _chance(self, load: float) -> Floats:
         return self._lucky + self._range * self._curve(log(load))

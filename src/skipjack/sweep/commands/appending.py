@@ -54,7 +54,9 @@ class Appending:
             if status.st_ino != given.inode or status.st_size < given.size:
                 return False
             if given.room:
-                _take_room(path, status)
+                with path.open("r+b") as file:
+                    file.truncate(status.st_size)
+                    os.utime(file.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
         except OSError:
             return False
         more = status.st_size - given.size
@@ -86,12 +88,6 @@ def _give_room(path: Path) -> _Given:
         if given:
             os.utime(file.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
     return _Given(status.st_ino, status.st_size, given)
-
-
-def _take_room(path: Path, status: os.stat_result) -> None:
-    with path.open("r+b") as file:
-        file.truncate(status.st_size)
-        os.utime(file.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
 def _libc() -> ctypes.CDLL:

@@ -9,15 +9,15 @@ from typing import Any
 
 from skipjack.core.config import Config
 from skipjack.core.trial import Status
-from skipjack.errors import WorkerError
+from skipjack.errors import UsageError, WorkerError
 from skipjack.execute.commands import CommandRunner, Ended, Task, says_out_of_memory
-from skipjack.interop.loadgen_log import LoadgenVerdict
+from skipjack.interop.loadgen_log import LoadgenLog, LoadgenVerdict
+from skipjack.interop.power_log import average_watts, efficiency, read_power_log
 from skipjack.interop.user_conf import user_conf_lines
 from skipjack.sweep.commands import environment
 from skipjack.sweep.commands.builder import CommandBuilder
 from skipjack.sweep.commands.command_spec import CommandSpec
 from skipjack.sweep.commands.failures import failure
-from skipjack.sweep.commands.power import with_power
 from skipjack.sweep.commands.repair import (
     TRIES,
     Learned,
@@ -114,7 +114,9 @@ class CommandBench:
                 break
             if reading.judgement.verdict is not LoadgenVerdict.TOO_LITTLE:
                 if before and outcome.status is Status.OK:
-                    self._learned.add(point, settings, repaired, late=_late(before))
+                    # With late queries, how many it then takes is a matter of that point alone.
+                    late = before.log and before.log.number("result_overlatency_query_count")
+                    self._learned.add(point, settings, repaired, late=bool(late))
                 break
             if before and before.log and reading.log and not took_effect(before.log, reading.log):
                 notes.append("the command did not take the settings over")
@@ -211,6 +213,25 @@ def _outcome(ended: Ended, reading: ResultReading) -> Outcome:
     return outcome
 
 
-def _late(reading: ResultReading) -> bool:
-    """Whether queries came late: how many it then takes is a matter of that point alone."""
-    return bool(reading.log and reading.log.number("result_overlatency_query_count"))
+def with_power(outcome: Outcome, log: LoadgenLog | None, power_log: Path) -> Outcome:
+    """The outcome with ``power_w`` and results per watt; a note where they cannot be had."""
+    if log is None:
+        return _no_power(outcome, "there is no LoadGen log that says when to look at the power")
+    begin, end = log.values.get("power_begin"), log.values.get("power_end")
+    if begin is None or end is None:
+        return _no_power(outcome, "the LoadGen log does not say when power counts")
+    try:
+        samples = read_power_log(power_log)
+        watts = average_watts(samples, str(begin), str(end))
+        if watts is None:
+            return _no_power(outcome, f"{power_log} has no samples between {begin} and {end}")
+        metrics = {**outcome.metrics, "power_w": watts}
+        if outcome.status is Status.OK:
+            metrics |= efficiency(outcome.metrics, watts, log.scenario)
+    except (UsageError, ValueError) as error:
+        return _no_power(outcome, str(error))
+    return replace(outcome, metrics=metrics, notes=(*outcome.notes, *samples.remarks()))
+
+
+def _no_power(outcome: Outcome, note: str) -> Outcome:
+    return replace(outcome, notes=(*outcome.notes, f"no power: {note}"))

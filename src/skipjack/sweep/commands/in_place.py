@@ -53,7 +53,11 @@ def snapshot(
     while left:
         with contextlib.suppress(OSError), os.scandir(folder := left.pop()) as scanned:
             entries = list(scanned)
-            if without_environments and folder != root and _is_environment(entries):
+            if (
+                without_environments
+                and folder != root
+                and any(entry.name == _ENVIRONMENT for entry in entries)
+            ):
                 continue
             for entry in entries:
                 if entry.is_dir(follow_symlinks=False):
@@ -180,10 +184,6 @@ def _begins_with(longer: Path, shorter: Path, exactly: bool) -> bool:
     except FileNotFoundError:
         return False
     return True
-
-
-def _is_environment(entries: Iterable[os.DirEntry[str]]) -> bool:
-    return any(entry.name == _ENVIRONMENT for entry in entries)
 
 
 def _stamp(status: os.stat_result) -> Stamp:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import GeneratorType, ModuleType
 from typing import Any
@@ -58,7 +58,9 @@ def _parameters(
     parameters: dict[str, tuple[Scalar, ...]] = {}
     for name, value in names.items():
         where = place(path, definitions.lines.get(name))
-        if isinstance(value, list) and not (searched and any(map(_is_container, value))):
+        if isinstance(value, list) and not (
+            searched and any(isinstance(one, (list, dict, tuple)) for one in value)
+        ):
             parameters[name] = check_values(name, value, where)
         elif not searched and definitions.looks_like_a_parameter(name) and _is_no_list(value):
             raise UsageError(
@@ -66,10 +68,6 @@ def _parameters(
                 f"list, or call it _{name} if it is not swept"
             )
     return parameters
-
-
-def _is_container(value: object) -> bool:
-    return isinstance(value, (list, dict, tuple))
 
 
 def _is_no_list(value: object) -> bool:
@@ -106,16 +104,12 @@ class _Definitions(ast.NodeVisitor):
             self.lines[node.id] = node.lineno
 
     def visit_Import(self, node: ast.Import | ast.ImportFrom) -> None:
-        for name in _imported(node):
+        for alias in node.names:
+            name = alias.asname or alias.name.split(".")[0]
             self.lines[name] = node.lineno
             self.imported.add(name)
 
     visit_ImportFrom = visit_Import
-
-
-def _imported(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
-    for alias in node.names:
-        yield alias.asname or alias.name.split(".")[0]
 
 
 def _definitions(path: Path, text: str) -> _Definitions:

@@ -6,27 +6,23 @@ import hashlib
 from pathlib import Path
 
 from skipjack.errors import UsageError
+from skipjack.sweep.files.json_file import read_json_file
+from skipjack.sweep.files.python_file import read_python_file
 from skipjack.sweep.files.sweep_file import SweepFile
+from skipjack.sweep.files.toml_file import read_toml_file
+
+_READERS = {".json": read_json_file, ".py": read_python_file, ".toml": read_toml_file}
 
 
 def read_sweep_file(path: Path) -> SweepFile:
     """The file's parameters, hooks and settings; a mistake in it is one sentence with its line."""
     content = read_text(path, "sweep file")
     digest = hashlib.sha256(content.encode()).hexdigest()
-    match path.suffix.lower():
-        case ".json":
-            from skipjack.sweep.files.json_file import read_json_file
-
-            return read_json_file(path, content, digest)
-        case ".py":
-            from skipjack.sweep.files.python_file import read_python_file
-
-            return read_python_file(path, content, digest)
-        case ".toml":
-            from skipjack.sweep.files.toml_file import read_toml_file
-
-            return read_toml_file(path, content, digest)
-    raise UsageError(f"sweep file {path} is none of .json, .py and .toml; its name says what it is")
+    if (read := _READERS.get(path.suffix.lower())) is None:
+        raise UsageError(
+            f"sweep file {path} is none of .json, .py and .toml; its name says what it is"
+        )
+    return read(path, content, digest)
 
 
 def read_text(path: Path, what: str) -> str:
