@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
 from typing import Any
 
@@ -19,11 +19,16 @@ Described = list[tuple[str, str]]
 
 def place_of(call: TunedCall, protocol: str) -> AutotunePlace:
     """Where measurements of a call belong; `SkipjackError` where there is no GPU."""
-    function = _jitted(call.tuner.fn)
+    function: Any = call.tuner.fn
+    heuristics: dict[str, str] = {}
+    while not hasattr(function, "src"):  # a heuristic around the function, or several
+        values: Mapping[str, Callable[..., object]] = getattr(function, "values", {})
+        heuristics |= {f"heuristic {name}": hook_text(one) for name, one in values.items()}
+        function = function.fn
     types = argument_types(function, call.named)
     known = dict(types)
     constants = {name: value for name, value in call.given.items() if name not in known}
-    constants |= {f"heuristic {name}": text for name, text in _heuristics(call.tuner.fn)}
+    constants |= heuristics
     try:
         device = current_device()
     except RuntimeError as error:
@@ -53,20 +58,6 @@ def argument_types(function: Any, named: Mapping[str, Any]) -> Described:
         for parameter in function.params
         if parameter.name in named and not parameter.is_constexpr
     ]
-
-
-def _jitted(function: Any) -> Any:
-    """The function below heuristics."""
-    while not hasattr(function, "src"):
-        function = function.fn
-    return function
-
-
-def _heuristics(function: Any) -> Iterator[tuple[str, str]]:
-    while not hasattr(function, "src"):
-        values: Mapping[str, Callable[..., object]] = getattr(function, "values", {})
-        yield from ((name, hook_text(one)) for name, one in values.items())
-        function = function.fn
 
 
 def _type(value: Any) -> str:

@@ -22,17 +22,13 @@ T = TypeVar("T", bound=Hashable)
 Call = Callable[[], object]
 
 
-def _nothing() -> None:
-    return
-
-
 @dataclass(frozen=True, slots=True)
 class Shot:
     """A launch, and what is done before and after it outside of the time that is taken."""
 
     launch: Call
-    before: Call = _nothing
-    after: Call = _nothing
+    before: Call
+    after: Call
 
     def __call__(self) -> None:
         """All three."""

@@ -17,7 +17,7 @@ from skipjack.errors import UsageError
 from skipjack.search import SearchContext, Searcher, check_name, create
 from skipjack.search.scripted import CartesianProduct, ScriptedSearcher, SearcherInterface
 from skipjack.sweep.files.sweep_file import ALL, Scalar, SweepFile
-from skipjack.sweep.sitting import Refusal
+from skipjack.sweep.search_loop import Refusal
 
 _LARGEST_FILTERED = 200_000
 """Up to so many combinations the rule is applied to all first; beyond, to each that is asked."""

@@ -25,7 +25,7 @@ from skipjack.sweep.measuring import Measuring
 from skipjack.sweep.options import SweepOptions
 from skipjack.sweep.outcome import Bench
 from skipjack.sweep.result import SweepResult, SweepTrial
-from skipjack.sweep.sitting import Sitting
+from skipjack.sweep.search_loop import SearchLoop
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,15 +97,15 @@ class _Sweep:
         self._measuring.at_most = self._chosen.at_most
         if self._chosen.planned is not None:
             self._measuring.planned = before + self._chosen.planned * self._request.options.repeats
-        sitting = Sitting(self._measuring, self._refusal, self._stop, self._log_tell)
+        loop = SearchLoop(self._measuring, self._refusal, self._stop, self._log_tell)
         with self._until_stopped():
-            sitting.search(self._chosen.searcher, in_order=self._request.in_order)
+            loop.search(self._chosen.searcher, in_order=self._request.in_order)
         if isinstance(self._chosen.searcher, ScriptedSearcher):
             self._chosen.searcher.settle()
         self._measuring.planned = None
         if self._chosen.own is not None and self._request.options.baseline:
-            baseline = self._baseline_of([trial.config for trial in sitting.told])
-        field_ = self._finalists([*self._base_trials, *sitting.told])
+            baseline = self._baseline_of([trial.config for trial in loop.told])
+        field_ = self._finalists([*self._base_trials, *loop.told])
         verdict = SweepVerdict(None, None, None, "")
         with self._until_stopped():
             verdict = confirm(

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 from skipjack.sweep.commands.environment import (
+    RunDirectories,
     RunFiles,
     environment,
     placeholders,
@@ -11,7 +12,6 @@ from skipjack.sweep.commands.environment import (
     withheld,
     write_files,
 )
-from skipjack.sweep.commands.run_directories import RunDirectories
 
 FILES = RunFiles(Path("/c.json"), Path("/p.json"), Path("/build"))
 

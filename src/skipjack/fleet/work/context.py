@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from skipjack.core.device import Device
-from skipjack.core.study import Budget
 from skipjack.execute.session import RunSession
 from skipjack.fleet.task import Task
 from skipjack.ledger import Ledger
@@ -12,7 +11,6 @@ from skipjack.settings import Settings
 from skipjack.storage import MemoryArtifacts
 from skipjack.tuning.build_queue import Builders
 from skipjack.tuning.context import DeviceContext, NoBank
-from skipjack.tuning.options import TuneOptions
 
 
 class TaskContext(DeviceContext):
@@ -55,14 +53,3 @@ class TaskContext(DeviceContext):
     def close(self) -> None:
         """Let the ledger go; workers stay with who lent them."""
         self.ledger.close()
-
-
-def options_of(task: Task) -> TuneOptions:
-    """A job's plan as the options of a tuning."""
-    plan = task.plan
-    return TuneOptions(
-        budget=Budget(trials=plan.budget),
-        searcher=plan.searcher,
-        seed=plan.seed,
-        solver=None if plan.solver == "auto" else plan.solver,
-    )

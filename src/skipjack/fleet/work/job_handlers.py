@@ -12,12 +12,13 @@ from typing import Any
 
 from skipjack.core.config import Config
 from skipjack.core.problem import Problem
+from skipjack.core.study import Budget
 from skipjack.core.trial import Candidate
 from skipjack.errors import UsageError, WorkerError
 from skipjack.fleet.records import JobKind, Known
 from skipjack.fleet.task import Task
 from skipjack.fleet.toolchain import toolchain
-from skipjack.fleet.work.context import TaskContext, options_of
+from skipjack.fleet.work.context import TaskContext
 from skipjack.interrupt import Interrupt
 from skipjack.ledger import CandidateKey
 from skipjack.ledger.facts import read_facts
@@ -55,7 +56,9 @@ class JobHandler(ABC):
     @property
     def options(self) -> TuneOptions:
         """The plan as the options of a study; what names a kind of job there is no solver."""
-        return replace(options_of(self.task), solver=None)
+        plan = self.task.plan
+        budget = Budget(trials=plan.budget)
+        return TuneOptions(budget=budget, searcher=plan.searcher, seed=plan.seed)
 
     @abstractmethod
     def refusal(self, problem: Problem) -> str:
@@ -113,7 +116,8 @@ class TuneJob(JobHandler):
 
     @property
     def options(self) -> TuneOptions:
-        return options_of(self.task)
+        solver = self.task.plan.solver
+        return replace(super().options, solver=None if solver == "auto" else solver)
 
     def refusal(self, problem: Problem) -> str:
         name = self.options.solver

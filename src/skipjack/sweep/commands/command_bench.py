@@ -17,6 +17,7 @@ from skipjack.interop.user_conf import user_conf_lines
 from skipjack.sweep.commands import environment
 from skipjack.sweep.commands.builder import CommandBuilder
 from skipjack.sweep.commands.command_spec import CommandSpec
+from skipjack.sweep.commands.environment import OUTPUT, RunDirectories
 from skipjack.sweep.commands.failures import failure
 from skipjack.sweep.commands.repair import (
     TRIES,
@@ -26,7 +27,6 @@ from skipjack.sweep.commands.repair import (
     took_effect,
 )
 from skipjack.sweep.commands.results import ResultReading
-from skipjack.sweep.commands.run_directories import OUTPUT, RunDirectories
 from skipjack.sweep.heat.thermal import RunCondition, Thermal
 from skipjack.sweep.outcome import Outcome
 

@@ -1,16 +1,22 @@
-"""What a command is given: its files, and every setting as an environment variable."""
+"""What a command is given: a directory with files, and every setting as an environment variable."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
+import shutil
+from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from skipjack.storage import write_failure
+from skipjack.storage import ensure_directory, write_failure
+
+KEPT = 1000
+"""Runs whose files are kept."""
+OUTPUT = "output.log"
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LONGEST = 1 << 14
@@ -47,6 +53,33 @@ class RunFiles:
         for name in ("config", "point", "build_dir", "run_dir", "user_conf"):
             if (path := getattr(self, name)) is not None:
                 yield name, str(path)
+
+
+class RunDirectories:
+    """A numbered directory per run below one root."""
+
+    def __init__(self, root: Path, kept: int = KEPT) -> None:
+        self._root, self._most = ensure_directory(root), kept
+        names = (one.name for one in root.iterdir())
+        self._kept = deque(sorted(int(name) for name in names if name.isdecimal()))
+
+    def new(self) -> Path:
+        """An empty directory with the next number."""
+        number = self._kept[-1] + 1 if self._kept else 1
+        while True:
+            path = self._root / f"{number:06d}"
+            try:
+                path.mkdir()
+                break
+            except FileExistsError:  # of another process
+                number += 1
+            except OSError as error:
+                raise write_failure(path, error) from error
+        self._kept.append(number)
+        while len(self._kept) > self._most:
+            oldest = self._root / f"{self._kept.popleft():06d}"
+            shutil.rmtree(oldest, ignore_errors=True)
+        return path
 
 
 def write_files(

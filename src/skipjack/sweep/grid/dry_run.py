@@ -10,7 +10,7 @@ from typing import Any
 from skipjack.core.config import Config
 from skipjack.core.trial import Status
 from skipjack.errors import UsageError
-from skipjack.search.scripted import Run, SearcherInterface, Stats
+from skipjack.search.scripted import Run, SearcherInterface, Stats, do_send
 from skipjack.sweep.configs.base_config import is_allowed
 from skipjack.sweep.files.sweep_file import Synthetic
 from skipjack.sweep.grid.request import GridRequest
@@ -60,16 +60,13 @@ def _simulated(
     session: _Session, searcher: SearcherInterface, synthetic: Synthetic
 ) -> Iterator[str]:
     points = searcher.generate()
-    term = next(points, None)
+    term = do_send(points)
     for _ in range(MOST_POINTS):
         if term is None:
             return
-        point = Config.of(dict(term))
+        point = Config.of(term)
         yield from session.take(point)
-        try:
-            term = points.send(Run(dict(point), session.answer(point, synthetic)))
-        except StopIteration:
-            return
+        term = do_send(points, Run(dict(point), session.answer(point, synthetic)))
     raise UsageError(f"{session.path}: the search does not end after {MOST_POINTS} points")
 
 

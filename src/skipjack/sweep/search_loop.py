@@ -27,7 +27,7 @@ Refusal = Callable[[Config], str]
 """Why a point may not be run; empty if it may."""
 
 
-class Sitting:
+class SearchLoop:
     """Spends the budget of a search."""
 
     def __init__(
