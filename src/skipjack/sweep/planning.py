@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from typing import Any, Literal
 
@@ -27,7 +28,7 @@ MOST_POINTS = 1_000_000
 """More cannot be run in a lifetime; a search without end is noticed here."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SweepPlan:
     """The points of a search that does not depend on results."""
 
@@ -44,12 +45,12 @@ class SweepPlan:
     def runs(self) -> int:
         return len(self.points)
 
-    @property
+    @cached_property
     def builds(self) -> int:
         """Builds that it takes if builds are kept."""
         return count_builds(self.points, self.no_rebuild)
 
-    @property
+    @cached_property
     def rebuilds(self) -> int:
         """Builds that it takes if only the last build is kept: how grid.py counts."""
         return count_rebuilds(self.points, self.no_rebuild)
