@@ -18,7 +18,7 @@ Skipjack = Callable[..., subprocess.CompletedProcess[str]]
 
 COMMANDS = (
     *("tune", "find", "device", "doctor", "limits", "bank", "ledger"),
-    *("bank list", "bank show", "bank rebuild", "bank merge"),
+    *("bank list", "bank show", "bank why", "bank rebuild", "bank merge"),
     *("ledger show", "ledger summary", "ledger merge"),
 )
 QUICK = ("--budget", "3")

@@ -157,3 +157,23 @@ def test_a_text_names_one_plugin_also_where_answers_are_remembered(
     assert skipjack.lookup(KEYS[0][0], plugins=["a", "b"]) is kernel
     assert skipjack.lookup(KEYS[0][0], plugins="ab") is not kernel
     assert skipjack.lookup(KEYS[0][0], plugins="ab") is skipjack.lookup(KEYS[0][0], plugins=("ab",))
+
+
+@pytest.mark.parametrize("banked", [True, False])
+def test_a_remembered_answer_is_given_without_looking_at_files(
+    user_dir: Path, monkeypatch: pytest.MonkeyPatch, banked: bool
+) -> None:
+    now = 0.0
+    monkeypatch.setattr(bank_lookup, "monotonic", lambda: now)
+    if banked:
+        Bank.open(user_dir).put(entry("add:64"))
+    kernel = skipjack.lookup("add:64")
+    looks: list[object] = []
+    for name in ("_depends", "_settings", "_look_up"):
+        monkeypatch.setattr(bank_lookup, name, lambda *told: looks.append(told) or ())
+    now += 0.9 * bank_lookup._INTERVAL_S
+    assert skipjack.lookup("add:64") is kernel and not looks
+
+
+def test_files_are_looked_at_once_a_second_at_most() -> None:
+    assert bank_lookup._INTERVAL_S >= 1.0

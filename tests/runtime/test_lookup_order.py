@@ -104,7 +104,7 @@ def test_the_first_proposal_answers_where_no_bank_knows_the_problem() -> None:
 def test_the_default_is_never_handed_out() -> None:
     problem, device = parse("matmul:96x96x96"), cpu.detect()
     space = find_solver(found("matmul:96x96x96").solver).space(problem, device)
-    told = bank_lookup.explain("matmul:96x96x96")
+    told = bank_lookup.explain("matmul:96x96x96").decision
     assert told.answer is not None and isinstance(space, Promising)
     assert told.answer.config == dict(space.promising(1)[0]) != dict(space.default())
 
@@ -155,7 +155,7 @@ def test_an_entry_of_a_class_that_does_not_fit_is_passed_over(
     evidence = {"vector_bytes": device.vector_bytes}
     other = replace(device, model="another").class_key
     Bank.open(places / "system").put(entry(**{"device": other, "evidence": evidence, **changes}))
-    steps = {step.step: step.said for step in bank_lookup.explain(KEY).steps}
+    steps = {step.step: step.said for step in bank_lookup.explain(KEY).decision.steps}
     assert says in steps["other class"]
     assert found().source == "proposal"
 
@@ -176,7 +176,7 @@ def test_the_users_directory_as_the_systems_switches_guesses_off(
 ) -> None:
     Bank.open(places / "user").put(entry("add:97"))
     monkeypatch.setenv("SKIPJACK_SYSTEM_DB_PATH", str(places / "user"))
-    steps = {step.step: step.said for step in bank_lookup.explain(KEY).steps}
+    steps = {step.step: step.said for step in bank_lookup.explain(KEY).decision.steps}
     assert "off with the system's bank" in steps["nearest"]
     assert "off with the system's bank" in steps["heuristic"]
     assert found().source == "proposal"
@@ -280,7 +280,7 @@ def test_the_users_directory_as_the_systems_switches_that_off(
 ) -> None:
     Bank.open(places / "user").put(entry("add:95"))
     monkeypatch.setenv("SKIPJACK_SYSTEM_DB_PATH", str(places / "user"))
-    steps = bank_lookup.explain(KEY).steps
+    steps = bank_lookup.explain(KEY).decision.steps
     assert "system" not in [step.step for step in steps]
 
 
@@ -326,11 +326,14 @@ def test_settings_name_banks_as_well(places: Path) -> None:
 def test_explain_says_why_each_step_was_passed_over(places: Path) -> None:
     Bank.open(places / "system").put(library())
     Bank.open(places / "user").put(entry(solver="gone"))
-    decision = bank_lookup.explain(KEY)
-    told = [(step.step, step.answered) for step in decision.steps]
-    assert told == [("user", False), ("system", True)]
-    assert "solver gone, which is not known here" in decision.steps[0].said
-    assert decision.steps[1].said == "numpy"
+    told = bank_lookup.explain(KEY)
+    steps = told.decision.steps[2:]
+    assert [(step.step, step.answered) for step in steps] == [("user", False), ("system", True)]
+    assert "solver gone, which is not known here" in steps[0].said
+    assert steps[1].said == "numpy"
+    record = json.loads(json.dumps(told.record()))
+    assert (record["source"], record["solver"], record["policy"]) == ("system", "numpy", "db")
+    assert record["steps"][0]["step"] == "explicit config"
     assert policy.current_policy().mode == "db"
 
 

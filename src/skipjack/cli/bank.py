@@ -31,6 +31,7 @@ app = typer.Typer(
     epilog=examples(
         "skipjack bank list",
         "skipjack bank show matmul:192x192x192",
+        "skipjack bank why matmul:192x192x192",
         "skipjack bank merge colleague/bank.jsonl",
         "skipjack bank build -l resnet_2026_11",
     ),
@@ -96,6 +97,38 @@ def show(
 
     for entry in found:
         print_entry(entry, bank.ranked(*entry.key)[1:])
+
+
+@app.command(
+    "why",
+    epilog=examples(
+        "skipjack bank why matmul:512x768x3072",
+        "skipjack bank why softmax:4096x1024 --dtype f16 --device gpu --json",
+    ),
+)
+def why(
+    problem: ProblemArgument,
+    dtype: DtypeOption = None,
+    device: DeviceOption = None,
+    json: JsonOption = False,
+    plugin: PluginOption = None,
+) -> None:
+    """Say what a program that looks a problem up here is given, step by step, and why."""
+    from json import dumps
+
+    from skipjack.runtime import explain
+
+    told = explain(problem, dtype=dtype, device=device, plugins=tuple(plugin or ()))
+    if json:
+        typer.echo(dumps(told.record()))
+        return
+    typer.echo(f"{told.problem} on {told.device}, policy {told.policy}")
+    width = max(len(step.step) for step in told.decision.steps)
+    for step in told.decision.steps:
+        verdict = "answers" if step.answered else "passed over"
+        typer.echo(f"  {step.step:<{width}}  {verdict}: {step.said}")
+    answer = told.decision.answer
+    typer.echo(f"source: {answer.source}" if answer else "nothing here can compute it")
 
 
 @app.command("rebuild", epilog=examples("skipjack bank rebuild"))

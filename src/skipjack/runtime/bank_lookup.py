@@ -52,7 +52,7 @@ from skipjack.settings import (
 )
 
 if TYPE_CHECKING:
-    from skipjack.runtime.answers import LookupDecision, Question
+    from skipjack.runtime.answers import Explanation, LookupDecision, Question
     from skipjack.runtime.checks import KernelCheck
     from skipjack.runtime.gpu_kernel import GpuKernel
     from skipjack.runtime.library_kernel import CpuLibraryKernel, GpuLibraryKernel
@@ -139,8 +139,15 @@ def lookup(
     question: tuple[object, ...] = ()
     try:
         question = (
-            *(problem, dtype, layout, direction, threads, device),
-            *(type(threads), strict, current_policy().key),
+            problem,
+            dtype,
+            layout,
+            direction,
+            threads,
+            device,
+            type(threads),  # True is 1 to a dictionary
+            strict,
+            current_policy().key,
             _names(plugins) if plugins else (),
             _environment.get(_USER_DIR),
             _environment.get(_BANKS),
@@ -245,24 +252,32 @@ def explain(
     problem: str,
     *,
     dtype: str | None = None,
-    device: str | None = None,
     threads: int | None = None,
+    device: str | None = None,
+    plugins: str | Sequence[str] = (),
     settings: Settings | None = None,
-) -> LookupDecision:
-    """How `lookup` comes to its answer, step by step, in a process that remembers none.
+) -> Explanation:
+    """How `lookup` comes to its answer, step by step, where none is remembered.
 
-    It builds and verifies as a lookup does, and tunes nothing.
+    It builds and verifies as a lookup does, waits for that, and tunes nothing.
     """
-    from skipjack.runtime.answers import LookupDecision, StepRecord, decide
+    from skipjack.runtime.answers import Explanation, LookupDecision, StepRecord, decide
 
-    chosen = _settings((), settings)
+    chosen = _settings(plugins, settings)
     plugin_modules.load(chosen.plugins)
     asked, policy = asked_problem(problem, dtype), current_policy()
     placed = _placed(asked, threads, device, chosen, None, policy, False)
+    before = (
+        StepRecord("explicit config", False, "the call names none"),
+        StepRecord("process cache", False, "a process that begins remembers nothing"),
+    )
     if placed is None:
-        said = f"it is for GPUs alone, and {device or 'this machine'} has none"
-        return LookupDecision(None, (StepRecord("device", False, said),))
-    return decide(replace(placed, patience_s=_ALL_PATIENCE_S))
+        said = f"{asked.key} is for GPUs alone, and {device or 'this machine'} is not one"
+        decision = LookupDecision(None, (*before, StepRecord("device", False, said)))
+        return Explanation(asked.key, device or "", policy.mode, decision)
+    decision = decide(replace(placed, patience_s=_ALL_PATIENCE_S))
+    decision = replace(decision, steps=(*before, *decision.steps))
+    return Explanation(asked.key, placed.device.name, policy.mode, decision)
 
 
 def _question(

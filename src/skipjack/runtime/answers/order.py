@@ -8,7 +8,8 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from skipjack.bank import has_system
 from skipjack.errors import SkipjackError, StorageError
@@ -55,6 +56,30 @@ class LookupDecision:
     """What is checked beside the program: when that is finished, there is a better answer."""
 
 
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What `skipjack bank why` tells of a lookup."""
+
+    problem: str
+    device: str
+    policy: str
+    decision: LookupDecision
+
+    def record(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        answer = self.decision.answer
+        return {
+            "format": 1,
+            "problem": self.problem,
+            "device": self.device,
+            "policy": self.policy,
+            "source": answer.source if answer else None,
+            "solver": answer.kernel.solver if answer else None,
+            "config": dict(answer.config) if answer else None,
+            "steps": [asdict(step) for step in self.decision.steps],
+        }
+
+
 def decide(question: Question, *, strict: bool = False) -> LookupDecision:
     """The first answer in the order. If `strict`, only the user's bank is asked.
 
@@ -85,6 +110,7 @@ def decide(question: Question, *, strict: bool = False) -> LookupDecision:
 
 def _steps(question: Question, strict: bool) -> Iterator[tuple[str, Step]]:
     if question.library_alone:
+        yield "banks", lambda _: question.library_alone
         yield LIBRARY, library
         return
     for layer in question.layers[:1] if strict else question.layers:
@@ -96,11 +122,14 @@ def _steps(question: Question, strict: bool) -> Iterator[tuple[str, Step]]:
     guesses = has_system(settings.user_dir, settings.system_dir)
     yield HEURISTIC, heuristic if guesses else _without_system
     yield NEAREST, near if guesses else _without_system
-    last: list[tuple[str, Step]] = [(PROPOSAL, proposal), (LIBRARY, library)]
     ratio = behind_library(question.problem, question.device)
     if ratio is not None:
-        last.reverse()
-    yield from last
+        said = f"benches show it at {ratio} times the speed of the library, which goes first"
+        yield PROPOSAL, lambda _: said
+        yield LIBRARY, library
+    yield PROPOSAL, proposal
+    if ratio is None:
+        yield LIBRARY, library
 
 
 def _without_system(question: Question) -> str:
