@@ -200,6 +200,16 @@ def test_a_cache_elsewhere_gets_what_is_new_and_the_old_one_is_read(
     assert cache_status(load_settings()).kernels == 1
 
 
+def test_a_new_cache_is_for_its_owner_alone(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        put(Settings(tmp_path, cache_dir=tmp_path / "a" / "cache"), 0, days_ago=0)
+    finally:
+        os.umask(before)
+    cache = tmp_path / "a" / "cache"
+    assert {path.stat().st_mode & 0o777 for path in (cache, *cache.iterdir())} == {0o700}
+
+
 _FIND = """
 import sys
 import skipjack

@@ -59,9 +59,12 @@ class ArtifactStore:
         from skipjack.storage.failure import write_failure
 
         digest = hashlib.sha256(data).hexdigest()
-        path = self.path(digest)
+        path = self._directory / self._name(digest)
         try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # Whoever can write here decides what programs run; of parents mkdir makes, only the
+            # last gets the mode.
+            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            path.parent.mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
             raise write_failure(path, error) from error
         self._sweep_once()
