@@ -96,7 +96,7 @@ def test_one_that_is_killed_is_a_failure(process: TuningProcess) -> None:
 
 
 def test_one_that_hangs_is_ended() -> None:
-    process = TuningProcess(start, grace_s=0.1)
+    process = TuningProcess(start, silence_s=2.0)
     pid = int(answer_of(process.search(request("a")))[1].split()[0])
     waiting = process.search(request("hangs", seconds=0.1))
     assert waiting.wait(waiting.request.deadline) is None  # who waits goes on in time

@@ -18,7 +18,7 @@ import skipjack
 from skipjack.bank import Bank, BankEntry
 from skipjack.native import cpu
 from skipjack.operations import parse
-from skipjack.runtime import bank_lookup, policy, warning_once
+from skipjack.runtime import bank_lookup, policy, toolchains, warning_once
 from skipjack.runtime.online import SearchAnswer, SearchRequest, counts, searching
 from skipjack.runtime.online.client import PendingSearch
 
@@ -35,7 +35,6 @@ class StandIn:
         self.pending: list[PendingSearch] = []
         self.answers: SearchAnswer | None = FOUND
         """None: nothing comes back until `finish` is called."""
-        self.stopped: list[int] = []
 
     def search(self, request: SearchRequest) -> PendingSearch:
         self.requests.append(request)
@@ -48,9 +47,6 @@ class StandIn:
         if answer.searched:
             Bank.open(self.user_dir).put(entry(self.requests[-1].problem))
         self.pending[-1].finish(answer)
-
-    def stop(self, pending: PendingSearch) -> None:
-        self.stopped.append(pending.request.id)
 
 
 def entry(key: str) -> BankEntry:
@@ -128,6 +124,38 @@ def test_what_a_bank_knows_is_searched_only_by_exhaustive(process: StandIn, user
     assert [request.retune for request in process.requests] == [True]
 
 
+def test_refresh_tunes_again_what_is_stale(
+    process: StandIn, user_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Bank.open(user_dir).put(entry(KEY))
+    monkeypatch.setattr(toolchains, "stale_reason", lambda *_: "another compiler")
+    with skipjack.tuning_policy("incremental"):
+        assert source() == "user"
+    assert not process.requests
+    with skipjack.tuning_policy("refresh"):
+        assert source() == "user"
+        assert source() == "user"
+    assert len(process.requests) == 1
+
+
+def test_clean_removes_the_entry_of_the_user_bank_alone(
+    process: StandIn, user_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "other"
+    monkeypatch.setenv("SKIPJACK_BANKS", str(other))
+    for place in (user_dir, other):
+        Bank.open(place).put(entry(KEY))
+    Bank.open(user_dir).put(entry("mul:64"))
+    assert source() == "user"
+    with skipjack.tuning_policy("clean"):
+        assert source() == "bank other"
+        assert source() == "bank other"
+    assert source() == "bank other"
+    assert [one.problem for one in Bank.open(user_dir).entries()] == ["mul:64:f32"]
+    assert counts["cleaned"] == 1
+    assert not process.requests
+
+
 def test_find_modes_measure_where_the_policy_is_db(
     process: StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -176,7 +204,7 @@ def test_a_search_that_is_late_is_not_waited_for_and_used_when_it_is_done(
     process.answers = None
     with skipjack.tuning_policy("incremental", seconds=0.05):
         assert source() != "user"
-        assert process.stopped == [process.requests[0].id]
+        assert source() != "user"  # nobody waits twice
         assert counts["late"] == 1
         process.finish()
         assert source() == "user"

@@ -205,6 +205,7 @@ def _look_up(
     strict: bool,
 ) -> tuple[Any, Any, tuple[object, ...]]:
     """The kernel, what is verified meanwhile, and what both depend on, as that was before."""
+    began = monotonic()
     chosen = _settings(plugins, settings)
     plugin_modules.load(chosen.plugins)
     depends = _depends(chosen)
@@ -227,8 +228,10 @@ def _look_up(
         if found:
             return found, None, depends
     placed = _placed(asked, threads, device, chosen, directory, policy, strict)
-    decision = None if placed is None else _decided(placed, policy, strict)
-    if decision is None or decision.answer is None:
+    if placed is None:
+        return None, None, depends
+    decision = _decided(replace(placed, asked_at=began), policy, strict)
+    if decision.answer is None:
         return None, None, depends
     return decision.answer.kernel, decision.pending, depends if decision.lasting else ()
 

@@ -222,10 +222,14 @@ class DeviceContext:
 
     def warm_up(self) -> None:
         """Wait until the workers are there and the device's peaks are known."""
-        if read_peaks(self.device, self.settings.user_dir) is None:
+        if self.known_peaks() is None:
             self.say(f"measuring the peaks of {self.device.name}, once")
         self.peaks()
         self.pool.warm_up()
+
+    def known_peaks(self) -> Peaks | None:
+        """What the device can do at most, if that was measured."""
+        return read_peaks(self.device, self.settings.user_dir)
 
     def peaks(self) -> Peaks:
         """What the device can do at most; measured the first time."""

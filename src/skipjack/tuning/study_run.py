@@ -149,10 +149,7 @@ class StudyRun(StudyEngine):
     def import_libraries(self, vendors: Sequence[Solver]) -> None:
         """Import what libraries take seconds to import: a part of preparing, as arrays are."""
         context = self.context
-        packages = (one.imports for one in vendors if isinstance(one, ImportingSolver))
-        for package in dict.fromkeys(packages):
-            if package in context.session.imported:
-                continue
+        for package in unimported(context, vendors):
             context.say(f"importing {package}, to compare with it")
             began = context.clock()
             with context.tracer.span(f"import {package}", "search"):
@@ -394,6 +391,13 @@ class StudyRun(StudyEngine):
             return Met.OUTDATED
         held = self.incumbent or Candidate(self.problem, entry.solver, Config())
         return Met.FAILED if held.key in self.evaluator.failed else None
+
+
+def unimported(context: TuningContext, vendors: Sequence[Solver]) -> list[str]:
+    """Packages of libraries that the session has yet to import."""
+    packages = (one.imports for one in vendors if isinstance(one, ImportingSolver))
+    known = context.session.imported
+    return [package for package in dict.fromkeys(packages) if package not in known]
 
 
 def check_memory(problem: Problem, memory_bytes: int, share: float) -> None:

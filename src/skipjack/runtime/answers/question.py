@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from skipjack.bank import BankLayer, layers_of
@@ -30,6 +31,8 @@ class Question:
     """How long a kernel may take to be built and verified before a library answers; None waits."""
     library_alone: str = ""
     """Why nothing but a library may answer; empty if anything may."""
+    asked_at: float = field(default_factory=monotonic, compare=False)
+    """What the budget of a search counts from."""
 
     @property
     def layers(self) -> tuple[BankLayer, ...]:

@@ -19,16 +19,14 @@ from typing import Any
 
 from skipjack.bank import Bank
 from skipjack.errors import SkipjackError
-from skipjack.execute.process import WorkerHungError, WorkerProcess
+from skipjack.execute.process import START_TIMEOUT_S, WorkerHungError, WorkerProcess
 from skipjack.runtime.online.request import FAILED, SearchAnswer, SearchRequest
 
 MODULE = "skipjack.tuning.online.serving"
 _IDLE_S = 60.0
 """Nobody having asked for so long, the process ends; the next request starts another."""
-_GRACE_S = 5.0
-"""After a deadline a search writes down what it knows; after these seconds it is ended."""
 _SILENCE_S = 60.0
-"""Who searches without a deadline gives a sign of life more often."""
+"""A process that searches gives a sign of life more often."""
 _MOST_FAILURES = 3
 """As many processes in a row that died or hung are enough."""
 
@@ -65,9 +63,9 @@ class TuningProcess:
     """Started when it is first asked, and again after it died; one for a program's process."""
 
     def __init__(
-        self, start: Callable[[], WorkerProcess] = _start, grace_s: float = _GRACE_S
+        self, start: Callable[[], WorkerProcess] = _start, silence_s: float = _SILENCE_S
     ) -> None:
-        self._start, self._grace_s = start, grace_s
+        self._start, self._silence_s = start, silence_s
         self._lock = threading.Lock()
         self._asked: dict[int, PendingSearch] = {}
         self._messages: deque[dict[str, Any]] = deque()
@@ -75,7 +73,8 @@ class TuningProcess:
         self._wakened, self._waker = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._failures = 0
         self._closed = False
-        self._heard = 0.0
+        self._heard = self._quiet_since = 0.0
+        self._ready = False
 
     def search(self, request: SearchRequest) -> PendingSearch:
         """Ask for a search, or join one of the same problem that is not done."""
@@ -118,7 +117,7 @@ class TuningProcess:
 
     def _run_thread(self) -> None:
         if self._thread is None:
-            self._heard = time.monotonic()
+            self._heard, self._ready = time.monotonic(), False
             self._thread = threading.Thread(target=self._run, name="skipjack tuning", daemon=True)
             self._thread.start()
 
@@ -156,6 +155,7 @@ class TuningProcess:
         if pipe in ready:
             self._heard = time.monotonic()
             for message in worker.collect():
+                self._ready = True
                 self._take(message.body)
         self._check_time()
         with self._lock:
@@ -180,17 +180,13 @@ class TuningProcess:
             pending.finish(answer)
 
     def _check_time(self) -> None:
-        now = time.monotonic()
         with self._lock:
-            requests = [pending.request for pending in self._asked.values()]
-        for request in requests:
-            if request.deadline is not None:
-                seconds = request.seconds or 0.0
-                overdue = now > request.deadline + max(self._grace_s, seconds)
-            else:
-                overdue = now > self._heard + _SILENCE_S
-            if overdue:
-                raise WorkerHungError(f"the process that tunes {request.problem} hangs")
+            problems = [pending.request.problem for pending in self._asked.values()]
+            if not problems:
+                self._quiet_since = time.monotonic()
+        most_s = self._silence_s if self._ready else START_TIMEOUT_S
+        if problems and time.monotonic() > max(self._heard, self._quiet_since) + most_s:
+            raise WorkerHungError(f"the process that tunes {problems[0]} hangs")
 
     def _fail(self, reason: str) -> None:
         with self._lock:

@@ -25,10 +25,10 @@ class SearchRequest:
     build_workers: int
     core: int | None
     verb: str
-    seconds: float | None
-    """None for those of the limits; without a deadline that is all there is."""
+    seconds: float
+    """For the search, start-up included where somebody waits."""
     deadline: float | None
-    """By the monotonic clock; None if nobody waits."""
+    """When nobody waits any more, by the monotonic clock; None if nobody waits at all."""
     asked_at: float
     """By the wall clock. A search that ended later answers this request, too."""
     retune: bool = False

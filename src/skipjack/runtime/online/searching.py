@@ -21,6 +21,7 @@ from skipjack.runtime.online.request import FAILED, FIND, LATE, PROPOSE, TUNE, S
 from skipjack.runtime.online.sampling import CallMeter, sampled
 from skipjack.runtime.online.turns import is_recording
 from skipjack.runtime.policy import (
+    CLEAN,
     DYNAMIC_HYBRID,
     EXHAUSTIVE,
     INCREMENTAL,
@@ -41,7 +42,7 @@ _MOST_LATE = 3
 
 counts: Counter[str] = Counter()
 """What became of searches in this process: ``searched``, ``joined``, ``late``, ``failed``,
-``recording`` (a graph), ``background``."""
+``recording`` (a graph), ``background``; and problems that were ``cleaned``."""
 
 
 @dataclass(slots=True)
@@ -49,6 +50,8 @@ class _Asked:
     """A search that this process has asked for."""
 
     pending: PendingSearch
+    deadline: float | None
+    """Until when lookups wait for it; None if they do not."""
     late: int = 0
     """How often its time was over before."""
 
@@ -75,10 +78,12 @@ def tuned_here(question: Question, found: LookupDecision, policy: TuningPolicy) 
     In the background that is later: then the bank has it.
     """
     try:
+        if policy.mode == CLEAN:
+            return _cleaned(question) or found
         if policy.background and found.answer is not None:
             meter = _meter(question.settings.user_dir)
             sampled(found.answer.kernel, meter, on_gpu=question.device.kind != "cpu")
-        verb = wanted(found.answer, policy)
+        verb = wanted(question, found.answer, policy)
         if verb is None:
             return found
         if is_recording():
@@ -91,9 +96,11 @@ def tuned_here(question: Question, found: LookupDecision, policy: TuningPolicy) 
         return found
 
 
-def wanted(answer: LookupAnswer | None, policy: TuningPolicy) -> str | None:
+def wanted(question: Question, answer: LookupAnswer | None, policy: TuningPolicy) -> str | None:
     """What is to be searched for, if anything is."""
     unknown = answer is None or not answer.is_banked
+    if policy.mode == REFRESH and answer is not None:
+        unknown = unknown or _is_stale(question, answer)
     if policy.mode == EXHAUSTIVE:
         return TUNE
     if policy.mode in (INCREMENTAL, REFRESH):
@@ -103,12 +110,41 @@ def wanted(answer: LookupAnswer | None, policy: TuningPolicy) -> str | None:
     return PROPOSE if policy.find_mode == DYNAMIC_HYBRID else FIND
 
 
+def _is_stale(question: Question, answer: LookupAnswer) -> bool:
+    """Whether the entry that it is of was measured with another compiler or driver."""
+    from skipjack.runtime import why_stale
+
+    problem, device = question.problem.key, question.device.class_key
+    entries = [
+        entry
+        for layer in question.layers
+        if layer.name == answer.source
+        for entry in layer.ranked(problem, device)
+    ]
+    held = answer.kernel.solver, dict(answer.config)
+    return any(why_stale(one) for one in entries if (one.solver, dict(one.config)) == held)
+
+
+def _cleaned(question: Question) -> LookupDecision | None:
+    """The answer once the user bank's entries are removed; None if it has none."""
+    from skipjack.bank import FIND, PERF, Bank
+    from skipjack.runtime.answers import decide
+
+    place = question.problem.key, question.device.class_key
+    bank = Bank.open(question.settings.user_dir)
+    if not any(bank.ranked(*place, kind) for kind in (PERF, FIND)):
+        return None
+    bank.clean(lambda entry: (entry.problem, entry.device) == place)
+    counts["cleaned"] += 1
+    return decide(question)
+
+
 def _searched(
     question: Question, found: LookupDecision, policy: TuningPolicy, verb: str
 ) -> LookupDecision:
     """The answer after the search, or what was found before if it is not done in time."""
     seconds = policy.seconds or DEFAULT_SECONDS
-    deadline = None if policy.background else time.monotonic() + seconds
+    deadline = None if policy.background else question.asked_at + seconds
     request = _request(question, policy, verb, seconds, deadline)
     process = tuning_process()
     key = (*request.key, policy.key)
@@ -116,7 +152,7 @@ def _searched(
         asked = _asked.get(key)
         if asked is None or _may_begin_again(asked):
             late = asked.late + 1 if asked else 0
-            asked = _asked[key] = _Asked(process.search(request), late)
+            asked = _asked[key] = _Asked(process.search(request), deadline, late)
             counts["background" if policy.background else "searched"] += 1
         elif asked.pending.answer is not None:
             return found  # it was searched before
@@ -124,12 +160,10 @@ def _searched(
             counts["joined"] += 1
     if policy.background:
         return found
-    answer = asked.pending.wait(deadline)
-    if answer is None:
-        process.stop(asked.pending)
+    answer = asked.pending.wait(asked.deadline)
     if answer is None or answer.status == LATE:
         _late(question.problem.key, seconds, answer.reason if answer else "")
-        return replace(found, lasting=False)
+        return replace(found, lasting=answer is None)
     if answer.status == FAILED:
         _failed(question.problem.key, answer.reason)
         return found
@@ -182,7 +216,7 @@ def _meter(user_dir: Path) -> CallMeter:
 
 def _late(problem: str, seconds: float, reason: str) -> None:
     counts["late"] += 1
-    why = reason or "the search ends now, and what it has found is used from then on"
+    why = reason or "what the search finds is used from then on"
     warn_once(
         log,
         f"{problem}: {seconds:g} s were not enough to tune it, and the program goes on: {why}",

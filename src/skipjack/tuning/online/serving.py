@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from skipjack import plugins
-from skipjack.core.device import Device
+from skipjack.core.device import Device, Peaks
 from skipjack.core.problem import Problem
 from skipjack.core.study import Budget
 from skipjack.errors import SkipjackError, StorageError
@@ -40,12 +40,14 @@ from skipjack.runtime.online import (
     one_at_a_time,
 )
 from skipjack.settings import Settings, load_settings
+from skipjack.solvers import vendors_for
 from skipjack.tuning.context import DeviceContext
 from skipjack.tuning.finding import run_find
 from skipjack.tuning.limits import Limits
 from skipjack.tuning.online.gate import RegretGate
 from skipjack.tuning.online.search_records import SearchRecord, SearchRecords
 from skipjack.tuning.options import TuneOptions
+from skipjack.tuning.study_run import unimported
 from skipjack.tuning.tuner import run_tune
 
 log = logging.getLogger(__name__)
@@ -53,14 +55,27 @@ log = logging.getLogger(__name__)
 _SEARCH_SHARE = 0.8
 """Of the time until a deadline: at the end of its budget a study begins to finish."""
 _FINISH_SHARE = 0.08
-"""Of a request's seconds, before its deadline: a search that is still at it is interrupted."""
-_LEAST_S = 0.15
-"""In less time than this no search finds anything."""
+"""Of the time until a deadline, at its end: a search that is still at it then is interrupted."""
+_LEAST_SHARE = 0.5
+"""Of its seconds, that must be left when a search begins. With less it would come to a hasty end,
+and the bank would have that for good: it gets all its seconds, beside the program."""
 _ALIVE_S = 5.0
 
 
 class LateError(SkipjackError):
-    """The time is over before a search began."""
+    """The time was over before anything was decided."""
+
+
+class ServedContext(DeviceContext):
+    """Starts in a second: what takes longer, and is for people to read, is left out."""
+
+    def warm_up(self) -> None:
+        """Wait until the workers are there."""
+        self.pool.warm_up()
+
+    def peaks(self) -> Peaks:
+        """Those that are known, or none."""
+        return self.known_peaks() or Peaks((), ())
 
 
 class TuningServer:
@@ -72,7 +87,9 @@ class TuningServer:
         self._requests: queue.SimpleQueue[SearchRequest] = queue.SimpleQueue()
         self._interrupts: dict[int, Interrupt] = {}
         """Of requests that were read and are not answered."""
-        self._context: DeviceContext | None = None
+        self._beside: Interrupt | None = None
+        """Of the search that nobody waits for any more, while one runs."""
+        self._context: ServedContext | None = None
         self._opened_for: tuple[object, ...] = ()
 
     def read(self, requests: BinaryIO) -> None:
@@ -86,6 +103,9 @@ class TuningServer:
             request = SearchRequest.of(body["request"])
             self._interrupts[request.id] = Interrupt()
             self._requests.put(request)
+            beside = self._beside
+            if beside is not None:  # somebody waits for this one
+                beside.requested = True
         os._exit(0)
 
     def serve(self) -> None:
@@ -175,29 +195,63 @@ class TuningServer:
         if request.account is not None:
             account = RegretAccount(Path(request.account))
             gate = RegretGate(account, request.regret, interrupt, hold)
-        with gate or hold(), _alarm(request, interrupt):
+        with gate or hold():
             if not context.opened:
                 context.__enter__()
                 context.warm_up()
+            for package in unimported(context, vendors_for(asked, device)):
+                context.session.import_package(package)
             context.clock = gate.clock if gate else time.monotonic
             limits = Limits.of(settings)
-            options = TuneOptions(
-                budget=_budget(request, limits), retune=request.retune, limits=limits
-            )
-            if gate:
-                options = replace(options, observer=gate.observe)
-            if request.verb in (FIND, PROPOSE):
-                found = run_find(context, asked, options, (), interrupt)
-                return SearchAnswer(str(found.status), found.reason, searched=True)
-            result = run_tune(context, asked, options, interrupt)
-            return SearchAnswer(str(result.status), result.reason, searched=True)
+            with self._time(request, interrupt) as seconds:
+                budget = Budget(1 if request.verb == PROPOSE else None, seconds)
+                options = TuneOptions(budget=budget, retune=request.retune, limits=limits)
+                if gate:
+                    options = replace(options, observer=gate.observe)
+                if request.verb in (FIND, PROPOSE):
+                    found = run_find(context, asked, options, (), interrupt)
+                    status, reason = str(found.status), found.reason
+                else:
+                    result = run_tune(context, asked, options, interrupt)
+                    status, reason = str(result.status), result.reason
+            if status == FAILED and interrupt.requested:
+                raise LateError(f"the time was over before anything was decided: {reason}")
+            return SearchAnswer(status, reason, searched=True)
 
-    def _context_of(self, settings: Settings, device: Device) -> DeviceContext:
+    @contextlib.contextmanager
+    def _time(self, request: SearchRequest, interrupt: Interrupt) -> Iterator[float]:
+        """How many seconds the search gets, now that all is started; it is interrupted after that.
+
+        Where starting took most of them, nobody will wait for the result: then it gets them all,
+        until somebody waits for another one.
+        """
+        if request.deadline is None:
+            yield request.seconds
+            return
+        left = request.deadline - time.monotonic()
+        if left < _LEAST_SHARE * request.seconds:
+            left, self._beside = request.seconds, interrupt
+            if not self._requests.empty():
+                interrupt.requested = True
+
+        def ring() -> None:
+            interrupt.requested = True
+
+        timer = threading.Timer((1.0 - _FINISH_SHARE) * left, ring)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield _SEARCH_SHARE * left
+        finally:
+            timer.cancel()
+            self._beside = None
+
+    def _context_of(self, settings: Settings, device: Device) -> ServedContext:
         """The context of before, with warm workers, or a new one for another device."""
         wanted = settings, device
         if self._context is None or self._opened_for != wanted:
             self._close()
-            self._context = DeviceContext(settings, device, holds_device=False)
+            self._context = ServedContext(settings, device, holds_device=False)
             self._opened_for = wanted
         return self._context
 
@@ -217,41 +271,6 @@ def _left_s(request: SearchRequest) -> float | None:
     if request.deadline is None:
         return None
     return max(0.001, request.deadline - time.monotonic())
-
-
-def _budget(request: SearchRequest, limits: Limits) -> Budget:
-    """What is left of the request's seconds once everything is warm."""
-    usual = limits.tune_seconds if request.verb == "tune" else limits.find_seconds
-    left = _left_s(request)
-    seconds = request.seconds or usual
-    if left is not None:
-        seconds = min(seconds, _SEARCH_SHARE * left)
-        if seconds < _LEAST_S:
-            raise LateError(
-                f"{request.seconds or 0.0:g} s were over before the search could begin; the next "
-                "one finds everything started"
-            )
-    return Budget(1 if request.verb == PROPOSE else None, seconds)
-
-
-@contextlib.contextmanager
-def _alarm(request: SearchRequest, interrupt: Interrupt) -> Iterator[None]:
-    """Interrupt the search shortly before its deadline."""
-    left = _left_s(request)
-    if left is None:
-        yield
-        return
-
-    def ring() -> None:
-        interrupt.requested = True
-
-    timer = threading.Timer(max(0.0, left - _FINISH_SHARE * (request.seconds or left)), ring)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
 
 
 def main() -> None:
