@@ -41,6 +41,7 @@ BELOW: dict[str, set[str]] = {
         *("ledger", "plugins", "storage"),  # build workers look whether a source is known
     },
     "runtime": {
+        "children",  # when the fleet is told of what no bank knew
         *("core", "errors", "native", "gpu", "devices", "bank", "storage", "settings", "plugins"),
         *("operations", "solvers", "execute", "ledger"),  # when a kernel is not known yet
         "interop",  # when a problem is written as a command of MIOpenDriver

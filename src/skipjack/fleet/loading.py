@@ -34,7 +34,8 @@ DIRECTIONS = ("fwd", "bwd", "wrw")
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which problems: those of a tag, of a label, that recur, or all; and of these some."""
+    """Which problems: those of a tag, of a label, that recur, that programs missed, or all; and of
+    these some."""
 
     tag: str | None = None
     everything: bool = False
@@ -47,6 +48,8 @@ class Selection:
     directions: tuple[str, ...] = ()
     """None of them: all. Operations without directions are not asked."""
     dtype: str | None = None
+    missed: tuple[Plan, ...] = ()
+    """What programs missed, on which devices; the order of the jobs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,14 +132,16 @@ def plan_jobs(store: Problems, selection: Selection, terms: Terms) -> Planned:
             dtype=selection.dtype,
         )
     )
-    copied = store.plans_of(selection.from_label) if selection.from_label else []
+    copied = list(selection.missed)
+    if selection.from_label:
+        copied = store.plans_of(selection.from_label)
     copied = [plan for plan in copied if JobKind.of(plan.solver) is JobKind.TUNE]
     devices = terms.devices or tuple(plan.device for plan in copied)
     wished = map(str.strip, (terms.solver or "").split(","))
     solvers_named = {*wished, *(plan.solver for plan in copied)}
     meant = {name: _meant(store, name, selection, terms) for name in dict.fromkeys(devices)}
     targets = {name: _device(real, name, solvers_named) for name, real in meant.items()}
-    if selection.from_label:
+    if selection.from_label or selection.missed:
         drafts = _copied(copied, rows, terms)
     elif targets:
         drafts = [_with_terms(Plan(row.key, name), terms) for name in targets for row in rows]
@@ -161,8 +166,11 @@ def _for_solver(draft: Plan, name: str) -> Plan:
 
 
 def _check(selection: Selection) -> None:
-    if not (selection.tag or selection.everything or selection.from_label or selection.recurrent):
-        raise UsageError("which problems? name a tag, a label to copy, recurrent ones, or all")
+    sources = selection.tag, selection.from_label, selection.recurrent, selection.missed
+    if not (selection.everything or any(sources)):
+        raise UsageError(
+            "which problems? name a tag, a label to copy, recurrent ones, misses, or all"
+        )
     if selection.everything and (selection.tag or selection.from_label):
         raise UsageError("all problems, or those of a tag or label: not both")
     if selection.dtype is not None and selection.dtype not in DTYPES:

@@ -13,6 +13,7 @@ variable                         meaning
 ``SKIPJACK_TUNING_SECONDS``      seconds for each problem, start-up included
 ``SKIPJACK_TUNING_BACKGROUND``   ``1``: answer now, and swap what was tuned in later
 ``SKIPJACK_REGRET``              share of the program's kernel time for trials in the background
+``SKIPJACK_ON_MISS``             what becomes of a problem that no bank knows
 ``SKIPJACK_ENABLE_LOGGING_CMD``  ``1``: a line for each problem, the command that tunes it
 ===============================  ================================================================
 """
@@ -36,6 +37,7 @@ FIND_MODE_VARIABLE = "SKIPJACK_FIND_MODE"
 SECONDS_VARIABLE = "SKIPJACK_TUNING_SECONDS"
 BACKGROUND_VARIABLE = "SKIPJACK_TUNING_BACKGROUND"
 REGRET_VARIABLE = "SKIPJACK_REGRET"
+ON_MISS_VARIABLE = "SKIPJACK_ON_MISS"
 COMMANDS_VARIABLE = "SKIPJACK_ENABLE_LOGGING_CMD"
 
 OFF, DB, REFRESH = "off", "db", "refresh"
@@ -51,6 +53,8 @@ _MODES = {
 """With what MIOpen calls them."""
 NORMAL, FAST, HYBRID, DYNAMIC_HYBRID = "normal", "fast", "hybrid", "dynamic_hybrid"
 _FIND_MODES = {NORMAL: ("1",), FAST: ("2",), HYBRID: ("3",), DYNAMIC_HYBRID: ("5",)}
+IGNORE, RECORD, TUNE, FLEET = "ignore", "record", "tune", "fleet"
+_ON_MISS = (IGNORE, RECORD, TUNE, FLEET)
 _REGRET = 0.05
 _YES, _NO = ("1", "on", "true", "yes"), ("", "0", "off", "false", "no")
 
@@ -115,7 +119,7 @@ def environment_policy() -> TuningPolicy:
     """What the environment said when this process first asked."""
     given = os.environ.get
     policy = make_policy(
-        given(ENFORCE_VARIABLE) or DB,
+        given(ENFORCE_VARIABLE) or (INCREMENTAL if on_miss() == TUNE else DB),
         find_mode=given(FIND_MODE_VARIABLE) or FAST,
         seconds=given(SECONDS_VARIABLE) or None,
         background=given(BACKGROUND_VARIABLE) or False,
@@ -135,6 +139,16 @@ def mode_of_decorated(autotune: str) -> str:
         return DB
     policy = environment_policy()
     return policy.mode if policy.stated else INCREMENTAL
+
+
+@functools.cache
+def on_miss() -> str:
+    """What becomes of a problem that no bank knows; read once a process.
+
+    ``ignore``, ``record``, ``tune`` or ``fleet``. ``tune`` is the policy ``incremental`` where
+    nobody has chosen another.
+    """
+    return _checked(ON_MISS_VARIABLE, os.environ.get(ON_MISS_VARIABLE) or IGNORE, _wish, IGNORE)
 
 
 @functools.cache
@@ -227,6 +241,13 @@ def _named(names: Mapping[str, tuple[str, ...]], value: object) -> str:
     numbers = ", ".join(f"{aliases[0]} {name}" for name, aliases in names.items() if aliases)
     others = "".join(f", {name}" for name, aliases in names.items() if not aliases)
     raise ValueError(f"nothing is measured; write one of {numbers}{others}")
+
+
+def _wish(value: object) -> str:
+    word = str(value).strip().lower()
+    if word not in _ON_MISS:
+        raise ValueError(f"misses are ignored; write one of {', '.join(_ON_MISS)}")
+    return word
 
 
 def _seconds(value: object) -> float | None:

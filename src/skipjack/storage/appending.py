@@ -13,12 +13,13 @@ from skipjack.storage.failure import write_failure
 class AppendedFile:
     """``with AppendedFile(path) as file``: a file to write behind; the caller holds its lock.
 
-    At the end of the block what was written is on disk. On any failure the file is as long as it
-    was, and the operating system's errors become `StorageError`.
+    At the end of the block what was written is on disk; unless `durable`, a power cut may lose it.
+    On any failure the file is as long as it was, and the operating system's errors become
+    `StorageError`.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, *, durable: bool = True) -> None:
+        self._path, self._durable = path, durable
         self._descriptor = -1
         self.size = 0
         """Bytes that were there before."""
@@ -52,9 +53,9 @@ class AppendedFile:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: object
     ) -> None:
         try:
-            if error is None:
+            if error is None and self._durable:
                 os.fsync(self._descriptor)
-            else:
+            elif error is not None:
                 self._undo()
         except OSError as failed:
             self._undo()

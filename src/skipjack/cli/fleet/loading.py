@@ -21,6 +21,7 @@ from skipjack.errors import SkipjackError, UsageError
 
 if TYPE_CHECKING:
     from skipjack.core.device import Device
+    from skipjack.fleet.importing import Misses
     from skipjack.fleet.loading import Planned, Selection
     from skipjack.fleet.store.store import Store
 
@@ -31,6 +32,7 @@ EXAMPLES = examples(
     "skipjack load -t llm -l gpu --device sm_90/132",
     "skipjack load --from-label A -l B",
     "skipjack load --recurrent --stale -l nightly",
+    "SKIPJACK_ON_MISS=record python serve.py ; skipjack load --misses -l tonight",
 )
 
 
@@ -43,6 +45,14 @@ def load(
     ] = None,
     recurrent: Annotated[
         bool, typer.Option("--recurrent", help="Problems that were imported with --recurrent.")
+    ] = False,
+    misses: Annotated[
+        bool,
+        typer.Option(
+            "--misses",
+            help="What programs asked for in vain under SKIPJACK_ON_MISS=record; what took the "
+            "most time is tuned first.",
+        ),
     ] = False,
     stale: Annotated[
         bool, typer.Option("--stale", help="Only where no result of today's tools is known.")
@@ -93,7 +103,20 @@ def load(
     from skipjack.fleet.records import Label
     from skipjack.settings import load_settings
 
-    plugins.load(load_settings().plugins)
+    settings = load_settings()
+    plugins.load(settings.plugins)
+    here: tuple[Device, ...] = ()
+    missed = None
+    if misses:
+        from skipjack.fleet.host import detect_host
+        from skipjack.fleet.importing import TAG, misses_of
+
+        if from_label or everything or recurrent:
+            raise UsageError("--misses says which problems: leave the others of that kind out")
+        here = tuple(detect_host().devices)
+        missed = misses_of(settings, here)
+        _check_missed(missed)
+        tag = tag or TAG
     several = [name.strip() for name in devices.split(",")] if devices else []
     named = [device_of(device, arch, units), *(device_of(name, None, None) for name in several)]
     selection = Selection(
@@ -105,13 +128,18 @@ def load(
         _names(operation),
         _directions(direction),
         dtype,
+        missed.plans if missed else (),
     )
     with the_store() as store:
-        _import_list(store, tag, json)
+        if missed:
+            store.add_problems(missed.problems, TAG)
+        else:
+            _import_list(store, tag, json)
         targets = tuple(name for name in named if name)
-        mine = device == "cpu" or not (targets or from_label)
-        here: tuple[Device, ...] = (_this_cpu(),) if mine else ()
-        targets = targets or tuple(one.name for one in here)
+        mine = device == "cpu" or not (targets or from_label or missed)
+        if mine:
+            here = (_this_cpu(),)
+            targets = targets or tuple(one.name for one in here)
         terms = Terms(
             *(targets, solver, searcher, seed, budget, round_size),
             label=label,
@@ -141,6 +169,23 @@ def load(
         hint = f"; skipjack tune --device {name} tunes for it here" if _runs_here(name) else ""
         text = f"no machine with {name} was seen yet; its jobs will wait for one{hint}"
         typer.echo(f"skipjack: {text}", err=True)
+
+
+def _check_missed(missed: Misses) -> None:
+    """Say what is left out, and refuse a load of nothing."""
+    if missed.elsewhere:
+        text = f"{missed.elsewhere} misses are of other devices of the same name; load them there"
+        typer.echo(f"skipjack: {text}", err=True)
+    if missed.unread:
+        text = f"{missed.unread} misses are of operations that are not known here"
+        typer.echo(f"skipjack: {text}; name their plug-in in SKIPJACK_PLUGINS", err=True)
+    if missed.plans:
+        return
+    if missed.known:
+        raise SkipjackError(f"nothing to tune: banks know the {missed.known} problems missed")
+    raise SkipjackError(
+        "no program has missed a problem of this machine; run them with SKIPJACK_ON_MISS=record"
+    )
 
 
 def _import_list(store: Store, tag: str | None, json: bool) -> None:

@@ -4,16 +4,20 @@ A good line is kept and a bad one is counted, listed with its number and its rea
 """
 
 from skipjack.fleet.importing.importer import ProblemStore, import_file, import_lines
+from skipjack.fleet.importing.missed import TAG, Misses, misses_of
 from skipjack.fleet.importing.options import ImportOptions, parse_batches
 from skipjack.fleet.importing.report import BadLine, ImportProgress, ImportReport
 
 __all__ = [
+    "TAG",
     "BadLine",
     "ImportOptions",
     "ImportProgress",
     "ImportReport",
+    "Misses",
     "ProblemStore",
     "import_file",
     "import_lines",
+    "misses_of",
     "parse_batches",
 ]

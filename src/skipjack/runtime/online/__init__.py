@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         SearchAnswer,
         SearchRequest,
     )
-    from skipjack.runtime.online.sampling import CallMeter, sampled
+    from skipjack.runtime.online.sampling import CallMeter, CallSampler, sampled
     from skipjack.runtime.online.searching import counts, tuned_here
     from skipjack.runtime.online.turns import TurnTimeoutError, is_recording, one_at_a_time
 
@@ -31,6 +31,7 @@ __all__ = [
     "PROPOSE",
     "TUNE",
     "CallMeter",
+    "CallSampler",
     "RegretAccount",
     "SearchAnswer",
     "SearchRequest",
@@ -51,7 +52,7 @@ _HOMES = {
     "client": ("TuningProcess", "tuning_process"),
     "command_log": ("command_line", "log_command"),
     "request": ("FAILED", "FIND", "LATE", "PROPOSE", "TUNE", "SearchAnswer", "SearchRequest"),
-    "sampling": ("CallMeter", "sampled"),
+    "sampling": ("CallMeter", "CallSampler", "sampled"),
     "searching": ("counts", "tuned_here"),
     "turns": ("TurnTimeoutError", "is_recording", "one_at_a_time"),
 }

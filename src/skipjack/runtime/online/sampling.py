@@ -18,19 +18,24 @@ _FLUSH_NS = 200_000_000
 K = TypeVar("K")
 
 
-class CallMeter:
-    """Counts the calls of all sampled kernels of a process and adds their time to an account.
+class CallSampler:
+    """Counts calls of kernels, and takes the time of one in 64.
 
     Threads may count a call twice or not at all, which changes a sum by one in 64.
     """
 
-    def __init__(
-        self, account: RegretAccount, now_ns: Callable[[], int] = time.perf_counter_ns
-    ) -> None:
-        self._account, self._now_ns = account, now_ns
-        self._calls = self._unwritten_ns = 0
-        self._written_at = now_ns() - _FLUSH_NS
+    def __init__(self, now_ns: Callable[[], int] = time.perf_counter_ns) -> None:
+        self._now_ns = now_ns
+        self._calls = 0
         self._events: tuple[Any, Any] | None = None
+
+    def took(self, time_ns: int) -> None:
+        """What a call took that was timed."""
+        raise NotImplementedError
+
+    def has(self, meter: CallSampler) -> bool:
+        """Whether calls are counted for it."""
+        return self is meter
 
     def call(self, run: Callable[..., Any], on_gpu: bool, /, *args: Any, **named: Any) -> Any:
         """What `run` gives; its time is taken if it is its turn."""
@@ -41,7 +46,7 @@ class CallMeter:
             return self._on_gpu(run, *args, **named)
         began = self._now_ns()
         result = run(*args, **named)
-        self.add((self._now_ns() - began) * EVERY)
+        self.took(self._now_ns() - began)
         return result
 
     def _on_gpu(self, run: Callable[..., Any], *args: Any, **named: Any) -> Any:
@@ -51,7 +56,7 @@ class CallMeter:
             return run(*args, **named)
         if self._events is not None and self._events[1].query():
             first, last = self._events
-            self.add(int(first.elapsed_time(last) * 1e6) * EVERY)
+            self.took(int(first.elapsed_time(last) * 1e6))
             self._events = None
         if self._events is not None:
             return run(*args, **named)
@@ -62,6 +67,22 @@ class CallMeter:
         self._events = first, last
         return result
 
+
+class CallMeter(CallSampler):
+    """Adds the time of all sampled kernels of a process to an account."""
+
+    def __init__(
+        self, account: RegretAccount, now_ns: Callable[[], int] = time.perf_counter_ns
+    ) -> None:
+        super().__init__(now_ns)
+        self._account = account
+        self._unwritten_ns = 0
+        self._written_at = now_ns() - _FLUSH_NS
+
+    def took(self, time_ns: int) -> None:
+        """It stands for the 63 before it."""
+        self.add(time_ns * EVERY)
+
     def add(self, kernel_ns: int) -> None:
         """Take note of what kernels took."""
         self._unwritten_ns += kernel_ns
@@ -71,10 +92,27 @@ class CallMeter:
             self._account.add(kernel_ns=unwritten)
 
 
-def sampled(kernel: K, meter: CallMeter, *, on_gpu: bool) -> K:
+class _Both(CallSampler):
+    """Two who count the same calls."""
+
+    def __init__(self, outer: CallSampler, inner: CallSampler) -> None:
+        self._outer, self._inner = outer, inner
+
+    def has(self, meter: CallSampler) -> bool:
+        return self._outer.has(meter) or self._inner.has(meter)
+
+    def call(self, run: Callable[..., Any], on_gpu: bool, /, *args: Any, **named: Any) -> Any:
+        counted = functools.partial(self._inner.call, run, on_gpu)
+        return self._outer.call(counted, on_gpu, *args, **named)
+
+
+def sampled(kernel: K, meter: CallSampler, *, on_gpu: bool) -> K:
     """The same kernel, whose calls are counted; also those of what is bound to it."""
     kind = type(kernel)
-    if kind not in _sampled_classes.values():
+    if kind in _sampled_classes.values():
+        before: CallSampler = kernel.__dict__["_meter"]
+        meter = before if before.has(meter) else _Both(meter, before)
+    else:
         kernel.__class__ = _sampled_classes.get(kind) or _sampled_class(kind)
     kernel.__dict__["_meter"] = meter
     kernel.__dict__["_on_gpu"] = on_gpu
@@ -84,7 +122,7 @@ def sampled(kernel: K, meter: CallMeter, *, on_gpu: bool) -> K:
 class _BoundCalls:
     """What a sampled kernel was bound to."""
 
-    def __init__(self, bound: Any, meter: CallMeter, on_gpu: bool) -> None:
+    def __init__(self, bound: Any, meter: CallSampler, on_gpu: bool) -> None:
         self._bound, self._meter, self._on_gpu = bound, meter, on_gpu
 
     def __call__(self) -> Any:
