@@ -19,7 +19,7 @@ def test_the_files_that_it_names_exist() -> None:
 
 
 def test_each_way_has_ten_steps() -> None:
-    for way in ("a tune", "a find", "a fleet job"):
+    for way in ("a tune", "a find", "a fleet job", "a lookup"):
         section = PAGE.split(f"## The way of {way}\n")[1].split("\n## ")[0]
         assert re.findall(r"^(\d+)\. ", section, re.MULTILINE) == [str(n) for n in range(1, 11)]
 

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from skipjack.native.bound import BoundKernel
+    from skipjack.runtime.answers import Heuristic, ProposedConfig, register_heuristic
     from skipjack.runtime.asking import asked_problem
     from skipjack.runtime.bank_lookup import explain, lookup, reload
     from skipjack.runtime.gpu_kernel import GpuKernel
@@ -29,10 +30,12 @@ __all__ = [
     "BoundKernel",
     "CacheStatus",
     "GpuKernel",
+    "Heuristic",
     "KernelCode",
     "Kernels",
     "LibraryKernel",
     "NoGpuError",
+    "ProposedConfig",
     "TunedKernel",
     "TuningPolicy",
     "VerifiedKernel",
@@ -52,12 +55,16 @@ __all__ = [
     "lookup",
     "mode_of_decorated",
     "place",
+    "register_heuristic",
     "reload",
     "set_tuning_policy",
     "tuning_policy",
     "why_stale",
 ]
 _HOMES = {
+    "Heuristic": "skipjack.runtime.answers",
+    "ProposedConfig": "skipjack.runtime.answers",
+    "register_heuristic": "skipjack.runtime.answers",
     "Banked": "skipjack.runtime.shipping",
     "BoundKernel": "skipjack.native.bound",
     "CacheStatus": "skipjack.runtime.kernel_cache",
