@@ -8,6 +8,8 @@ from collections import Counter
 from skipjack.sweep.heat.gpu_sensors import printed_by
 
 _QUERY = ("nvidia-smi", "--query-gpu=name", "--format=csv,noheader")
+_WAIT_S = 30.0
+"""What a machine is must be known: a driver that wakes up many GPUs takes its time."""
 _PREFIXES = ("NVIDIA", "Tesla", "Quadro", "GeForce", "AMD", "Instinct")
 
 
@@ -32,7 +34,7 @@ def _short_name(name: str) -> str:
 
 def gpu_names() -> list[str]:
     """The models of the GPUs that NVIDIA's tool finds here."""
-    return [line for line in (printed_by(_QUERY) or "").splitlines() if line.strip()]
+    return [line for line in (printed_by(_QUERY, _WAIT_S) or "").splitlines() if line.strip()]
 
 
 def _cpu_system_id() -> str:

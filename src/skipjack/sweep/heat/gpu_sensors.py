@@ -161,7 +161,7 @@ def _json_output(command: Sequence[str]) -> Any:
         return None
 
 
-def printed_by(command: Sequence[str]) -> str | None:
+def printed_by(command: Sequence[str], timeout_s: float | None = None) -> str | None:
     """What a program prints; None where it is not there, fails or hangs."""
     program = shutil.which(command[0])
     if program is None:
@@ -173,7 +173,7 @@ def printed_by(command: Sequence[str]) -> str | None:
             capture_output=True,
             encoding="utf-8",
             errors="replace",
-            timeout=TIMEOUT_S,
+            timeout=timeout_s or TIMEOUT_S,
             check=False,
         )
     except (OSError, subprocess.SubprocessError) as error:
