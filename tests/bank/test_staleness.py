@@ -40,4 +40,4 @@ def test_an_entry_that_was_built_here_is_fresh_and_stands_before_a_stale_one(
     stale = entry(toolchain="llvm-1.0.0/llvmlite-0.0.1")
     fresh = entry(toolchain=llvm.compiler_version())
     assert why_stale(stale) and not why_stale(fresh) and not why_stale(entry())
-    assert fresh_first([stale, fresh]) == [fresh, stale]
+    assert fresh_first([stale, fresh]) == (fresh, stale)

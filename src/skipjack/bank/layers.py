@@ -38,9 +38,11 @@ class BankLayer:
         """One object for each file of this process."""
         return _bank(self.path)
 
-    def ranked(self, problem: str, device_class: str, kind: str = PERF) -> tuple[BankEntry, ...]:
+    def ranked(
+        self, problem: str, device_class: str, kind: str = PERF, protocol: str | None = None
+    ) -> tuple[BankEntry, ...]:
         """What it knows of a problem on a class of devices, the strongest evidence first."""
-        return self.bank.ranked(problem, device_class, kind)
+        return self.bank.ranked(problem, device_class, kind, protocol)
 
     def of_problem(self, problem: str) -> list[BankEntry]:
         """The best entries of a problem, one for each class of devices, as they are deployed."""

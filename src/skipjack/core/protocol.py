@@ -137,6 +137,13 @@ def deployed_protocol(
     return replace(found, caches="hot", places=f"{places}, in one set of arrays")
 
 
+def named_deployment(device: Device, name: str) -> str:
+    """A deployment that can be measured on a device, by its name; `UsageError`."""
+    if not _DEPLOYMENT.fullmatch(name):
+        raise UsageError(f"{name!r} is no deployment: give one as {EAGER}/{HOT}")
+    return deployed_protocol(device, *name.split("/")).deployed
+
+
 def default_deployment(device_class: str) -> str:
     """What is timed by default on a class of devices, and what earlier versions timed."""
     return f"{NATIVE}/{HOT}" if device_class.startswith("cpu:") else f"{GRAPH}/{COLD}"

@@ -28,6 +28,7 @@ from skipjack.core.config import Config, Value
 from skipjack.core.device import Device, parse_device_name
 from skipjack.core.dtypes import CPU_DTYPES
 from skipjack.core.problem import Problem
+from skipjack.core.protocol import named_deployment
 from skipjack.errors import ProblemError, SkipjackError, StorageError, UsageError
 from skipjack.native import cpu
 from skipjack.native.own_code import own_identity
@@ -115,6 +116,7 @@ def lookup(
     solver: str | None = None,
     config: Mapping[str, Value] | None = None,
     strict: bool = False,
+    protocol: str | None = None,
 ) -> Found | None:
     """The best that is known of a problem on this device; None if nothing here can compute it.
 
@@ -129,6 +131,9 @@ def lookup(
 
     `solver` and `config` name what is wanted; nobody else is asked then. If `strict`, only the
     user's bank is asked, and None is given if it does not know the problem.
+
+    `protocol` says how the program calls it, as ``eager/hot`` (see `skipjack.core.protocol`), by
+    default as is usual on the device; banks answer with what was measured so.
 
     Where an entry of a bank is of no use here, a warning says why, once, and the next is taken.
     A kernel that was not verified on this machine before, for example from a merged bank, is
@@ -147,6 +152,7 @@ def lookup(
             device,
             type(threads),  # True is 1 to a dictionary
             strict,
+            protocol,
             current_policy().key,
             _names(plugins) if plugins else (),
             _environment.get(_USER_DIR),
@@ -173,7 +179,7 @@ def lookup(
             known.seen, known.writes = now, writes
             return known.kernel
     kernel: Found | None
-    kernel, pending, depends = _look_up(*asked, solver, config, strict)
+    kernel, pending, depends = _look_up(*asked, solver, config, strict, protocol)
     if kernel is not None:
         lent_bytes = getattr(kernel, "lent_bytes", 0)
         gpus = None if _is_for_cpu(kernel) else _gpus_here()
@@ -203,6 +209,7 @@ def _look_up(
     solver: str | None,
     config: Mapping[str, Value] | None,
     strict: bool,
+    protocol: str | None,
 ) -> tuple[Any, Any, tuple[object, ...]]:
     """The kernel, what is verified meanwhile, and what both depend on, as that was before."""
     began = monotonic()
@@ -224,12 +231,14 @@ def _look_up(
         raise UsageError("config is of a solver: give solver= as well")
     policy = current_policy()
     if strict or policy.trusts_banks:
-        found = _known(asked, threads, device, chosen, directory, strict)
+        found = _known(asked, threads, device, chosen, directory, strict, protocol)
         if found:
             return found, None, depends
     placed = _placed(asked, threads, device, chosen, directory, policy, strict)
     if placed is None:
         return None, None, depends
+    if protocol is not None:
+        placed = replace(placed, protocol=named_deployment(placed.device, protocol))
     decision = _decided(replace(placed, asked_at=began), policy, strict)
     if decision.answer is None:
         return None, None, depends
@@ -367,28 +376,42 @@ def _gpus_here() -> object:
 
 
 def look_up_again(
-    key: str, device: str, user_dir: str | None, pickled_with: tuple[str, ...] = ()
+    key: str,
+    device: str,
+    user_dir: str | None,
+    pickled_with: tuple[str, ...] = (),
+    protocol: str | None = None,
 ) -> Found:
     """The user's kernel that a pickle is of; `SkipjackError` if it is not there any more.
 
     Plug-ins are loaded that the settings name; those that the pickle names are only told of.
     """
-    return _again(key, device, user_dir, pickled_with, strict=True)
+    return _again(key, device, user_dir, pickled_with, protocol, strict=True)
 
 
 def answer_again(
-    key: str, device: str, user_dir: str | None, pickled_with: tuple[str, ...] = ()
+    key: str,
+    device: str,
+    user_dir: str | None,
+    pickled_with: tuple[str, ...] = (),
+    protocol: str | None = None,
 ) -> Found:
     """The same for a kernel that came from another step of the lookup."""
-    return _again(key, device, user_dir, pickled_with, strict=False)
+    return _again(key, device, user_dir, pickled_with, protocol, strict=False)
 
 
 def _again(
-    key: str, device: str, user_dir: str | None, pickled_with: tuple[str, ...], *, strict: bool
+    key: str,
+    device: str,
+    user_dir: str | None,
+    pickled_with: tuple[str, ...],
+    protocol: str | None,
+    *,
+    strict: bool,
 ) -> Found:
     settings = load_settings(user_dir=user_dir) if user_dir else None
     try:
-        found = lookup(key, device=device, settings=settings, strict=strict)
+        found = lookup(key, device=device, settings=settings, strict=strict, protocol=protocol)
     except ProblemError as error:
         if remedy := lacking(pickled_with):
             raise SkipjackError(f"the kernel of {key} cannot be found: {remedy}") from error
@@ -409,6 +432,7 @@ def _known(
     settings: Settings,
     directory: str | None,
     strict: bool,
+    protocol: str | None,
 ) -> Found | None:
     """What the first bank that knows the problem has for this CPU, without loading solvers.
 
@@ -418,13 +442,18 @@ def _known(
     here = _this_cpu(asked, threads, device)
     if here is None or not comes_with_skipjack(asked.operation):
         return None
+    deployed = named_deployment(here, protocol) if protocol is not None else None
     for layer in layers_of(settings.user_dir, settings.banks, settings.system_dir):
         try:
-            entries = layer.ranked(asked.key, here.class_key)
+            entries = layer.ranked(asked.key, here.class_key, protocol=deployed)
         except StorageError:
             return None  # told elsewhere
+        if len(entries) > 1:
+            from skipjack.runtime.toolchains import fresh_first
+
+            entries = fresh_first(entries)
         if entries:
-            found = _kernel(entries[0], asked, here, settings, directory, layer.name)
+            found = _kernel(entries[0], asked, here, settings, directory, layer.name, deployed)
             if found is not None:
                 found.source = layer.name
             return found
@@ -440,9 +469,10 @@ def _kernel(
     settings: Settings,
     directory: str | None,
     source: str,
+    protocol: str | None,
 ) -> TunedKernel | CpuLibraryKernel | GpuLibraryKernel | None:
     found_again = banked_again if source == USER else answered_again
-    again = found_again(asked, device.name, directory)
+    again = found_again(asked, device.name, directory, protocol)
     if is_library(entry):
         return _library(entry.solver, asked, device, again)
     code = _verified(entry, asked, device, settings)

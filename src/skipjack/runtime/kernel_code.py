@@ -39,21 +39,30 @@ Again = tuple[Callable[..., Any], tuple[Any, ...]]
 """How a kernel that was pickled is found again: a function and its arguments."""
 
 
-def banked_again(problem: Problem, device: str, user_dir: str | None = None) -> Again:
+def banked_again(
+    problem: Problem, device: str, user_dir: str | None = None, protocol: str | None = None
+) -> Again:
     """By looking it up in a bank, that of the settings there if none is named.
 
     The plug-ins that are loaded here are named, to tell who lacks one; nobody loads them by that.
     """
     from skipjack.runtime.bank_lookup import look_up_again
 
-    return look_up_again, (problem.key, device, user_dir, *named_plugins())
+    return look_up_again, (problem.key, device, user_dir, *_how(protocol))
 
 
-def answered_again(problem: Problem, device: str, user_dir: str | None = None) -> Again:
+def answered_again(
+    problem: Problem, device: str, user_dir: str | None = None, protocol: str | None = None
+) -> Again:
     """By asking as the first time: there, another step of the lookup may have the answer."""
     from skipjack.runtime.bank_lookup import answer_again
 
-    return answer_again, (problem.key, device, user_dir, *named_plugins())
+    return answer_again, (problem.key, device, user_dir, *_how(protocol))
+
+
+def _how(protocol: str | None) -> tuple[object, ...]:
+    """The last arguments of what looks a kernel up again, left out where they are the defaults."""
+    return (plugins.loaded(), protocol) if protocol else named_plugins()
 
 
 def named_plugins() -> tuple[tuple[str, ...], ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from skipjack.bank import BankEntry, Toolchain, stale_reason
 from skipjack.native import llvm
@@ -14,9 +14,11 @@ def why_stale(entry: BankEntry) -> str:
     return stale_reason(entry, toolchain_of(entry.device.partition(":")[0]))
 
 
-def fresh_first(entries: Iterable[BankEntry]) -> list[BankEntry]:
+def fresh_first(entries: Sequence[BankEntry]) -> tuple[BankEntry, ...]:
     """In their order, with those that are stale behind the others."""
-    return sorted(entries, key=lambda entry: bool(why_stale(entry)))
+    if len(entries) < 2:
+        return tuple(entries)
+    return tuple(sorted(entries, key=lambda entry: bool(why_stale(entry))))
 
 
 def toolchain_of(kind: str) -> Toolchain:

@@ -14,6 +14,7 @@ from skipjack.runtime.answers.question import (
 )
 from skipjack.runtime.entry_code import UselessEntryError, code_of, usable
 from skipjack.runtime.kernel_code import KernelCode, banked_again
+from skipjack.runtime.toolchains import fresh_first
 from skipjack.runtime.warning_once import warn_once
 
 log = logging.getLogger("skipjack.runtime.lookup")
@@ -26,9 +27,10 @@ def banked(question: Question, layer: BankLayer) -> LookupAnswer | str:
         sentence = f"there is no bank at {layer.path}, which SKIPJACK_BANKS names"
         warn_once(log, sentence)
         return sentence
-    entries = layer.ranked(problem.key, device.class_key)
+    entries = fresh_first(layer.ranked(problem.key, device.class_key, protocol=question.protocol))
     if not entries:
-        return f"it has no entry of {problem.key} for {device.class_key}"
+        named = f" as {question.deployed}" if question.protocol else ""
+        return f"it has no entry of {problem.key} for {device.class_key}{named}"
     own = layer.name == USER
     try:
         chosen = usable(
@@ -58,7 +60,9 @@ def _answer(
 ) -> LookupAnswer:
     again = question.again
     if source == USER:
-        again = banked_again(question.problem, question.device.name, question.directory)
+        again = banked_again(
+            question.problem, question.device.name, question.directory, question.protocol
+        )
     if code is not None:
         config: dict[str, Value] = dict(entry.config)
         return answer_of(question, code, source, entry.solver, config, again, is_banked=is_banked)

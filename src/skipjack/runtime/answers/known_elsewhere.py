@@ -39,7 +39,7 @@ def other_class(question: Question) -> LookupAnswer | str:
         # The same model of CPU with other caches is nearer than another one.
         found.sort(key=lambda entry: entry.device_name != device.name)
         for entry in found:
-            if reason := unfit(entry, device):
+            if reason := unfit(entry, device) or _deployed_otherwise(entry, question):
                 said = f"{layer.name}: the entry for {entry.device} {reason}"
                 continue
             try:
@@ -47,6 +47,13 @@ def other_class(question: Question) -> LookupAnswer | str:
             except UselessEntryError as error:
                 said = f"{layer.name}: of the entry for {entry.device}: {error}"
     return said
+
+
+def _deployed_otherwise(entry: BankEntry, question: Question) -> str:
+    """Why an entry of another deployment is no answer; empty if it is of the one asked about."""
+    if entry.deployed == question.deployed:
+        return ""
+    return f"is deployed as {entry.deployed}, and {question.deployed} is asked for"
 
 
 def _of_problem(layer: BankLayer, problem: str) -> list[BankEntry]:
@@ -93,6 +100,8 @@ def near(question: Question) -> LookupAnswer | str:
         entries.sort(key=lambda entry: entry.device != device.class_key)
         for entry in entries:
             if entry.device != device.class_key and unfit(entry, device):
+                continue
+            if _deployed_otherwise(entry, question):
                 continue
             if tried == _MOST_TRIED:
                 return said

@@ -11,6 +11,7 @@ from skipjack.bank import BankLayer, layers_of
 from skipjack.core.config import Value
 from skipjack.core.device import Device
 from skipjack.core.problem import Problem
+from skipjack.core.protocol import deployment_of
 from skipjack.runtime.kernel_code import Again, KernelCode, answered_again, callable_of
 from skipjack.settings import Settings
 
@@ -33,6 +34,13 @@ class Question:
     """Why nothing but a library may answer; empty if anything may."""
     asked_at: float = field(default_factory=monotonic, compare=False)
     """What the budget of a search counts from."""
+    protocol: str | None = None
+    """The deployment that is asked about, as ``eager/hot``; None is the device's default."""
+
+    @property
+    def deployed(self) -> str:
+        """The deployment that is asked about, by its name."""
+        return deployment_of(self.protocol or "", self.device.class_key)
 
     @property
     def layers(self) -> tuple[BankLayer, ...]:
@@ -42,7 +50,7 @@ class Question:
     @property
     def again(self) -> Again:
         """How an answer is found again where its pickle is loaded."""
-        return answered_again(self.problem, self.device.name, self.directory)
+        return answered_again(self.problem, self.device.name, self.directory, self.protocol)
 
 
 @dataclass(frozen=True, slots=True)
