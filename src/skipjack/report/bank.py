@@ -44,6 +44,7 @@ def print_entries(entries: Sequence[BankEntry]) -> None:
     library = library_column(entry.vendor for entry in entries)
     names = entry_device_names(entries)
     marked = [bool(why_stale(entry)) for entry in entries]
+    some_stale = any(marked)
     rows = [
         (
             entry.problem,
@@ -54,13 +55,13 @@ def print_entries(entries: Sequence[BankEntry]) -> None:
             "-" if entry.kind == FIND else time_text(entry.default_ns),
             library_cell(time_text(entry.vendor_ns), entry.vendor, library),
             _headline(entry),
-            *(["stale" if stale else ""] if any(marked) else []),
+            *(["stale" if stale else ""] if some_stale else []),
             config_text(entry),
         )
         for entry, stale in zip(entries, marked, strict=True)
     ]
     left, right = ("problem", "device", "kind", "solver"), ("time", "default", library, "gain")
-    head = (*left, *right, *(["stale"] if any(marked) else []), "config")
+    head = (*left, *right, *(["stale"] if some_stale else []), "config")
     if len(rows) > _MOST_FOLDED:
         screen.print_long_table(head, rows, right)
     else:
@@ -71,7 +72,7 @@ def print_entries(entries: Sequence[BankEntry]) -> None:
         for *cells, config in rows:
             table.add_row(*cells, Text(config))
         console.print(table)
-    if any(marked):
+    if some_stale:
         count = "1 entry is" if sum(marked) == 1 else f"{sum(marked)} entries are"
         why = "the compiler or driver has changed"
         said = f"{count} stale, {why}; skipjack bank verify times what is of this machine again"

@@ -68,13 +68,14 @@ def print_long_table(
     shown = [tuple(map(escaped, row)) for row in (head, *rows)]
     widths = [max(map(cell_len, map(itemgetter(at), shown))) for at in range(len(head))]
     rule = "─" * (sum(widths) + len(_GAP) * (len(widths) - 1))
-    sys.stdout.write("\n")
+    stream = plain(sys.stdout)  # all is escaped already
+    stream.write("\n")
     for number, row in enumerate(shown):
         cells = []
         for name, cell, width in zip(head, row, widths, strict=True):
             blank = " " * (width - cell_len(cell))
             cells.append(blank + cell if name in to_the_right else cell + blank)
-        sys.stdout.write(f" {_GAP.join(cells)}".rstrip() + "\n")
+        stream.write(f" {_GAP.join(cells)}".rstrip() + "\n")
         if number == 0:
-            sys.stdout.write(f" {rule}\n")
-    sys.stdout.write("\n")
+            stream.write(f" {rule}\n")
+    stream.write("\n")
