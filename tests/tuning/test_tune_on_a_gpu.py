@@ -7,12 +7,15 @@ from pathlib import Path
 import pytest
 
 import skipjack
+from processes import PATIENCE_S
 from skipjack import plugins
+from skipjack.bank import Bank
 from skipjack.core.study import Budget
 from skipjack.core.trial import Candidate, Status
 from skipjack.gpu.artifact import ABI
 from skipjack.gpu.opening import only_drivers
 from skipjack.ledger import BuildRecord, CandidateKey
+from skipjack.runtime import bank_lookup, entry_code
 from skipjack.runtime.gpu_kernel import GpuKernel, shared_gpu
 from skipjack.runtime.shipping import banked
 from skipjack.settings import Settings
@@ -79,6 +82,15 @@ def machine() -> Iterator[None]:
     shared_gpu.cache_clear()
 
 
+@pytest.fixture
+def the_gpu() -> Iterator[None]:
+    """A machine as its workers see it."""
+    with only_drivers(FakeDriver()):
+        shared_gpu.cache_clear()
+        yield
+    shared_gpu.cache_clear()
+
+
 def test_results_and_lookups_are_for_the_gpu_that_was_tuned(
     result: TuneResult, home: Path, machine: None
 ) -> None:
@@ -108,6 +120,37 @@ def test_a_lookup_compiles_nothing_for_a_gpu(
         )
     finally:
         (home / "elsewhere").rename(kept)
+
+
+@pytest.mark.parametrize(("behaviour", "source"), [("right", "user"), ("wrong", "")])
+def test_what_was_not_verified_here_is_built_and_verified_by_other_processes(
+    result: TuneResult,
+    gpu_tuner: Tuner,
+    tmp_path: Path,
+    the_gpu: None,
+    monkeypatch: pytest.MonkeyPatch,
+    behaviour: str,
+    source: str,
+) -> None:
+    def compile_nothing(*_: object) -> None:
+        pytest.fail("it was compiled in the caller's process")
+
+    monkeypatch.setattr(type(find_solver("fake_gpu")), "compile", compile_nothing)
+    monkeypatch.setattr(entry_code, "find_spec", lambda name: name)  # Triton is there
+    monkeypatch.setattr(bank_lookup, "_PATIENCE_S", PATIENCE_S)
+    entry = gpu_tuner.context.bank.lookup("add:4096:f32", DEVICE.class_key)
+    assert entry is not None
+    Bank.open(tmp_path).put(replace(entry, config={"behaviour": behaviour}))
+    chosen = Settings(tmp_path, plugins=(str(PLUGIN),))
+    found = skipjack.lookup("add:4096", device=DEVICE.name, settings=chosen)
+    if source:
+        assert isinstance(found, GpuKernel) and found.source == source
+        monkeypatch.setattr(entry_code, "find_spec", lambda name: None)
+        skipjack.reload()
+        again = skipjack.lookup("add:4096", device=DEVICE.name, settings=chosen, strict=True)
+        assert again is not None, "it is remembered"
+    else:
+        assert found is None or found.source != "user"
 
 
 def test_what_ships_is_the_build_that_was_banked(

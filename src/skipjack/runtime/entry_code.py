@@ -254,11 +254,9 @@ def _checked_now(
     else:
         from skipjack.runtime.checks import build_for_gpu, fault_on_gpu
 
-        build = build_for_gpu(candidate, device)
-        names = build.artifact_digest, build.symbol, build.abi
-        code = KernelCode(build.artifact or b"", *names, build.slots)
+        code, build = build_for_gpu(candidate, device)
         digest, compiler = build.source_digest, build.compiler
-        fault = fault_on_gpu(candidate, build, slack, device)
+        fault = fault_on_gpu(problem, code, slack, device)
     if fault:
         raise UselessEntryError(f"{what} of solver {solver.name} fails: {fault}; tune it here")
     verified = VerifiedKernel(
