@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import pytest
 from processes import PATIENCE_S
 from skipjack.bank import Bank
 from skipjack.core.study import Budget
+from skipjack.execute import wire
 from skipjack.execute.device_lock import device_lock
 from skipjack.interrupt import Interrupt
 from skipjack.ledger import Ledger
@@ -25,6 +27,7 @@ from skipjack.runtime.online import RegretAccount, SearchRequest, TuningProcess
 from skipjack.runtime.online.client import numbers
 from skipjack.tuning.online.gate import RegretGate
 from skipjack.tuning.online.search_records import SearchRecord, SearchRecords
+from skipjack.tuning.online.serving import TuningServer
 from skipjack.tuning.options import Progress
 
 KEY = "matmul:16x16x16:f32"
@@ -114,6 +117,83 @@ def test_records_of_searches_are_read_back_and_damage_is_none(tmp_path: Path) ->
     for text in ("", "{", "[]", '{"problem": 3}', '{"more": 1}'):
         next((tmp_path / "online").glob("search-*")).write_text(text)
         assert records.last(KEY, "cpu") is None
+
+
+def server_of(*queued: SearchRequest) -> TuningServer:
+    """One that has read these requests, and nothing more."""
+    pipe = io.BytesIO()
+    for request in queued:
+        wire.send(pipe, {"verb": "search", "request": request.body()})
+    pipe.seek(0)
+    server = TuningServer(io.BytesIO())
+    server.read(pipe)
+    return server
+
+
+def test_a_search_gets_what_is_left_of_its_seconds(tmp_path: Path) -> None:
+    server, interrupt = server_of(), Interrupt()
+    asked = replace(request(tmp_path), seconds=60.0, deadline=time.monotonic() + 40)
+    with server._time(asked, interrupt) as seconds:
+        assert 30 < seconds <= 32
+        server.read(io.BytesIO(wire.encode({"verb": "search", "request": asked.body()})))
+    assert not interrupt.requested  # somebody waits for this one, too
+
+
+def test_where_starting_took_them_it_gets_all_until_somebody_waits_for_another(
+    tmp_path: Path,
+) -> None:
+    server, interrupt = server_of(), Interrupt()
+    asked = replace(request(tmp_path), seconds=60.0, deadline=time.monotonic() + 20)
+    with server._time(asked, interrupt) as seconds:
+        assert seconds == 48.0
+        assert not interrupt.requested
+        server.read(io.BytesIO(wire.encode({"verb": "search", "request": asked.body()})))
+        assert interrupt.requested
+    waiting, late = server_of(asked), Interrupt()
+    with waiting._time(asked, late):
+        assert late.requested
+
+
+def test_the_end_of_its_time_interrupts_a_search(tmp_path: Path) -> None:
+    server, interrupt = server_of(), Interrupt()
+    asked = replace(request(tmp_path), seconds=0.01, deadline=time.monotonic())
+    with server._time(asked, interrupt):
+        while not interrupt.requested:
+            time.sleep(0.001)
+
+
+def test_a_stop_interrupts_the_search_that_it_names(tmp_path: Path) -> None:
+    first, second = (replace(request(tmp_path), id=number) for number in (1, 2))
+    server = server_of(first, second)
+    server.read(io.BytesIO(wire.encode({"verb": "stop", "id": 2})))
+    assert [server._interrupts[number].requested for number in (1, 2)] == [False, True]
+
+
+BACKGROUND = """
+import time, numpy, skipjack
+from skipjack.runtime.online import account_of_program
+from skipjack.settings import load_settings
+a = numpy.ones((96, 96), numpy.float32)
+with skipjack.tuning_policy("incremental", seconds=1, background=True, regret="50%"):
+    assert skipjack.lookup("matmul:96x96x96").source != "user"
+    while (kernel := skipjack.lookup("matmul:96x96x96")).source != "user":
+        numpy.testing.assert_allclose(kernel(a, a), a @ a)
+sums = account_of_program(load_settings().user_dir).add()
+assert 0 < sums.trial_ns < sums.kernel_ns, sums
+"""
+
+
+@pytest.mark.long
+def test_a_program_goes_on_and_has_the_tuned_kernel_later(user_dir: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", BACKGROUND],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        start_new_session=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
 
 
 class FakeTime:

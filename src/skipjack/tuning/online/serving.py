@@ -93,7 +93,7 @@ class TuningServer:
         self._opened_for: tuple[object, ...] = ()
 
     def read(self, requests: BinaryIO) -> None:
-        """Take requests until the program closes the pipe; then there is nobody to work for."""
+        """Take requests until the program closes the pipe."""
         while (message := wire.receive(requests.read)) is not None:
             body = message.body
             if body["verb"] == "stop":
@@ -106,7 +106,6 @@ class TuningServer:
             beside = self._beside
             if beside is not None:  # somebody waits for this one
                 beside.requested = True
-        os._exit(0)
 
     def serve(self) -> None:
         """Answer for good."""
@@ -228,7 +227,7 @@ class TuningServer:
         if request.deadline is None:
             yield request.seconds
             return
-        left = request.deadline - time.monotonic()
+        left = min(request.seconds, request.deadline - time.monotonic())
         if left < _LEAST_SHARE * request.seconds:
             left, self._beside = request.seconds, interrupt
             if not self._requests.empty():
@@ -277,7 +276,12 @@ def main() -> None:
     """Serve the program that started this process."""
     requests, answers = settle_in(int(sys.argv[2]))
     server = TuningServer(answers)
-    threading.Thread(target=server.read, args=(requests,), daemon=True).start()
+
+    def read() -> None:
+        server.read(requests)
+        os._exit(0)  # there is nobody to work for
+
+    threading.Thread(target=read, daemon=True).start()
     server.serve()
 
 
