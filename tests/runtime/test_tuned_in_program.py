@@ -104,6 +104,14 @@ def test_incremental_tunes_once_what_no_bank_knows(process: StandIn) -> None:
     assert request.seconds == 2
 
 
+def test_a_search_is_for_the_deployment_that_is_asked_about(process: StandIn) -> None:
+    with skipjack.tuning_policy("incremental", seconds=2):
+        for _ in range(2):
+            skipjack.lookup(KEY, protocol="eager/hot")
+    (request,) = process.requests
+    assert request.protocol == "eager/hot"
+
+
 def test_db_and_off_search_nothing(process: StandIn) -> None:
     assert source() != "user"
     with skipjack.tuning_policy("off"):

@@ -250,3 +250,16 @@ def test_an_interrupt_ends_the_wait(tmp_path: Path) -> None:
     fake = FakeTime(account)
     with RegretGate(account, 0.05, interrupt, fake.hold):
         assert interrupt.requested
+
+
+def test_a_search_enters_the_bank_for_the_deployment_that_it_is_for(user_dir: Path) -> None:
+    process = TuningProcess()
+    try:
+        asked = replace(request(user_dir), protocol="eager/hot")
+        answer = process.search(asked).wait(asked.deadline)
+        assert answer is not None and answer.searched, answer
+    finally:
+        process.close()
+    known = [one.deployed for one in Bank.open(user_dir).entries()]
+    assert set(known) <= {"eager/hot"}
+    assert known or answer.status in ("noisy", "late", "failed")

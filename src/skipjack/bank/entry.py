@@ -11,7 +11,7 @@ from skipjack.bank.entry_evidence import Evidence
 from skipjack.bank.entry_reading import FORMAT, checked
 from skipjack.bank.launch import EntryOrigin, LaunchData
 from skipjack.core.config import Value
-from skipjack.core.protocol import deployment_of
+from skipjack.core.protocol import default_deployment, deployment_of
 from skipjack.reading import parse_json
 
 PERF, FIND = "perf", "find"
@@ -82,6 +82,11 @@ class BankEntry:
     def deployed(self) -> str:
         """How programs call what was timed so, as ``graph/cold``: see `skipjack.core.protocol`."""
         return deployment_of(self.protocol, self.device)
+
+    @property
+    def usual(self) -> bool:
+        """Whether it is deployed as is usual on its device, which is what files for others have."""
+        return self.deployed == default_deployment(self.device)
 
     @property
     def line(self) -> str:

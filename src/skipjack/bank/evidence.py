@@ -153,10 +153,10 @@ def device_evidence(device: Device, driver: str = "") -> dict[str, Any]:
     return {**known, "driver": driver} if driver else known
 
 
-def entry_device_names(entries: Iterable[BankEntry]) -> dict[str, str]:
+def entry_device_names(entries: Iterable[BankEntry], *, by_class: bool = False) -> dict[str, str]:
     """How tables name the devices of these entries, by class key: see `name_apart`."""
     known = ((entry.device, entry.device_name, entry.evidence.vector_bytes) for entry in entries)
-    return name_apart(known, by_class=True)
+    return name_apart(known, by_class=by_class)
 
 
 def digest(entry: BankEntry) -> str:

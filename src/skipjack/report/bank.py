@@ -10,7 +10,6 @@ from rich.text import Text
 
 from skipjack.bank import FIND, BankEntry, Met, Replaced
 from skipjack.bank.evidence import entry_device_names
-from skipjack.core.protocol import default_deployment
 from skipjack.report import screen
 from skipjack.report.library import library_cell, library_column, library_name
 from skipjack.report.numbers import gain_text, time_text
@@ -42,7 +41,7 @@ def print_entries(entries: Sequence[BankEntry]) -> None:
         console.print("The bank is empty; skipjack tune fills it.")
         return
     library = library_column(entry.vendor for entry in entries)
-    names = entry_device_names(entries)
+    names = entry_device_names(entries, by_class=True)
     marked = [bool(why_stale(entry)) for entry in entries]
     some_stale = any(marked)
     rows = [
@@ -81,8 +80,7 @@ def print_entries(entries: Sequence[BankEntry]) -> None:
 
 def _kind(entry: BankEntry) -> str:
     """The kind, with the deployment where that is not the device's default."""
-    usual = entry.deployed == default_deployment(entry.device)
-    return entry.kind if usual else f"{entry.kind}, {entry.deployed}"
+    return entry.kind if entry.usual else f"{entry.kind}, {entry.deployed}"
 
 
 def _headline(entry: BankEntry) -> str:

@@ -33,7 +33,7 @@ def banked(settings: Settings) -> Banked:
     bank = Bank.open(settings.user_dir)
     for entry in bank.entries():
         device = devices.get(entry.device)
-        if device is None or entry.kind != PERF:
+        if device is None or entry.kind != PERF or not entry.usual:
             continue
         try:
             known = bank.ranked(*entry.key)

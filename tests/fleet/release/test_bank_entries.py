@@ -62,3 +62,10 @@ def test_the_width_of_this_machine_goes_first(bank: Bank, monkeypatch: pytest.Mo
 def test_one_width_of_a_name_is_left_alone(bank: Bank, caplog: pytest.LogCaptureFixture) -> None:
     assert [one.device for one in entries_of(bank, "haswell/1")] == ["cpu:haswell/1:32"]
     assert not caplog.messages
+
+
+def test_files_have_what_is_deployed_as_is_usual(bank: Bank) -> None:
+    before = entries_of(bank)
+    bank.put(replace(before[0], protocol="eager/cold"))
+    assert len(bank.entries()) > len(before)
+    assert entries_of(bank) == before

@@ -35,11 +35,13 @@ class SearchRequest:
     account: str | None = None
     """The file of the regret account that trials have to keep to."""
     regret: float = 1.0
+    protocol: str | None = None
+    """The deployment that it is tuned for; None is the device's default."""
 
     @property
-    def key(self) -> tuple[str, str, str]:
+    def key(self) -> tuple[str, ...]:
         """Searches with equal keys are one."""
-        return self.problem, self.device, self.user_dir
+        return self.problem, self.device, self.user_dir, self.protocol or ""
 
     def body(self) -> dict[str, Any]:
         """For the pipe."""

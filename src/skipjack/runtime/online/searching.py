@@ -119,7 +119,7 @@ def _is_stale(question: Question, answer: LookupAnswer) -> bool:
         entry
         for layer in question.layers
         if layer.name == answer.source
-        for entry in layer.ranked(problem, device)
+        for entry in layer.ranked(problem, device, protocol=question.protocol)
     ]
     held = answer.kernel.solver, dict(answer.config)
     return any(why_stale(one) for one in entries if (one.solver, dict(one.config)) == held)
@@ -132,7 +132,7 @@ def _cleaned(question: Question) -> LookupDecision | None:
 
     place = question.problem.key, question.device.class_key
     bank = Bank.open(question.settings.user_dir)
-    if not any(bank.ranked(*place, kind) for kind in (PERF, FIND)):
+    if not any(bank.ranked(*place, kind, question.protocol) for kind in (PERF, FIND)):
         return None
     bank.clean(lambda entry: (entry.problem, entry.device) == place)
     counts["cleaned"] += 1
@@ -204,6 +204,7 @@ def _request(
         retune=policy.mode == EXHAUSTIVE,
         account=str(account) if account else None,
         regret=policy.regret,
+        protocol=question.protocol,
     )
 
 

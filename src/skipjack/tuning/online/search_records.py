@@ -23,7 +23,7 @@ class SearchRecord:
 
     problem: str
     device: str
-    """Its class."""
+    """Its class, and the deployment."""
     ended_at: float
     """By the wall clock."""
     status: str

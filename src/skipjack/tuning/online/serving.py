@@ -21,6 +21,7 @@ from typing import Any, BinaryIO
 from skipjack import plugins
 from skipjack.core.device import Device, Peaks
 from skipjack.core.problem import Problem
+from skipjack.core.protocol import TimingProtocol, deployed_protocol, protocol_for
 from skipjack.core.study import Budget
 from skipjack.errors import SkipjackError, StorageError
 from skipjack.execute import wire
@@ -160,26 +161,33 @@ class TuningServer:
         plugins.load(settings.plugins)
         asked = parse(request.problem)
         device = place([asked], request.device)
-        turn = f"{request.user_dir}|{asked.key}|{device.class_key}"
+        protocol = protocol_for(device)
+        if request.protocol is not None:
+            protocol = deployed_protocol(device, *request.protocol.split("/"))
+        where = f"{device.class_key}|{protocol.deployed}"
+        turn = f"{request.user_dir}|{asked.key}|{where}"
         records = SearchRecords(settings.user_dir)
         with one_at_a_time(turn, _left_s(request)):
-            last = records.last(asked.key, device.class_key)
+            last = records.last(asked.key, where)
             if last is not None and last.ended_at >= request.asked_at:
                 return SearchAnswer(last.status, last.reason)
-            answer = self._run(request, settings, asked, device)
+            answer = self._run(request, settings, asked, device, protocol)
             with contextlib.suppress(StorageError, OSError):  # others search once more
                 records.put(
-                    SearchRecord(
-                        asked.key, device.class_key, time.time(), answer.status, answer.reason
-                    )
+                    SearchRecord(asked.key, where, time.time(), answer.status, answer.reason)
                 )
         return answer
 
     def _run(
-        self, request: SearchRequest, settings: Settings, asked: Problem, device: Device
+        self,
+        request: SearchRequest,
+        settings: Settings,
+        asked: Problem,
+        device: Device,
+        protocol: TimingProtocol,
     ) -> SearchAnswer:
         interrupt = self._interrupts[request.id]
-        context = self._context_of(settings, device)
+        context = self._context_of(settings, device, protocol)
 
         @contextlib.contextmanager
         def hold() -> Iterator[None]:
@@ -245,12 +253,14 @@ class TuningServer:
             timer.cancel()
             self._beside = None
 
-    def _context_of(self, settings: Settings, device: Device) -> ServedContext:
+    def _context_of(
+        self, settings: Settings, device: Device, protocol: TimingProtocol
+    ) -> ServedContext:
         """The context of before, with warm workers, or a new one for another device."""
-        wanted = settings, device
+        wanted = settings, device, protocol
         if self._context is None or self._opened_for != wanted:
             self._close()
-            self._context = ServedContext(settings, device, holds_device=False)
+            self._context = ServedContext(settings, device, protocol, holds_device=False)
             self._opened_for = wanted
         return self._context
 
