@@ -15,7 +15,7 @@ import pytest
 
 import skipjack
 from processes import PATIENCE_S
-from skipjack.bank import FILE_NAME, Bank, BankEntry, LaunchData
+from skipjack.bank import FILE_NAME, Bank, BankEntry, LaunchData, has_system
 from skipjack.core.config import Config
 from skipjack.core.device import Device
 from skipjack.core.problem import Problem
@@ -282,6 +282,13 @@ def test_the_users_directory_as_the_systems_switches_that_off(
     monkeypatch.setenv("SKIPJACK_SYSTEM_DB_PATH", str(places / "user"))
     steps = bank_lookup.explain(KEY).decision.steps
     assert "system" not in [step.step for step in steps]
+
+
+def test_a_link_to_the_users_directory_is_the_users_directory(places: Path) -> None:
+    Bank.open(places / "user").put(entry())
+    (places / "link").symlink_to(places / "user")
+    assert not has_system(places / "user", places / "link")
+    assert has_system(places / "another", places / "link")
 
 
 def test_an_explicit_config_is_asked_for_nobody_else(places: Path) -> None:

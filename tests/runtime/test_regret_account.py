@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -92,3 +93,45 @@ def test_one_call_in_64_stands_for_all(tmp_path: Path) -> None:
         kernel(x, x, out=out)
     # Written at most five times a second.
     assert account.add().kernel_ns == pytest.approx(301 * 64 * 1_000_000, rel=0.5)
+
+
+class FakeEvent:
+    """Torch's, of a GPU whose kernels take two milliseconds each and are done at once."""
+
+    made = 0
+
+    def __init__(self, enable_timing: bool) -> None:
+        assert enable_timing
+        FakeEvent.made += 1
+
+    def record(self) -> None:
+        """Put it into the stream."""
+
+    def query(self) -> bool:
+        return True
+
+    def elapsed_time(self, other: "FakeEvent") -> float:
+        return 2.0
+
+
+def test_on_a_gpu_events_take_the_time_and_never_while_a_graph_is_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recording = [True]
+    cuda = SimpleNamespace(
+        Event=FakeEvent,
+        is_available=lambda: True,
+        is_current_stream_capturing=lambda: recording[0],
+    )
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))  # type: ignore[arg-type]
+    monkeypatch.setattr(FakeEvent, "made", 0)
+    account = RegretAccount(tmp_path / "account")
+    meter = CallMeter(account, Clock())
+    for _ in range(64):
+        assert meter.call(lambda: 3, True) == 3
+    assert not FakeEvent.made
+    recording[0] = False
+    for _ in range(128):
+        meter.call(lambda: 3, True)
+    # The first sample is read when the second is taken, as the launch does not wait.
+    assert account.add().kernel_ns == 64 * 2_000_000

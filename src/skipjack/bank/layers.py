@@ -7,6 +7,7 @@ only if it has changed.
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,7 +80,8 @@ def has_system(user_dir: Path, system_dir: Path | None) -> bool:
     """Whether there is a system's bank: not where its directory is the user's, or has no bank."""
     if system_dir is None:
         return True
-    return system_dir != user_dir and (system_dir / FILE_NAME).is_file()
+    apart = os.path.realpath(system_dir) != os.path.realpath(user_dir)
+    return apart and (system_dir / FILE_NAME).is_file()
 
 
 def forget_banks() -> None:
