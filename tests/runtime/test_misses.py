@@ -12,14 +12,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy_entry import entry
 
 import skipjack
 from processes import PATIENCE_S
-from skipjack.bank import Bank, BankEntry
+from skipjack.bank import Bank
 from skipjack.fleet.importing import miss_sender, misses_of
 from skipjack.fleet.store.opening import open_store
 from skipjack.native import cpu
-from skipjack.operations import parse
 from skipjack.runtime import bank_lookup, misses, policy, warning_once
 from skipjack.runtime.misses import MissedProblem, MissFile, file, recording
 from skipjack.runtime.online import account_of_program, searching
@@ -55,24 +55,6 @@ def wish(monkeypatch: pytest.MonkeyPatch) -> Wish:
         monkeypatch.setenv("SKIPJACK_ON_MISS", value)
 
     return set_it
-
-
-def entry(key: str) -> BankEntry:
-    """NumPy is what a bank recommends."""
-    device = cpu.detect()
-    return BankEntry(
-        problem=parse(key).key,
-        device=device.class_key,
-        device_name=device.name,
-        solver="numpy",
-        solver_version=1,
-        config={},
-        time_ns=100.0,
-        default_ns=200.0,
-        vendor_ns=None,
-        vendor="",
-        speedup={"default": {"ratio": 2.0, "low": 1.9, "high": 2.1}},
-    )
 
 
 def asked(key: str = KEY, calls: int = 0) -> str:

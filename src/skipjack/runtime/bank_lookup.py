@@ -43,6 +43,7 @@ from skipjack.runtime.kernel_code import (
     lacking,
 )
 from skipjack.runtime.policy import CLEAN, TuningPolicy, current_policy, logs_commands
+from skipjack.runtime.ranks import next_epoch, ranked_program
 from skipjack.runtime.verified import VerifiedKernels, kernel_key
 from skipjack.settings import (
     BANKS_VARIABLE,
@@ -53,7 +54,13 @@ from skipjack.settings import (
 )
 
 if TYPE_CHECKING:
-    from skipjack.runtime.answers import Explanation, LookupDecision, Question
+    from skipjack.runtime.answers import (
+        Agreement,
+        Explanation,
+        LookupAnswer,
+        LookupDecision,
+        Question,
+    )
     from skipjack.runtime.checks import KernelCheck
     from skipjack.runtime.gpu_kernel import GpuKernel
     from skipjack.runtime.library_kernel import CpuLibraryKernel, GpuLibraryKernel
@@ -73,6 +80,9 @@ _PATIENCE_S = 0.05
 """While a kernel that takes longer is built and verified, a library answers."""
 _ALL_PATIENCE_S = 600.0
 """Where an answer is wanted and no other will do."""
+
+_UNTIL_RELOAD = ("ranks agreed on it",)
+"""What an answer depends on that no bank can change."""
 
 _PLACES = (USER_DIR_VARIABLE, BANKS_VARIABLE, SYSTEM_DIR_VARIABLE)
 """Variables that say where banks are."""
@@ -175,7 +185,9 @@ def lookup(
     ):
         if known.writes == writes and now - known.seen < _INTERVAL_S:
             return known.kernel
-        if known.depends == _depends(_settings(plugins, settings)):
+        if known.depends is _UNTIL_RELOAD or known.depends == _depends(
+            _settings(plugins, settings)
+        ):
             known.seen, known.writes = now, writes
             return known.kernel
     kernel: Found | None
@@ -188,12 +200,17 @@ def lookup(
 
 
 def reload() -> None:
-    """Forget what was looked up: the next lookups read settings and banks again."""
+    """Forget what was looked up: the next lookups read settings and banks again.
+
+    The ranks of a program take up new results here and nowhere else: all of them call it, at the
+    same point of the program.
+    """
     from skipjack.runtime.checks import forget_checks
 
     _kept.clear()
     forget_banks()
     forget_checks()
+    next_epoch()
 
 
 @checked
@@ -230,7 +247,12 @@ def _look_up(
     if config is not None:
         raise UsageError("config is of a solver: give solver= as well")
     policy = current_policy()
-    if strict or policy.trusts_banks:
+    shared = None
+    if ranked_program() is not None:
+        from skipjack.runtime.answers import agreement_of
+
+        shared = agreement_of(chosen.user_dir)
+    if shared is None and (strict or policy.trusts_banks):
         found = _known(asked, threads, device, chosen, directory, strict, protocol)
         if found:
             return found, None, depends
@@ -239,10 +261,21 @@ def _look_up(
         return None, None, depends
     if protocol is not None:
         placed = replace(placed, protocol=named_deployment(placed.device, protocol))
-    decision = _decided(replace(placed, asked_at=began), policy, strict)
-    if decision.answer is None:
-        return None, None, depends
-    return decision.answer.kernel, decision.pending, depends if decision.lasting else ()
+    placed = replace(placed, asked_at=began)
+    if shared is not None:
+        answer, pending = _agreed(shared, placed, policy, strict), None
+        depends = _UNTIL_RELOAD
+    else:
+        decision = _decided(placed, policy, strict, None if strict else _PATIENCE_S)
+        answer, pending = decision.answer, decision.pending
+        depends = depends if decision.lasting else ()
+    banked = answer is not None and answer.is_banked
+    # Jobs of the fleet are for what is deployed as is usual.
+    if not (strict or placed.library_alone or placed.protocol or banked):
+        from skipjack.runtime import misses
+
+        misses.note(placed, answer)
+    return answer.kernel if answer else None, pending, depends
 
 
 def _log_command(
@@ -326,21 +359,31 @@ def _placed(
     return _question(asked, found, settings, directory, alone)
 
 
-def _decided(question: Question, policy: TuningPolicy, strict: bool) -> LookupDecision:
-    from skipjack.runtime import misses
+def _decided(
+    question: Question, policy: TuningPolicy, strict: bool, patience_s: float | None
+) -> LookupDecision:
     from skipjack.runtime.answers import decide
 
-    patience_s = None if strict else _PATIENCE_S
     decision = decide(replace(question, patience_s=patience_s), strict=strict)
     if strict or question.library_alone:
         return decision
     if policy.measures or policy.mode == CLEAN:
         from skipjack.runtime.online import tuned_here
 
-        decision = tuned_here(question, decision, policy)
-    if decision.answer is None or not decision.answer.is_banked:
-        misses.note(question, decision.answer)
+        return tuned_here(question, decision, policy)
     return decision
+
+
+def _agreed(
+    shared: Agreement, question: Question, policy: TuningPolicy, strict: bool
+) -> LookupAnswer | None:
+    """What the ranks of this program use; the first to ask decides, and takes the time it needs."""
+    from skipjack.runtime.answers import agreed_answer
+
+    def decide() -> LookupAnswer | None:
+        return _decided(question, policy, strict, patience_s=None).answer
+
+    return agreed_answer(shared, question, f"{policy.key} {strict}", decide)
 
 
 def _names(plugins: str | Sequence[str]) -> tuple[str, ...]:

@@ -16,14 +16,25 @@ EXPLICIT = "explicit"
 
 
 def explicit_answer(
-    question: Question, solver: str, config: Mapping[str, Value] | None
+    question: Question,
+    solver: str,
+    config: Mapping[str, Value] | None,
+    source: str = EXPLICIT,
+    *,
+    is_banked: bool = False,
 ) -> LookupAnswer:
-    """The kernel of a solver's config, or a library; `UsageError` if there is none."""
+    """The kernel of a solver's config, or a library; `UsageError` if there is none.
+
+    `source` and `is_banked` are of the answer, where it is one that another process had before.
+    """
     problem, device = question.problem, question.device
     known = find_solver(solver)
     if not isinstance(known, BuildingSolver):
         reason = refusal(known, problem, device)
-        answer = None if reason else library_answer(question, solver, EXPLICIT)
+        if not reason:
+            answer = library_answer(question, solver, source, is_banked=is_banked)
+        else:
+            answer = None
         if answer is None:
             reason = reason or "it cannot be called from Python"
             raise UsageError(f"solver {solver} cannot do {problem.key}: {reason}")
@@ -37,4 +48,4 @@ def explicit_answer(
         )
     except (UselessEntryError, StillCheckingError) as error:
         raise UsageError(f"{problem.key}: {error}") from error
-    return answer_of(question, code, EXPLICIT, solver, config)
+    return answer_of(question, code, source, solver, config, is_banked=is_banked)
