@@ -1,0 +1,127 @@
+"""Kernels that are checked beside a program."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+
+import pytest
+
+from processes import PATIENCE_S
+from skipjack.errors import SkipjackError
+from skipjack.runtime.checks import StillCheckingError, beside, checked_beside, forget_checks
+from skipjack.runtime.kernel_code import KernelCode
+
+CODE = KernelCode(b"", "", "kernel", "abi", ())
+
+
+def test_a_kernel_is_checked_once_however_many_threads_ask() -> None:
+    calls: list[int] = []
+
+    def work() -> KernelCode:
+        calls.append(1)
+        return CODE
+
+    def ask(_: int) -> KernelCode | None:
+        try:
+            return checked_beside("a", work, PATIENCE_S)
+        except StillCheckingError as error:
+            assert error.check.finished.wait(PATIENCE_S)
+            return error.check.outcome()
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(ask, range(40))) == [CODE] * 40
+    assert len(calls) == 1
+
+
+def test_what_is_wrong_is_remembered_until_all_is_forgotten() -> None:
+    calls: list[int] = []
+
+    def fail() -> KernelCode:
+        calls.append(1)
+        raise ValueError("broken")
+
+    for _ in range(3):
+        with pytest.raises(SkipjackError, match="ValueError: broken"):
+            checked_beside("a", fail, PATIENCE_S)
+    assert len(calls) == 1
+    forget_checks()
+    with pytest.raises(SkipjackError, match="broken"):
+        checked_beside("a", fail, PATIENCE_S)
+    assert len(calls) == 2
+
+
+def test_nobody_waits_while_another_kernel_is_checked() -> None:
+    go_on = Event()
+
+    def slowly() -> KernelCode:
+        assert go_on.wait(PATIENCE_S)
+        return CODE
+
+    with pytest.raises(StillCheckingError) as slow:
+        checked_beside("slow", slowly, 0.0)
+    with pytest.raises(StillCheckingError) as other:
+        checked_beside("other", lambda: CODE, 10 * PATIENCE_S)  # which would be too long
+    go_on.set()
+    assert slow.value.check.finished.wait(PATIENCE_S)
+    assert other.value.check.finished.wait(PATIENCE_S)
+    assert checked_beside("other", lambda: CODE, 0.0) is CODE
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_forked_process_checks_for_itself() -> None:
+    go_on = Event()
+
+    def slowly() -> KernelCode:
+        assert go_on.wait(PATIENCE_S)
+        return CODE
+
+    with pytest.raises(StillCheckingError) as slow:
+        checked_beside("a", slowly, 0.0)
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            status = 0 if checked_beside("a", lambda: CODE, PATIENCE_S) is CODE else 2
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    go_on.set()
+    assert slow.value.check.finished.wait(PATIENCE_S)
+
+
+_ENDS = """
+import time
+from skipjack.runtime.checks import StillCheckingError, checked_beside
+def slowly():
+    time.sleep(0.5)
+    print("checked", flush=True)
+for key in "abc":
+    try:
+        checked_beside(key, slowly, 0.0)
+    except StillCheckingError:
+        pass
+time.sleep(0.1)
+"""
+
+
+def test_a_program_that_ends_starts_no_further_check() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _ENDS], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("checked") <= 2, "at most what it was at, and none after that"
+
+
+def test_not_more_outcomes_are_kept_than_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(beside, "_MOST_KEPT", 3)
+    for number in range(10):
+        try:
+            checked_beside(str(number), lambda: CODE, PATIENCE_S)
+        except StillCheckingError as error:
+            assert error.check.finished.wait(PATIENCE_S)
+    assert len(beside._checks) <= 4
