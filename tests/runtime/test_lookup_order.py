@@ -139,6 +139,17 @@ def test_an_entry_of_another_class_answers_if_it_fits(places: Path) -> None:
     assert found().source == "user, other class"
 
 
+def test_an_entry_of_another_class_answers_for_its_deployment_alone(places: Path) -> None:
+    device = cpu.detect()
+    evidence = {"vector_bytes": device.vector_bytes}
+    other = replace(device, model="another").class_key
+    made = entry(device=other, evidence=evidence, protocol="eager/hot")
+    assert made.deployed == "eager/hot"
+    Bank.open(places / "system").put(made)
+    assert found().source == "proposal"
+    assert found(protocol="eager/hot").source == "system, other class"
+
+
 @pytest.mark.parametrize(
     ("changes", "says"),
     [

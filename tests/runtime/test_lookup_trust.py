@@ -25,8 +25,9 @@ from skipjack.ledger import Ledger, VerdictRecord
 from skipjack.native import cpu
 from skipjack.native.llvm import CompileError
 from skipjack.operations import parse
-from skipjack.runtime import bank_lookup, entry_code, placing, warning_once
+from skipjack.runtime import bank_lookup, placing, warning_once
 from skipjack.runtime import kernel as kernels
+from skipjack.runtime.checks import entry_code
 from skipjack.runtime.kernel import TunedKernel
 from skipjack.runtime.shipping import banked
 from skipjack.settings import Settings

@@ -15,7 +15,8 @@ from skipjack.core.trial import Candidate, Status
 from skipjack.gpu.artifact import ABI
 from skipjack.gpu.opening import only_drivers
 from skipjack.ledger import BuildRecord, CandidateKey
-from skipjack.runtime import bank_lookup, entry_code
+from skipjack.runtime import bank_lookup
+from skipjack.runtime.checks import entry_code
 from skipjack.runtime.gpu_kernel import GpuKernel, shared_gpu
 from skipjack.runtime.shipping import banked
 from skipjack.settings import Settings

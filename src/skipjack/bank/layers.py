@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skipjack.bank.bank import FILE_NAME, Bank
-from skipjack.bank.entry import PERF, BankEntry, key_of
+from skipjack.bank.entry import PERF, BankEntry
 from skipjack.errors import StorageError
 
 if TYPE_CHECKING:
@@ -46,9 +46,8 @@ class BankLayer:
         return self.bank.ranked(problem, device_class, kind, protocol)
 
     def of_problem(self, problem: str) -> list[BankEntry]:
-        """The best entries of a problem, one for each class of devices, as they are deployed."""
-        found = self.bank.entries_of(problem)
-        return [one for one in found if one.key == key_of(problem, one.device)]
+        """The best entries of a problem, one for each class of devices and deployment."""
+        return [one for one in self.bank.entries_of(problem) if one.kind == PERF]
 
     def outline(self) -> Outline:
         """Which problems it knows; of 100,000 it takes a fifth of a second, once."""

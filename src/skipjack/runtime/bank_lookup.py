@@ -1,7 +1,7 @@
 """`lookup`: the best that is known of a problem, without tuning, workers or locks.
 
 A bank is text that people merge, so that its entries are proposals: a solver and a config. What
-runs was verified on this machine, or is built and verified now (`skipjack.runtime.entry_code`).
+runs was verified on this machine, or is built and verified now (`skipjack.runtime.checks`).
 Who is asked in which order is in `skipjack.runtime.answers`.
 
 Solvers are loaded where something must be built or verified; a kernel that is known here is found
@@ -22,29 +22,21 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from skipjack import plugins as plugin_modules
-from skipjack.bank import USER, Bank, BankEntry, forget_banks, is_library, layers_of
+from skipjack.bank import Bank, forget_banks, layers_of
 from skipjack.core.annotations import checked
-from skipjack.core.config import Config, Value
-from skipjack.core.device import Device, parse_device_name
-from skipjack.core.dtypes import CPU_DTYPES
+from skipjack.core.config import Value
 from skipjack.core.problem import Problem
 from skipjack.core.protocol import named_deployment
-from skipjack.errors import ProblemError, SkipjackError, StorageError, UsageError
+from skipjack.errors import ProblemError, SkipjackError, UsageError
 from skipjack.native import cpu
-from skipjack.native.own_code import own_identity
 from skipjack.operations import comes_with_skipjack
-from skipjack.runtime.asking import asked_problem
+from skipjack.runtime.asking import AskedProblem, asked_problem, known_here
 from skipjack.runtime.kernel import TunedKernel
 from skipjack.runtime.kernel_code import (
-    Again,
-    KernelCode,
-    answered_again,
-    banked_again,
     lacking,
 )
 from skipjack.runtime.policy import CLEAN, TuningPolicy, current_policy, logs_commands
 from skipjack.runtime.ranks import next_epoch, ranked_program
-from skipjack.runtime.verified import VerifiedKernels, kernel_key
 from skipjack.settings import (
     BANKS_VARIABLE,
     SYSTEM_DIR_VARIABLE,
@@ -237,11 +229,12 @@ def _look_up(
     if logs_commands():
         _log_command(asked, threads, device, chosen)
     directory = str(chosen.user_dir) if settings else None
+    request = AskedProblem(asked, threads, device, chosen, directory, strict, protocol)
     if solver is not None:
-        from skipjack.runtime.answers import explicit_answer
+        from skipjack.runtime.answers import Question, explicit_answer
         from skipjack.runtime.placing import place
 
-        question = _question(asked, place([asked], device, threads), chosen, directory)
+        question = Question(asked, place([asked], device, threads), chosen, directory)
         question = replace(question, patience_s=_ALL_PATIENCE_S)
         return explicit_answer(question, solver, config).kernel, None, depends
     if config is not None:
@@ -253,14 +246,12 @@ def _look_up(
 
         shared = agreement_of(chosen.user_dir)
     if shared is None and (strict or policy.trusts_banks):
-        found = _known(asked, threads, device, chosen, directory, strict, protocol)
+        found = known_here(request)
         if found:
             return found, None, depends
-    placed = _placed(asked, threads, device, chosen, directory, policy, strict)
+    placed = _placed(request, policy)
     if placed is None:
         return None, None, depends
-    if protocol is not None:
-        placed = replace(placed, protocol=named_deployment(placed.device, protocol))
     placed = replace(placed, asked_at=began)
     if shared is not None:
         answer, pending = _agreed(shared, placed, policy, strict), None
@@ -311,7 +302,7 @@ def explain(
     chosen = _settings(plugins, settings)
     plugin_modules.load(chosen.plugins)
     asked, policy = asked_problem(problem, dtype), current_policy()
-    placed = _placed(asked, threads, device, chosen, None, policy, False)
+    placed = _placed(AskedProblem(asked, threads, device, chosen, None), policy)
     before = (
         StepRecord("explicit config", False, "the call names none"),
         StepRecord("process cache", False, "a process that begins remembers nothing"),
@@ -325,38 +316,28 @@ def explain(
     return Explanation(asked.key, placed.device.name, policy.mode, decision)
 
 
-def _question(
-    asked: Problem, device: Device, settings: Settings, directory: str | None, alone: str = ""
-) -> Question:
-    from skipjack.runtime.answers import Question
-
-    return Question(asked, device, settings, directory, library_alone=alone)
-
-
-def _placed(
-    asked: Problem,
-    threads: int | None,
-    device: str | None,
-    settings: Settings,
-    directory: str | None,
-    policy: TuningPolicy,
-    strict: bool,
-) -> Question | None:
+def _placed(asked: AskedProblem, policy: TuningPolicy) -> Question | None:
     """The question on the device that is meant; None if there is none that can be asked about."""
+    from skipjack.runtime.answers import Question
     from skipjack.runtime.placing import NoGpuError, place
 
-    alone = "the policy is off" if policy.mode == "off" and not strict else ""
-    cores = len(cpu.usable_cores())
+    threads, cores = asked.threads, len(cpu.usable_cores())
+    alone = "the policy is off" if policy.mode == "off" and not asked.strict else ""
     if threads is not None and threads > cores:
-        if strict or device not in (None, "cpu"):
+        if asked.strict or asked.device not in (None, "cpu"):
             return None  # nothing was tuned for what is here
         alone = f"{threads} threads were asked for, and this process may use {cores} cores"
         threads = cores
     try:
-        found = place([asked], device, threads)
+        device = place([asked.problem], asked.device, threads)
     except NoGpuError:
         return None
-    return _question(asked, found, settings, directory, alone)
+    protocol = None if asked.protocol is None else named_deployment(device, asked.protocol)
+    return Question(
+        *(asked.problem, device, asked.settings, asked.directory),
+        library_alone=alone,
+        protocol=protocol,
+    )
 
 
 def _decided(
@@ -466,106 +447,6 @@ def _again(
         )
         raise SkipjackError(f"the bank has no kernel of {key} for {device}; {remedy}")
     return found
-
-
-def _known(
-    asked: Problem,
-    threads: int | None,
-    device: str | None,
-    settings: Settings,
-    directory: str | None,
-    strict: bool,
-    protocol: str | None,
-) -> Found | None:
-    """What the first bank that knows the problem has for this CPU, without loading solvers.
-
-    That is a kernel that was verified here before and is built by a solver of ours, or the library
-    that is named instead. It is what `skipjack.runtime.answers` would give.
-    """
-    here = _this_cpu(asked, threads, device)
-    if here is None or not comes_with_skipjack(asked.operation):
-        return None
-    deployed = named_deployment(here, protocol) if protocol is not None else None
-    for layer in layers_of(settings.user_dir, settings.banks, settings.system_dir):
-        try:
-            entries = layer.ranked(asked.key, here.class_key, protocol=deployed)
-        except StorageError:
-            return None  # told elsewhere
-        if len(entries) > 1:
-            from skipjack.runtime.toolchains import fresh_first
-
-            entries = fresh_first(entries)
-        if entries:
-            found = _kernel(entries[0], asked, here, settings, directory, layer.name, deployed)
-            if found is not None:
-                found.source = layer.name
-            return found
-        if strict:
-            break
-    return None
-
-
-def _kernel(
-    entry: BankEntry,
-    asked: Problem,
-    device: Device,
-    settings: Settings,
-    directory: str | None,
-    source: str,
-    protocol: str | None,
-) -> TunedKernel | CpuLibraryKernel | GpuLibraryKernel | None:
-    found_again = banked_again if source == USER else answered_again
-    again = found_again(asked, device.name, directory, protocol)
-    if is_library(entry):
-        return _library(entry.solver, asked, device, again)
-    code = _verified(entry, asked, device, settings)
-    return TunedKernel(asked, code, again, entry.solver) if code else None
-
-
-def _library(
-    name: str, asked: Problem, device: Device, again: Again
-) -> CpuLibraryKernel | GpuLibraryKernel | None:
-    """A library's call, if that is here and can do the problem."""
-    from skipjack.runtime.library_kernel import library_kernel
-    from skipjack.solvers import find_solver, names, refusal
-
-    if name not in names() or refusal(find_solver(name), asked, device):
-        return None
-    return library_kernel(name, asked, device, again)
-
-
-def _this_cpu(asked: Problem, threads: int | None, device: str | None) -> Device | None:
-    """This machine's CPU, if that is meant for sure."""
-    if asked.dtype not in CPU_DTYPES or not cpu.detectable():
-        return None
-    units = 1 if threads is None else threads
-    if device not in (None, "cpu"):
-        try:
-            arch, units = parse_device_name(device)
-        except SkipjackError:
-            return None
-        if arch != cpu.detect().arch or threads not in (None, units):
-            return None
-    return cpu.detect(units) if 0 < units <= len(cpu.usable_cores()) else None
-
-
-def _verified(
-    entry: BankEntry, asked: Problem, device: Device, settings: Settings
-) -> KernelCode | None:
-    """The code of an entry, if a solver of ours built it and it was verified here.
-
-    Only then there is a record under this name: solvers of others have other identities.
-    """
-    try:
-        identity = own_identity(asked.key, entry.solver, device)
-        key = kernel_key(asked, entry.solver, entry.solver_version, Config(entry.config), identity)
-    except (TypeError, ValueError):  # an entry may be odd in any way, which is told elsewhere
-        return None
-    found = VerifiedKernels(settings).find(key)
-    if found is None:
-        return None
-    kernel, data = found
-    return KernelCode(data, kernel.artifact, kernel.symbol, kernel.abi, kernel.slots)
 
 
 def _file_identity(path: Path) -> tuple[int, int, int] | None:

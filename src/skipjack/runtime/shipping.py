@@ -10,7 +10,7 @@ from skipjack.devices import here
 from skipjack.errors import ProblemError, UsageError
 from skipjack.operations import parse
 from skipjack.reading import quoted
-from skipjack.runtime.entry_code import UselessEntryError, usable
+from skipjack.runtime.checks import UselessEntryError, usable
 from skipjack.runtime.kernel_code import KernelCode
 from skipjack.settings import Settings
 from skipjack.solvers import definition_digest

@@ -12,7 +12,7 @@ from skipjack.runtime.answers.question import (
     answer_of,
     library_answer,
 )
-from skipjack.runtime.entry_code import UselessEntryError, code_of, usable
+from skipjack.runtime.checks import UselessEntryError, code_of, usable
 from skipjack.runtime.kernel_code import KernelCode, banked_again
 from skipjack.runtime.toolchains import fresh_first
 from skipjack.runtime.warning_once import warn_once

@@ -8,8 +8,7 @@ from skipjack.core.config import Config, Value
 from skipjack.core.trial import Candidate
 from skipjack.errors import UsageError
 from skipjack.runtime.answers.question import LookupAnswer, Question, answer_of, library_answer
-from skipjack.runtime.checks import StillCheckingError
-from skipjack.runtime.entry_code import UselessEntryError, candidate_code
+from skipjack.runtime.checks import StillCheckingError, UselessEntryError, candidate_code
 from skipjack.solvers import BuildingSolver, find_solver, refusal
 
 EXPLICIT = "explicit"

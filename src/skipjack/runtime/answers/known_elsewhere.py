@@ -20,7 +20,7 @@ from skipjack.errors import ProblemError, StorageError
 from skipjack.operations import parse
 from skipjack.runtime.answers.banked import entry_answer
 from skipjack.runtime.answers.question import LookupAnswer, Question
-from skipjack.runtime.entry_code import UselessEntryError
+from skipjack.runtime.checks import UselessEntryError
 
 NEAREST = "nearest"
 _DOUBLINGS = 1.0

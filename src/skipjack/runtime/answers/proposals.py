@@ -21,7 +21,7 @@ from skipjack.core.space import Promising
 from skipjack.core.trial import Candidate
 from skipjack.errors import UsageError
 from skipjack.runtime.answers.question import LookupAnswer, Question, answer_of
-from skipjack.runtime.entry_code import UselessEntryError, candidate_code
+from skipjack.runtime.checks import UselessEntryError, candidate_code
 from skipjack.solvers import find_solver, solvers_for
 
 HEURISTIC, PROPOSAL = "heuristic", "proposal"

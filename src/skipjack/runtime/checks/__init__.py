@@ -1,31 +1,47 @@
-"""Kernels are built and verified beside the program: in a thread, for GPUs in other processes."""
+"""From configs to kernels that were verified on this machine, before, now or beside the program."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from skipjack.runtime.checks.beside import (
-    KernelCheck,
-    StillCheckingError,
-    checked_beside,
-    forget_checks,
-)
-
 if TYPE_CHECKING:
+    from skipjack.runtime.checks.beside import (
+        KernelCheck,
+        StillCheckingError,
+        checked_beside,
+        forget_checks,
+    )
+    from skipjack.runtime.checks.entry_code import (
+        Usable,
+        UselessEntryError,
+        candidate_code,
+        code_of,
+        usable,
+    )
     from skipjack.runtime.checks.on_gpu import build_for_gpu, fault_on_gpu
 
 __all__ = [
     "KernelCheck",
     "StillCheckingError",
+    "Usable",
+    "UselessEntryError",
     "build_for_gpu",
+    "candidate_code",
     "checked_beside",
+    "code_of",
     "fault_on_gpu",
     "forget_checks",
+    "usable",
 ]
+_HOMES = {
+    "beside": ("KernelCheck", "StillCheckingError", "checked_beside", "forget_checks"),
+    "entry_code": ("Usable", "UselessEntryError", "candidate_code", "code_of", "usable"),
+    "on_gpu": ("build_for_gpu", "fault_on_gpu"),
+}
+"""Modules and their names, loaded when asked for."""
 
 
 def __getattr__(name: str) -> Any:
-    """Load what starts processes where a GPU's kernel is built."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from skipjack.runtime.checks import on_gpu
-
-    return getattr(on_gpu, name)
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(f"skipjack.runtime.checks.{home}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

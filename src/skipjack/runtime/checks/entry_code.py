@@ -22,7 +22,7 @@ from skipjack.errors import SkipjackError, StorageError
 from skipjack.execute.verification import Checker
 from skipjack.operations import MEMORY_SHARE, arrays_bytes, get, outputs
 from skipjack.reading import quoted
-from skipjack.runtime.checks import StillCheckingError, checked_beside
+from skipjack.runtime.checks.beside import StillCheckingError, checked_beside
 from skipjack.runtime.kernel import TunedKernel
 from skipjack.runtime.kernel_code import KernelCode
 from skipjack.runtime.verified import VerifiedKernel, VerifiedKernels, entry_key, kernel_key
@@ -252,7 +252,7 @@ def _checked_now(
         digest, compiler = source_key(solver, source), source.compiler
         fault = fault_of(TunedKernel(problem, code), slack, device.memory_bytes)
     else:
-        from skipjack.runtime.checks import build_for_gpu, fault_on_gpu
+        from skipjack.runtime.checks.on_gpu import build_for_gpu, fault_on_gpu
 
         code, build = build_for_gpu(candidate, device)
         digest, compiler = build.source_digest, build.compiler
