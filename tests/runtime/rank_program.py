@@ -6,32 +6,20 @@ import os
 import random
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
-from numpy_entry import entry
+from rank_noise import noisy
 
 import skipjack
 from processes import PATIENCE_S
-from skipjack.bank import Bank, BankEntry
+from skipjack.bank import Bank
 from skipjack.runtime import TunedKernel, bank_lookup
 from skipjack.runtime.kernel_code import KernelCode
 from skipjack.runtime.online import SearchAnswer, SearchRequest, searching
 from skipjack.runtime.online.client import PendingSearch
 from skipjack.settings import load_settings
 
-SCHEDULES = ("i/v", "i:24 i/u", "i:16 i/u")
 RANK, RANKS = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-
-
-def noisy(problem: str) -> BankEntry:
-    """What a search finds here: one of several that differ by noise alone."""
-    ratio = random.gauss(2.0, 0.2)
-    gains = {"default": {"ratio": ratio, "low": ratio - 0.1, "high": ratio + 0.1}}
-    found = replace(entry(problem), time_ns=200 / ratio, speedup=gains)
-    if schedule := random.choice((*SCHEDULES, "")):
-        return replace(found, solver="nest", config={"schedule": schedule})
-    return found
 
 
 class NoisyTuner:

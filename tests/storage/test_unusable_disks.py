@@ -1,8 +1,6 @@
 """Real file systems that are full or read-only: one clear sentence, nothing half-written."""
 
 import os
-import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,37 +17,11 @@ from skipjack.storage import (
     atomic_write,
     user_directory,
 )
+from small_disks import disk, fill, make_read_only
+
+__all__ = ["disk"]
 
 CANDIDATE = CandidateKey("matmul:8x8x8:f32", "loops", 1, Config().key)
-
-
-@pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of one mebibyte."""
-    if os.geteuid() != 0:
-        pytest.skip("mounting a small disk needs root")
-    place = tmp_path / "disk"
-    place.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(place)]
-    mounted = subprocess.run(command, capture_output=True, text=True, check=False)
-    if mounted.returncode:
-        pytest.skip(f"cannot mount a small disk: {mounted.stderr.strip()}")
-    yield place
-    subprocess.run(["umount", "--lazy", str(place)], check=True)
-
-
-def fill(disk: Path) -> None:
-    with (disk / "ballast").open("wb", buffering=0) as file:
-        for size in (2**16, 2**12, 1):
-            try:
-                while file.write(b"x" * size):
-                    pass
-            except OSError:
-                pass
-
-
-def make_read_only(disk: Path) -> None:
-    subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
 
 
 def block(number: int, samples: int) -> MeasurementRecord:

@@ -200,7 +200,8 @@ def _request(
         verb=verb,
         seconds=seconds,
         deadline=deadline,
-        asked_at=time.time(),
+        # Before the banks were read: what was searched since may not have been in them.
+        asked_at=time.time() - (time.monotonic() - question.asked_at),
         retune=policy.mode == EXHAUSTIVE,
         account=str(account) if account else None,
         regret=policy.regret,
