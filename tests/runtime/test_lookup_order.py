@@ -274,6 +274,15 @@ def test_an_entry_that_is_of_no_use_is_passed_over_for_the_next_bank(
     assert len(caplog.messages) == 1 and "version 99 of solver nest" in caplog.text
 
 
+def test_entries_that_are_of_no_use_are_counted(
+    places: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    useless = [entry(solver_version=version) for version in (97, 98, 99)]
+    Bank.open(places / "user").add(useless)
+    assert right(found())
+    assert "3 entries are of no use, the first since the bank's kernel is of version" in caplog.text
+
+
 def test_a_bank_that_cannot_be_read_costs_one_warning(
     places: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

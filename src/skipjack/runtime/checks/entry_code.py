@@ -73,17 +73,23 @@ def usable(
     be of no use here: each is checked for itself. `UselessEntryError` says what is wrong with the
     first where there is no other. `patience_s` is that of `candidate_code`.
     """
-    first: UselessEntryError | None = None
+    useless: list[UselessEntryError] = []
     for entry in _candidates(entries, settings.user_dir if ledger else None):
         try:
             code = code_of(entry, problem, device, settings, patience_s)
         except UselessEntryError as error:
-            first = first or error
+            useless.append(error)
             continue
-        passed_over = f"{first}; until then {_named(entry)} is used" if first else ""
+        passed_over = f"{_all(useless)}; until then {_named(entry)} is used" if useless else ""
         return Usable(entry, code, passed_over)
-    assert first is not None, "there is an entry"
-    raise first
+    raise UselessEntryError(_all(useless)) from useless[0]
+
+
+def _all(useless: Sequence[UselessEntryError]) -> str:
+    """What is wrong with the first of these entries, and how many there are."""
+    if len(useless) < 2:
+        return "".join(map(str, useless))
+    return f"{len(useless)} entries are of no use, the first since {useless[0]}"
 
 
 def _candidates(entries: Sequence[BankEntry], user_dir: Path | None) -> Iterator[BankEntry]:
