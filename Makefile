@@ -15,6 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo demo-loadgen test test-long tests-quick tests-all autotune lint clean
 .PHONY: bench-cpu bench-small bench-lookup bench-matmul bench-vector bench-conv bench-sweep bench-fleet bench-gpu
+.PHONY: system-bank
 
 demo: $(STAMP)
 	$(BIN)/skipjack tune matmul:192x192x192 matmul:1024x1024x1024 matmul:16x4096x4096 \
@@ -51,6 +52,16 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check src tests bench examples
 	$(BIN)/mypy
 	MYPYPATH=src:bench $(BIN)/mypy --strict --explicit-package-bases bench/*.py
+
+# The bank that comes with Skipjack, for this CPU with all of its instructions and with AVX2 alone:
+# about half an hour. One that was interrupted goes on where it was, with what could not be confirmed.
+SECONDS ?= 3
+system-bank: $(STAMP) $(TORCH)
+	$(BIN)/python bench/system_bank.py cpu --user bench/.cache/system-own --seconds $(SECONDS)
+	SKIPJACK_CPU_LEVEL=x86-64-v3 $(BIN)/python bench/system_bank.py cpu \
+	    --user bench/.cache/system-v3 --seconds $(SECONDS)
+	$(BIN)/skipjack bank ship $(wildcard bench/.cache/system-gpu*) \
+	    bench/.cache/system-own bench/.cache/system-v3 -o src/skipjack/system
 
 # All of it, about 25 minutes; BENCH_ARGS=--quick for an impression. One part: make bench-vector.
 # The parts run one after the other, also under make -j: beside each other they would measure nothing.

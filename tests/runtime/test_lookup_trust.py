@@ -324,7 +324,7 @@ def served(count: int, seed: int, monkeypatch: pytest.MonkeyPatch) -> int:
     for _ in range(count):
         told = mutated(rng)
         looking._kept.clear()
-        monkeypatch.setattr(layers, "_bank", lambda _, told=told: _Told(told))
+        monkeypatch.setattr(layers, "_bank", lambda *_, told=told: _Told(told))
         try:
             found = skipjack.lookup(KEY, strict=True)
         except SkipjackError:

@@ -8,13 +8,22 @@ from skipjack.bank.entry_evidence import BASELINE, REPLACED, Evidence, KnownGain
 from skipjack.bank.entry_reading import FORMAT
 from skipjack.bank.evidence import Met, is_library, merge_entries, replacing, stronger
 from skipjack.bank.launch import EntryOrigin, LaunchData
-from skipjack.bank.layers import SYSTEM, USER, BankLayer, forget_banks, has_system, layers_of
+from skipjack.bank.layers import (
+    SYSTEM,
+    USER,
+    BankLayer,
+    forget_banks,
+    has_system,
+    layers_of,
+    system_dir_of,
+)
 
 if TYPE_CHECKING:
     from skipjack.bank.kernel_db import KernelDb, KernelRecord, gain_of, write_kernel_db
     from skipjack.bank.merging import merged, on_device, read_bank, union, write_bank
     from skipjack.bank.nearness import distance, nearest, size_doublings
     from skipjack.bank.outline import Outline, family_of
+    from skipjack.bank.shipping import MASKED, SOURCE, short_entry, write_shipped
     from skipjack.bank.staleness import Toolchain, stale_reason
 
 __all__ = [
@@ -22,9 +31,11 @@ __all__ = [
     "FILE_NAME",
     "FIND",
     "FORMAT",
+    "MASKED",
     "PERF",
     "REMOVED",
     "REPLACED",
+    "SOURCE",
     "SYSTEM",
     "USER",
     "Bank",
@@ -57,19 +68,24 @@ __all__ = [
     "on_device",
     "read_bank",
     "replacing",
+    "short_entry",
     "size_doublings",
     "stale_reason",
     "stronger",
+    "system_dir_of",
     "union",
     "write_bank",
     "write_kernel_db",
+    "write_shipped",
 ]
 
 
 _HOMES = {
     "KernelDb": "kernel_db",
     "KernelRecord": "kernel_db",
+    "MASKED": "shipping",
     "Outline": "outline",
+    "SOURCE": "shipping",
     "Toolchain": "staleness",
     "distance": "nearness",
     "family_of": "outline",
@@ -78,11 +94,13 @@ _HOMES = {
     "nearest": "nearness",
     "on_device": "merging",
     "read_bank": "merging",
+    "short_entry": "shipping",
     "size_doublings": "nearness",
     "stale_reason": "staleness",
     "union": "merging",
     "write_bank": "merging",
     "write_kernel_db": "kernel_db",
+    "write_shipped": "shipping",
 }
 """What a lookup does not need, SQLite among it, and the modules to load when it is asked for."""
 

@@ -68,14 +68,16 @@ class Bank:
     A line that cannot be read is left out with a warning, and stays in the file until the bank is
     rebuilt; a last line that a killed writer left unfinished goes when the next is written. A file
     with a line of a newer format is read likewise and never written (`NewerFormatError`).
+
+    Of a bank that is not `writable`, being somebody else's, no index is made either.
     """
 
     writes: ClassVar[int] = 0
     """How often this process has written to a bank."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, writable: bool = True) -> None:
         self.path = path
-        self._file = BankFile(path)
+        self._file = BankFile(path, writable=writable)
 
     @classmethod
     def open(cls, directory: Path) -> Bank:

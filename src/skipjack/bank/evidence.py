@@ -30,6 +30,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from enum import IntEnum, StrEnum
 from math import floor, frexp, inf, ldexp, nextafter
 from typing import Any, NamedTuple
@@ -41,6 +42,8 @@ from skipjack.core.device import Device, name_apart
 
 MOST_KEPT = 16
 """Entries of one key that a bank keeps."""
+SEAL = "sha256"
+"""The field of the evidence of entries that were shipped, by which damage is found."""
 _ONE_CALL = 1.25
 """A gain that is known from one long call may be smaller by this factor."""
 _LARGEST_GAIN = LARGEST_SCORE / 2
@@ -162,6 +165,18 @@ def entry_device_names(entries: Iterable[BankEntry], *, by_class: bool = False) 
 def digest(entry: BankEntry) -> str:
     """A short name of exactly this entry."""
     return hashlib.sha256(entry.line.encode()).hexdigest()[:16]
+
+
+def seal_of(entry: BankEntry) -> str:
+    """A digest of all that an entry says, without its own `SEAL`."""
+    evidence = {name: value for name, value in entry.evidence.items() if name != SEAL}
+    return digest(replace(entry, evidence=evidence))  # type: ignore[arg-type]
+
+
+def is_damaged(entry: BankEntry) -> bool:
+    """Whether it was changed since it was shipped; what was never shipped is not."""
+    seal = entry.evidence.get(SEAL)
+    return seal is not None and seal != seal_of(entry)
 
 
 def is_library(entry: BankEntry) -> bool:

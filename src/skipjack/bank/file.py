@@ -26,6 +26,8 @@ from skipjack.bank.views import (
 from skipjack.errors import StorageError
 
 RESTORE = "`skipjack bank rebuild` restores it from the ledger"
+NEW_COPY = "get it anew from where it came from"
+"""What to do about a bank that is somebody else's."""
 
 log = logging.getLogger(__name__)
 _complained: dict[Path, Identity] = {}
@@ -36,8 +38,9 @@ V = TypeVar("V", bound=BankView)
 class BankFile:
     """One for each `Bank`. Several threads may read."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, writable: bool = True) -> None:
         self.path = path
+        self._writable = writable
         self.view: BankView = nothing()
         """The file as it was when it was last looked at."""
 
@@ -73,7 +76,8 @@ class BankFile:
         """Use a view from now on; complain of what cannot be read, once for a state of it."""
         self.view = view
         if view.bad and view.identity and _complained.get(self.path) != view.identity:
-            log.warning("%s", complaint(self.path, view.bad, view.bad_count, RESTORE))
+            remedy = RESTORE if self._writable else NEW_COPY
+            log.warning("%s", complaint(self.path, view.bad, view.bad_count, remedy))
             _complained[self.path] = view.identity
         return view
 
@@ -110,7 +114,7 @@ class BankFile:
             return
         if view.torn or (isinstance(view, IndexedView) and view.current):
             return
-        if os.access(self.path.parent, os.W_OK):
+        if self._writable and os.access(self.path.parent, os.W_OK):
             from skipjack.bank.writing import offer_index
 
             offer_index(self, view)

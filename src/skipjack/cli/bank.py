@@ -323,6 +323,44 @@ def clean(
     typer.echo(f"{len(gone)} entries removed; skipjack bank merge {aside} brings them back")
 
 
+@app.command(
+    "ship",
+    epilog=examples(
+        "skipjack bank ship ~/.local/share/skipjack -o site-bank",
+        "skipjack bank ship tuned-on-a tuned-on-b -o site-bank --json",
+    ),
+)
+def ship(
+    directories: Annotated[
+        list[Path], typer.Argument(help="User directories whose banks are taken together.")
+    ],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="The directory to write, new or of an earlier.")
+    ],
+    json: JsonOption = False,
+) -> None:
+    """Write a system bank: confirmed entries, kernels for GPUs, a manifest with digests.
+
+    Programs read it where SKIPJACK_SYSTEM_DB_PATH names its directory. Entries that are stale or
+    unconfirmed are left out. The same entries give the same bytes.
+    """
+    from dataclasses import asdict
+    from json import dumps
+
+    from skipjack.runtime import ship as ship_bank
+
+    done = ship_bank(directories, output)
+    if json:
+        typer.echo(dumps({"format": 1, **asdict(done), "directory": str(output)}))
+        return
+    for sentence in done.left_out:
+        typer.echo(sentence, err=True)
+    typer.echo(
+        f"{done.entries} entries and {done.kernels} kernels for {', '.join(done.devices)}, "
+        f"{done.bytes} bytes, are in {output}"
+    )
+
+
 def _of_device(entries: list[BankEntry], device: str | None) -> list[BankEntry]:
     """Those for a device, of all classes that have its name; all where none is named."""
     named = device_name(device)

@@ -76,6 +76,11 @@ def level_text(device: Device) -> str:
     return text
 
 
+def named_level(arch: str) -> str:
+    """The level that the name of a CPU implies; `UsageError` if LLVM does not know it."""
+    return level_of(arch, _features(arch))
+
+
 def _features(arch: str) -> tuple[str, ...]:
     if arch == "generic":
         raise UsageError("device generic is no instruction set: write x86-64 or aarch64")

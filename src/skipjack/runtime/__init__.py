@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         set_tuning_policy,
         tuning_policy,
     )
-    from skipjack.runtime.shipping import Banked, banked
+    from skipjack.runtime.shipping import Banked, SystemBank, banked, ship
     from skipjack.runtime.toolchains import fresh_first, why_stale
     from skipjack.runtime.verified import VerifiedKernel, VerifiedKernels, entry_key, kernel_key
 
@@ -36,6 +36,7 @@ __all__ = [
     "LibraryKernel",
     "NoGpuError",
     "ProposedConfig",
+    "SystemBank",
     "TunedKernel",
     "TuningPolicy",
     "VerifiedKernel",
@@ -58,6 +59,7 @@ __all__ = [
     "register_heuristic",
     "reload",
     "set_tuning_policy",
+    "ship",
     "tuning_policy",
     "why_stale",
 ]
@@ -77,7 +79,9 @@ _HOMES = {
     "VerifiedKernel": "skipjack.runtime.verified",
     "VerifiedKernels": "skipjack.runtime.verified",
     "asked_problem": "skipjack.runtime.asking",
+    "SystemBank": "skipjack.runtime.shipping",
     "banked": "skipjack.runtime.shipping",
+    "ship": "skipjack.runtime.shipping",
     "banked_again": "skipjack.runtime.kernel_code",
     "cache_status": "skipjack.runtime.kernel_cache",
     "callable_of": "skipjack.runtime.kernel_code",

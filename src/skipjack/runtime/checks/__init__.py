@@ -15,9 +15,11 @@ if TYPE_CHECKING:
         UselessEntryError,
         candidate_code,
         code_of,
+        solver_of,
         usable,
     )
     from skipjack.runtime.checks.on_gpu import build_for_gpu, fault_on_gpu
+    from skipjack.runtime.checks.shipped import shipped_build
 
 __all__ = [
     "KernelCheck",
@@ -30,12 +32,22 @@ __all__ = [
     "code_of",
     "fault_on_gpu",
     "forget_checks",
+    "shipped_build",
+    "solver_of",
     "usable",
 ]
 _HOMES = {
     "beside": ("KernelCheck", "StillCheckingError", "checked_beside", "forget_checks"),
-    "entry_code": ("Usable", "UselessEntryError", "candidate_code", "code_of", "usable"),
+    "entry_code": (
+        "Usable",
+        "UselessEntryError",
+        "candidate_code",
+        "code_of",
+        "solver_of",
+        "usable",
+    ),
     "on_gpu": ("build_for_gpu", "fault_on_gpu"),
+    "shipped": ("shipped_build",),
 }
 """Modules and their names, loaded when asked for."""
 

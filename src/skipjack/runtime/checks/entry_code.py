@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from skipjack.bank import BankEntry, next_best
 from skipjack.core.config import Config
@@ -37,6 +38,9 @@ from skipjack.solvers import (
     slack_of,
     source_key,
 )
+
+if TYPE_CHECKING:
+    from skipjack.execute.build_pool import Build
 
 log = logging.getLogger(__name__)
 
@@ -178,7 +182,12 @@ def _code_of(
             )
         return None
     candidate = Candidate(problem, solver.name, Config(dict(entry.config)))
-    return candidate_code(candidate, device, settings, patience_s=patience_s)
+    ready = None
+    if device.kind != "cpu":
+        from skipjack.runtime.checks import shipped_build
+
+        ready = functools.partial(shipped_build, entry, candidate, solver, device, settings)
+    return candidate_code(candidate, device, settings, patience_s=patience_s, ready=ready)
 
 
 def candidate_code(
@@ -188,12 +197,14 @@ def candidate_code(
     *,
     whose: str = "the bank's",
     patience_s: float | None = None,
+    ready: Callable[[], tuple[KernelCode, Build] | None] | None = None,
 ) -> KernelCode:
     """The machine code of a config; what was not verified here before is built and checked, once.
 
     Where that takes longer than `patience_s`, it goes on beside the program: `StillCheckingError`.
     If that is None, it is waited for on a CPU; for a GPU, which takes seconds, nothing is built.
-    `UselessEntryError` says what is wrong with the config.
+    `UselessEntryError` says what is wrong with the config. A build that `ready` gives is checked
+    instead of one that is made.
     """
     solver = find_solver(candidate.solver)
     assert isinstance(solver, BuildingSolver), "told from libraries before"
@@ -210,12 +221,17 @@ def candidate_code(
         )
     if not solver.space(candidate.problem, device).contains(candidate.config):
         raise UselessEntryError(f"{what} is not in the space of solver {solver.name}; tune it here")
-    if device.kind != "cpu" and (patience_s is None or find_spec("triton") is None):
+    at_hand = ready() if ready else None
+    if (
+        device.kind != "cpu"
+        and at_hand is None
+        and (patience_s is None or find_spec("triton") is None)
+    ):
         why = "" if patience_s is None else ", and Triton, which builds it, is not installed"
         raise UselessEntryError(
             f"{whose} kernel was not verified on this machine{why}; tune it here"
         )
-    check = functools.partial(_checked_now, store, key, candidate, solver, device, what)
+    check = functools.partial(_checked_now, store, key, candidate, solver, device, what, at_hand)
     return check() if patience_s is None else checked_beside(key, check, patience_s)
 
 
@@ -246,8 +262,9 @@ def _checked_now(
     solver: BuildingSolver,
     device: Device,
     what: str,
+    at_hand: tuple[KernelCode, Build] | None,
 ) -> KernelCode:
-    """The code of a config in the solver's space, built and verified."""
+    """The code of a config in the solver's space, built if that is not done, and verified."""
     problem, config = candidate.problem, candidate.config
     slack = slack_of(solver, problem)
     if device.kind == "cpu":
@@ -260,7 +277,7 @@ def _checked_now(
     else:
         from skipjack.runtime.checks.on_gpu import build_for_gpu, fault_on_gpu
 
-        code, build = build_for_gpu(candidate, device)
+        code, build = at_hand or build_for_gpu(candidate, device)
         digest, compiler = build.source_digest, build.compiler
         fault = fault_on_gpu(problem, code, slack, device)
     if fault:
