@@ -57,6 +57,20 @@ def _turn(item: pytest.Item) -> int:
     return next(turns, len(SLOWEST))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def empty_system_bank(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Lookups of tests and of their processes find a system bank that knows nothing.
+
+    What comes with Skipjack changes with what was measured; without a file nothing would be guessed
+    from near problems.
+    """
+    directory = tmp_path_factory.mktemp("system")
+    (directory / "bank.jsonl").touch()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SKIPJACK_SYSTEM_DB_PATH", str(directory))
+        yield directory
+
+
 @pytest.fixture(scope="module")
 def rogue_everywhere() -> Iterator[Path]:
     """The rogue solver, loaded here and in every worker that is started from now on."""

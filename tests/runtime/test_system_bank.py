@@ -167,8 +167,10 @@ def test_a_damaged_entry_is_passed_over_with_one_warning(
 def test_evidence_says_which_instructions_were_masked(places: Path) -> None:
     narrow = entry(device=describe("znver4/1"))
     told = replace(narrow, evidence={**EVIDENCE, "vector_bytes": 32})  # type: ignore[arg-type]
-    Bank.open(places / "tuned").put(told)
-    ship([places / "tuned"], places / "system")
+    library = replace(told, problem="add:97:f32", solver="numpy", solver_version=1, config={})
+    Bank.open(places / "tuned").add([told, library])
+    done = ship([places / "tuned"], places / "system")
+    assert "numpy, which won, did not" in done.left_out[0]
     (known,) = Bank.open(places / "system").entries()
     assert known.evidence["masked"].startswith("znver4 has x86-64-v4: its vectors of more than 256")
 

@@ -14,6 +14,7 @@ from skipjack.bank import (
     SOURCE,
     Bank,
     BankEntry,
+    is_library,
     merge_entries,
     short_entry,
     write_shipped,
@@ -92,12 +93,17 @@ def _check(entry: BankEntry) -> None:
 
 
 def _facts(entry: BankEntry) -> dict[str, Any]:
-    """What a reader must know who was not there."""
+    """What a reader must know who was not there; `SkipjackError` if nothing can be learned."""
     if entry.device.startswith(_CPU):
         arch, _ = parse_device_name(entry.device_name)
         level, width = named_level(arch), entry.evidence.vector_bytes
         if not width or width >= vector_bytes(level):
             return {}
+        if is_library(entry):
+            raise SkipjackError(
+                f"{arch} has {level}, which kernels did without, but {entry.solver}, which won, "
+                "did not"
+            )
         wider = f"{arch} has {level}: its vectors of more than {8 * width} bits were masked"
         return {MASKED: f"{wider}, except for libraries"}
     solver = solver_of(entry)
