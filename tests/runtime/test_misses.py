@@ -169,6 +169,19 @@ def test_a_remembered_miss_costs_no_system_call(
         asked(calls=1)
 
 
+def test_a_miss_of_the_user_bank_is_remembered_until_a_bank_is_written(
+    user_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert skipjack.lookup(KEY, strict=True) is None
+    with monkeypatch.context() as patch:
+        patch.setattr(bank_lookup, "_INTERVAL_S", 1e9)
+        patch.delattr(bank_lookup, "_look_up")
+        assert skipjack.lookup(KEY, strict=True) is None
+    Bank.open(user_dir).put(entry(KEY))
+    found = skipjack.lookup(KEY, strict=True)
+    assert found is not None and found.source == "user"
+
+
 def test_sums_are_written_from_time_to_time(
     wish: Wish, user_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -88,7 +88,8 @@ _USER_DIR, _BANKS, _SYSTEM_DIR = map(_encode, _PLACES)
 class _Answer:
     """What was looked up, and what it depends on."""
 
-    kernel: Found
+    kernel: Found | None
+    """None if only the user's bank was asked, and has no entry."""
     depends: tuple[object, ...]
     seen: float
     """When it was last found to hold."""
@@ -184,9 +185,9 @@ def lookup(
             return known.kernel
     kernel: Found | None
     kernel, pending, depends = _look_up(*asked, solver, config, strict, protocol)
-    if kernel is not None:
+    if kernel is not None or depends:
         lent_bytes = getattr(kernel, "lent_bytes", 0)
-        gpus = None if _is_for_cpu(kernel) else _gpus_here()
+        gpus = None if kernel is None or _is_for_cpu(kernel) else _gpus_here()
         _keep(question, _Answer(kernel, depends, now, writes, gpus, lent_bytes, pending))
     return kernel
 
@@ -251,7 +252,7 @@ def _look_up(
             return found, None, depends
     placed = _placed(request, policy)
     if placed is None:
-        return None, None, depends
+        return None, None, ()
     placed = replace(placed, asked_at=began)
     if shared is not None:
         answer, pending = _agreed(shared, placed, policy, strict), None
@@ -259,7 +260,8 @@ def _look_up(
     else:
         decision = _decided(placed, policy, strict, None if strict else _PATIENCE_S)
         answer, pending = decision.answer, decision.pending
-        depends = depends if decision.lasting else ()
+        lasts = decision.lasting if answer else strict and _is_unknown(placed)
+        depends = depends if lasts else ()
     banked = answer is not None and answer.is_banked
     # Jobs of the fleet are for what is deployed as is usual.
     if not (strict or placed.library_alone or placed.protocol or banked):
@@ -267,6 +269,16 @@ def _look_up(
 
         misses.note(placed, answer)
     return answer.kernel if answer else None, pending, depends
+
+
+def _is_unknown(question: Question) -> bool:
+    """Whether the user's bank has no entry; one that is of no use may be of use any moment."""
+    user = question.layers[0]
+    key, here = question.problem.key, question.device.class_key
+    try:
+        return not user.ranked(key, here, protocol=question.protocol)
+    except SkipjackError:
+        return False
 
 
 def _log_command(
