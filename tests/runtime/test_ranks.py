@@ -112,6 +112,17 @@ def test_programs_are_told_apart_by_their_step_their_port_or_their_name() -> Non
     assert len({one.name for one in found if one}) == len(environments)
 
 
+def test_ranks_of_several_hosts_that_meet_at_one_address_are_of_one_program(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    there = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "node1", "MASTER_PORT": "29500"}
+    here = there | {"MASTER_ADDR": "localhost"}
+    before = ranked_program(there), ranked_program(here)
+    monkeypatch.setattr(os, "getppid", lambda: 1)  # as on another host
+    assert ranked_program(there) == before[0]
+    assert ranked_program(here) != before[1]
+
+
 def test_the_first_decides_and_the_others_take_it_until_they_reload(tmp_path: Path) -> None:
     first, second = Agreement(tmp_path / "one"), Agreement(tmp_path / "one")
     assert first.settle("add", lambda: SOME) == SOME

@@ -31,6 +31,8 @@ _PARTS = (
 )
 """What tells programs apart that have a parent or a step in common."""
 
+_LOCAL = ("localhost", "127.0.0.1", "::1")
+
 
 @dataclass(frozen=True, slots=True)
 class RankedProgram:
@@ -60,6 +62,8 @@ def _name(given: Mapping[str, str]) -> str:
     for step in _STEPS:
         if all(given.get(part) for part in step):
             return " ".join([*(f"{part}={given[part]}" for part in step), *parts])
+    if given.get("MASTER_PORT") and given.get("MASTER_ADDR", "localhost") not in _LOCAL:
+        return " ".join(parts)  # where all ranks meet, whatever their hosts
     # Ranks of a host have a common parent: the launcher's process there.
     from skipjack.processes import began  # who is no rank need not load it
 
