@@ -14,7 +14,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo demo-loadgen test test-long tests-quick tests-all autotune lint clean
-.PHONY: bench-cpu bench-small bench-lookup bench-matmul bench-vector bench-conv bench-sweep bench-fleet bench-gpu
+.PHONY: bench-cpu bench-small bench-lookup bench-regret bench-matmul bench-vector bench-conv bench-sweep bench-fleet bench-gpu
 .PHONY: system-bank
 
 demo: $(STAMP)
@@ -73,9 +73,14 @@ bench-cpu: $(STAMP) $(TORCH)
 bench-small: $(STAMP)
 	$(BIN)/python bench/cpu.py $(BENCH_ARGS)
 
-# What it costs to find what is known, about two minutes.
-bench-lookup: $(STAMP)
+# What it costs to find what is known, about three minutes; beside Triton and Kernel Tuner where they
+# can be installed.
+bench-lookup: $(STAMP) $(TORCH)
 	$(BIN)/python bench/lookup.py $(BENCH_ARGS)
+
+# How good answers are: regret, winners that flip, replay fidelity, nearest answers. Three minutes.
+bench-regret: $(STAMP)
+	$(BIN)/python bench/regret.py $(BENCH_ARGS)
 
 bench-matmul: $(STAMP) $(TORCH)
 	$(BIN)/python bench/matmul.py $(BENCH_ARGS)

@@ -17,17 +17,20 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import skipjack
+from lookup_stored import spread
 from skipjack.bank import Bank, BankEntry
 from skipjack.native import cpu, llvm
 from skipjack.native.timer import NativeTimer
 from skipjack.operations import get, parse
 from skipjack.runtime import TunedKernel
+from skipjack.settings import load_settings
 from skipjack.solvers import find_solver
 
 KEY = "matmul:64x64x64"
@@ -40,7 +43,7 @@ wall, cpu = time.perf_counter(), time.process_time()
 import skipjack
 kernel = skipjack.lookup(sys.argv[1])
 wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-assert kernel is not None
+assert kernel.source == "user", kernel.source
 modules = sum(name.split(".")[0] == "skipjack" for name in sys.modules)
 times, calls = [], 2000
 for _ in range(50):
@@ -72,60 +75,41 @@ def known_entry(key: str) -> BankEntry:
     )
 
 
-def answers(entries: int, others: Callable[[int], BankEntry]) -> dict[str, Any]:
-    """The first and a repeated answer with so many entries in the bank."""
-    with tempfile.TemporaryDirectory() as name:
-        environment = {**os.environ, "SKIPJACK_USER_DB_PATH": name}
-        environment.pop("PYTHONDONTWRITEBYTECODE", None)
-        bank = Bank.open(Path(name))
-        bank.add([known_entry(KEY), *(others(number) for number in range(entries - 1))])
-
-        def fresh() -> dict[str, float]:
-            command = [sys.executable, "-c", _FRESH, KEY]
-            done = subprocess.run(
-                command, env=environment, capture_output=True, text=True, check=True
-            )
-            found: dict[str, float] = json.loads(done.stdout)
-            return found
-
-        fresh()  # builds and verifies the kernel, and leaves byte code
-        taken = [fresh() for _ in range(PROCESSES)]
-    return {
-        "entries": entries,
-        "modules": int(taken[0]["modules"]),
-        "first_cpu_ms": _spread([one["cpu_ms"] for one in taken]),
-        "first_wall_ms": _spread([one["wall_ms"] for one in taken]),
-        "repeat_us": _spread([one["repeat_us"] for one in taken]),
-    }
-
-
-def _spread(values: Sequence[float]) -> dict[str, float]:
-    low, middle, high = np.percentile(values, (10, 50, 90))
-    return {"median": round(middle, 4), "low": round(low, 4), "high": round(high, 4)}
+def answers(sizes: Sequence[int], others: Callable[[int], BankEntry]) -> list[dict[str, Any]]:
+    """The first and a repeated answer with so many entries in the bank; all sizes in turns."""
+    with ExitStack() as stack:
+        places = {}
+        for size in sizes:
+            places[size] = stack.enter_context(tempfile.TemporaryDirectory())
+            bank = Bank.open(Path(places[size]))
+            bank.add([known_entry(KEY), *(others(number) for number in range(size - 1))])
+            # Builds and verifies the kernel; then a process that leaves byte code.
+            skipjack.lookup(KEY, strict=True, settings=load_settings(user_dir=places[size]))
+            _fresh(places[size])
+        taken: dict[int, list[dict[str, float]]] = {size: [] for size in sizes}
+        for _ in range(PROCESSES):
+            for size, place in places.items():
+                taken[size].append(_fresh(place))
+    return [
+        {
+            "entries": size,
+            "modules": int(found[0]["modules"]),
+            "first_cpu_ms": spread([one["cpu_ms"] for one in found], 4),
+            "first_wall_ms": spread([one["wall_ms"] for one in found], 4),
+            "repeat_us": spread([one["repeat_us"] for one in found], 4),
+        }
+        for size, found in taken.items()
+    ]
 
 
-def peers() -> dict[str, float]:
-    """Microseconds of what else remembers: a dictionary by the same key, and `lru_cache`."""
-    known = {(KEY, None, None): object()}
-
-    @functools.lru_cache(maxsize=256)
-    def remembered(problem: str, dtype: str | None = None) -> object:
-        return object()
-
-    return {
-        "dict": _each_us(lambda: known.get((KEY, None, None))),
-        "lru_cache": _each_us(lambda: remembered(KEY)),
-    }
-
-
-def _each_us(call: Callable[[], object], calls: int = 20_000) -> float:
-    times = []
-    for _ in range(15):
-        started = time.perf_counter()
-        for _ in range(calls):
-            call()
-        times.append((time.perf_counter() - started) / calls * 1e6)
-    return round(statistics.median(times), 4)
+def _fresh(directory: str) -> dict[str, float]:
+    """What a fresh process with this user directory tells."""
+    environment = {**os.environ, "SKIPJACK_USER_DB_PATH": directory}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    command = [sys.executable, "-c", _FRESH, KEY]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    found: dict[str, float] = json.loads(done.stdout)
+    return found
 
 
 def call_costs(key: str) -> dict[str, Any]:
@@ -133,16 +117,16 @@ def call_costs(key: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as name:
         os.environ["SKIPJACK_USER_DB_PATH"] = name
         Bank.open(Path(name)).put(known_entry(key))
-        kernel = skipjack.lookup(key)
+        kernel = skipjack.lookup(key, strict=True)
         assert isinstance(kernel, TunedKernel)
         calls, native = _ways(key, kernel)
         times: dict[str, list[float]] = {way: [] for way in ("native", *calls)}
-        counts = {way: max(20, int(ROUND_NS / 1e3 / _each_us(calls[way], 200))) for way in calls}
+        counts = {way: max(20, int(ROUND_NS / 1e3 / _loop_us(calls[way], 200))) for way in calls}
         for _ in range(ROUNDS):
             times["native"].append(native())
             for way, call in calls.items():
                 times[way].append(_loop_us(call, counts[way]))
-    rows = {way: _spread(taken) for way, taken in times.items()}
+    rows = {way: spread(taken, 4) for way, taken in times.items()}
     for way in ("bind", "checked", "checked, out="):
         more = [one - base for one, base in zip(times[way], times["native"], strict=True)]
         rows[way]["over_native_us"] = round(statistics.median(more), 4)
@@ -202,8 +186,7 @@ def measure(sizes: Sequence[int], others: Callable[[int], BankEntry]) -> dict[st
     """Everything."""
     return {
         "problem": KEY,
-        "answers": [answers(size, others) for size in sizes],
-        "peers_us": peers(),
+        "answers": answers(sizes, others),
         "calls": [call_costs(key) for key in CALLED],
     }
 
@@ -218,8 +201,6 @@ def lines(result: Mapping[str, Any]) -> list[str]:
             f"[{first['low']:.0f}, {first['high']:.0f}], {one['first_wall_ms']['median']:.0f} ms; "
             f"repeated {repeat['median']:.2f} us; {one['modules']} of our modules"
         )
-    known = ", ".join(f"{name} {us:.2f} us" for name, us in result["peers_us"].items())
-    text.append(f"to compare: {known}")
     for one in result["calls"]:
         text.append(one["problem"])
         for way, row in one["us"].items():

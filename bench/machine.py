@@ -82,7 +82,10 @@ def versions() -> dict[str, str | None]:
     return {
         "python": platform.python_version(),
         "llvm": llvm.compiler_version(),
-        **{name: _version(name) for name in ("skipjack", "llvmlite", "numpy", "mkl", "torch")},
+        **{
+            name: _version(name)
+            for name in ("skipjack", "llvmlite", "numpy", "mkl", "torch", "triton")
+        },
         "openblas": _openblas(),
     }
 

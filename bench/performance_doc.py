@@ -15,6 +15,7 @@ from pathlib import Path
 
 import conv_tables
 import gpu_tables
+import lookup_tables
 import small_tables
 import thread_tables
 from table_text import Record
@@ -53,6 +54,11 @@ def _together(make: Make) -> Make:
     return lambda results: make(results) if results else _NOTHING
 
 
+def _with(part: str, make: Callable[[Record], str]) -> Make:
+    """A table for every result of the name that has the part: those of older benchmarks may not."""
+    return lambda results: _each(make)([result for result in results if part in result])
+
+
 _NOTHING = "No result file yet."
 
 TABLES: dict[str, tuple[str, Make]] = {
@@ -66,6 +72,10 @@ TABLES: dict[str, tuple[str, Make]] = {
     "overheads": ("overheads", _each(small_tables.overheads)),
     "lookup-answers": ("lookup", _each(small_tables.answers)),
     "lookup-calls": ("lookup", _each(small_tables.call_costs)),
+    "lookup-remembered": ("lookup", _with("remembered", lookup_tables.remembered)),
+    "lookup-stored": ("lookup", _with("stored", lookup_tables.stored)),
+    "regret": ("regret", _each(lookup_tables.regret)),
+    "regret-transfer": ("regret", _each(lookup_tables.transfer)),
     "start-well": ("start_well", _each(small_tables.start_well)),
     "conv-overall": ("cpu_conv", _together(conv_tables.conv_overall)),
     "conv-summary": ("cpu_conv", _each(conv_tables.conv_summary_table)),

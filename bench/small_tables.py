@@ -123,8 +123,7 @@ def answers(result: Record) -> str:
         "the same again",
         "modules of ours",
     ]
-    peers = ", ".join(f"`{name}` {us:.2f} µs" for name, us in result["peers_us"].items())
-    return f"{where(result)}\n\n{table(head, rows)}\n\nTo compare, what else remembers: {peers}."
+    return f"{where(result)}\n\n{table(head, rows)}"
 
 
 def call_costs(result: Record) -> str:

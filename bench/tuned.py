@@ -67,20 +67,24 @@ def tune(
 
 
 @contextlib.contextmanager
-def blank_memory(context: DeviceContext) -> Iterator[None]:
-    """Let a context remember nothing and keep nothing for a while; its workers stay.
+def blank_memory(context: DeviceContext, directory: Path | None = None) -> Iterator[None]:
+    """Let a context remember nothing for a while; its workers stay.
+
+    What it finds meanwhile is kept in the directory, if one is given; one that has a bank already
+    is added to.
 
     The build workers look for known builds in the ledger they were started with, which nobody
     writes to meanwhile.
     """
     kept = context.ledger, context.bank, context.artifacts
-    with (
-        tempfile.TemporaryDirectory(prefix="skipjack-bench-") as name,
-        Ledger.open(Path(name)) as ledger,
-    ):
+    with contextlib.ExitStack() as stack:
+        if directory is None:
+            name = stack.enter_context(tempfile.TemporaryDirectory(prefix="skipjack-bench-"))
+            directory = Path(name)
+        ledger = stack.enter_context(Ledger.open(directory))
         ledger.add_device(context.device)
-        context.ledger, context.bank = ledger, Bank.open(Path(name))
-        context.artifacts = ArtifactStore(Path(name) / "artifacts")
+        context.ledger, context.bank = ledger, Bank.open(directory)
+        context.artifacts = ArtifactStore(directory / "artifacts")
         try:
             yield
         finally:
