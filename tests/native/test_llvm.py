@@ -5,12 +5,16 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+import signal
 import subprocess
 import sys
+import threading
+import time
 
 import numpy as np
 import pytest
 
+from processes import PATIENCE_S
 from skipjack.core.cpu_levels import features_of
 from skipjack.native import llvm
 from skipjack.native.cpu import detect, target_of
@@ -181,3 +185,25 @@ def test_importing_skipjack_does_not_load_llvm() -> None:
     script = "import sys, skipjack, skipjack.native.llvm; print('llvmlite' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.stdout == "False\n"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_process_forked_while_another_thread_compiles_can_compile() -> None:
+    lock, held = llvm.binding().ffi.lib._lock, threading.Event()
+
+    def compile_for_long() -> None:
+        with lock:
+            held.set()
+            time.sleep(0.2)
+
+    thread = threading.Thread(target=compile_for_long)
+    thread.start()
+    assert held.wait(PATIENCE_S)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(5)  # it would wait for a thread that it does not have
+        llvm.binding().get_default_triple()
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    thread.join()

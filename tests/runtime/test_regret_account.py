@@ -1,14 +1,18 @@
 """Trials keep to a share of the program's kernel time, over all of its processes."""
 
+import fcntl
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from processes import PATIENCE_S
 from skipjack.native import cpu
 from skipjack.operations import parse
 from skipjack.runtime.library_kernel import library_kernel
@@ -135,3 +139,19 @@ def test_on_a_gpu_events_take_the_time_and_never_while_a_graph_is_recorded(
         meter.call(lambda: 3, True)
     # The first sample is read when the second is taken, as the launch does not wait.
     assert account.add().kernel_ns == 64 * 2_000_000
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_process_that_was_forked_meanwhile_does_not_keep_the_lock(tmp_path: Path) -> None:
+    account = RegretAccount(tmp_path / "account")
+    with account._locked():
+        child = os.fork()
+        if child == 0:
+            time.sleep(PATIENCE_S)
+            os._exit(0)
+    try:
+        with account.path.open() as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)

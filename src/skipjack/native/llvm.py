@@ -41,6 +41,12 @@ def binding() -> Any:
     """llvmlite's binding, with all targets that it was built with ready to generate code."""
     import llvmlite.binding as llvm
 
+    lock = getattr(llvm.ffi.lib, "_lock", None)
+    if lock is not None and hasattr(os, "register_at_fork"):
+        # A process forked while another thread compiles would wait for that thread for good.
+        os.register_at_fork(
+            before=lock.__enter__, after_in_parent=lock.__exit__, after_in_child=lock.__exit__
+        )
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     for option in _OPTIONS:

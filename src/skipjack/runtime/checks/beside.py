@@ -1,8 +1,8 @@
 """Kernels that are built and verified beside the program, one at a time, in a thread.
 
 A lookup waits for a moment. If that is not enough, something else answers, and what came out is
-used by lookups from then on. The thread ends when there is nothing to do, and starts nothing new
-once the program ends.
+used by lookups from then on. The thread ends when there is nothing to do, or a few seconds after
+the program.
 """
 
 from __future__ import annotations
@@ -11,12 +11,16 @@ import os
 from collections import deque
 from collections.abc import Callable
 from threading import Event, Lock, Thread, main_thread
+from time import monotonic
 
 from skipjack.errors import SkipjackError
 from skipjack.runtime.kernel_code import KernelCode
 
 _MOST_KEPT = 256
 """Outcomes that are remembered: those of checks that failed, or could not be stored."""
+_AFTER_END_S = 5.0
+"""When the program ends, queued checks are still begun for so long: results are stored, so that a
+short program that asks for many kernels need not run once for each."""
 
 
 class KernelCheck:
@@ -38,6 +42,12 @@ class KernelCheck:
             self._error = SkipjackError(f"{type(error).__name__}: {error}")
         finally:
             self.finished.set()
+
+    def abandon(self) -> None:
+        """In a forked process, where nobody is at it: who waits for it asks again."""
+        self._error = SkipjackError("its check was left to the process that this one is a fork of")
+        self.finished = Event()  # another thread may have held the lock of the one before
+        self.finished.set()
 
     def outcome(self) -> KernelCode:
         """The code of a check that is finished; raises what is wrong with it."""
@@ -99,9 +109,12 @@ def _start() -> None:
 
 def _work() -> None:
     global _working
+    last_start: float | None = None
     while True:
+        if last_start is None and not main_thread().is_alive():
+            last_start = monotonic() + _AFTER_END_S
         with _lock:
-            if not _waiting or not main_thread().is_alive():
+            if not _waiting or (last_start is not None and monotonic() >= last_start):
                 _working = False
                 return
             check = _waiting.popleft()
@@ -109,10 +122,13 @@ def _work() -> None:
 
 
 def _after_fork() -> None:
-    """There is no thread in a forked process: what it was at is left undone."""
+    """There is no thread in a forked process: what is unfinished would stay so."""
     global _lock, _working
     _lock, _working = Lock(), False
     _waiting.clear()
+    for check in _checks.values():
+        if not check.finished.is_set():
+            check.abandon()
     _checks.clear()
 
 

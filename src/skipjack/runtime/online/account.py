@@ -68,6 +68,7 @@ class RegretAccount:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield file
         finally:
+            fcntl.flock(file, fcntl.LOCK_UN)  # a process that was just forked has the file, too
             os.close(file)
 
 

@@ -29,6 +29,7 @@ _SILENCE_S = 60.0
 """A process that searches gives a sign of life more often."""
 _MOST_FAILURES = 3
 """As many processes in a row that died or hung are enough."""
+_ENDS = "the program ends"
 
 numbers = itertools.count()
 
@@ -84,8 +85,8 @@ class TuningProcess:
                     return same
             pending = PendingSearch(request)
             if self._failures >= _MOST_FAILURES or self._closed:
-                reason = f"{self._failures} processes that should tune died or hung"
-                pending.finish(SearchAnswer(FAILED, reason))
+                died = f"{self._failures} processes that should tune died or hung"
+                pending.finish(SearchAnswer(FAILED, _ENDS if self._closed else died))
                 return pending
             self._asked[request.id] = pending
             self._messages.append({"verb": "search", "request": request.body()})
@@ -135,9 +136,8 @@ class TuningProcess:
                 pass
         except (SkipjackError, OSError) as error:
             self._fail(str(error))
-        except BaseException as error:
+        except Exception as error:  # whatever it is, the program goes on
             self._fail(f"{type(error).__name__}: {error}")
-            raise
         finally:
             if worker is not None:
                 worker.kill()
@@ -164,7 +164,7 @@ class TuningProcess:
             if bored or self._closed:
                 self._thread = None
                 for pending in self._asked.values():
-                    pending.finish(SearchAnswer(FAILED, "the program ends"))
+                    pending.finish(SearchAnswer(FAILED, _ENDS))
                 self._asked.clear()
                 return False
         return True
@@ -208,12 +208,17 @@ def tuning_process() -> TuningProcess:
     with _making:
         if _process is None:
             _process = TuningProcess()
-            atexit.register(_process.close)
         return _process
 
 
+@atexit.register
+def _close() -> None:
+    if _process is not None:
+        _process.close()
+
+
 def _forget() -> None:
-    """In a forked child: the process is the parent's."""
+    """In a forked child: the process is the parent's, and not closed when the child ends."""
     global _process, _making
     _process, _making = None, threading.Lock()
 

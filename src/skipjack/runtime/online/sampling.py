@@ -109,13 +109,14 @@ class _Both(CallSampler):
 def sampled(kernel: K, meter: CallSampler, *, on_gpu: bool) -> K:
     """The same kernel, whose calls are counted; also those of what is bound to it."""
     kind = type(kernel)
-    if kind in _sampled_classes.values():
+    counted = kind in _sampled_classes.values()
+    if counted:
         before: CallSampler = kernel.__dict__["_meter"]
         meter = before if before.has(meter) else _Both(meter, before)
-    else:
-        kernel.__class__ = _sampled_classes.get(kind) or _sampled_class(kind)
     kernel.__dict__["_meter"] = meter
     kernel.__dict__["_on_gpu"] = on_gpu
+    if not counted:  # at last: another thread may be about to call it
+        kernel.__class__ = _sampled_classes.get(kind) or _sampled_class(kind)
     return kernel
 
 
