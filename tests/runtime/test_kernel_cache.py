@@ -325,3 +325,26 @@ def test_a_limit_that_is_none_is_refused(
     monkeypatch.setenv("SKIPJACK_CACHE_LIMIT", text)
     with pytest.raises(skipjack.errors.UsageError, match=r"SKIPJACK_CACHE_LIMIT is .*500 MB"):
         load_settings(user_dir=tmp_path)
+
+
+def test_a_record_that_another_process_removes_meanwhile_is_no_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Gone:
+        def stat(self) -> os.stat_result:
+            raise FileNotFoundError
+
+    settings = load_settings(user_dir=tmp_path)
+    monkeypatch.setattr(kernel_cache, "record_files", lambda _: iter([Gone()]))
+    assert cache_status(settings).used_bytes == 0
+    keep_within_limit(settings, now=True)
+
+
+def test_whatever_is_wrong_with_its_directory_the_program_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: Settings) -> None:
+        raise PermissionError("no")
+
+    monkeypatch.setattr(kernel_cache, "cache_status", fail)
+    keep_within_limit(load_settings(user_dir=tmp_path), now=True)

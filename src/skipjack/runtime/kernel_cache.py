@@ -6,6 +6,7 @@ is built and verified again when it is needed again.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections.abc import Iterator
@@ -68,19 +69,20 @@ def keep_within_limit(settings: Settings, *, now: bool = False) -> None:
 
 def trim(settings: Settings) -> bool:
     """Make room if the cache is too large; whether it is within its limit now."""
-    status = cache_status(settings)
-    excess = status.used_bytes - settings.cache_limit
-    if excess <= 0:
-        return True
-    goal = status.used_bytes - int(settings.cache_limit * _DOWN_TO)
+    directory = settings.kernel_dirs[0]
     try:
-        with FileLock(status.directory / "trim.lock", timeout_s=0):
-            freed = _free(settings, status.directory, goal)
-    except SkipjackError as error:
+        status = cache_status(settings)
+        excess = status.used_bytes - settings.cache_limit
+        if excess <= 0:
+            return True
+        goal = status.used_bytes - int(settings.cache_limit * _DOWN_TO)
+        with FileLock(directory / "trim.lock", timeout_s=0):
+            freed = _free(settings, directory, goal)
+    except (SkipjackError, OSError) as error:
         # Another process is at it, a bank cannot be read, or nothing can be written here.
-        log.info("the kernel cache %s stays too large for now: %s", status.directory, error)
+        log.info("the kernel cache %s stays as large as it is for now: %s", directory, error)
         return False
-    log.info("%s bytes of the kernel cache %s were freed", freed, status.directory)
+    log.info("%s bytes of the kernel cache %s were freed", freed, directory)
     return freed >= excess
 
 
@@ -129,7 +131,11 @@ def _unlinked(path: Path) -> int:
 
 
 def _records_bytes(directory: Path) -> int:
-    return sum(one.stat().st_size for one in record_files(directory))
+    total = 0
+    for one in record_files(directory):
+        with contextlib.suppress(OSError):  # gone in the meantime
+            total += one.stat().st_size
+    return total
 
 
 def _named(
