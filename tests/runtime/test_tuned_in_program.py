@@ -104,6 +104,17 @@ def test_incremental_tunes_once_what_no_bank_knows(process: StandIn) -> None:
     assert request.seconds == 2
 
 
+@pytest.mark.parametrize(("line", "seconds"), [("tune_seconds = 8", 8), ("finalists = 4", 5)])
+def test_the_time_of_a_search_is_that_of_the_limits_unless_the_policy_says(
+    process: StandIn, user_dir: Path, line: str, seconds: float
+) -> None:
+    user_dir.mkdir(exist_ok=True)
+    (user_dir / "config.toml").write_text(f"[limits]\n{line}\n")
+    with skipjack.tuning_policy("incremental"):
+        source()
+    assert process.requests[0].seconds == seconds
+
+
 def test_a_search_is_for_the_deployment_that_is_asked_about(process: StandIn) -> None:
     with skipjack.tuning_policy("incremental", seconds=2):
         for _ in range(2):

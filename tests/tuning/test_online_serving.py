@@ -17,13 +17,14 @@ import pytest
 
 from processes import PATIENCE_S
 from skipjack.bank import Bank
+from skipjack.core.protocol import protocol_for
 from skipjack.core.study import Budget
 from skipjack.execute import wire
 from skipjack.execute.device_lock import device_lock
 from skipjack.interrupt import Interrupt
 from skipjack.ledger import Ledger
 from skipjack.native import cpu
-from skipjack.runtime.online import RegretAccount, SearchRequest, TuningProcess
+from skipjack.runtime.online import RegretAccount, SearchAnswer, SearchRequest, TuningProcess
 from skipjack.runtime.online.client import numbers
 from skipjack.tuning.online.gate import RegretGate
 from skipjack.tuning.online.search_records import SearchRecord, SearchRecords
@@ -117,6 +118,31 @@ def test_records_of_searches_are_read_back_and_damage_is_none(tmp_path: Path) ->
     for text in ("", "{", "[]", '{"problem": 3}', '{"more": 1}'):
         next((tmp_path / "online").glob("search-*")).write_text(text)
         assert records.last(KEY, "cpu") is None
+
+
+def test_a_search_that_was_disturbed_is_not_repeated_within_a_day(tmp_path: Path) -> None:
+    asked = request(tmp_path)
+    ended = asked.asked_at - 3600.0
+    noisy = SearchRecord(KEY, "cpu", ended, "noisy", "why", "tune", asked.seconds)
+    assert noisy.answers(asked)
+    assert not noisy.answers(replace(asked, seconds=2 * asked.seconds))
+    assert not noisy.answers(replace(asked, retune=True))
+    assert not noisy.answers(replace(asked, verb="find"))
+    assert not replace(noisy, ended_at=ended - 86_400.0).answers(asked)
+    assert not replace(noisy, status="failed").answers(asked)
+    assert replace(noisy, status="failed", ended_at=asked.asked_at + 1).answers(asked)
+
+
+def test_a_process_leaves_a_search_alone_that_was_disturbed_today(
+    user_dir: Path, process: TuningProcess
+) -> None:
+    asked = request(user_dir)
+    device = cpu.detect()
+    where = f"{device.class_key}|{protocol_for(device).deployed}"
+    record = SearchRecord(KEY, where, asked.asked_at - 9.0, "noisy", "why", "tune", asked.seconds)
+    SearchRecords(user_dir).put(record)
+    answer = process.search(asked).wait(asked.deadline)
+    assert answer == SearchAnswer("noisy", "why", searched=False)
 
 
 def server_of(*queued: SearchRequest) -> TuningServer:

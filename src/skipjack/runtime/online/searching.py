@@ -12,6 +12,7 @@ import threading
 import time
 from collections import Counter
 from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,10 +34,12 @@ from skipjack.runtime.warning_once import warn_once
 
 if TYPE_CHECKING:
     from skipjack.runtime.answers import LookupAnswer, LookupDecision, Question
+    from skipjack.settings import Settings
 
 log = logging.getLogger(__name__)
 
 DEFAULT_SECONDS = 5.0
+"""As the limit `tune_seconds`, where the settings file does not set that."""
 _MOST_LATE = 3
 """A problem whose search never began in time is asked for this often."""
 
@@ -143,7 +146,7 @@ def _searched(
     question: Question, found: LookupDecision, policy: TuningPolicy, verb: str
 ) -> LookupDecision:
     """The answer after the search, or what was found before if it is not done in time."""
-    seconds = policy.seconds or DEFAULT_SECONDS
+    seconds = policy.seconds or _default_seconds(question.settings)
     deadline = None if policy.background else question.asked_at + seconds
     request = _request(question, policy, verb, seconds, deadline)
     process = tuning_process()
@@ -168,6 +171,13 @@ def _searched(
         _failed(question.problem.key, answer.reason)
         return found
     return _again(question) or found
+
+
+def _default_seconds(settings: Settings) -> float:
+    """What the settings file sets; what is wrong there is told by the process that tunes."""
+    given = settings.limits.get("tune_seconds")
+    right = isinstance(given, int | float) and not isinstance(given, bool) and 0 < given < inf
+    return float(given) if right else DEFAULT_SECONDS  # type: ignore[arg-type]
 
 
 def _may_begin_again(asked: _Asked) -> bool:

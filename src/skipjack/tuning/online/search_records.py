@@ -13,8 +13,10 @@ from pathlib import Path
 
 from skipjack.errors import MalformedError
 from skipjack.reading import read_json
-from skipjack.runtime.online import FOLDER
-from skipjack.storage import atomic_write
+from skipjack.runtime.online import FOLDER, SearchRequest
+from skipjack.storage import atomic_write, ensure_directory
+from skipjack.tuning.limits import DAY_S
+from skipjack.tuning.result import Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,21 @@ class SearchRecord:
     """By the wall clock."""
     status: str
     reason: str = ""
+    verb: str = ""
+    seconds: float = 0.0
+    """What it was allowed to take."""
+
+    def answers(self, request: SearchRequest) -> bool:
+        """Whether there is nothing to search: it ended after the request, or would end the same.
+
+        A search that other programs disturbed leaves no entry, so that every process would begin it
+        again: the same one, with no more time, is not repeated within a day.
+        """
+        if self.ended_at >= request.asked_at:
+            return True
+        same = self.verb == request.verb and request.seconds <= self.seconds
+        recent = request.asked_at - self.ended_at < DAY_S
+        return self.status == Outcome.NOISY and same and recent and not request.retune
 
 
 class SearchRecords:
@@ -48,7 +65,7 @@ class SearchRecords:
     def put(self, record: SearchRecord) -> None:
         """Keep it in the place of the one before."""
         path = self._path(record.problem, record.device)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        ensure_directory(path.parent)
         atomic_write(path, json.dumps(asdict(record)).encode())
 
     def _path(self, problem: str, device: str) -> Path:

@@ -169,13 +169,12 @@ class TuningServer:
         records = SearchRecords(settings.user_dir)
         with one_at_a_time(turn, _left_s(request)):
             last = records.last(asked.key, where)
-            if last is not None and last.ended_at >= request.asked_at:
+            if last is not None and last.answers(request):
                 return SearchAnswer(last.status, last.reason)
             answer = self._run(request, settings, asked, device, protocol)
+            ended = time.time(), answer.status, answer.reason, request.verb, request.seconds
             with contextlib.suppress(StorageError, OSError):  # others search once more
-                records.put(
-                    SearchRecord(asked.key, where, time.time(), answer.status, answer.reason)
-                )
+                records.put(SearchRecord(asked.key, where, *ended))
         return answer
 
     def _run(
