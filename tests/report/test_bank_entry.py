@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from skipjack.bank import REPLACED, BankEntry, Met, replacing
+from skipjack.bank import MASKED, REPLACED, BankEntry, Met, replacing
 from skipjack.report.bank import print_entry
 
 GAIN = {"ratio": 1.5, "low": 1.4, "high": 1.6}
@@ -30,3 +30,9 @@ def test_odd_evidence_is_shown_all_the_same(
     odd = replace(ENTRY, evidence={REPLACED: replaced, "ties": ["rows"]})
     print_entry(BankEntry.from_line(odd.line))
     assert "add:8:f32" in capsys.readouterr().out
+
+
+def test_what_kernels_did_without_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    said = "a has x86-64-v4: its vectors of more than 256 bits were masked"
+    print_entry(replace(ENTRY, evidence={**ENTRY.evidence, MASKED: said}))
+    assert f"masked  {said}" in capsys.readouterr().out

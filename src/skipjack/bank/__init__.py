@@ -4,7 +4,14 @@ from typing import TYPE_CHECKING, Any
 
 from skipjack.bank.bank import FILE_NAME, REMOVED, Bank, Changes, next_best
 from skipjack.bank.entry import FIND, PERF, BankEntry, Key, key_of
-from skipjack.bank.entry_evidence import BASELINE, REPLACED, Evidence, KnownGain, Replaced
+from skipjack.bank.entry_evidence import (
+    BASELINE,
+    MASKED,
+    REPLACED,
+    Evidence,
+    KnownGain,
+    Replaced,
+)
 from skipjack.bank.entry_reading import FORMAT
 from skipjack.bank.evidence import Met, is_library, merge_entries, replacing, stronger
 from skipjack.bank.launch import EntryOrigin, LaunchData
@@ -23,7 +30,7 @@ if TYPE_CHECKING:
     from skipjack.bank.merging import merged, on_device, read_bank, union, write_bank
     from skipjack.bank.nearness import distance, nearest, size_doublings
     from skipjack.bank.outline import Outline, family_of
-    from skipjack.bank.shipping import MASKED, SOURCE, short_entry, write_shipped
+    from skipjack.bank.shipping import SOURCE, short_entry, write_shipped
     from skipjack.bank.staleness import Toolchain, stale_reason
 
 __all__ = [
@@ -83,7 +90,6 @@ __all__ = [
 _HOMES = {
     "KernelDb": "kernel_db",
     "KernelRecord": "kernel_db",
-    "MASKED": "shipping",
     "Outline": "outline",
     "SOURCE": "shipping",
     "Toolchain": "staleness",

@@ -13,6 +13,8 @@ from typing import Any
 
 REPLACED = "replaced"
 """The field of the evidence that names the entry of the bank that this one replaced."""
+MASKED = "masked"
+"""The field of the evidence that says what a device has and kernels did without."""
 BASELINE = "baseline"
 """The field of the evidence of entries whose default depends on problem and device alone."""
 
@@ -117,6 +119,11 @@ class Evidence(Mapping[str, Any]):
         """The width of that device's vectors; 0 in old entries."""
         width = self._told.get("vector_bytes")
         return width if type(width) is int else 0
+
+    @property
+    def masked(self) -> str:
+        """What that device has and kernels did without; empty if they used all of it."""
+        return _text(self._told.get(MASKED))
 
     @property
     def driver(self) -> str:

@@ -29,12 +29,13 @@ MANIFEST = "manifest.json"
 KERNELS = "artifacts"
 """The folder of machine code, laid out as an artifact store."""
 FORMAT = 1
-MASKED = "masked"
-"""The field of the evidence that says what a device has and kernels did without."""
 SOURCE = "source"
-"""That of the digest of what a kernel for a GPU was compiled from."""
+"""The field of the evidence with the digest of what a kernel for a GPU was compiled from."""
 
-_FACTS = ("samples", "spread", "alpha", "min_effect", "outcome", "model", "vector_bytes", "driver")
+_FACTS = (
+    *("samples", "set_aside", "spread", "alpha", "min_effect", "outcome"),
+    *("model", "vector_bytes", "driver"),
+)
 
 
 def short_entry(entry: BankEntry, more: Mapping[str, Any]) -> BankEntry:

@@ -130,6 +130,8 @@ def print_entry(entry: BankEntry, others: Sequence[BankEntry] = ()) -> None:
         ("study", evidence.study or "-"),
         ("since", entry.created),
     ]
+    if evidence.masked:
+        lines.append(("masked", evidence.masked))
     if stale := why_stale(entry):
         lines.append(("stale", f"{stale}; skipjack bank verify {entry.problem} times it again"))
     if evidence.replaced:
