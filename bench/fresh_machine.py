@@ -118,6 +118,8 @@ def in_process(key: str, seconds: float, cores: Sequence[int]) -> dict[str, Any]
     with tempfile.TemporaryDirectory() as directory:
         environment = os.environ | {
             "SKIPJACK_USER_DB_PATH": directory,
+            # Tunings of one machine take turns; these have cores of their own.
+            "SKIPJACK_LOCK_DIR": directory,
             "SKIPJACK_CORE": str(cores[-1]),
             **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
         }

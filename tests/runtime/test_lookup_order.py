@@ -25,7 +25,7 @@ from skipjack.native import cpu
 from skipjack.operations import parse
 from skipjack.runtime import bank_lookup, policy, warning_once
 from skipjack.runtime.answers import ProposedConfig, proposals, register_heuristic
-from skipjack.runtime.checks import beside
+from skipjack.runtime.checks import beside, beside_library, entry_code
 from skipjack.runtime.policy import TuningPolicy
 from skipjack.settings import Settings
 from skipjack.solvers import find_solver
@@ -116,6 +116,39 @@ def test_a_library_answers_where_benches_show_proposals_behind(
     monkeypatch.setattr(proposals, "_behind", lambda: behind)
     kernel = found()
     assert (kernel.source, kernel.solver) == ("library", "numpy") and right(kernel)
+
+
+def test_a_guess_that_is_slower_than_the_library_is_passed_over_once_and_for_all(
+    places: Path, user_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = cpu.detect()
+    other = replace(device, model="another", caches=())
+    made = entry(device=other.class_key, evidence={"vector_bytes": device.vector_bytes})
+    Bank.open(places / "system").put(made)
+    compared: list[str] = []
+
+    def ratio(kernel: Any, _: Device) -> float:
+        compared.append(str(kernel.problem.key))
+        return 0.34
+
+    monkeypatch.setattr(entry_code, "library_ratio", ratio)
+    assert found().source == "library"
+    told = {step.step: step.said for step in bank_lookup.explain(KEY).decision.steps}
+    assert "0.34 times the library's speed" in told["other class"]
+    assert "0.34 times the library's speed" in told["proposal"]
+    count = len(compared)
+    skipjack.reload()
+    assert found().source == "library"
+    assert len(compared) == count, "it is remembered with the kernel"
+    Bank.open(user_dir).put(entry())
+    assert found().source == "user", "what was measured here is not compared again"
+
+
+def test_a_library_is_compared_by_the_least_times() -> None:
+    now = iter(range(10**9))
+    slow = beside_library._ratio(lambda: [None for _ in range(20_000)], lambda: next(now))
+    quick = beside_library._ratio(lambda: next(now), lambda: [None for _ in range(20_000)])
+    assert slow < 1.0 < quick
 
 
 def test_a_library_answers_where_nothing_is_built(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,6 +50,9 @@ class VerifiedKernel:
     """What an entry of a bank must say to name this kernel: `entry_key`."""
     code: str = ""
     """`own_code` of the Skipjack that built it: another one looks for another key."""
+    library_ratio: float | None = None
+    """The library's time over its own, of one that was not measured for this class of device:
+    where it is below one, the library is faster. None if nobody compared them."""
 
 
 def entry_key(problem: str, solver: str, version: int, config: Config) -> str:

@@ -51,7 +51,10 @@ def banked(question: Question, layer: BankLayer) -> LookupAnswer | str:
 
 def entry_answer(question: Question, entry: BankEntry, source: str) -> LookupAnswer:
     """An entry of another class or problem as an answer to this one; `UselessEntryError`."""
-    code = code_of(entry, question.problem, question.device, question.settings, question.patience_s)
+    code = code_of(
+        *(entry, question.problem, question.device, question.settings, question.patience_s),
+        guessed=True,
+    )
     return _answer(question, entry, code, source, is_banked=False)
 
 

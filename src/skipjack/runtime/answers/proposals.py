@@ -92,7 +92,10 @@ def _built(question: Question, proposed: ProposedConfig, source: str) -> LookupA
     settings, patience_s = question.settings, question.patience_s
     try:
         code = candidate_code(
-            candidate, question.device, settings, whose="the proposed", patience_s=patience_s
+            *(candidate, question.device, settings),
+            whose="the proposed",
+            guessed=True,
+            patience_s=patience_s,
         )
     except UselessEntryError as error:
         return str(error)

@@ -24,6 +24,7 @@ from skipjack.execute.verification import Checker
 from skipjack.operations import MEMORY_SHARE, arrays_bytes, get, outputs
 from skipjack.reading import quoted
 from skipjack.runtime.checks.beside import StillCheckingError, checked_beside
+from skipjack.runtime.checks.beside_library import library_ratio
 from skipjack.runtime.kernel import TunedKernel
 from skipjack.runtime.kernel_code import KernelCode
 from skipjack.runtime.verified import VerifiedKernel, VerifiedKernels, entry_key, kernel_key
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _LONGEST_REASON = 300
+_LEAST_RATIO = 0.97
+"""A guess may be so much slower than the library: a few rounds do not tell less apart."""
 
 
 class UselessEntryError(SkipjackError):
@@ -126,14 +129,16 @@ def code_of(
     device: Device,
     settings: Settings,
     patience_s: float | None = None,
+    *,
+    guessed: bool = False,
 ) -> KernelCode | None:
     """The machine code of an entry for this problem on this device; None for that of a library.
 
-    What was not verified here before is built and checked: see `candidate_code`.
-    `UselessEntryError` says what is wrong with the entry.
+    What was not verified here before is built and checked: see `candidate_code`, also for
+    `guessed`. `UselessEntryError` says what is wrong with the entry.
     """
     try:
-        return _code_of(entry, problem, device, settings, patience_s)
+        return _code_of(entry, problem, device, settings, patience_s, guessed)
     except (UselessEntryError, StillCheckingError):
         raise
     except Exception as error:  # an entry may be odd in any way
@@ -173,6 +178,7 @@ def _code_of(
     device: Device,
     settings: Settings,
     patience_s: float | None,
+    guessed: bool,
 ) -> KernelCode | None:
     solver = solver_of(entry)
     if solver is None:
@@ -187,7 +193,9 @@ def _code_of(
         from skipjack.runtime.checks import shipped_build
 
         ready = functools.partial(shipped_build, entry, candidate, solver, device, settings)
-    return candidate_code(candidate, device, settings, patience_s=patience_s, ready=ready)
+    return candidate_code(
+        candidate, device, settings, guessed=guessed, patience_s=patience_s, ready=ready
+    )
 
 
 def candidate_code(
@@ -196,6 +204,7 @@ def candidate_code(
     settings: Settings,
     *,
     whose: str = "the bank's",
+    guessed: bool = False,
     patience_s: float | None = None,
     ready: Callable[[], tuple[KernelCode, Build] | None] | None = None,
 ) -> KernelCode:
@@ -205,13 +214,17 @@ def candidate_code(
     If that is None, it is waited for on a CPU; for a GPU, which takes seconds, nothing is built.
     `UselessEntryError` says what is wrong with the config. A build that `ready` gives is checked
     instead of one that is made.
+
+    A config that is `guessed` was not measured for this problem and class of device: on a CPU it is
+    also timed beside the library, once, and is of no use where that is faster.
     """
     solver = find_solver(candidate.solver)
     assert isinstance(solver, BuildingSolver), "told from libraries before"
     identity = build_identity(candidate.problem, solver, device)
     key = kernel_key(candidate.problem, solver.name, solver.version, candidate.config, identity)
     store = VerifiedKernels(settings)
-    known = _known(store, key, candidate, solver, device)
+    compared = guessed and device.kind == "cpu"
+    known = _known(store, key, candidate, solver, device, compared)
     if known is not None:
         return known
     what = f"{whose} config {quoted(str(candidate.config))}"
@@ -231,7 +244,9 @@ def candidate_code(
         raise UselessEntryError(
             f"{whose} kernel was not verified on this machine{why}; tune it here"
         )
-    check = functools.partial(_checked_now, store, key, candidate, solver, device, what, at_hand)
+    check = functools.partial(
+        _checked_now, store, key, candidate, solver, device, what, at_hand, compared
+    )
     return check() if patience_s is None else checked_beside(key, check, patience_s)
 
 
@@ -241,18 +256,32 @@ def _known(
     candidate: Candidate,
     solver: BuildingSolver,
     device: Device,
+    compared: bool,
 ) -> KernelCode | None:
-    """The code, if it was verified on this machine before."""
+    """The code, if it was verified on this machine before, beside the library if that is asked."""
     found = store.find(key)
     if found is None:
         return None
     kernel, data = found
+    if compared and kernel.library_ratio is None:
+        return None
     problem, config = candidate.problem, candidate.config
     if isinstance(solver, SourceAware) and not solver.same_source(
         problem, device, config, kernel.source, kernel.compiler
     ):
         return None
+    if compared:
+        _refuse_slower(kernel.library_ratio, candidate)
     return KernelCode(data, kernel.artifact, kernel.symbol, kernel.abi, kernel.slots)
+
+
+def _refuse_slower(library_ratio: float | None, candidate: Candidate) -> None:
+    """`UselessEntryError` for a guess that is slower than the library."""
+    if library_ratio is not None and library_ratio < _LEAST_RATIO:
+        raise UselessEntryError(
+            f"solver {candidate.solver} with {quoted(str(candidate.config))} has {library_ratio} "
+            "times the library's speed here; tune it here"
+        )
 
 
 def _checked_now(
@@ -263,6 +292,7 @@ def _checked_now(
     device: Device,
     what: str,
     at_hand: tuple[KernelCode, Build] | None,
+    compared: bool,
 ) -> KernelCode:
     """The code of a config in the solver's space, built if that is not done, and verified."""
     problem, config = candidate.problem, candidate.config
@@ -273,7 +303,8 @@ def _checked_now(
         slots = tuple(solver.slots(problem, device, config))
         code = KernelCode(blob.data, blob.digest, blob.symbol, blob.abi, slots)
         digest, compiler = source_key(solver, source), source.compiler
-        fault = fault_of(TunedKernel(problem, code), slack, device.memory_bytes)
+        kernel = TunedKernel(problem, code)
+        fault = fault_of(kernel, slack, device.memory_bytes)
     else:
         from skipjack.runtime.checks.on_gpu import build_for_gpu, fault_on_gpu
 
@@ -285,11 +316,14 @@ def _checked_now(
     verified = VerifiedKernel(
         *(code.digest, code.symbol, code.abi, digest, compiler, code.slots),
         entry=entry_key(problem.key, solver.name, solver.version, config),
+        library_ratio=library_ratio(kernel, device) if compared else None,
     )
     try:
         store.put(key, verified, code.data)
     except StorageError as error:
         log.info("%s will be verified again by the next lookup: %s", problem.key, error)
+    if compared:
+        _refuse_slower(verified.library_ratio, candidate)
     return code
 
 
