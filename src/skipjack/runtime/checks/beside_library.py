@@ -12,8 +12,8 @@ from skipjack.operations import get
 from skipjack.runtime.kernel import TunedKernel
 from skipjack.solvers import vendors_for
 
-_ROUNDS = 7
-_SAMPLE_NS = 200_000
+_ROUNDS = 12
+_SAMPLE_NS = 1_000_000
 """Calls are repeated until a sample takes about this long."""
 _SLOW_NS = 50_000_000
 """Of kernels that take longer there are fewer rounds."""
