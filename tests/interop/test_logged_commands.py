@@ -1,7 +1,10 @@
 """Commands that a program logged are read back, behind any prefix."""
 
+from pathlib import Path
+
 import pytest
 
+from skipjack.cli.problems import Placement, read_placed
 from skipjack.errors import UsageError
 from skipjack.interop import Defaults, find_tune_command, is_own_message, problem_text, read_text
 from skipjack.operations import parse
@@ -25,6 +28,17 @@ def test_what_is_logged_is_read_back_behind_any_prefix(prefix: str, problem: obj
         "znver4/2",
         ("my ops.py",),
     )
+
+
+def test_the_deployment_of_a_command_is_read_back(tmp_path: Path) -> None:
+    listed = tmp_path / "commands.txt"
+    lines = [command_line("add:8:f32", "znver4/1", (), way) for way in (None, "eager/cold")]
+    listed.write_text("\n".join(lines))
+    (add,) = read_text("add:8:f32", Defaults())
+    assert read_placed([], listed, Defaults()) == {
+        Placement("znver4/1"): [add],
+        Placement("znver4/1", None, "eager", "cold"): [add],
+    }
 
 
 def test_options_of_a_command_are_of_its_problems() -> None:

@@ -308,6 +308,8 @@ def test_commands_are_logged_once_and_can_be_run(
         skipjack.reload()
         skipjack.lookup("add:8")
         skipjack.lookup("conv2d:n1c2h4w4k2y1x1", layout="NHWC", direction="bwd")
+        for protocol in ("native/hot", "eager/cold", "eager/cold", "native/cold"):
+            skipjack.lookup("add:8", protocol=protocol)
     finally:
         monkeypatch.undo()
         policy.logs_commands.cache_clear()
@@ -316,4 +318,6 @@ def test_commands_are_logged_once_and_can_be_run(
     assert capfd.readouterr().err.splitlines() == [
         f"skipjack tune add:8:f32 --device {here}",
         f"skipjack tune {conv} --device {here}",
+        f"skipjack tune add:8:f32 --device {here} --deployed eager --caches cold",
+        f"skipjack tune add:8:f32 --device {here} --deployed native --caches cold",
     ]

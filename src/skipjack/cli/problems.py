@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from json import dumps
 from pathlib import Path
+from typing import NamedTuple
 
 import typer
 
@@ -26,15 +27,24 @@ __all__ = [
     "Defaults",
     "Entry",
     "NotApplicable",
+    "Placement",
     "applicable",
     "make_defaults",
     "read_placed",
     "read_problems",
 ]
 
-Placement = tuple[str | None, int | None]
-"""A device and a number of threads, where they are named."""
-_ANYWHERE: Placement = (None, None)
+
+class Placement(NamedTuple):
+    """Where and how a problem is to be tuned, as far as that is named."""
+
+    device: str | None = None
+    threads: int | None = None
+    deployed: str | None = None
+    caches: str | None = None
+
+
+_ANYWHERE = Placement()
 _STDIN = Path("-")
 _DIRECTIONS = ("fwd", "bwd", "wrw", ALL)
 
@@ -63,7 +73,7 @@ def read_problems(
 def read_placed(
     keys: list[str], file: Path | None, defaults: Defaults, shapes: list[str] | None = None
 ) -> dict[Placement, list[Entry]]:
-    """The same, by the device and threads that commands ``skipjack tune`` in a file name."""
+    """The same, by what commands ``skipjack tune`` in a file name besides problems."""
     found = [(_ANYWHERE, entry) for key in keys for entry in _read_argument(key, defaults, shapes)]
     if shapes and not any("::" in key for key in keys):
         raise UsageError("--shapes are for kernels of your own, as file.py::softmax; leave it out")
@@ -120,7 +130,9 @@ def _read_file(path: Path, defaults: Defaults) -> list[tuple[Placement, Entry]]:
             continue
         try:
             command = find_tune_command(text)
-            place = (command.device, command.threads) if command else _ANYWHERE
+            place = _ANYWHERE
+            if command:
+                place = Placement(command.device, command.threads, command.deployed, command.caches)
             found += [(place, entry) for entry in read_text(text, defaults)]
         except UsageError as error:
             raise UsageError(f"{_name(path)}, line {number}: {error}") from None

@@ -20,6 +20,7 @@ from skipjack.cli.options import (
 
 if TYPE_CHECKING:
     from skipjack.bank import BankEntry
+    from skipjack.cli.problems import Placement
     from skipjack.core.device import Device
     from skipjack.core.problem import Problem
     from skipjack.core.protocol import TimingProtocol
@@ -117,7 +118,7 @@ def tune(
 ) -> None:
     """Find the fastest way to compute problems on this machine, and remember it in the bank."""
     from skipjack import plugins
-    from skipjack.cli.problems import applicable, make_defaults, read_placed
+    from skipjack.cli.problems import Placement, applicable, make_defaults, read_placed
     from skipjack.core.protocol import deployed_protocol
     from skipjack.errors import UsageError
     from skipjack.search import check_name
@@ -128,9 +129,13 @@ def tune(
     settings = load_settings(plugins=tuple(plugin) if plugin else None)
     plugins.load(settings.plugins)
     placed = read_placed(problems or [], file, make_defaults(dtype, layout, direction), shapes)
-    if device is not None or threads is not None:  # which outranks what a file says
-        everything = dict.fromkeys(entry for entries in placed.values() for entry in entries)
-        placed = {(device, threads): list(everything)}
+    # What is given here outranks what a file says.
+    if device is not None or threads is not None:
+        placed = _regrouped(placed, lambda one: one._replace(device=device, threads=threads))
+    if deployed is not None:
+        placed = _regrouped(placed, lambda one: one._replace(deployed=deployed))
+    if caches is not None:
+        placed = _regrouped(placed, lambda one: one._replace(caches=caches))
     if build_only:
         from skipjack.cli.build_only import build_problems
 
@@ -139,19 +144,24 @@ def tune(
         unused |= {"--deployed": deployed, "--caches": caches}
         _refuse(unused, "with --build-only, which times nothing")
         chosen = BuildOptions(DEFAULT_CONFIGS if budget is None else budget, solver, seed)
-        for (name, count), entries in placed.items():
-            builder = Builder(choose_device(name, count, entries, build_only=True), settings)
+        placed = _regrouped(placed, lambda one: Placement(one.device, one.threads))
+        for at, entries in placed.items():
+            builder = Builder(
+                choose_device(at.device, at.threads, entries, build_only=True), settings
+            )
             asked = applicable(entries, json)
             if asked:
                 build_problems(builder, asked, chosen, output, json)
         return
     _refuse({"--output": output}, "without --build-only, which alone writes object files")
     if trace and len(placed) > 1:
-        raise UsageError("--trace is of one device, and the file names several; name one")
+        raise UsageError(
+            "--trace is of one device and deployment, and the file names several; name one"
+        )
     tuners = []
-    for (name, count), entries in placed.items():
-        here = choose_device(name, count, entries)
-        protocol = deployed_protocol(here, deployed, caches)
+    for at, entries in placed.items():
+        here = choose_device(at.device, at.threads, entries)
+        protocol = deployed_protocol(here, at.deployed, at.caches)
         tuners.append((Tuner(settings, here, say, protocol), entries))
     options = TuneOptions(
         budget=make_budget(budget, seconds, tuners[0][0].limits.tune_seconds),
@@ -176,6 +186,16 @@ def tune(
         if trace and work:
             tuners[0][0].context.tracer.write(trace)
     _finish(results)
+
+
+def _regrouped(
+    placed: Mapping[Placement, Iterable[Entry]], change: Callable[[Placement], Placement]
+) -> dict[Placement, list[Entry]]:
+    """The same entries by changed placements, each once."""
+    found: dict[Placement, dict[Entry, None]] = {}
+    for at, entries in placed.items():
+        found.setdefault(change(at), {}).update(dict.fromkeys(entries))
+    return {at: list(entries) for at, entries in found.items()}
 
 
 def verify_all(

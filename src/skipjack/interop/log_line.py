@@ -60,6 +60,8 @@ class TuneCommand:
     device: str | None = None
     threads: int | None = None
     plugins: tuple[str, ...] = ()
+    deployed: str | None = None
+    caches: str | None = None
 
 
 def find_tune_command(text: str) -> TuneCommand | None:
@@ -68,7 +70,11 @@ def find_tune_command(text: str) -> TuneCommand | None:
     if found is None:
         return None
     said: dict[str, list[str]] = {
-        name: [] for name in ("device", "threads", "dtype", "layout", "direction", "plugin")
+        name: []
+        for name in (
+            *("device", "threads", "deployed", "caches"),
+            *("dtype", "layout", "direction", "plugin"),
+        )
     }
     problems: list[str] = []
     words = iter(_words(text[found.end() :]))
@@ -94,6 +100,8 @@ def find_tune_command(text: str) -> TuneCommand | None:
         last["device"],
         int(threads) if threads else None,
         tuple(said["plugin"]),
+        last["deployed"],
+        last["caches"],
     )
 
 

@@ -26,7 +26,7 @@ from skipjack.bank import Bank, forget_banks, layers_of
 from skipjack.core.annotations import checked
 from skipjack.core.config import Value
 from skipjack.core.problem import Problem
-from skipjack.core.protocol import named_deployment
+from skipjack.core.protocol import named_deployment, protocol_for
 from skipjack.errors import ProblemError, SkipjackError, UsageError
 from skipjack.native import cpu
 from skipjack.operations import comes_with_skipjack
@@ -228,7 +228,7 @@ def _look_up(
     depends = _depends(chosen)
     asked = asked_problem(problem, dtype, layout=layout, direction=direction)
     if logs_commands():
-        _log_command(asked, threads, device, chosen)
+        _log_command(asked, threads, device, protocol, chosen)
     directory = str(chosen.user_dir) if settings else None
     request = AskedProblem(asked, threads, device, chosen, directory, strict, protocol)
     if solver is not None:
@@ -282,7 +282,11 @@ def _is_unknown(question: Question) -> bool:
 
 
 def _log_command(
-    asked: Problem, threads: int | None, device: str | None, settings: Settings
+    asked: Problem,
+    threads: int | None,
+    device: str | None,
+    protocol: str | None,
+    settings: Settings,
 ) -> None:
     """Write down how to tune it, if it can be tuned here."""
     from skipjack.runtime.online import log_command
@@ -290,10 +294,13 @@ def _log_command(
 
     try:
         found = place([asked], device, threads)
+        deployed = None if protocol is None else named_deployment(found, protocol)
     except SkipjackError:
         return
+    if deployed == protocol_for(found).deployed:
+        deployed = None  # without the options it is tuned for that
     plugins = () if comes_with_skipjack(asked.operation) else settings.plugins
-    log_command(asked.key, found.name, plugins)
+    log_command(asked.key, found.name, plugins, deployed)
 
 
 def explain(
