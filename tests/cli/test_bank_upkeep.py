@@ -55,6 +55,21 @@ def test_a_merge_into_a_file_leaves_ones_own_bank_alone(home: Path) -> None:
     assert {json.loads(line)["device"] for line in merged.read_text().splitlines()} == {GPU}
 
 
+def test_a_merge_overwrites_nothing_but_a_bank(home: Path) -> None:
+    notes = home / "notes.txt"
+    notes.write_text("do not lose this\n")
+    with pytest.raises(SkipjackError, match="is not a bank"):
+        run("bank", "merge", str(home / "a.jsonl"), "-o", str(notes))
+    assert notes.read_text() == "do not lose this\n"
+
+
+def test_a_directory_with_a_bank_is_merged(home: Path) -> None:
+    other = home / "other"
+    Bank.open(other).put(entry(9))
+    run("bank", "merge", str(other))
+    assert [one.problem for one in Bank.open(home / "user").entries()] == ["add:9:f32"]
+
+
 def test_a_merge_of_strangers_is_refused_and_writes_nothing(home: Path) -> None:
     with pytest.raises(SkipjackError, match="shares no class of devices with"):
         run(

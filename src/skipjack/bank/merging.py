@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from skipjack.bank.bank import FILE_NAME
 from skipjack.bank.content import complaint, laid_out, read_content, refuse_newer
 from skipjack.bank.entry import BankEntry, Key
 from skipjack.bank.evidence import ranked
@@ -19,8 +20,12 @@ _MEND = "its other lines are merged; for these, ask whoever made the file for a 
 log = logging.getLogger(__name__)
 
 
-def read_bank(path: Path) -> Entries:
-    """The entries of a bank's file, which is only read; lines that cannot be read are told."""
+def read_bank(place: Path) -> Entries:
+    """The entries of a bank, which is only read; lines that cannot be read are told.
+
+    It is a file, or a directory with a bank.
+    """
+    path = place / FILE_NAME if place.is_dir() else place
     try:
         content = read_content(path.read_bytes())
     except FileNotFoundError:
@@ -79,10 +84,23 @@ def merged(banks: Mapping[Path, Entries]) -> Entries:
 
 
 def write_bank(path: Path, entries: Entries) -> None:
-    """A file of these entries in its canonical form; `StorageError`."""
+    """A file of these entries in its canonical form; `StorageError`.
+
+    A file that is there is replaced if every line of it is an entry of a bank; else `UsageError`.
+    """
     # A program that only looks things up loads nothing that writes.
     from skipjack.storage import atomic_write
 
+    if path.is_file():
+        try:
+            content = read_content(path.read_bytes())
+        except OSError as error:
+            raise StorageError(f"cannot read {path}: {error.strerror}") from error
+        if content.bad:
+            raise UsageError(
+                f"{path} is there and is not a bank ({content.bad[0]}); it was left as it is, so "
+                "name another file"
+            )
     atomic_write(path, laid_out(entries, ())[0])
 
 
