@@ -241,7 +241,7 @@ def test_what_enters_the_bank_is_what_was_chosen() -> None:
         assert verdict.solver == entry.solver
 
 
-def test_what_beats_the_bank_but_not_the_default_is_not_banked() -> None:
+def test_what_beats_the_bank_but_not_the_default_lets_the_default_in() -> None:
     given = {"ours": 1000.0, "second": 1500.0}
     named = TuneOptions(budget=Budget(trials=4), searcher="exhaustive", solver="second")
     with only_solvers(FakeSolver("ours", tiles(1)), FakeSolver("second", tiles(2))):
@@ -253,8 +253,9 @@ def test_what_beats_the_bank_but_not_the_default_is_not_banked() -> None:
             lambda solver, config: 2000.0 if config["tile"] == 2 else given[solver],
         )
         result = run_tune(context, PROBLEM, named)
-    assert result.status is Outcome.KEPT
-    assert context.bank.lookup(PROBLEM.key, context.device.class_key) == held
+    assert result.status is Outcome.RESERVED
+    now = context.bank.lookup(PROBLEM.key, context.device.class_key)
+    assert now is not None and (now.solver, now.config) == ("ours", {"tile": 1})
 
 
 def test_an_entry_of_a_solver_that_is_not_loaded_stays() -> None:

@@ -135,3 +135,24 @@ def test_an_entry_of_another_deployment_is_where_a_search_starts_and_no_incumben
 def test_what_the_bank_does_not_know_cannot_be_verified(setting: Setting) -> None:
     with pytest.raises(SkipjackError, match="has no entry of add:64:f32"):
         run_verify(setting.context({}), PROBLEM, OPTIONS)
+
+
+def test_a_fresh_entry_gives_way_to_a_default_that_is_no_slower(setting: Setting) -> None:
+    run_tune(setting.context({4: 400.0}), PROBLEM, OPTIONS)
+    context = setting.context({1: 594.0, 4: 600.0})
+    result = run_verify(context, PROBLEM, OPTIONS)
+    assert result.status is Outcome.RESERVED and result.best == Config(tile=1)
+    (now,) = setting.bank.entries()
+    assert now.config == {"tile": 1} and now.evidence[REPLACED]["met"] == "slower"
+    assert run_verify(context, PROBLEM, OPTIONS).status is Outcome.KEPT
+
+
+def test_a_fresh_entry_that_gains_less_than_it_claims_is_kept_with_new_evidence(
+    setting: Setting,
+) -> None:
+    run_tune(setting.context({4: 400.0}), PROBLEM, OPTIONS)
+    result = run_verify(setting.context({1: 660.0, 4: 600.0}), PROBLEM, OPTIONS)
+    assert result.status is Outcome.KEPT and result.best == Config(tile=4)
+    (now,) = setting.bank.entries()
+    assert now.config == {"tile": 4} and now.speedup["default"]["ratio"] < 1.2
+    assert now.evidence[REPLACED]["met"] == "again"

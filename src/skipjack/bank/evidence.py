@@ -69,7 +69,7 @@ class Met(StrEnum):
     SLOWER = "slower"  # timed side by side, and what replaces it is confirmed to be faster
     FAILED = "failed"  # it does not build, run or give right results any more
     OUTDATED = "outdated"  # its solver does not make this config any more
-    AGAIN = "again"  # a ranking was made again, and the old one's first place took part
+    AGAIN = "again"  # timed again: the same config, or a ranking with the old one's first place
     STALE = "stale"  # the same config was confirmed again with today's compiler and driver
 
 

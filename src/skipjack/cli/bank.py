@@ -189,7 +189,9 @@ def build(
     ),
 )
 def merge(
-    files: Annotated[list[Path], typer.Argument(help="Files of other banks, or their directories.")],
+    files: Annotated[
+        list[Path], typer.Argument(help="Files of other banks, or their directories.")
+    ],
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="Write their union here; one's own bank stays."),

@@ -24,7 +24,7 @@ _FARED: dict[str, str] = {
     Met.SLOWER: "slower, side by side",
     Met.FAILED: "it failed",
     Met.OUTDATED: "its solver does not make it any more",
-    Met.AGAIN: "ranked again",
+    Met.AGAIN: "timed again",
     Met.STALE: "timed again, the compiler or driver having changed",
 }
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from math import isfinite
 
 from skipjack.bank import BankEntry, Met
+from skipjack.bank.entry_evidence import number_or_none
 from skipjack.bank.evidence import is_library
 from skipjack.execute.confirm import ALPHA, LOOKS, MIN_EFFECT, Confirmation
 from skipjack.execute.statistics import Ratio, Timing, paired_ratio, summarize
@@ -152,6 +153,12 @@ class Decision:
                 and not self._beats(rival, incumbent)
             )
             return Outcome.KEPT if stays else Outcome.VENDOR
+        found = self._beside_what_was_used()
+        return Outcome.RESERVED if found is Outcome.KEPT and self._gives_way() else found
+
+    def _beside_what_was_used(self) -> Outcome:
+        """The outcome where no library is faster than the winner."""
+        incumbent = self.contenders.incumbent
         before = incumbent or self.default
         if incumbent is not None and incumbent.kernel == self.winner.kernel:
             return Outcome.KEPT
@@ -165,6 +172,27 @@ class Decision:
         if self.confirmation.confirmed(before.kernel) and not beaten:
             return Outcome.BANKED
         return Outcome.KEPT if incumbent is not None else Outcome.RESERVED
+
+    def _gives_way(self) -> bool:
+        """Whether the default is confirmed to be no slower than the config that the bank holds."""
+        gain = self._gain_of_held()
+        return gain is not None and gain.high <= 1.0
+
+    def _overstated(self) -> bool:
+        """Whether the gain over the default that the bank's entry claims is confirmed smaller."""
+        gain, held = self._gain_of_held(), self.contenders.held
+        claimed = number_or_none(held.speedup.get("default", {}).get("low")) if held else None
+        return gain is not None and claimed is not None and gain.high < claimed
+
+    def _gain_of_held(self) -> Ratio | None:
+        """Of the bank's config over the default; None where there are no pairs of the two."""
+        incumbent, default = self.contenders.incumbent, self.default
+        if incumbent is None or default is None or incumbent.code is None:
+            return None
+        if not (self._timed(incumbent) and self._timed(default)):
+            return None
+        gain = self.gain(incumbent, default)
+        return gain if gain.supported else None
 
     def unclear(self) -> list[LoadedCandidate]:
         """Those of whom noise hides whether the winner is faster."""
@@ -198,7 +226,8 @@ class Decision:
         as anybody knows.
         """
         if outcome is Outcome.RESERVED:
-            return self.contenders.held is None or self.met in (Met.FAILED, Met.OUTDATED)
+            useless = self.met in (Met.FAILED, Met.OUTDATED)
+            return self.contenders.held is None or useless or self._gives_way()
         if outcome is Outcome.VENDOR:
             held = self.contenders.held
             same = held and is_library(held) and held.solver == self.faster_vendor()
@@ -206,11 +235,11 @@ class Decision:
         return outcome is Outcome.BANKED or self.renews(outcome)
 
     def renews(self, outcome: Outcome) -> bool:
-        """Whether the bank's stale config was confirmed, built and timed as it is today."""
+        """Whether the bank's config stays with new evidence: it was stale, or claimed too much."""
         incumbent = self.contenders.incumbent
-        if not self.contenders.stale or outcome is not Outcome.KEPT or incumbent is None:
+        if outcome is not Outcome.KEPT or incumbent is None or incumbent.code is None:
             return False
-        return self._timed(incumbent) and incumbent.code is not None
+        return self._timed(incumbent) and (self.contenders.stale or self._overstated())
 
     def kept(self, outcome: Outcome) -> LoadedCandidate:
         """What the bank may hold: the default also where the user asked for another solver."""
@@ -246,6 +275,8 @@ class Decision:
                 "SKIPJACK_PLUGINS"
             )
         if outcome is Outcome.RESERVED:
+            if self._gives_way():
+                return "the default is no slower than the bank's config, which gave way to it"
             whose = ""
             if self.default and self.contenders.outside:
                 default = self.default.candidate
@@ -257,6 +288,8 @@ class Decision:
             return f"the bank's entry of {held.solver} has stronger evidence and could not be timed"
         if is_library(held):
             return f"nothing is confirmed to beat {held.solver}, which the bank holds"
+        if self._overstated():
+            return "nothing beat the bank's config, but its gain is smaller than it was"
         return "nothing beat the config that the bank holds"
 
     def _noise(self) -> str:

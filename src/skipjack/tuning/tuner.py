@@ -72,8 +72,8 @@ class Tuner:
         """Time what the bank holds of a problem once more, and search nothing.
 
         The entry and the next best few are built, checked and timed beside the default and the
-        libraries. The entry is confirmed, and renewed if it was stale, or gives way to a better
-        one. Ctrl-C is as for `tune`.
+        libraries. The entry is confirmed, and renewed if it was stale or claimed a larger gain, or
+        gives way to a better one, or to a default that is no slower. Ctrl-C is as for `tune`.
         """
         asked = asked_problem(problem) if isinstance(problem, str) else problem
         chosen = (options or TuneOptions()).completed(self.limits)
@@ -160,7 +160,7 @@ def run_verify(
 ) -> TuneResult:
     """Time the bank's entry and the next best few; confirm it, or let it give way.
 
-    Nothing is searched. The verdict is made as after a search, and what was stale is renewed.
+    Nothing is searched. The verdict is made as after a search.
     """
     device, deployed = context.device, context.protocol.deployed
     entry = context.bank.lookup(problem.key, device.class_key, protocol=deployed)

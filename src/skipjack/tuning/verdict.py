@@ -237,7 +237,8 @@ def _entry(run: StudyRun, result: TuneResult, decision: Decision) -> BankEntry:
     called = result.speedup.as_called if own and not vendor else None
     replaced = {}
     if run.entry and decision.met and decision.enters(result.status):
-        met = Met.STALE if decision.renews(result.status) else decision.met
+        renewed = Met.STALE if run.stale else Met.AGAIN
+        met = renewed if decision.renews(result.status) else decision.met
         replaced = {REPLACED: replacing(run.entry, met)}
     return entry_of(
         run,
