@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skipjack.bank import Bank, BankEntry, Changes, Met, replacing
+from skipjack.bank import Bank, BankEntry, BankLayer, Changes, Met, forget_banks, replacing
 from skipjack.bank.entry import key_of
 from skipjack.bank.evidence import MOST_KEPT, merge_entries, ranked
 from skipjack.bank.file import BankFile
@@ -358,7 +358,7 @@ def test_bad_lines_of_a_large_bank_are_told_and_newer_ones_keep_it_from_being_wr
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    complained: dict[Path, object] = {}
+    complained: set[Path] = set()
     monkeypatch.setattr("skipjack.bank.file._complained", complained)
     newer = entry("new:1:f32").line.replace('"format":2', '"format":3')
     with large.path.open("a") as file:
@@ -409,6 +409,23 @@ def test_a_killed_writer_costs_the_line_that_it_wrote(
     assert "was not finished; `skipjack bank rebuild`" in caplog.text
     aside = bank.path.with_name("bank.jsonl.bad-lines").read_bytes()
     assert aside == entry("torn:1:f32").line.encode()[:cut] + b"\n"
+
+
+@pytest.mark.parametrize(("size", "name"), [(1, "user"), (1, "bank other"), (3, "bank other")])
+def test_a_file_that_was_cut_off_is_told_once(
+    bank: Bank, entry: MakeEntry, size: int, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    bank.add(entry(key(number)) for number in range(size))
+    whole = bank.path.read_bytes()
+    bank.path.write_bytes(whole[:-50])
+    for _ in range(2):  # again after it has changed, and after `forget_banks`
+        assert len(BankLayer(name, bank.path).bank.entries()) == size - 1
+        bank.path.write_bytes(whole[:-40])
+        forget_banks()
+    (said,) = caplog.messages
+    assert f"left out of the bank {bank.path}: line {size}: it is cut off before its end" in said
+    assert ("skipjack bank rebuild" in said) == (name == "user")
+    assert ("ask whoever made the file for a new one" in said) == (name != "user")
 
 
 def test_a_last_line_without_its_end_is_an_entry_all_the_same(bank: Bank, entry: MakeEntry) -> None:

@@ -161,7 +161,7 @@ def test_a_damaged_entry_is_passed_over_with_one_warning(
             found = skipjack.lookup(key)
             assert found is not None and not found.source.startswith("system")
     said = [one for one in caplog.messages if "damaged" in one]
-    assert len(said) == 1 and "get it anew from where it came from" in said[0]
+    assert len(said) == 1 and "ask whoever made the file for a new one" in said[0]
 
 
 def test_evidence_says_which_instructions_were_masked(places: Path) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeVar
 
-from skipjack.bank.content import Content, PlacedEntry, complaint
+from skipjack.bank.content import Content, PlacedEntry, UnreadLine, complaint
 from skipjack.bank.entry import Key
 from skipjack.bank.index import Identity, StaleIndexError, identity_of
 from skipjack.bank.views import (
@@ -26,12 +26,12 @@ from skipjack.bank.views import (
 from skipjack.errors import StorageError
 
 RESTORE = "`skipjack bank rebuild` restores it from the ledger"
-NEW_COPY = "get it anew from where it came from"
+NEW_COPY = "ask whoever made the file for a new one"
 """What to do about a bank that is somebody else's."""
 
 log = logging.getLogger(__name__)
-_complained: dict[Path, Identity] = {}
-"""Files of whose lines this process has complained, and their state then."""
+_complained: set[Path] = set()
+"""Files of whose lines this process has complained."""
 V = TypeVar("V", bound=BankView)
 
 
@@ -73,13 +73,29 @@ class BankFile:
         return identity_of(self.path.stat())
 
     def adopt(self, view: V) -> V:
-        """Use a view from now on; complain of what cannot be read, once for a state of it."""
+        """Use a view from now on; complain of what cannot be read, once in a process."""
         self.view = view
-        if view.bad and view.identity and _complained.get(self.path) != view.identity:
-            remedy = RESTORE if self._writable else NEW_COPY
-            log.warning("%s", complaint(self.path, view.bad, view.bad_count, remedy))
-            _complained[self.path] = view.identity
+        if self.path not in _complained and view.identity:
+            bad, count = list(view.bad), view.bad_count
+            if unfinished := self._unfinished(view):
+                bad, count = [*bad, unfinished], count + 1
+            if bad:
+                _complained.add(self.path)
+                remedy = RESTORE if self._writable else NEW_COPY
+                log.warning("%s", complaint(self.path, bad, count, remedy))
         return view
+
+    def _unfinished(self, view: BankView) -> UnreadLine | None:
+        """The last line if it has no end and that is damage.
+
+        Behind others in the user's bank it is being written, or the next writer tells of it.
+        """
+        if not view.torn:
+            return None
+        lines = view.summary().lines
+        if self._writable and lines:
+            return None
+        return UnreadLine(lines + 1, view.torn, "it is cut off before its end", newer=False)
 
     @contextlib.contextmanager
     def as_storage_errors(self) -> Iterator[None]:

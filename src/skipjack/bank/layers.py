@@ -112,7 +112,6 @@ def has_system(user_dir: Path, system_dir: Path | None) -> bool:
 def forget_banks() -> None:
     """Open every file again when it is next asked for."""
     _bank.cache_clear()
-    _told.clear()
     _outline.cache_clear()
 
 
