@@ -207,3 +207,31 @@ def test_a_process_forked_while_another_thread_compiles_can_compile() -> None:
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     thread.join()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_process_forked_while_another_thread_loads_llvm_can_compile() -> None:
+    script = """
+import os, signal, sys, threading, warnings
+warnings.simplefilter("ignore")
+from skipjack.native import llvm
+begun = threading.Event()
+class Slow:
+    def find_spec(self, name, path=None, target=None):
+        if name == "llvmlite.binding":
+            begun.set()
+            threading.Event().wait(0.2)
+sys.meta_path.insert(0, Slow())
+thread = threading.Thread(target=llvm.binding)
+thread.start()
+begun.wait()
+child = os.fork()
+signal.alarm(20)
+if child == 0:
+    llvm.host()
+    os._exit(0)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+thread.join()
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout == "0\n", done.stderr

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -248,3 +250,13 @@ def test_threads_call_one_kernel_at_once(built: Callable[[str], TunedKernel]) ->
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(work, pairs))
     assert len(kernel._plans) <= 8
+
+
+def test_a_call_does_not_import_the_masked_arrays() -> None:
+    """A process that is forked while another thread imports them would wait for it for good."""
+    script = (
+        "import sys, numpy, skipjack; a = numpy.ones(64, numpy.float32); "
+        "skipjack.lookup('add:64')(a, a); print('numpy.ma' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout == "False\n", done.stderr

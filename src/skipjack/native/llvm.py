@@ -9,6 +9,7 @@ import ctypes
 import functools
 import os
 import re
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -36,21 +37,47 @@ class CannotRunError(SkipjackError):
     """Machine code that needs instructions which this CPU lacks."""
 
 
-@functools.cache
+_importing = threading.RLock()
+
+
+def _forks_wait_for(lock: Any) -> None:
+    """A process forked while another thread holds it would wait for that thread for good."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(
+            before=lock.__enter__,
+            after_in_parent=lambda: lock.__exit__(None, None, None),
+            after_in_child=lambda: lock.__exit__(None, None, None),
+        )
+
+
+_forks_wait_for(_importing)
+
+
 def binding() -> Any:
     """llvmlite's binding, with all targets that it was built with ready to generate code."""
+    return _binding or _import_binding()
+
+
+_binding: Any = None
+
+
+def _import_binding() -> Any:
+    global _binding
+    with _importing:
+        _binding = _binding or _ready_binding()
+    return _binding
+
+
+def _ready_binding() -> Any:
     import llvmlite.binding as llvm
 
-    lock = getattr(llvm.ffi.lib, "_lock", None)
-    if lock is not None and hasattr(os, "register_at_fork"):
-        # A process forked while another thread compiles would wait for that thread for good.
-        os.register_at_fork(
-            before=lock.__enter__, after_in_parent=lock.__exit__, after_in_child=lock.__exit__
-        )
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     for option in _OPTIONS:
         llvm.set_option("skipjack", option)
+    # Last: a fork takes this lock before that of the import.
+    if (lock := getattr(llvm.ffi.lib, "_lock", None)) is not None:
+        _forks_wait_for(lock)
     return llvm
 
 

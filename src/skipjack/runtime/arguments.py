@@ -6,6 +6,7 @@ checked.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -110,7 +111,7 @@ class KernelArguments:
         shape, storage = tensor.shape, self.dtypes[tensor.name]
         if not isinstance(array, np.ndarray):
             raise UsageError(f"{name} must be a NumPy array, not {type(array).__name__}")
-        if isinstance(array, np.ma.MaskedArray):
+        if _is_masked(array):
             raise UsageError(
                 f"{name} is a masked array, whose mask a kernel does not see; give its filled() "
                 "copy, or its data"
@@ -122,6 +123,12 @@ class KernelArguments:
                 f"not {array.dtype} of shape {array.shape}"
             )
         return array
+
+
+def _is_masked(array: Array) -> bool:
+    # `np.ma` is imported when first named, which a process forked meanwhile would wait for.
+    masked = sys.modules.get("numpy.ma")
+    return masked is not None and isinstance(array, getattr(masked, "MaskedArray", ()))
 
 
 def _lacks(array: Array, *, written: bool = False) -> str:
