@@ -73,6 +73,11 @@ class VerifiedKernels:
         self._directories = [directory / FOLDER for directory in settings.kernel_dirs]
         self._artifacts = ArtifactStore(*settings.kernel_dirs)
 
+    @property
+    def directory(self) -> Path:
+        """Where new kernels are kept."""
+        return self._settings.kernel_dirs[0]
+
     def find(self, key: str) -> tuple[VerifiedKernel, bytes] | None:
         """The kernel of this key with its machine code, if both are there and whole."""
         for directory in self._directories:

@@ -28,6 +28,7 @@ from skipjack.runtime.checks.beside_library import library_ratio
 from skipjack.runtime.kernel import TunedKernel
 from skipjack.runtime.kernel_code import KernelCode
 from skipjack.runtime.verified import VerifiedKernel, VerifiedKernels, entry_key, kernel_key
+from skipjack.runtime.warning_once import warn_once
 from skipjack.settings import Settings
 from skipjack.solvers import (
     BuildingSolver,
@@ -321,7 +322,8 @@ def _checked_now(
     try:
         store.put(key, verified, code.data)
     except StorageError as error:
-        log.info("%s will be verified again by the next lookup: %s", problem.key, error)
+        said = f"kernels are not kept, so that every program builds and verifies them: {error}"
+        warn_once(log, said, about=("kernel cache", store.directory))
     if compared:
         _refuse_slower(verified.library_ratio, candidate)
     return code
