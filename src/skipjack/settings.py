@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from skipjack.errors import MalformedError, StorageError, UsageError
-from skipjack.reading import parse_toml, whole_number
+from skipjack.reading import parse_toml, read_plain, whole_number
 
 CONFIG_FILE = "config.toml"
 USER_DIR_VARIABLE = "SKIPJACK_USER_DB_PATH"
@@ -97,8 +97,13 @@ def load_settings(
     cache_limit: str | int | None = None,
     banks: Sequence[str] | None = None,
     system_dir: Path | str | None = None,
+    complain: Callable[[str], None] | None = None,
 ) -> Settings:
-    """The settings in force; an argument that is None was not given. Bad values: `UsageError`."""
+    """The settings in force; an argument that is None was not given. Bad values: `UsageError`.
+
+    With `complain`, which is told what is wrong, a bad value of a variable or of the file counts as
+    not given, and so does a file that cannot be read: for programs that need few of the settings.
+    """
     directory = _user_dir(user_dir)
     sources = _Sources(
         arguments={
@@ -113,7 +118,8 @@ def load_settings(
             "system_dir": system_dir,
         },
         path=directory / CONFIG_FILE,
-        file=_read_file(directory / CONFIG_FILE),
+        file=_read_file(directory / CONFIG_FILE, complain),
+        complain=complain,
     )
     return Settings(
         user_dir=directory,
@@ -145,6 +151,7 @@ class _Sources:
     arguments: Mapping[str, object]
     path: Path
     file: Mapping[str, object]
+    complain: Callable[[str], None] | None
 
     def pick(self, field: str, variable: str, check: Callable[[object], T], default: T) -> T:
         """The first value given, checked; a complaint names the place it came from."""
@@ -157,8 +164,12 @@ class _Sources:
             if value is not None:
                 try:
                     return check(value)
-                except ValueError as error:
-                    raise UsageError(f"{place} is {value!r}; {error}") from None
+                except (ValueError, UsageError) as error:
+                    said = f"{place} is {value!r}; {error}"
+                    if self.complain is None or self.arguments[field] is not None:
+                        raise UsageError(said) from None
+                    self.complain(f"{said}; it is left out")
+                    break
         return default
 
 
@@ -179,19 +190,34 @@ def _platforms_directory() -> Path:
     return platformdirs.user_data_path("skipjack")
 
 
-def _read_file(path: Path) -> Mapping[str, object]:
+def _read_file(path: Path, complain: Callable[[str], None] | None) -> Mapping[str, object]:
     try:
-        content = parse_toml(path.read_bytes(), str(path))
+        content = _parsed_file(path)
+    except (StorageError, UsageError) as error:
+        if complain is None:
+            raise
+        # Where nothing in the directory can be reached, its bank is complained of.
+        if os.access(path.parent, os.X_OK):
+            complain(f"{error}; the file is left out")
+        return {}
+    for key in content:
+        if key not in _IN_FILE:
+            said = f"{path} has an unknown key {key!r}; known are {', '.join(_IN_FILE)}"
+            if complain is None:
+                raise UsageError(said)
+            complain(said)
+    return content
+
+
+def _parsed_file(path: Path) -> Mapping[str, object]:
+    try:
+        return parse_toml(read_plain(path), str(path))
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
         raise StorageError(f"cannot read settings from {path}: {error.strerror}") from error
     except MalformedError as error:
         raise UsageError(str(error)) from None
-    for key in content:
-        if key not in _IN_FILE:
-            raise UsageError(f"{path} has an unknown key {key!r}; known are {', '.join(_IN_FILE)}")
-    return content
 
 
 def _usable_cores() -> frozenset[int]:
@@ -210,7 +236,11 @@ def _log_level(value: object) -> str:
 def _limits(sources: _Sources) -> Mapping[str, object]:
     given = sources.file.get("limits", {})
     if not isinstance(given, Mapping):
-        raise UsageError(f"{sources.path}: limits is {given!r}; write a table [limits]")
+        said = f"{sources.path}: limits is {given!r}; write a table [limits]"
+        if sources.complain is None:
+            raise UsageError(said)
+        sources.complain(f"{said}; it is left out")
+        return {}
     return given
 
 

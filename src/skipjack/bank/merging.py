@@ -11,6 +11,7 @@ from skipjack.bank.content import complaint, laid_out, read_content, refuse_newe
 from skipjack.bank.entry import BankEntry, Key
 from skipjack.bank.evidence import ranked
 from skipjack.errors import CorruptFileError, StorageError, UsageError
+from skipjack.reading import read_plain
 
 Entries = Mapping[Key, tuple[BankEntry, ...]]
 """By key, the strongest first."""
@@ -27,7 +28,7 @@ def read_bank(place: Path) -> Entries:
     """
     path = place / FILE_NAME if place.is_dir() else place
     try:
-        content = read_content(path.read_bytes())
+        content = read_content(read_plain(path))
     except FileNotFoundError:
         raise UsageError(f"there is no bank at {path}") from None
     except OSError as error:

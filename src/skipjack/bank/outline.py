@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 
+from skipjack.reading import open_plain
+
 _PROBLEM = b'"problem":"'
 
 
@@ -55,7 +57,7 @@ class OutlineFile:
         """Of the file as it is; `OSError`, other than for a missing one."""
         with self._reading:
             try:
-                descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+                descriptor = open_plain(self.path)
             except FileNotFoundError:
                 self._seen, self._outline = (0, 0, 0), Outline()
                 return self._outline

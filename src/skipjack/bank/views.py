@@ -24,6 +24,7 @@ from skipjack.bank.index import (
     problem_hash,
     tail_digest,
 )
+from skipjack.reading import open_plain
 
 INDEXED_BYTES = 1 << 16
 """Of a smaller file there is no index: it is parsed in a few milliseconds."""
@@ -204,7 +205,7 @@ def open_view(path: Path) -> BankView:
     for attempt in range(_ATTEMPTS):
         if attempt:
             time.sleep(_PAUSE_S)  # a writer replaces the file and its index one after the other
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = open_plain(path)
         try:
             identity = identity_of(os.fstat(descriptor))
             if identity[2] < INDEXED_BYTES:
@@ -227,7 +228,7 @@ def open_view(path: Path) -> BankView:
 
 def open_whole(path: Path) -> WholeView:
     """The file, parsed; `OSError`."""
-    with path.open("rb") as file:
+    with os.fdopen(open_plain(path), "rb") as file:
         identity = identity_of(os.fstat(file.fileno()))
         data = file.read(identity[2])
     return WholeView(identity, data, read_content(data, growing=True))

@@ -1,9 +1,12 @@
-"""JSON and TOML documents, texts and numbers in texts, bounded and finite."""
+"""Files, JSON and TOML documents, texts and numbers in texts, bounded and finite."""
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
+import stat
 import tomllib
 from collections.abc import Callable
 from math import isfinite
@@ -220,3 +223,24 @@ def _line(where: str, text: str, line: int) -> str:
     if where:
         return f"{where}:{line}"
     return f"line {line}" if "\n" in text else ""
+
+
+def open_plain(path: Path) -> int:
+    """A descriptor to read a plain file from; `OSError` if it is anything else.
+
+    Without waiting: opening a FIFO takes until somebody writes to it.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0))
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(mode):
+        return descriptor
+    os.close(descriptor)
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    raise OSError(errno.EINVAL, "it is not a plain file", str(path))
+
+
+def read_plain(path: Path) -> bytes:
+    """All of a plain file; `OSError` if it is anything else."""
+    with os.fdopen(open_plain(path), "rb") as file:
+        return file.read()

@@ -28,7 +28,7 @@ from skipjack.core.config import Value
 from skipjack.core.problem import Problem
 from skipjack.core.protocol import named_deployment, protocol_for
 from skipjack.errors import ProblemError, SkipjackError, UsageError
-from skipjack.native import cpu
+from skipjack.native import cpu, llvm
 from skipjack.operations import comes_with_skipjack
 from skipjack.runtime.asking import AskedProblem, asked_problem, known_here
 from skipjack.runtime.kernel import TunedKernel
@@ -104,6 +104,8 @@ class _Answer:
 
 _kept: dict[tuple[object, ...], _Answer] = {}
 """By what was asked for."""
+_failed_plugins: set[str] = set()
+"""Plug-ins that settings name and that could not be imported."""
 
 
 def lookup(
@@ -201,6 +203,7 @@ def reload() -> None:
     from skipjack.runtime.checks import forget_checks
 
     _kept.clear()
+    _failed_plugins.clear()
     forget_banks()
     forget_checks()
     next_epoch()
@@ -224,7 +227,7 @@ def _look_up(
     """The kernel, what is verified meanwhile, and what both depend on, as that was before."""
     began = monotonic()
     chosen = _settings(plugins, settings)
-    plugin_modules.load(chosen.plugins)
+    _check_level()
     depends = _depends(chosen)
     asked = asked_problem(problem, dtype, layout=layout, direction=direction)
     if logs_commands():
@@ -319,7 +322,7 @@ def explain(
     from skipjack.runtime.answers import Explanation, LookupDecision, StepRecord, decide
 
     chosen = _settings(plugins, settings)
-    plugin_modules.load(chosen.plugins)
+    _check_level()
     asked, policy = asked_problem(problem, dtype), current_policy()
     placed = _placed(AskedProblem(asked, threads, device, chosen, None), policy)
     before = (
@@ -391,10 +394,47 @@ def _names(plugins: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def _settings(plugins: str | Sequence[str], settings: Settings | None) -> Settings:
-    """Those that are given or in force, with the plug-ins that are named besides."""
+    """Those that are given or in force, with the plug-ins that are named besides, loaded."""
     named = _names(plugins)
-    chosen = settings or load_settings(plugins=named or None)
-    return replace(chosen, plugins=(*chosen.plugins, *named)) if settings and named else chosen
+    if settings is not None:
+        chosen = replace(settings, plugins=(*settings.plugins, *named)) if named else settings
+        plugin_modules.load(chosen.plugins)
+        return chosen
+    chosen = load_settings(plugins=named or None, complain=_complain)
+    if named:
+        plugin_modules.load(named)
+        return chosen
+    return replace(chosen, plugins=tuple(filter(_is_loaded, chosen.plugins)))
+
+
+def _is_loaded(plugin: str) -> bool:
+    """Whether a plug-in is here that the settings name; one that cannot be imported is told."""
+    if plugin in _failed_plugins:
+        return False
+    try:
+        plugin_modules.load((plugin,))
+    except UsageError as error:
+        _failed_plugins.add(plugin)
+        _complain(f"{error}; it is left out")
+        return False
+    return True
+
+
+def _check_level() -> None:
+    """A level of instructions that this CPU has not counts as not given, here and in workers."""
+    if os.environ.get(llvm.LEVEL_VARIABLE):
+        try:
+            llvm.host()
+        except UsageError as error:
+            _complain(f"{error}; it is left out")
+            os.environ.pop(llvm.LEVEL_VARIABLE, None)
+
+
+def _complain(sentence: str) -> None:
+    """Of a setting: what a program was started with must not end it."""
+    from skipjack.runtime.warning_once import warn_once
+
+    warn_once(log, sentence)
 
 
 def _depends(settings: Settings) -> tuple[object, ...]:
@@ -452,7 +492,7 @@ def _again(
     *,
     strict: bool,
 ) -> Found:
-    settings = load_settings(user_dir=user_dir) if user_dir else None
+    settings = load_settings(user_dir=user_dir, complain=_complain) if user_dir else None
     try:
         found = lookup(key, device=device, settings=settings, strict=strict, protocol=protocol)
     except ProblemError as error:

@@ -23,7 +23,7 @@ log = logging.getLogger("skipjack.runtime.lookup")
 def banked(question: Question, layer: BankLayer) -> LookupAnswer | str:
     """The best entry of one bank for the very problem and class of device that works here."""
     problem, device = question.problem, question.device
-    if layer.name.startswith("bank ") and not layer.path.is_file():
+    if layer.name.startswith("bank ") and not layer.path.exists():
         sentence = f"there is no bank at {layer.path}, which SKIPJACK_BANKS names"
         warn_once(log, sentence)
         return sentence
