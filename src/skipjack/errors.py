@@ -50,6 +50,10 @@ class StorageError(SkipjackError):
     """A ledger, bank or directory that cannot be read or written."""
 
 
+class LockTimeoutError(StorageError):
+    """A lock that others still held when the time to wait for it was over."""
+
+
 class CorruptFileError(StorageError):
     """A file that is damaged; it was set aside under a new name."""
 

@@ -16,6 +16,7 @@ import pytest
 
 import skipjack
 from skipjack.bank import Bank, BankEntry
+from skipjack.errors import StorageError
 from skipjack.native import cpu
 from skipjack.operations import parse
 from skipjack.runtime import bank_lookup, policy, toolchains, warning_once
@@ -173,6 +174,25 @@ def test_clean_removes_the_entry_of_the_user_bank_alone(
     assert [one.problem for one in Bank.open(user_dir).entries()] == ["mul:64:f32"]
     assert counts["cleaned"] == 1
     assert not process.requests
+
+
+def test_an_entry_that_cannot_be_removed_is_told_as_such(
+    process: StandIn,
+    user_dir: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def refuse(*_: object) -> None:
+        raise StorageError("cannot write it: the file system is read-only")
+
+    Bank.open(user_dir).put(entry(KEY))
+    monkeypatch.setattr(Bank, "clean", refuse)
+    with skipjack.tuning_policy("clean"):
+        assert source() == "user"
+    assert caplog.messages == [
+        f"the entry of {KEY} could not be removed from the user bank, and stays in use: "
+        "cannot write it: the file system is read-only"
+    ]
 
 
 def test_find_modes_measure_where_the_policy_is_db(

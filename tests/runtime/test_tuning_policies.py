@@ -58,6 +58,20 @@ def test_what_means_nothing_is_one_warning_and_nothing_is_measured(
             assert current_policy() == policy.DEFAULT
     (record,) = caplog.records
     assert "which means nothing: nothing is measured; write one of 1 db" in record.getMessage()
+    assert record.getMessage().startswith("the argument mode is ")
+
+
+def test_a_warning_names_the_variable_or_the_argument(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("SKIPJACK_FIND_ENFORCE", "x")
+    monkeypatch.setenv("SKIPJACK_TUNING_SECONDS", "0")
+    current_policy()
+    policy.make_policy(3, seconds=0, find_mode="quick")
+    assert [message.partition(" is ")[0] for message in caplog.messages] == [
+        *("SKIPJACK_FIND_ENFORCE", "SKIPJACK_TUNING_SECONDS"),
+        *("the argument find_mode", "the argument seconds"),
+    ]
 
 
 def test_nothing_is_measured_unless_somebody_says_so() -> None:

@@ -94,6 +94,16 @@ def process() -> Iterator[TuningProcess]:
     made.close()
 
 
+def test_without_a_place_for_locks_a_search_fails_and_is_not_late(
+    user_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, process: TuningProcess
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("SKIPJACK_LOCK_DIR", str(tmp_path / "file" / "locks"))
+    answer = process.search(request(user_dir)).wait(time.monotonic() + PATIENCE_S)
+    assert answer is not None and answer.status == "failed"
+    assert answer.reason.startswith(f"cannot make {tmp_path}/file/locks for the locks of devices")
+
+
 def test_who_cannot_have_the_device_in_time_is_late_and_the_next_is_not(
     user_dir: Path, process: TuningProcess
 ) -> None:

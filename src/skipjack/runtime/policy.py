@@ -39,6 +39,15 @@ BACKGROUND_VARIABLE = "SKIPJACK_TUNING_BACKGROUND"
 REGRET_VARIABLE = "SKIPJACK_REGRET"
 ON_MISS_VARIABLE = "SKIPJACK_ON_MISS"
 COMMANDS_VARIABLE = "SKIPJACK_ENABLE_LOGGING_CMD"
+_VARIABLES = {
+    "mode": ENFORCE_VARIABLE,
+    "find_mode": FIND_MODE_VARIABLE,
+    "seconds": SECONDS_VARIABLE,
+    "background": BACKGROUND_VARIABLE,
+    "regret": REGRET_VARIABLE,
+}
+"""Where the environment has what are arguments in code."""
+_ARGUMENTS = {name: f"the argument {name}" for name in _VARIABLES}
 
 OFF, DB, REFRESH = "off", "db", "refresh"
 INCREMENTAL, EXHAUSTIVE, CLEAN = "incremental", "exhaustive", "clean"
@@ -124,6 +133,7 @@ def environment_policy() -> TuningPolicy:
         seconds=given(SECONDS_VARIABLE) or None,
         background=given(BACKGROUND_VARIABLE) or False,
         regret=given(REGRET_VARIABLE) or None,
+        names=_VARIABLES,
     )
     return replace(policy, stated=bool(given(ENFORCE_VARIABLE)))
 
@@ -208,15 +218,18 @@ def make_policy(
     seconds: object = None,
     background: object = False,
     regret: object = None,
+    names: Mapping[str, str] = _ARGUMENTS,
 ) -> TuningPolicy:
-    """A policy of what was given; what means nothing is warned about once, and left out."""
-    chosen = _checked(ENFORCE_VARIABLE, mode, functools.partial(_named, _MODES), DB)
+    """A policy of what was given; what means nothing is warned about once, and left out.
+
+    `names` are what warnings call it.
+    """
     return TuningPolicy(
-        chosen,
-        _checked(FIND_MODE_VARIABLE, find_mode, functools.partial(_named, _FIND_MODES), FAST),
-        _checked(SECONDS_VARIABLE, seconds, _seconds, None),
-        _checked(BACKGROUND_VARIABLE, background, _flag, False),
-        _checked(REGRET_VARIABLE, regret, _share, None) or _REGRET,
+        _checked(names["mode"], mode, functools.partial(_named, _MODES), DB),
+        _checked(names["find_mode"], find_mode, functools.partial(_named, _FIND_MODES), FAST),
+        _checked(names["seconds"], seconds, _seconds, None),
+        _checked(names["background"], background, _flag, False),
+        _checked(names["regret"], regret, _share, None) or _REGRET,
     )
 
 
@@ -226,7 +239,6 @@ def _checked(what: str, value: object, check: Callable[[object], T], otherwise: 
     except ValueError as error:
         from skipjack.runtime.warning_once import warn_once
 
-        # Whether a variable or an argument said it: both have the same values.
         warn_once(log, f"{what} is {value!r}, which means nothing: {error}")
         return otherwise
 

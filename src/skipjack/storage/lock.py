@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
-from skipjack.errors import StorageError
+from skipjack.errors import LockTimeoutError, StorageError
 from skipjack.reading import read_json
 from skipjack.storage.failure import write_failure
 
@@ -40,11 +40,11 @@ class FileLock:
     A `directory` that is there can be locked as well; nobody can tell then who holds it.
 
     If another process holds it, `on_wait` is called once with a sentence that names the holder, and
-    the wait lasts until the lock is free, `timeout_s` is over (`StorageError`), or Ctrl-C. The lock
-    is not re-entrant: a second `FileLock` on one path waits, in the same process too. Any number of
-    processes hold it at once if all of them take it `shared`. A `public` lock can be held by any
-    user of the host, whoever made its file. What else lies under its name (a FIFO, a link) is
-    refused at once, and a file that has another name somewhere is never written to.
+    the wait lasts until the lock is free, `timeout_s` is over (`LockTimeoutError`), or Ctrl-C. The
+    lock is not re-entrant: a second `FileLock` on one path waits, in the same process too. Any
+    number of processes hold it at once if all of them take it `shared`. A `public` lock can be held
+    by any user of the host, whoever made its file. What else lies under its name (a FIFO, a link)
+    is refused at once, and a file that has another name somewhere is never written to.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class FileLock:
         pause = _FIRST_PAUSE_S
         while not _try_lock(descriptor, self._how):
             if deadline is not None and time.monotonic() >= deadline:
-                raise StorageError(
+                raise LockTimeoutError(
                     f"{self._path} was still held by {_holder(descriptor)} after "
                     f"{self._timeout_s:g} seconds; try again when it is done"
                 )

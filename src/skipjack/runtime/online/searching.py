@@ -16,6 +16,7 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from skipjack.errors import SkipjackError
 from skipjack.runtime.online.account import account_of_program
 from skipjack.runtime.online.client import PendingSearch, numbers, tuning_process
 from skipjack.runtime.online.request import FAILED, FIND, LATE, PROPOSE, TUNE, SearchRequest
@@ -95,7 +96,9 @@ def tuned_here(question: Question, found: LookupDecision, policy: TuningPolicy) 
             return replace(found, lasting=False)
         return _searched(question, found, policy, verb)
     except Exception as error:  # whatever it is, the program has an answer
-        _failed(question.problem.key, f"{type(error).__name__}: {error}")
+        told = isinstance(error, SkipjackError)
+        reason = str(error) if told else f"{type(error).__name__}: {error}"
+        _failed(question.problem.key, reason, cleaning=policy.mode == CLEAN)
         return found
 
 
@@ -236,10 +239,13 @@ def _late(problem: str, seconds: float, reason: str) -> None:
     )
 
 
-def _failed(problem: str, reason: str) -> None:
+def _failed(problem: str, reason: str, *, cleaning: bool = False) -> None:
     counts["failed"] += 1
+    what = f"{problem} could not be tuned in this program, which goes on untuned"
+    if cleaning:
+        what = f"the entry of {problem} could not be removed from the user bank, and stays in use"
     warn_once(
         log,
-        f"{problem} could not be tuned in this program, which goes on untuned: {reason}",
-        about="a search in a program failed",
+        f"{what}: {reason}",
+        about="an entry was not removed" if cleaning else "a search in a program failed",
     )

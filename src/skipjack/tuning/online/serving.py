@@ -23,7 +23,7 @@ from skipjack.core.device import Device, Peaks
 from skipjack.core.problem import Problem
 from skipjack.core.protocol import TimingProtocol, deployed_protocol, protocol_for
 from skipjack.core.study import Budget
-from skipjack.errors import SkipjackError, StorageError
+from skipjack.errors import LockTimeoutError, SkipjackError, StorageError
 from skipjack.execute import wire
 from skipjack.execute.worker import settle_in
 from skipjack.interrupt import Interrupt
@@ -193,7 +193,7 @@ class TuningServer:
             with contextlib.ExitStack() as held:
                 try:
                     held.enter_context(context.hold_device(_left_s(request)))
-                except StorageError as error:
+                except LockTimeoutError as error:
                     raise LateError(str(error)) from error
                 yield
 
