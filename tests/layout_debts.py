@@ -114,7 +114,6 @@ PAST = {
         "fleet/bundle": 1,
         "fleet/machines": 5,
         "fleet/release/compare": 5,
-        "fleet/release/export": 1,
         "fleet/release/promote": 2,
         "fleet/store": 2,
         "gpu": 4,

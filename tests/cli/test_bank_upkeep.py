@@ -10,6 +10,8 @@ from typer.testing import CliRunner
 from skipjack.bank import Bank, BankEntry
 from skipjack.cli.main import app
 from skipjack.errors import SkipjackError
+from skipjack.native import cpu
+from skipjack.runtime.policy import tuning_policy
 
 CPU, GPU = "cpu:znver4/1:abc", "cuda:sm_90/132:def"
 
@@ -83,12 +85,14 @@ def test_entries_are_removed_by_problem_or_for_being_stale_and_come_back(home: P
     bank = Bank.open(home / "user")
     stale = entry(7, toolchain="llvm-1.0.0/llvmlite-0.0.1")
     bank.add([entry(5), entry(6), stale])
-    assert "removed add:7:f32 on znver4/1: perf nest" in run("bank", "clean", "--stale")
+    assert "removed add:7:f32 on znver4/1 (native/hot): perf nest" in run(
+        "bank", "clean", "--stale"
+    )
     assert "nothing was removed" in run("bank", "clean", "--stale")
-    told = json.loads(run("bank", "clean", "add:5", "--json"))
-    assert told["removed"] == 1
+    removed = json.loads(run("bank", "clean", "add:5", "--json"))
+    assert removed["removed"] == 1
     assert [one.problem for one in bank.entries()] == ["add:6:f32"]
-    run("bank", "merge", told["copies"])
+    run("bank", "merge", removed["copies"])
     assert len(bank.entries()) == 3
 
 
@@ -96,4 +100,51 @@ def test_entries_of_other_machines_are_not_verified_here(home: Path) -> None:
     bank = Bank.open(home / "user")
     bank.add([entry(7, "cpu:z80/1:abc", toolchain="llvm-1.0.0/llvmlite-0.0.1"), entry(8)])
     assert "nothing to verify" in run("bank", "verify")
-    assert "nothing to verify" in run("bank", "verify", "add:9")
+    assert "nothing to verify" in run("bank", "verify", "add:8")
+
+
+@pytest.mark.parametrize("verb", ["show", "verify", "clean"])
+def test_a_problem_that_the_bank_does_not_know_is_an_error(home: Path, verb: str) -> None:
+    Bank.open(home / "user").put(entry(7))
+    with pytest.raises(SkipjackError, match="the bank knows nothing of relu:77:f32; try skipjack"):
+        run("bank", verb, "relu:77")
+
+
+def test_removed_entries_are_told_apart_by_their_deployments(home: Path) -> None:
+    bank = Bank.open(home / "user")
+    ways = ["native/hot", "native/cold", "eager/hot", "eager/cold"]
+    bank.add([entry(7, protocol=way) for way in ways])
+    told = run("bank", "clean", "add:7", "--deployed", "eager", "--caches", "cold")
+    assert "1 entry removed" in told and "(eager/cold)" in told
+    told = run("bank", "clean", "add:7")
+    assert all(told.count(f"({way})") == 1 for way in ways[:3]) and "eager/cold" not in told
+
+
+def test_a_stale_entry_behind_a_fresh_one_is_told_as_such(home: Path) -> None:
+    bank = Bank.open(home / "user")
+    bank.add([entry(7), entry(7, toolchain="llvm-1.0.0/llvmlite-0.0.1")])
+    assert "stood behind a fresh one" in run("bank", "clean", "--stale")
+    assert len(bank.entries()) == 1
+
+
+def test_why_names_the_device_that_cannot_compute_it(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("skipjack.gpu.opening.find_gpus", lambda *_: [])
+    done = CliRunner().invoke(app, ["bank", "why", "relu:4096:f16"])
+    assert done.exit_code == 1
+    assert f"relu:4096:f16 on {cpu.detect().name}, policy db" in done.output
+
+
+@pytest.mark.parametrize(
+    ("mode", "said"), [("clean", "find nothing to remove"), ("incremental", "first tune it")]
+)
+def test_why_says_what_the_policy_has_a_program_do(home: Path, mode: str, said: str) -> None:
+    with tuning_policy(mode):
+        told = run("bank", "why", "relu:64", "--deployed", "eager")
+    assert f"policy {mode}: a program would {said}" in told
+
+
+def test_a_file_without_problems_is_named(home: Path) -> None:
+    with pytest.raises(SkipjackError, match="/dev/null names no problem"):
+        run("tune", "-f", "/dev/null")

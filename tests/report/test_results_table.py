@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -38,6 +39,15 @@ def printed(*results: TuneResult) -> list[str]:
     stream = io.StringIO()
     print_results(results, Console(file=stream, width=240))
     return stream.getvalue().splitlines()
+
+
+@pytest.mark.parametrize("width", [240, 40])
+def test_results_of_several_devices_name_them(width: int) -> None:
+    one = tuned("add:8", {})
+    stream = io.StringIO()
+    print_results([one, replace(one, device="znver4/2")], Console(file=stream, width=width))
+    assert stream.getvalue().count("add:8:f32 on znver4/2") == 2
+    assert "on znver4/1" not in "".join(printed(one))
 
 
 @pytest.mark.parametrize(

@@ -282,7 +282,7 @@ def test_doctor_shows_size_and_limit(tmp_path: Path) -> None:
     put(Settings(tmp_path), 0, days_ago=0)
     finding = cache_finding(Settings(tmp_path))
     assert finding.level == "good"
-    assert f" of 1 GiB, 1 kernels in {tmp_path / ARTIFACTS}" in finding.text
+    assert f" of 1 GiB, 1 kernel in {tmp_path / ARTIFACTS}" in finding.text
     full = cache_finding(Settings(tmp_path, cache_limit=100))
     assert full.level == "note" and "raise SKIPJACK_CACHE_LIMIT" in full.text
     (tmp_path / "file").write_text("no directory")

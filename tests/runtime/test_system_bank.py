@@ -180,7 +180,7 @@ def test_the_command_says_what_it_wrote(places: Path) -> None:
     command = ["bank", "ship", str(places / "tuned"), "-o", str(places / "system")]
     done = CliRunner().invoke(app, command)
     assert done.exit_code == 0, done.output
-    assert "1 entries and 0 kernels" in done.output and "add:97:f32" in done.output
+    assert "1 entry and 0 kernels" in done.output and "add:97:f32" in done.output
     told = json.loads(CliRunner().invoke(app, [*command, "--json"]).stdout)
     assert (told["entries"], len(told["left_out"])) == (1, 1)
 

@@ -15,15 +15,23 @@ from skipjack.cli.options import (
     device_name,
     examples,
 )
+from skipjack.reading import numbered
 
 if TYPE_CHECKING:
-    from skipjack.bank import BankEntry, Changes
+    from skipjack.bank import Bank, BankEntry, Changes
 
 DeviceOption = Annotated[
     str | None,
     typer.Option(
         "--device", help="Of this one, as znver4/1 or gfx90a/104; cpu or gpu is this machine's."
     ),
+]
+
+DeployedOption = Annotated[
+    str | None, typer.Option(help="How programs call it: native (CPUs), graph (GPUs) or eager.")
+]
+CachesOption = Annotated[
+    str | None, typer.Option(help="Whether caches hold its arrays: hot or cold.")
 ]
 
 app = typer.Typer(
@@ -76,7 +84,6 @@ def show(
     """Show what is known about a problem, on every device or on one."""
     from skipjack import plugins
     from skipjack.bank import Bank
-    from skipjack.errors import SkipjackError
     from skipjack.operations import parse
     from skipjack.settings import load_settings
 
@@ -84,11 +91,7 @@ def show(
     plugins.load(settings.plugins)
     key = parse(problem, dtype).key
     bank = Bank.open(settings.user_dir)
-    found = _of_device(bank.entries_of(key), device)
-    if not found:
-        on = f" on {device}" if device else ""
-        again = f"tune {key}{f' --device {device}' if device else ''}"
-        raise SkipjackError(f"the bank knows nothing of {key}{on}; try skipjack {again}")
+    found = _known_of(bank, key, device)
     if json:
         for entry in found:
             typer.echo(entry.line)
@@ -110,6 +113,8 @@ def why(
     problem: ProblemArgument,
     dtype: DtypeOption = None,
     device: DeviceOption = None,
+    deployed: DeployedOption = None,
+    caches: CachesOption = None,
     json: JsonOption = False,
     plugin: PluginOption = None,
 ) -> None:
@@ -118,17 +123,28 @@ def why(
 
     from skipjack.runtime import explain
 
-    told = explain(problem, dtype=dtype, device=device, plugins=tuple(plugin or ()))
+    told = explain(
+        problem,
+        dtype=dtype,
+        device=device,
+        deployed=deployed,
+        caches=caches,
+        plugins=tuple(plugin or ()),
+    )
+    answer = told.decision.answer
     if json:
         typer.echo(dumps(told.record()))
-        return
+        raise typer.Exit(0 if answer else 1)
     typer.echo(f"{told.problem} on {told.device}, policy {told.policy}")
     width = max(len(step.step) for step in told.decision.steps)
     for step in told.decision.steps:
         verdict = "answers" if step.answered else "passed over"
         typer.echo(f"  {step.step:<{width}}  {verdict}: {step.said}")
-    answer = told.decision.answer
     typer.echo(f"source: {answer.source}" if answer else "nothing here can compute it")
+    if told.then:
+        typer.echo(f"policy {told.policy}: {told.then}")
+    if answer is None:
+        raise typer.Exit(1)
 
 
 @app.command("rebuild", epilog=examples("skipjack bank rebuild"))
@@ -147,7 +163,7 @@ def rebuild(json: JsonOption = False) -> None:
     if json:
         typer.echo(dumps({"format": 1, "entries": changes.offered, **_counts(changes)}))
         return
-    typer.echo(f"{changes.offered} entries from the ledger: {_told(changes)}")
+    typer.echo(f"{numbered(changes.offered, 'entry')} from the ledger: {_told(changes)}")
 
 
 @app.command("build", epilog=examples("skipjack bank build -l resnet_2026_11"))
@@ -173,9 +189,10 @@ def build(
     if json:
         typer.echo(dumps({"format": 1, **asdict(done)}))
         return
+    jobs, rows = numbered(done.jobs, "finished job"), numbered(done.rows, "new row")
     typer.echo(
-        f"{done.jobs} finished jobs of {label}: {done.rows} new rows in the ledger; "
-        f"{done.entries} entries: {done.new} new, {done.replaced} replaced, "
+        f"{jobs} of {label}: {rows} in the ledger; {numbered(done.entries, 'entry')}: "
+        f"{done.new} new, {done.replaced} replaced, "
         f"{done.kept} kept because their evidence is stronger"
     )
 
@@ -225,14 +242,15 @@ def merge(
         if json:
             typer.echo(dumps({"format": 1, "output": str(output), **counts}))
             return
-        keys = f"{counts['keys']} keys (problem, device, kind, deployment)"
-        typer.echo(f"{counts['entries']} entries of {listed}, for {keys}, are in {output}")
+        keys = f"{numbered(counts['keys'], 'key')} (problem, device, kind, deployment)"
+        entries = numbered(counts["entries"], "entry")
+        typer.echo(f"{output} has {entries} of {listed}, for {keys}")
         return
     changes = Bank.open(user_directory(load_settings())).join(reduce(union, banks.values()))
     if json:
         typer.echo(dumps({"format": 1, "changed": changes.changed, **_counts(changes)}))
         return
-    typer.echo(f"{changes.offered} entries of {listed}: {_told(changes)}")
+    typer.echo(f"{numbered(changes.offered, 'entry')} of {listed}: {_told(changes)}")
 
 
 @app.command(
@@ -258,6 +276,7 @@ def verify(
     libraries. The entry is confirmed, or gives way.
     """
     from skipjack import plugins
+    from skipjack.bank import Bank
     from skipjack.cli.tune import verify_all
     from skipjack.operations import parse
     from skipjack.settings import load_settings
@@ -265,6 +284,8 @@ def verify(
     settings = load_settings(plugins=tuple(plugin) if plugin else None)
     plugins.load(settings.plugins)
     key = parse(problem, dtype).key if problem else None
+    if key:
+        _known_of(Bank.open(settings.user_dir), key, device)
     verify_all(settings, key, device_name(device), seconds, json)
 
 
@@ -286,6 +307,8 @@ def clean(
     ] = False,
     dtype: DtypeOption = None,
     device: DeviceOption = None,
+    deployed: DeployedOption = None,
+    caches: CachesOption = None,
     json: JsonOption = False,
     plugin: PluginOption = None,
 ) -> None:
@@ -295,6 +318,7 @@ def clean(
     from skipjack import plugins
     from skipjack.bank import REMOVED, Bank
     from skipjack.operations import parse
+    from skipjack.report.bank import config_text
     from skipjack.runtime import why_stale
     from skipjack.settings import load_settings
     from skipjack.storage import user_directory
@@ -303,26 +327,37 @@ def clean(
     plugins.load(settings.plugins)
     key = parse(problem, dtype).key if problem else None
     named = device_name(device)
+    _check_deployment(deployed, caches)
 
     def unwanted(entry: BankEntry) -> bool:
+        calls, temperature = entry.deployed.split("/")
         return (
             key in (None, entry.problem)
             and named in (None, entry.device_name)
+            and deployed in (None, calls)
+            and caches in (None, temperature)
             and (not stale or bool(why_stale(entry)))
         )
 
     directory = user_directory(settings)
-    gone = Bank.open(directory).clean(unwanted)
+    bank = Bank.open(directory)
+    if key:
+        _known_of(bank, key, device)
+    gone = bank.clean(unwanted)
     aside = directory / REMOVED
     if json:
         typer.echo(dumps({"format": 1, "removed": len(gone), "copies": str(aside) if gone else ""}))
         return
     for entry in gone:
-        typer.echo(f"removed {entry.problem} on {entry.device_name}: {entry.kind} {entry.solver}")
+        name = f"{entry.problem} on {entry.device_name} ({entry.deployed})"
+        what = f"{entry.kind} {entry.solver} {config_text(entry)}"
+        behind = "; it stood behind a fresh one" if stale and bank.ranked(*entry.key) else ""
+        typer.echo(f"removed {name}: {what}{behind}")
     if not gone:
         typer.echo("the bank has no such entry; nothing was removed")
         return
-    typer.echo(f"{len(gone)} entries removed; skipjack bank merge {aside} brings them back")
+    count, them = numbered(len(gone), "entry"), "it" if len(gone) == 1 else "them"
+    typer.echo(f"{count} removed; skipjack bank merge {aside} brings {them} back")
 
 
 @app.command(
@@ -357,10 +392,32 @@ def ship(
         return
     for sentence in done.left_out:
         typer.echo(sentence, err=True)
-    typer.echo(
-        f"{done.entries} entries and {done.kernels} kernels for {', '.join(done.devices)}, "
-        f"{done.bytes} bytes, are in {output}"
-    )
+    entries, kernels = numbered(done.entries, "entry"), numbered(done.kernels, "kernel")
+    devices = ", ".join(done.devices)
+    typer.echo(f"{output} has {entries} and {kernels} for {devices}, {done.bytes} bytes")
+
+
+def _known_of(bank: Bank, key: str, device: str | None) -> list[BankEntry]:
+    """The entries of a problem, on every device or on one; `SkipjackError` if there is none."""
+    from skipjack.errors import SkipjackError
+
+    found = _of_device(bank.entries_of(key), device)
+    if not found:
+        on = f" on {device}" if device else ""
+        again = f"tune {key}{f' --device {device}' if device else ''}"
+        raise SkipjackError(f"the bank knows nothing of {key}{on}; try skipjack {again}")
+    return found
+
+
+def _check_deployment(deployed: str | None, caches: str | None) -> None:
+    """Refuse what no entry can be deployed as."""
+    from skipjack.core.protocol import COLD, EAGER, GRAPH, HOT, NATIVE
+    from skipjack.errors import UsageError
+
+    if deployed not in (None, NATIVE, GRAPH, EAGER):
+        raise UsageError(f"--deployed is {NATIVE}, {GRAPH} or {EAGER}, not {deployed!r}")
+    if caches not in (None, HOT, COLD):
+        raise UsageError(f"--caches is {HOT} or {COLD}, not {caches!r}")
 
 
 def _of_device(entries: list[BankEntry], device: str | None) -> list[BankEntry]:

@@ -296,7 +296,7 @@ def _user_request(
 def _report(done: Exported, json: bool) -> None:
     from json import dumps
 
-    from skipjack.fleet.release.export.contents import numbered
+    from skipjack.reading import numbered
 
     if json:
         typer.echo(dumps(done.to_json()))
@@ -316,7 +316,7 @@ def _report(done: Exported, json: bool) -> None:
 def _report_one(output: Path, done: OneFile, json: bool) -> None:
     from json import dumps
 
-    from skipjack.fleet.release.export.contents import numbered
+    from skipjack.reading import numbered
     from skipjack.report.numbers import size_text
 
     size = output.stat().st_size

@@ -79,6 +79,8 @@ def read_placed(
         raise UsageError("--shapes are for kernels of your own, as file.py::softmax; leave it out")
     if file is not None:
         found += _read_file(file, defaults)
+    if not found and file is not None:
+        raise UsageError(f"{file} names no problem; write one a line, as matmul:192x192x192")
     if not found:
         raise UsageError("no problem given; write one as matmul:192x192x192, or a file after -f")
     _refuse_vain([entry for _, entry in found], defaults)

@@ -204,6 +204,7 @@ def verify_all(
     """Time again what the bank holds of a problem on this machine, or all that is stale."""
     from skipjack.bank import Bank
     from skipjack.operations import parse
+    from skipjack.reading import numbered
     from skipjack.runtime import why_stale
     from skipjack.tuning import TuneOptions, Tuner, make_budget
 
@@ -213,7 +214,8 @@ def verify_all(
     here = _by_protocol(wanted)
     elsewhere = len(wanted) - sum(len(entries) for entries in here.values())
     if elsewhere:
-        say(f"{elsewhere} entries of rankings or of other devices than are here were left alone")
+        count = numbered(elsewhere, "entry")
+        say(f"left alone: {count} of rankings or of other devices than are here")
     if not here:
         say("nothing to verify: the bank has no such entry for a device of this machine")
         return

@@ -27,7 +27,7 @@ from skipjack.reading.documents import (
     read_toml,
     whole_number,
 )
-from skipjack.reading.field import INT64, Field, described, quoted
+from skipjack.reading.field import INT64, Field, described, numbered, quoted
 
 __all__ = [
     "INT64",
@@ -39,6 +39,7 @@ __all__ = [
     "described",
     "file_text",
     "number",
+    "numbered",
     "open_plain",
     "parse_json",
     "parse_toml",

@@ -175,6 +175,12 @@ def quoted(text: str) -> str:
     )
 
 
+def numbered(count: int, noun: str) -> str:
+    """``1 problem``, ``2 problems``, ``2 entries``."""
+    plural = f"{noun[:-1]}ies" if noun.endswith("ry") else f"{noun}s"
+    return f"{count} {noun if count == 1 else plural}"
+
+
 def _cut(text: str) -> str:
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
 

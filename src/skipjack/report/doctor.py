@@ -20,6 +20,7 @@ from skipjack.gpu.architectures import KNOWN
 from skipjack.gpu.describing import refusal_of_arch
 from skipjack.gpu.opening import find_gpus, why_none
 from skipjack.native import cpu, llvm, named_cpu
+from skipjack.reading import numbered
 from skipjack.report import screen
 from skipjack.report.numbers import size_text
 from skipjack.runtime import cache_status
@@ -210,7 +211,7 @@ def cache_finding(settings: Settings) -> Finding:
     status = cache_status(settings)
     text = (
         f"{size_text(status.used_bytes)} of {size_text(status.limit_bytes)}, "
-        f"{status.kernels} kernels in {status.directory}"
+        f"{numbered(status.kernels, 'kernel')} in {status.directory}"
     )
     try:
         ensure_directory(status.directory)

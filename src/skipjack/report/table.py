@@ -36,9 +36,9 @@ def print_results(results: Sequence[TuneResult], console: Console | None = None)
         console.print(table)
     else:
         _print_blocks(results, console)
-    for result in results:
+    for result, name in zip(results, _names(results), strict=True):
         style = "red" if result.status is Outcome.FAILED else ""
-        for line in _remarks(result):
+        for line in _remarks(result, name):
             console.print(Text(line, style=style), soft_wrap=True)
 
 
@@ -114,17 +114,17 @@ def results_table(results: Sequence[TuneResult]) -> Table:
     for name in rows[0] if rows else ():
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("bank", no_wrap=True)
-    for result, cells in zip(results, rows, strict=True):
+    for result, name, cells in zip(results, _names(results), rows, strict=True):
         bank = Text(str(result.status), style=_STYLES[result.status])
-        table.add_row(result.problem.key, *cells.values(), bank)
+        table.add_row(name, *cells.values(), bank)
     return table
 
 
 def _print_blocks(results: Sequence[TuneResult], console: Console) -> None:
-    for result in results:
-        console.print(Text(f"{result.problem.key}: {result.status}", style=_STYLES[result.status]))
-        for name, cell in _Columns.of([result]).cells(result).items():
-            console.print(Text(f"  {name:>9}  {cell}"))
+    for result, name in zip(results, _names(results), strict=True):
+        console.print(Text(f"{name}: {result.status}", style=_STYLES[result.status]))
+        for heading, cell in _Columns.of([result]).cells(result).items():
+            console.print(Text(f"  {heading:>9}  {cell}"))
 
 
 def _gain(ratio: Ratio | None) -> str:
@@ -140,9 +140,17 @@ def _called(result: TuneResult) -> str:
     return "same" if result.vendor and result.time_ns > Limits().long_call_ns else "-"
 
 
-def _remarks(result: TuneResult) -> list[str]:
+def _names(results: Sequence[TuneResult]) -> list[str]:
+    """What tells the rows apart: the problems, and their devices where there are several."""
+    several = len({result.device for result in results}) > 1
+    return [
+        f"{result.problem.key} on {result.device}" if several else result.problem.key
+        for result in results
+    ]
+
+
+def _remarks(result: TuneResult, key: str) -> list[str]:
     """The winner's config, libraries without a column, why it is not in the bank, what failed."""
-    key = result.problem.key
     lines = [f"{key}: {result.reason}"]
     if result.status is not Outcome.FAILED:
         count = len(result.ties)

@@ -26,7 +26,7 @@ from skipjack.bank import Bank, forget_banks, layers_of
 from skipjack.core.annotations import checked
 from skipjack.core.config import Value
 from skipjack.core.problem import Problem
-from skipjack.core.protocol import named_deployment, protocol_for
+from skipjack.core.protocol import deployed_protocol, named_deployment, protocol_for
 from skipjack.errors import ProblemError, SkipjackError, UsageError
 from skipjack.native import cpu, llvm
 from skipjack.operations import comes_with_skipjack
@@ -314,10 +314,13 @@ def explain(
     device: str | None = None,
     plugins: str | Sequence[str] = (),
     settings: Settings | None = None,
+    deployed: str | None = None,
+    caches: str | None = None,
 ) -> Explanation:
     """How `lookup` comes to its answer, step by step, where none is remembered.
 
-    It builds and verifies as a lookup does, waits for that, and tunes nothing.
+    It builds and verifies as a lookup does, waits for that, tunes nothing and removes nothing.
+    `deployed` and `caches` are as for `tune`.
     """
     from skipjack.runtime.answers import Explanation, LookupDecision, StepRecord, decide
 
@@ -332,10 +335,22 @@ def explain(
     if placed is None:
         said = f"{asked.key} is for GPUs alone, and {device or 'this machine'} is not one"
         decision = LookupDecision(None, (*before, StepRecord("device", False, said)))
-        return Explanation(asked.key, device or "", policy.mode, decision)
+        return Explanation(asked.key, device or _cpu_name(threads), policy.mode, decision)
+    if deployed is not None or caches is not None:
+        way = deployed_protocol(placed.device, deployed, caches).deployed
+        placed = replace(placed, protocol=way)
     decision = decide(replace(placed, patience_s=_ALL_PATIENCE_S))
     decision = replace(decision, steps=(*before, *decision.steps))
-    return Explanation(asked.key, placed.device.name, policy.mode, decision)
+    then = ""
+    if not placed.library_alone and (policy.measures or policy.mode == CLEAN):
+        from skipjack.runtime.online import foretold
+
+        then = foretold(placed, decision.answer, policy)
+    return Explanation(asked.key, placed.device.name, policy.mode, decision, then)
+
+
+def _cpu_name(threads: int | None) -> str:
+    return cpu.detect(threads or 1).name if cpu.detectable() else "this machine"
 
 
 def _placed(asked: AskedProblem, policy: TuningPolicy) -> Question | None:

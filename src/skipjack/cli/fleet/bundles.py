@@ -49,6 +49,7 @@ def export(
     from skipjack.fleet.bundle.exporting import export_bundle
     from skipjack.fleet.bundle.manifest import Slice
     from skipjack.fleet.store.bundling import Wanted
+    from skipjack.reading import numbered
 
     wanted = Wanted(label, device_of(device, arch, units), Slice.parse(part))
     with the_store() as store:
@@ -56,7 +57,8 @@ def export(
     if json:
         typer.echo(dumps(done.to_json()))
         return
-    typer.echo(f"{done.jobs} jobs with {done.artifacts} kernels in {output}")
+    counts = numbered(done.jobs, "job"), numbered(done.artifacts, "kernel")
+    typer.echo(f"{' with '.join(counts)} in {output}")
     if not done.artifacts:
         typer.echo(
             "skipjack: there is nothing to run in it: all configs of these jobs failed to build; "

@@ -70,6 +70,7 @@ def reset(
     from json import dumps
 
     from skipjack.fleet.states import State
+    from skipjack.reading import numbered
 
     target = state_of(to)
     if target not in (State.NEW, State.BUILT):
@@ -80,6 +81,6 @@ def reset(
         record = {"format": 1, "reset": done.reset, "refused": done.refused}
         typer.echo(dumps({**record, "reasons": list(done.reasons)}))
     else:
-        typer.echo(f"{done.reset} jobs reset to {to}")
+        typer.echo(f"{numbered(done.reset, 'job')} reset to {to}")
     if done.refused:
-        raise SkipjackError(f"{done.refused} jobs were left as they are: {done.reasons[0]}")
+        raise SkipjackError(f"{numbered(done.refused, 'job')} left unchanged: {done.reasons[0]}")

@@ -275,10 +275,12 @@ def _runs_here(name: str) -> bool:
 
 
 def _sentence(label: str, added: int, known: int, not_applicable: int, fresh: int) -> str:
+    from skipjack.reading import numbered
+
     more = [
         f"{known} were there already" if known else "",
         f"{not_applicable} solvers cannot do their problem" if not_applicable else "",
         f"{fresh} are known well enough" if fresh else "",
     ]
     listed = "; ".join(part for part in more if part)
-    return f"{added} jobs in {label}" + (f"; {listed}" if listed else "")
+    return f"{numbered(added, 'job')} in {label}" + (f"; {listed}" if listed else "")

@@ -132,5 +132,7 @@ def _ask_before_touching_others(store: Store, target: Mapping[str, str]) -> None
 def _say(what: str, count: int, json: bool, sentence: str = "") -> None:
     from json import dumps
 
-    text = sentence or f"{count} jobs {what}"
+    from skipjack.reading import numbered
+
+    text = sentence or f"{numbered(count, 'job')} {what}"
     typer.echo(dumps({"format": 1, what: count}) if json else text)

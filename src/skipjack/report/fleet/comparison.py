@@ -16,7 +16,7 @@ from rich.text import Text
 from skipjack.fleet.release.compare.comparing import Comparison, Mean
 from skipjack.fleet.release.compare.sides import Side
 from skipjack.fleet.release.compare.verdicts import Compared, Timing, Verdict
-from skipjack.fleet.release.export.contents import numbered
+from skipjack.reading import numbered
 from skipjack.report import screen
 from skipjack.report.numbers import time_text
 

@@ -64,6 +64,8 @@ class Explanation:
     device: str
     policy: str
     decision: LookupDecision
+    then: str = ""
+    """What the policy has a program do besides, which is not done here."""
 
     def record(self) -> dict[str, Any]:
         """As plain JSON values."""
@@ -76,6 +78,7 @@ class Explanation:
             "source": answer.source if answer else None,
             "solver": answer.kernel.solver if answer else None,
             "config": dict(answer.config) if answer else None,
+            "then": self.then,
             "steps": [asdict(step) for step in self.decision.steps],
         }
 

@@ -131,15 +131,44 @@ def _is_stale(question: Question, answer: LookupAnswer) -> bool:
     return any(why_stale(one) for one in entries if (one.solver, dict(one.config)) == held)
 
 
-def _cleaned(question: Question) -> LookupDecision | None:
-    """The answer once the user bank's entries are removed; None if it has none."""
-    from skipjack.bank import FIND, PERF, Bank
-    from skipjack.runtime.answers import decide
+def foretold(question: Question, answer: LookupAnswer | None, policy: TuningPolicy) -> str:
+    """What `tuned_here` would do in a program, in words; it does nothing."""
+    if policy.mode == CLEAN:
+        if not _is_held(question):
+            return "a program would find nothing to remove in the user's bank"
+        return (
+            "a program would remove the entries of this problem and device from the user's bank, "
+            "and be given what then answers"
+        )
+    verb = wanted(question, answer, policy)
+    if verb is None:
+        return "a program would search nothing, for a bank knows the problem"
+    seconds = policy.seconds or _default_seconds(question.settings)
+    what = "tune it" if verb == TUNE else "rank its solvers"
+    if policy.background:
+        return f"a program would be given this, and {what} in the background"
+    return f"a program would first {what}, in {seconds:g} s at most, and be given what is best then"
+
+
+def _is_held(question: Question) -> bool:
+    """Whether the user's bank has an entry of the problem for the device."""
+    from skipjack.bank import FIND as RANKING
+    from skipjack.bank import PERF, Bank
 
     place = question.problem.key, question.device.class_key
     bank = Bank.open(question.settings.user_dir)
-    if not any(bank.ranked(*place, kind, question.protocol) for kind in (PERF, FIND)):
+    return any(bank.ranked(*place, kind, question.protocol) for kind in (PERF, RANKING))
+
+
+def _cleaned(question: Question) -> LookupDecision | None:
+    """The answer once the user bank's entries are removed; None if it has none."""
+    from skipjack.bank import Bank
+    from skipjack.runtime.answers import decide
+
+    if not _is_held(question):
         return None
+    place = question.problem.key, question.device.class_key
+    bank = Bank.open(question.settings.user_dir)
     bank.clean(lambda entry: (entry.problem, entry.device) == place)
     counts["cleaned"] += 1
     return decide(question)

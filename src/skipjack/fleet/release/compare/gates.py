@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from skipjack.errors import UsageError
 from skipjack.fleet.release.compare.comparing import Comparison
 from skipjack.fleet.release.compare.verdicts import Verdict
-from skipjack.fleet.release.export.contents import numbered
+from skipjack.reading import numbered
 
 _PERCENT = re.compile(r"(\d+(?:\.\d+)?|\.\d+)\s*%")
 _MOST_PERCENT = 1000.0

@@ -91,9 +91,3 @@ def base_name(device: str) -> str:
     """What the names of a device's files begin with: ``gfx90878``, ``znver4_1``."""
     arch, units = parse_device_name(device)
     return db_name(DbName("kernel", arch, units)).removesuffix(".kdb")
-
-
-def numbered(count: int, noun: str) -> str:
-    """``1 problem``, ``2 problems``, ``2 entries``."""
-    plural = f"{noun[:-1]}ies" if noun.endswith("ry") else f"{noun}s"
-    return f"{count} {noun if count == 1 else plural}"

@@ -14,12 +14,12 @@ from skipjack.fleet.release.export.contents import (
     Contents,
     ReleaseFile,
     base_name,
-    numbered,
 )
 from skipjack.fleet.release.export.find_records import find_records, first_place, harvested
 from skipjack.fleet.release.results.found import FoundProblem
 from skipjack.fleet.release.results.json_lines import write_lines
 from skipjack.interop.miopen import DbName, Record, db_name, write_text_db
+from skipjack.reading import numbered
 
 KIND = "find-db"
 

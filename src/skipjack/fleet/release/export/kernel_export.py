@@ -24,12 +24,12 @@ from skipjack.fleet.release.export.contents import (
     Contents,
     ReleaseFile,
     base_name,
-    numbered,
 )
 from skipjack.fleet.release.results.config_text import params_of
 from skipjack.fleet.shipping import Shelves, artifact, winning
 from skipjack.interop.miopen import DbName, KernelRow, db_name
 from skipjack.interop.miopen import write_kernel_db as write_kdb
+from skipjack.reading import numbered
 
 KIND = "kernel-db"
 _DIGITS = 16

@@ -20,7 +20,6 @@ from skipjack.fleet.release.export.contents import (
     Contents,
     ReleaseFile,
     base_name,
-    numbered,
 )
 from skipjack.fleet.release.results.best_configs import TunedProblem
 from skipjack.fleet.release.results.json_lines import write_lines
@@ -33,6 +32,7 @@ from skipjack.interop.miopen import (
     write_text_db,
 )
 from skipjack.interop.miopen.records import complaint_of
+from skipjack.reading import numbered
 
 KIND = "perf-db"
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from skipjack.errors import SkipjackError, UsageError
-from skipjack.fleet.release.export.contents import numbered
 from skipjack.fleet.release.export.manifest import FILE_NAME, Manifest
 from skipjack.fleet.release.promote.merging import shape_of
+from skipjack.reading import numbered
 
 _LINES = (".txt", ".jsonl")
 

@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple
 
 from skipjack.core.device import parse_device_name
 from skipjack.errors import UsageError
-from skipjack.fleet.release.export.contents import MIOPEN, Contents, ReleaseFile, numbered
+from skipjack.fleet.release.export.contents import MIOPEN, Contents, ReleaseFile
 from skipjack.fleet.release.export.find_export import find_files
 from skipjack.fleet.release.export.manifest import FileNote, Origin, digest_of
 from skipjack.fleet.release.export.perf_export import perf_files
@@ -28,6 +28,7 @@ from skipjack.fleet.release.results.best_configs import tuned_in_label
 from skipjack.fleet.release.results.sources import Verdicts, found_in_label
 from skipjack.fleet.store.verdicts import JobVerdict
 from skipjack.interop.miopen import DbName, db_name
+from skipjack.reading import numbered
 from skipjack.storage import atomic_write, timestamp, utc_now
 
 _BUILD = re.compile(r"\d+[._]\d+[._]\d+(?:[._][\w.+-]+)?", re.ASCII)
