@@ -12,7 +12,9 @@ from skipjack.gpu.describing import describe_gpu, names_gpu
 from skipjack.gpu.opening import find_gpus
 from skipjack.native import cpu, named_cpu
 
-_BUILDING = "to build for it without running: --build-only, or skipjack.tuning.build in Python"
+
+class NotHereError(UsageError):
+    """A device that is known, and is not one of this machine."""
 
 
 def describe(text: str) -> Device:
@@ -46,13 +48,13 @@ def find_device(text: str | None = None, threads: int | None = None) -> Device:
     if gpu:
         return gpu
     if names_gpu(arch):
-        raise UsageError(_not_here(text))
+        raise NotHereError(_not_here(text))
     named = named_cpu.describe(text)  # a name that nobody knows is the greater mistake
     lacking = sorted(set(used_features(arch, named.features)) - set(this.features))
     if lacking:
-        raise UsageError(
+        raise NotHereError(
             f"device {text} is not here: this machine's CPU is {this.name}, which lacks "
-            f"{_some(lacking)}; {_BUILDING}"
+            f"{_some(lacking)}"
         )
     return named_cpu.stand_in(named, cpu.detect(units))
 
@@ -115,7 +117,7 @@ def _not_here(text: str) -> str:
     describe_gpu(text)  # a name that nobody knows is the greater mistake
     names = ", ".join(dict.fromkeys(gpu.name for _, _, gpu in find_gpus()))
     found = f"the GPUs here are {names}" if names else "there is no GPU here"
-    return f"device {text} is not here: {found}; {_BUILDING}"
+    return f"device {text} is not here: {found}"
 
 
 def _check_spelling(arch: str, units: int) -> None:

@@ -352,6 +352,14 @@ def test_an_explicit_config_is_asked_for_nobody_else(places: Path) -> None:
     assert found(solver="numpy").solver == "numpy"
     with pytest.raises(UsageError, match="is not in the space of solver nest"):
         skipjack.lookup(KEY, solver="nest", config=Config({"schedule": "x"}))
+    with pytest.raises(UsageError, match=r"the config \{\} is not in the space of solver nest"):
+        skipjack.lookup(KEY, solver="nest", config={})
+    with pytest.raises(UsageError, match="give a dictionary, each key a text and each value True"):
+        skipjack.lookup(KEY, solver="nest", config={"schedule": None})  # type: ignore[dict-item]
+    with pytest.raises(UsageError, match="solver numpy is a library, which has no configs: leave"):
+        skipjack.lookup(KEY, solver="numpy", config={"a": 1})
+    with pytest.raises(UsageError, match="unknown solver 'nope': known are"):
+        skipjack.lookup(KEY, solver="nope")
     with pytest.raises(UsageError, match="give config= as well"):
         skipjack.lookup(KEY, solver="nest")
     with pytest.raises(UsageError, match="give solver= as well"):

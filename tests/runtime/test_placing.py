@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 import skipjack
+from skipjack.errors import UsageError
 from skipjack.gpu.opening import only_drivers
 from skipjack.operations import parse
 from skipjack.runtime.placing import NoGpuError, place
@@ -34,3 +35,9 @@ def test_without_a_gpu_it_is_refused_in_words_that_are_not_of_the_command_line(
 def test_a_cpu_that_is_named_is_not_exchanged_for_a_gpu() -> None:
     with only_drivers(FakeDriver()), pytest.raises(NoGpuError, match="is a CPU, and"):
         place([HALF], threads=1)
+
+
+def test_a_program_that_names_a_missing_device_is_told_of_no_option() -> None:
+    with only_drivers(), pytest.raises(UsageError) as refused:
+        skipjack.lookup("relu:8", device="sm_90/132")
+    assert str(refused.value) == "device sm_90/132 is not here: there is no GPU here"

@@ -307,7 +307,7 @@ def choose_device(
     from dataclasses import replace
 
     from skipjack.core.problem import Problem
-    from skipjack.devices import check_threads, describe
+    from skipjack.devices import NotHereError, check_threads, describe
     from skipjack.native import cpu
     from skipjack.runtime import NoGpuError, place
 
@@ -317,6 +317,9 @@ def choose_device(
             return place(problems, text, threads)
         except NoGpuError as error:
             raise NoGpuError(f"{error}; {_elsewhere()}") from None
+        except NotHereError as error:
+            how = "skipjack tune --build-only builds for it without running"
+            raise NotHereError(f"{error}; {how}") from None
     if text is None or text == "cpu":
         device = replace(cpu.detect(), units=threads or 1)
         _check_buildable(problems, device)

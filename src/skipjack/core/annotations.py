@@ -47,7 +47,16 @@ def _in_words(wanted: Any) -> str:
     several = typing.get_origin(wanted) in (typing.Union, types.UnionType)
     kinds = [kind for kind in typing.get_args(wanted) if kind is not types.NoneType]
     each = kinds if several else [wanted]
-    return " or ".join(_WORDS.get(kind, getattr(kind, "__name__", str(kind))) for kind in each)
+    return " or ".join(map(_kind_in_words, each))
+
+
+def _kind_in_words(kind: Any) -> str:
+    if kind in _WORDS:
+        return _WORDS[kind]
+    if typing.get_origin(kind) is Mapping:
+        names, values = map(_in_words, typing.get_args(kind))
+        return f"a dictionary, each key {names} and each value {values}"
+    return getattr(kind, "__name__", str(kind))
 
 
 def fits(value: object, wanted: Any) -> bool:

@@ -237,7 +237,12 @@ def _look_up(
     if solver is not None:
         from skipjack.runtime.answers import Question, explicit_answer
         from skipjack.runtime.placing import place
+        from skipjack.solvers import BuildingSolver, find_solver
 
+        if config and not isinstance(find_solver(solver), BuildingSolver):
+            raise UsageError(
+                f"solver {solver} is a library, which has no configs: leave config= out"
+            )
         question = Question(asked, place([asked], device, threads), chosen, directory)
         question = replace(question, patience_s=_ALL_PATIENCE_S)
         return explicit_answer(question, solver, config).kernel, None, depends

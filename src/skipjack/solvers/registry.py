@@ -36,6 +36,8 @@ log = logging.getLogger(__name__)
 
 _known: dict[str, Solver | BuiltIn] = {one.name: one for one in BUILT_IN}
 """Those of others behind ours, which are loaded when used."""
+_CLOSE = 0.7
+"""How alike names are of which one is taken for a slip of the other."""
 EXAMPLE_GPUS = ("sm_90/132", "gfx942/304")
 """One of each vendor's, where any will do."""
 _WAYS = (BuildingSolver, VendorSolver, NativeVendorSolver, GpuVendorSolver, DrivingSolver)
@@ -83,7 +85,7 @@ def names() -> list[str]:
 def find_solver(name: str) -> Solver:
     """The solver of this name; `UsageError` with the closest match if there is none."""
     if name not in _known:
-        close = difflib.get_close_matches(name, _known, 1)
+        close = difflib.get_close_matches(name, _known, 1, _CLOSE)
         hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(names())}"
         raise UsageError(f"unknown solver {name!r}: {hint}")
     known = _known[name]

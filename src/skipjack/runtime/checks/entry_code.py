@@ -228,7 +228,7 @@ def candidate_code(
     known = _known(store, key, candidate, solver, device, compared)
     if known is not None:
         return known
-    what = f"{whose} config {quoted(str(candidate.config))}"
+    what = f"{whose} config {quoted(str(candidate.config) or '{}')}"
     if reason := refusal(solver, candidate.problem, device):
         raise UselessEntryError(
             f"solver {solver.name} of {whose} kernel cannot do it: {reason}; tune it here"
