@@ -6,10 +6,11 @@ Its blocks are run by `test_docs`.
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
-from test_docs import blocks_of
+from test_docs import blocks_of, command_of, run_in
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "coming-from-miopen-tuning.md"
 HEADINGS = (
@@ -43,3 +44,17 @@ def test_every_block_is_run() -> None:
 def test_where_miopens_page_has_a_call_this_one_has_one() -> None:
     text = PAGE.read_text()
     assert "miopenSetTuningPolicy()" in text and "skipjack.set_tuning_policy" in text
+
+
+@pytest.mark.long
+def test_the_page_can_be_followed_in_one_shell(tmp_path: Path) -> None:
+    lines = []
+    for block in blocks_of(PAGE.read_text()):
+        if block.file:
+            (tmp_path / block.file).write_text(block.text)
+        else:
+            python = block.language == "python"
+            lines.append(shlex.join(command_of(block)) if python else block.text)
+    shell = ["bash", "-euo", "pipefail", "-c", "\n".join(lines)]
+    done = run_in(tmp_path, tmp_path / "user", shell)
+    assert done.returncode == 0, done.stdout + done.stderr
