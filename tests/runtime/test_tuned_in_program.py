@@ -190,7 +190,7 @@ def test_an_entry_that_cannot_be_removed_is_told_as_such(
     with skipjack.tuning_policy("clean"):
         assert source() == "user"
     assert caplog.messages == [
-        f"the entry of {KEY} could not be removed from the user bank, and stays in use: "
+        f"the entry of {KEY} could not be removed from the user bank: "
         "cannot write it: the file system is read-only"
     ]
 

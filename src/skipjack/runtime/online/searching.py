@@ -98,7 +98,7 @@ def tuned_here(question: Question, found: LookupDecision, policy: TuningPolicy) 
     except Exception as error:  # whatever it is, the program has an answer
         told = isinstance(error, SkipjackError)
         reason = str(error) if told else f"{type(error).__name__}: {error}"
-        _failed(question.problem.key, reason, cleaning=policy.mode == CLEAN)
+        _failed(question.problem.key, reason)
         return found
 
 
@@ -161,15 +161,24 @@ def _is_held(question: Question) -> bool:
 
 
 def _cleaned(question: Question) -> LookupDecision | None:
-    """The answer once the user bank's entries are removed; None if it has none."""
+    """The answer once the user bank's entries are removed; None if none is."""
     from skipjack.bank import Bank
     from skipjack.runtime.answers import decide
 
-    if not _is_held(question):
-        return None
     place = question.problem.key, question.device.class_key
-    bank = Bank.open(question.settings.user_dir)
-    bank.clean(lambda entry: (entry.problem, entry.device) == place)
+    try:
+        if not _is_held(question):
+            return None
+        bank = Bank.open(question.settings.user_dir)
+        bank.clean(lambda entry: (entry.problem, entry.device) == place)
+    except SkipjackError as error:
+        counts["failed"] += 1
+        warn_once(
+            log,
+            f"the entry of {question.problem.key} could not be removed from the user bank: {error}",
+            about="an entry was not removed",
+        )
+        return None
     counts["cleaned"] += 1
     return decide(question)
 
@@ -268,13 +277,10 @@ def _late(problem: str, seconds: float, reason: str) -> None:
     )
 
 
-def _failed(problem: str, reason: str, *, cleaning: bool = False) -> None:
+def _failed(problem: str, reason: str) -> None:
     counts["failed"] += 1
-    what = f"{problem} could not be tuned in this program, which goes on untuned"
-    if cleaning:
-        what = f"the entry of {problem} could not be removed from the user bank, and stays in use"
     warn_once(
         log,
-        f"{what}: {reason}",
-        about="an entry was not removed" if cleaning else "a search in a program failed",
+        f"{problem} could not be tuned in this program, which goes on untuned: {reason}",
+        about="a search in a program failed",
     )
