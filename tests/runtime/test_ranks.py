@@ -16,7 +16,8 @@ from processes import PATIENCE_S
 from skipjack.bank import Bank
 from skipjack.errors import StorageError
 from skipjack.runtime import bank_lookup, ranks, warning_once
-from skipjack.runtime.answers.agreement import AgreedAnswer, Agreement, _entered
+from skipjack.runtime.answers import agreement
+from skipjack.runtime.answers.agreement import AgreedAnswer, Agreement, _entered, agreement_of
 from skipjack.runtime.ranks import next_epoch, ranked_program
 
 HERE = Path(__file__).parent
@@ -147,6 +148,37 @@ def test_a_new_run_of_a_program_agrees_anew(tmp_path: Path) -> None:
     first._held.__exit__(None, None, None)  # as when its process ends
     second = Agreement(tmp_path / "one")
     assert second.settle("add", lambda: OTHER) == OTHER
+
+
+def test_folders_of_programs_that_ended_are_removed_when_another_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    ended, running = Agreement(tmp_path / "ranks" / "a"), Agreement(tmp_path / "ranks" / "b")
+    ended.settle("add", lambda: SOME)
+    running.settle("add", lambda: SOME)
+    ended._held.__exit__(None, None, None)  # as when its process ends
+    assert agreement_of(tmp_path) is not None
+    assert not (tmp_path / "ranks" / "a").exists()
+    assert running.settle("add", never) == SOME
+
+
+def test_a_rank_that_comes_while_its_folder_is_removed_makes_it_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Path] = []
+
+    def made_and_removed(path: Path) -> Path:
+        path.mkdir()
+        made.append(path)
+        if len(made) == 1:
+            path.rmdir()
+        return path
+
+    monkeypatch.setattr(agreement, "ensure_directory", made_and_removed)
+    assert Agreement(tmp_path / "one").settle("add", lambda: SOME) == SOME
+    assert len(made) == 2
 
 
 def test_a_record_that_cannot_be_read_is_decided_again(tmp_path: Path) -> None:

@@ -65,6 +65,31 @@ def test_files_of_programs_long_gone_are_removed(tmp_path: Path) -> None:
     assert not old.exists()
 
 
+def test_the_file_of_a_program_that_ended_is_removed_when_another_starts(tmp_path: Path) -> None:
+    code = (
+        "import pathlib\n"
+        "from skipjack.runtime.online import account_of_program\n"
+        f"account = account_of_program(pathlib.Path({str(tmp_path)!r}))\n"
+        "account.add(kernel_ns=1)\n"
+        "print(account.path, flush=True)\n"
+        "input()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as program:
+        assert program.stdout is not None
+        path = Path(program.stdout.readline().strip())
+        account_of_program(tmp_path)
+        assert path.exists(), "it still runs"
+        program.communicate("\n")
+    account_of_program(tmp_path)
+    assert not path.exists()
+
+
 class Clock:
     def __init__(self) -> None:
         self.now = 0

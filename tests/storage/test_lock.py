@@ -133,3 +133,14 @@ def test_what_others_wrote_into_it_reaches_no_terminal(
     with pytest.raises(StorageError, match="process 7") as caught:
         FileLock(tmp_path / "lock", timeout_s=0.01).__enter__()
     assert str(caught.value).isprintable()
+
+
+def test_a_lock_whose_file_was_removed_is_not_current(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    with FileLock(path) as lock:
+        assert lock.is_current
+        path.unlink()
+        assert not lock.is_current
+        path.touch()
+        assert not lock.is_current, "that is another file"
+    assert not lock.is_current

@@ -99,6 +99,16 @@ class FileLock:
             fcntl.flock(descriptor, fcntl.LOCK_UN)
             os.close(descriptor)
 
+    @property
+    def is_current(self) -> bool:
+        """Whether it is held, and its file still lies under its name: nobody removed it."""
+        if self._descriptor is None:
+            return False
+        try:
+            return os.path.samestat(os.fstat(self._descriptor), os.lstat(self._path))
+        except FileNotFoundError:
+            return False
+
     def _refuse_others(self) -> None:
         """Complain of what lies there, if that is why it cannot be opened."""
         with contextlib.suppress(OSError):

@@ -1,7 +1,7 @@
 """What the ranks of a program agreed on: one small file for each problem, written once.
 
 Each process holds a shared lock on the folder of its program. Who comes and finds it free is the
-first of a new run, and empties the folder.
+first of a new run, and empties the folder. Folders of other programs that are free are removed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import hashlib
 import json
 import logging
 import shutil
-import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -28,8 +27,10 @@ FOLDER = "ranks"
 FORMAT = 1
 _PATIENCE_S = 600.0
 """For a rank that decides, which may tune: then each decides for itself."""
-_KEPT_S = 86_400.0
-"""Folders of programs that nobody entered for so long, and nobody holds, are removed."""
+_MOST_REMOVED = 100
+"""How often a folder may be removed by others while it is entered."""
+_ENTER = "enter.lock"
+"""Held while a folder is entered or removed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +50,7 @@ class Agreement:
 
     def __init__(self, folder: Path) -> None:
         """Enter; `StorageError` where the folder cannot be written to."""
-        self._folder = ensure_directory(folder)
-        with FileLock(folder / "enter.lock", timeout_s=_PATIENCE_S):
-            if _nobody_holds(folder):
-                for path in folder.glob("*.json"):
-                    path.unlink(missing_ok=True)
-            self._held = FileLock(folder / "held.lock", shared=True)
-            self._held.__enter__()
+        self._folder, self._held = folder, _enter(folder)
 
     def settle(self, question: str, decide: Callable[[], AgreedAnswer]) -> AgreedAnswer:
         """What was decided about a question, by this process if nobody did; `StorageError`.
@@ -88,11 +83,29 @@ def agreement_of(user_dir: Path) -> Agreement | None:
     if folder not in _entered:
         try:
             _entered[folder] = Agreement(folder)
-            _remove_old(folder)
+            _remove_ended(folder)
         except StorageError as error:
             _entered[folder] = None
             warn_once(log, f"ranks may use different kernels: {error}")
     return _entered[folder]
+
+
+def _enter(folder: Path) -> FileLock:
+    """The lock that a process of the program holds; `StorageError`."""
+    for _ in range(_MOST_REMOVED):
+        ensure_directory(folder)
+        try:
+            with FileLock(folder / _ENTER, timeout_s=_PATIENCE_S) as entering:
+                if not entering.is_current:
+                    continue  # the folder was removed meanwhile
+                if _nobody_holds(folder):
+                    for path in folder.glob("*.json"):
+                        path.unlink(missing_ok=True)
+                return FileLock(folder / "held.lock", shared=True).__enter__()
+        except StorageError:
+            if folder.is_dir():
+                raise
+    raise StorageError(f"others remove {folder} again and again")
 
 
 def _nobody_holds(folder: Path) -> bool:
@@ -103,11 +116,18 @@ def _nobody_holds(folder: Path) -> bool:
         return False
 
 
-def _remove_old(own: Path) -> None:
-    with contextlib.suppress(OSError):
-        for folder in own.parent.iterdir():
-            entered = (folder / "held.lock").stat().st_mtime
-            if entered < time.time() - _KEPT_S and _nobody_holds(folder):
+def _remove_ended(own: Path) -> None:
+    """Remove the folders of programs of which no process is left."""
+    try:
+        locks = list(own.parent.glob(f"*/{_ENTER}"))
+    except OSError:
+        return
+    for lock in locks:
+        folder = lock.parent
+        if folder == own:
+            continue
+        with contextlib.suppress(StorageError), FileLock(lock, timeout_s=0.0) as entering:
+            if entering.is_current and _nobody_holds(folder):
                 shutil.rmtree(folder, ignore_errors=True)
 
 

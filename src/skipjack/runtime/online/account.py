@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import os
 import struct
 import time
@@ -16,13 +17,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from skipjack.processes import began
+from skipjack.processes import began, this_process
 
 FOLDER = "online"
 _PREFIX = "regret-"
 _SUMS = struct.Struct("<QQ")
 _KEPT_S = 7 * 86_400.0
-"""Files of programs that nobody has written to for so long are removed."""
+"""Files that nobody has written to for so long are removed, whatever machine they are of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ def account_of_program(user_dir: Path) -> RegretAccount:
     """The account of the program that this process is of."""
     group = os.getpgid(0)
     folder = user_dir / FOLDER
-    path = folder / f"{_PREFIX}{group}-{began(group) or '0'}"
+    path = folder / f"{_PREFIX}{group}-{began(group) or '0'}-{_machine()}"
     if not path.exists():
         _forget_others(folder)
     return RegretAccount(path)
@@ -85,5 +86,27 @@ def account_of_program(user_dir: Path) -> RegretAccount:
 def _forget_others(folder: Path) -> None:
     with contextlib.suppress(OSError):
         for path in folder.glob(f"{_PREFIX}*"):
-            if path.stat().st_mtime < time.time() - _KEPT_S:
-                path.unlink()
+            if path.stat().st_mtime < time.time() - _KEPT_S or _has_ended(path):
+                path.unlink(missing_ok=True)
+
+
+def _machine() -> str:
+    """Where and when process ids mean what they mean here; empty if that is unknown."""
+    here = this_process()
+    return hashlib.sha256(f"{here.host} {here.boot}".encode()).hexdigest()[:8] if here.boot else ""
+
+
+def _has_ended(path: Path) -> bool:
+    """Whether the file is of a program of this machine of which no process is left."""
+    group, _, rest = path.name.removeprefix(_PREFIX).partition("-")
+    since, _, machine = rest.partition("-")
+    if not group.isdigit() or not machine or machine != _machine():
+        return False
+    try:
+        os.killpg(int(group), 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    now = began(int(group))
+    return bool(now) and now != since  # the number was given to another program
