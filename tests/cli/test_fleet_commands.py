@@ -280,7 +280,7 @@ def test_jobs_of_which_nothing_builds_end_in_error(
     Path("adds.txt").write_text("add:991\n")
     fleet("import", "-f", "adds.txt", "-t", "adds")
     fleet("load", "-t", "adds", "-l", "A", "--solver", "doomed", "--budget", "2")
-    with pytest.raises(SkipjackError, match="1 jobs of A are in error"):
+    with pytest.raises(SkipjackError, match="1 job of A in error"):
         fleet("run", "-l", "A", "--build")
     said = " ".join(fleet("status", "-l", "A", "--jobs").split())
     assert "none of 2 configs could be built" in said and "[today]" in said

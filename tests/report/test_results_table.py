@@ -48,6 +48,8 @@ def test_results_of_several_devices_name_them(width: int) -> None:
     print_results([one, replace(one, device="znver4/2")], Console(file=stream, width=width))
     assert stream.getvalue().count("add:8:f32 on znver4/2") == 2
     assert "on znver4/1" not in "".join(printed(one))
+    ways = [replace(one, deployed=way) for way in ("native/hot", "eager/hot")]
+    assert "\n".join(printed(*ways)).count("add:8:f32 (eager/hot)") == 2
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 from rich.progress import BarColumn, TaskID, TextColumn
 
+from skipjack.reading import numbered
 from skipjack.report import screen
 from skipjack.report.numbers import time_text
 from skipjack.tuning.options import Progress as Standing
@@ -57,11 +58,11 @@ def best_text(standing: Standing) -> str:
         failed = f" ({standing.failed} failed)" if standing.failed else ""
         return f"{standing.trials} of {standing.budget.trials} built{failed}"
     if standing.best_ns is None:
-        return f"{standing.trials} trials"
+        return numbered(standing.trials, "trial")
     gain = (
         f", {standing.default_ns / standing.best_ns:.2f}x the default"
         if standing.default_ns
         else ""
     )
     failed = f" ({standing.failed} failed)" if standing.failed else ""
-    return f"best {time_text(standing.best_ns)}{gain}, {standing.trials} trials{failed}"
+    return f"best {time_text(standing.best_ns)}{gain}, {numbered(standing.trials, 'trial')}{failed}"

@@ -141,10 +141,12 @@ def _called(result: TuneResult) -> str:
 
 
 def _names(results: Sequence[TuneResult]) -> list[str]:
-    """What tells the rows apart: the problems, and their devices where there are several."""
-    several = len({result.device for result in results}) > 1
+    """What tells the rows apart: problems, and devices or deployments where there are several."""
+    on = len({result.device for result in results}) > 1
+    ways = len({result.deployed for result in results}) > 1
     return [
-        f"{result.problem.key} on {result.device}" if several else result.problem.key
+        f"{result.problem.key}{f' on {result.device}' if on else ''}"
+        f"{f' ({result.deployed})' if ways else ''}"
         for result in results
     ]
 

@@ -127,6 +127,8 @@ class TuneResult:
     """All that raced."""
     untuned_ns: float | None = None
     """Of the plain loops, where a solver of loop nests was asked for by name."""
+    deployed: str = ""
+    """The deployment that was timed, as ``native/hot``: see `skipjack.core.protocol`."""
 
     @property
     def baseline(self) -> str:
@@ -190,6 +192,7 @@ class TuneResult:
             "format": FORMAT,
             "problem": self.problem.key,
             "device": self.device,
+            "deployed": self.deployed,
             "solver": self.solver,
             "config": dict(self.best),
             "time_ns": rounded(self.time_ns),

@@ -134,6 +134,7 @@ def _spent(run: StudyRun) -> dict[str, Any]:
     return {
         "problem": run.problem,
         "device": run.context.device.name,
+        "deployed": run.context.protocol.deployed,
         "trials": run.trials,
         "builds": run.evaluator.builds,
         "runs": run.evaluator.runs,

@@ -10,13 +10,14 @@ from skipjack.fleet.further_jobs import Further
 from skipjack.fleet.records import JobKind
 from skipjack.fleet.runs import RunRequest, RunSummary
 from skipjack.fleet.states import Stage, State
+from skipjack.reading import numbered
 from skipjack.report import screen
 
 FORMAT = 1
 
 
 _OPTIONS = {JobKind.TUNE: "", JobKind.FIND: " --find", JobKind.KERNELS: " --kernel-cache"}
-_JOBS = {JobKind.TUNE: "jobs", JobKind.FIND: "find jobs", JobKind.KERNELS: "kernel jobs"}
+_JOB = {JobKind.TUNE: "job", JobKind.FIND: "find job", JobKind.KERNELS: "kernel job"}
 
 
 def summary_json(
@@ -56,7 +57,7 @@ def print_summary(
 def _made(kind: JobKind, further: Further) -> str:
     left = "without a winner" if kind is JobKind.KERNELS else "ranked in the bank and left out"
     counted = {
-        f"{_JOBS[kind]} made": further.made,
+        f"{_JOB[kind]}{'' if further.made == 1 else 's'} made": further.made,
         "done again": further.again,
         "rankings of other labels taken over": further.taken_over,
         left: further.left_out,
@@ -78,13 +79,13 @@ def leftovers(
     `disabled` machines that `machine enable` puts back, and nothing else.
     """
     counts, label = summary.counts, request.label
-    jobs, again = _JOBS[request.kind], f"skipjack run -l {label}{_OPTIONS[request.kind]}"
+    job, again = _JOB[request.kind], f"skipjack run -l {label}{_OPTIONS[request.kind]}"
     new, built = counts.get(State.NEW, 0), counts.get(State.BUILT, 0)
     aborted = counts.get(State.ABORTED, 0)
     if errors := counts.get(State.ERROR, 0):
         return (
-            f"{errors} {jobs} of {label} are in error; skipjack status -l {label} --state error "
-            "--jobs says why"
+            f"{numbered(errors, job)} of {label} in error; "
+            f"skipjack status -l {label} --state error --jobs says why"
         )
     if (new or built) and summary.idle_machines:
         return _idle(summary.idle_machines, disabled)
@@ -92,17 +93,15 @@ def leftovers(
         names = ", ".join(stopped)
         return f"aborted devices: {names}; skipjack resume --device {stopped[0]} lets it go on"
     if aborted:
-        return (
-            f"{aborted} {jobs} of {label} are aborted; skipjack resume -l {label} lets them go on"
-        )
+        return f"{numbered(aborted, job)} of {label} aborted; skipjack resume -l {label} lifts that"
     if new and Stage.BUILD not in request.stages:
-        return f"{new} {jobs} of {label} wait to be built: {again} --build"
+        return f"{numbered(new, job)} of {label} still to be built: {again} --build"
     if new and summary.unbuildable:
         names = ", ".join(summary.unbuildable)
-        return f"{new} {jobs} of {label} wait for a machine that builds for {names}"
+        return f"{numbered(new, job)} of {label} waiting for a machine that builds for {names}"
     if built and Stage.EVALUATE in request.stages:
         return (
-            f"{built} {jobs} of {label} are for devices that are not here: "
+            f"{numbered(built, job)} of {label} for devices that are not here: "
             f"skipjack status -l {label} --by device,state"
         )
     if unpacked > 0:
