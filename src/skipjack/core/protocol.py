@@ -19,7 +19,8 @@ from functools import lru_cache
 from typing import Literal
 
 from skipjack.core.device import Device
-from skipjack.errors import UsageError
+from skipjack.errors import MalformedError, UsageError
+from skipjack.reading import parse_json
 
 Caches = Literal["hot", "rotating", "flushed"]
 
@@ -158,9 +159,9 @@ def deployment_of(protocol: str, device_class: str) -> str:
     if _DEPLOYMENT.fullmatch(protocol):
         return protocol
     try:
-        told = json.loads(protocol)
+        told = parse_json(protocol)
         timer, caches = told["timer"], told["caches"]
-    except (ValueError, TypeError, KeyError, RecursionError):
+    except (MalformedError, TypeError, KeyError):
         return default_deployment(device_class)
     if not isinstance(timer, str) or not isinstance(caches, str):
         return default_deployment(device_class)

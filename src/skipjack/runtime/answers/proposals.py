@@ -7,7 +7,6 @@ its own yet; `register_heuristic` takes others'.
 from __future__ import annotations
 
 import functools
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -20,6 +19,7 @@ from skipjack.core.problem import Problem
 from skipjack.core.space import Promising
 from skipjack.core.trial import Candidate
 from skipjack.errors import UsageError
+from skipjack.reading import parse_json
 from skipjack.runtime.answers.question import LookupAnswer, Question, answer_of
 from skipjack.runtime.checks import UselessEntryError, candidate_code
 from skipjack.solvers import find_solver, solvers_for
@@ -113,6 +113,6 @@ def _family(problem: Problem, kind: str) -> tuple[str, ...]:
 
 @functools.cache
 def _behind() -> dict[tuple[str, ...], float]:
-    rows = json.loads(_BEHIND.read_text())["behind"]
+    rows = parse_json(_BEHIND.read_bytes())["behind"]
     names = ("kind", "operation", "dtype", "layout", "direction")
     return {tuple(row[name] for name in names): row["ratio"] for row in rows}
