@@ -504,6 +504,7 @@ for number in range(100000):
 """
 
 
+@pytest.mark.long
 def test_writers_that_are_killed_at_any_moment_lose_nothing_that_was_confirmed(
     large: Bank, entry: MakeEntry
 ) -> None:

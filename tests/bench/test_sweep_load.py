@@ -70,6 +70,7 @@ def test_loadgens_way_refuses_a_start_that_fails() -> None:
     assert by_doubling(lambda load: False, 300).load is None
 
 
+@pytest.mark.long
 def test_boundary_is_closer_than_the_others_among_stalls() -> None:
     service = Service(queries=100, stall_share=0.1, percentile=0.9)
     said = sweep_load.summary(sweep_load.virtual(service, repeats=40, tests=300))

@@ -45,7 +45,7 @@ def test_from_a_list_over_rankings_to_packed_kernels(fleet: Command, tmp_path: P
     fleet("load", "-t", "small", "-l", "A", "--budget", "2")
 
     built = fleet("run", "-l", "A", "--find", "--build")
-    assert built.startswith("find: 1 built after") and "1 find jobs made" in built
+    assert built.startswith("find: 1 built after") and "1 find job made" in built
     fleet("bundle", "export", "-l", "A", "-o", "jobs.skb")
     fleet("bundle", "evaluate", "jobs.skb", "-o", "results.skb")
     assert "1" in fleet("bundle", "import", "results.skb")

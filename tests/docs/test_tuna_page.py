@@ -118,6 +118,7 @@ def turn(line: Line) -> int:
     return FIRST.index(line.command) if line.command in FIRST else len(FIRST)
 
 
+@pytest.mark.long
 def test_every_line_of_the_tables_works(fleet: None, engines: list[dict[str, object]]) -> None:
     page = TUNA.read_text().partition("## The whole cycle on this machine\n")[0]
     lines = [line for line in lines_of(page) if line.rest and line.rest != ("--help",)]

@@ -12,8 +12,8 @@ from skipjack.sweep.setting_up import set_up
 def test_the_server_sweep_joins_the_load_with_knobs_of_which_one_needs_a_build() -> None:
     setup = set_up(EXAMPLE / "server.toml", {})
     assert setup.load is not None
-    assert setup.load.parameter == "server_target_qps"
-    assert setup.load.low <= base_config("Server")["server_target_qps"] < setup.load.high
+    assert setup.load.param == "server_target_qps"
+    assert setup.load.lower <= base_config("Server")["server_target_qps"] < setup.load.upper
     assert setup.file.no_rebuild is not None
     assert set(setup.file.parameters) - set(setup.file.no_rebuild) == {"precision"}
     assert set(setup.options.screen) <= set(base_config("Server"))

@@ -48,7 +48,7 @@ def _sweep_file(path: Path) -> object:
 def _base_config(path: Path) -> object:
     from skipjack.sweep.configs.base_config import read_base_config
 
-    return read_base_config(path, "DGX").digest
+    return read_base_config(path, "DGX")
 
 
 def _user_conf(path: Path) -> object:

@@ -51,9 +51,9 @@ def test_a_gpu_that_is_here_is_described_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("sm_90/132", "sm_90/132 is not here: there is no GPU here; .*--build-only"),
+        ("sm_90/132", "sm_90/132 is not here: there is no GPU here"),
         ("gfx906/60", "Triton cannot build for gfx906"),
-        ("neoverse-n1/1", "not here: this machine's CPU is .*--build-only"),
+        ("neoverse-n1/1", "not here: this machine's CPU is .* lacks "),
         ("sm_90", "arch/units"),
     ],
 )

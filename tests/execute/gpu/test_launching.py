@@ -176,7 +176,7 @@ def test_the_run_worker_never_loads_triton_or_llvm() -> None:
         "slots = to_slots([launch('add', (8,), ['x', 'y', 'out', 1000])])\n"
         "one = {'kernel': 1}\n"
         "load = {'verb': 'load', 'digest': hashlib.sha256(data).hexdigest(), 'abi': ABI, **one}\n"
-        "asked = [({'verb': 'prepare', 'problem': 'add:1000'}, []),\n"
+        "asked = [({'verb': 'prepare', 'problem': 'add:1000', 'cold': True, 'eager': False}, []),\n"
         "  ({**load, 'slots': slots}, [data]),\n"
         "  ({'verb': 'verify', 'elsewhere': False, 'slack': 1.0, **one}, []),\n"
         "  ({'verb': 'time', 'kernels': [1], 'blocks': 1, 'samples': 1, 'sample_ns': 1}, [])]\n"

@@ -82,7 +82,7 @@ def test_of_two_jobs_that_which_ended_later_counts() -> None:
 def test_the_bank_has_rankings_too(tmp_path: Path) -> None:
     fixed = {"solver_version": 1, "config": {}, "default_ns": 1.0, "vendor_ns": None, "vendor": ""}
     bank = Bank.open(tmp_path)
-    for device, created, rows in (("a", "2026", FOUND["solvers"]), ("b", "2027", [row("x", 1.0)])):
+    for device, created, rows in (("a", "2026", FOUND["solvers"]), ("b", "2025", [row("x", 1.0)])):
         evidence = {"ranking": rows}
         bank.put(
             BankEntry(
