@@ -37,7 +37,13 @@ def output(place: Path, job: int) -> str:
 
 
 def leftovers(job: int) -> list[str]:
-    return [str(path) for path in Path("/tmp").glob(f"skj-{job}.*")]
+    """What a job left behind. The first run of one that went back ends after Slurm says so."""
+
+    def found() -> list[str]:
+        return [str(path) for path in Path("/tmp").glob(f"skj-{job}.*")]
+
+    until(lambda: not found(), PATIENCE_S)
+    return found()
 
 
 def start_waiting(slurm: SlurmCluster, place: Path, request: SlurmRequest) -> int:
