@@ -1,26 +1,33 @@
-"""A real file system of one mebibyte, which a test fills or makes read-only."""
+"""A real file system of its own size, which a test fills or makes read-only."""
 
 import os
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 
+@contextmanager
+def mounted(place: Path, size: str) -> Iterator[Path]:
+    """A disk of a size, as ``1m``; the test is skipped where none can be mounted."""
+    if os.geteuid() != 0:
+        pytest.skip("mounting a small disk needs root")
+    place.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(place)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"cannot mount a small disk: {done.stderr.strip()}")
+    yield place
+    subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
     """A disk of one mebibyte."""
-    if os.geteuid() != 0:
-        pytest.skip("mounting a small disk needs root")
-    place = tmp_path / "disk"
-    place.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(place)]
-    mounted = subprocess.run(command, capture_output=True, text=True, check=False)
-    if mounted.returncode:
-        pytest.skip(f"cannot mount a small disk: {mounted.stderr.strip()}")
-    yield place
-    subprocess.run(["umount", "--lazy", str(place)], check=True)
+    with mounted(tmp_path / "disk", "1m") as place:
+        yield place
 
 
 def fill(disk: Path) -> None:

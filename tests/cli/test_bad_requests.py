@@ -4,7 +4,7 @@ import os
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +17,9 @@ from skipjack.native import cpu
 from skipjack.operations import arrays_bytes, parse
 from skipjack.settings import Settings
 from skipjack.tuning import Tuner
+from small_disks import disk
+
+__all__ = ["disk"]
 
 Skipjack = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -209,32 +212,18 @@ def test_files_of_a_newer_version_are_left_alone(skipjack: Skipjack, user_dir: P
     assert sqlite3.connect(ledger).execute("PRAGMA user_version").fetchone() == (999,)
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    if os.geteuid() != 0:
-        pytest.skip("mounting a small disk needs root")
-    place = tmp_path / "disk"
-    place.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(place)]
-    mounted = subprocess.run(mount, capture_output=True, text=True, check=False)
-    if mounted.returncode:
-        pytest.skip(f"cannot mount a small disk: {mounted.stderr.strip()}")
-    yield place
-    subprocess.run(["umount", "--lazy", str(place)], check=True)
-
-
 def test_a_disk_that_fills_up_is_one_sentence(
-    skipjack: Skipjack, small_disk: Path, monkeypatch: pytest.MonkeyPatch
+    skipjack: Skipjack, disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("SKIPJACK_USER_DB_PATH", str(small_disk))
-    (small_disk / "ballast").write_bytes(b"x" * (300 << 10))
+    monkeypatch.setenv("SKIPJACK_USER_DB_PATH", str(disk))
+    (disk / "ballast").write_bytes(b"x" * (300 << 10))
     done = skipjack("tune", "matmul:64x64x64", "--budget", "2000")
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
     last = done.stderr.splitlines()[-1]
     assert last.startswith("skipjack: disk full")
     assert "SKIPJACK_USER_DB_PATH" in last
-    (small_disk / "ballast").unlink()
+    (disk / "ballast").unlink()
     assert skipjack("ledger", "summary").returncode == 0
 
 

@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy_entry import entry
 
 import skipjack
-from skipjack.bank import Bank, BankEntry
+from skipjack.bank import Bank
 from skipjack.errors import StorageError
 from skipjack.native import cpu
 from skipjack.operations import parse
@@ -48,24 +49,6 @@ class StandIn:
         if answer.searched:
             Bank.open(self.user_dir).put(entry(self.requests[-1].problem))
         self.pending[-1].finish(answer)
-
-
-def entry(key: str) -> BankEntry:
-    """NumPy is what the bank recommends."""
-    device = cpu.detect()
-    return BankEntry(
-        problem=parse(key).key,
-        device=device.class_key,
-        device_name=device.name,
-        solver="numpy",
-        solver_version=1,
-        config={},
-        time_ns=100.0,
-        default_ns=200.0,
-        vendor_ns=None,
-        vendor="",
-        speedup={"default": {"ratio": 2.0, "low": 1.9, "high": 2.1}},
-    )
 
 
 @pytest.fixture(autouse=True)

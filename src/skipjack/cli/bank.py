@@ -19,6 +19,7 @@ from skipjack.reading import numbered
 
 if TYPE_CHECKING:
     from skipjack.bank import Bank, BankEntry, Changes
+    from skipjack.settings import Settings
 
 DeviceOption = Annotated[
     str | None,
@@ -82,13 +83,10 @@ def show(
     plugin: PluginOption = None,
 ) -> None:
     """Show what is known about a problem, on every device or on one."""
-    from skipjack import plugins
     from skipjack.bank import Bank
     from skipjack.operations import parse
-    from skipjack.settings import load_settings
 
-    settings = load_settings(plugins=tuple(plugin) if plugin else None)
-    plugins.load(settings.plugins)
+    settings = _settings(plugin)
     key = parse(problem, dtype).key
     bank = Bank.open(settings.user_dir)
     found = _known_of(bank, key, device)
@@ -275,14 +273,11 @@ def verify(
     The bank's entry and the next best few are built, checked and timed beside the default and the
     libraries. The entry is confirmed, or gives way.
     """
-    from skipjack import plugins
     from skipjack.bank import Bank
     from skipjack.cli.tune import verify_all
     from skipjack.operations import parse
-    from skipjack.settings import load_settings
 
-    settings = load_settings(plugins=tuple(plugin) if plugin else None)
-    plugins.load(settings.plugins)
+    settings = _settings(plugin)
     key = parse(problem, dtype).key if problem else None
     if key:
         _known_of(Bank.open(settings.user_dir), key, device)
@@ -315,16 +310,13 @@ def clean(
     """Remove entries from the bank; a copy of them stays beside it, and the ledger keeps all."""
     from json import dumps
 
-    from skipjack import plugins
     from skipjack.bank import REMOVED, Bank
     from skipjack.operations import parse
     from skipjack.report.bank import config_text
     from skipjack.runtime import why_stale
-    from skipjack.settings import load_settings
     from skipjack.storage import user_directory
 
-    settings = load_settings(plugins=tuple(plugin) if plugin else None)
-    plugins.load(settings.plugins)
+    settings = _settings(plugin)
     key = parse(problem, dtype).key if problem else None
     named = device_name(device)
     _check_deployment(deployed, caches)
@@ -395,6 +387,16 @@ def ship(
     entries, kernels = numbered(done.entries, "entry"), numbered(done.kernels, "kernel")
     devices = ", ".join(done.devices)
     typer.echo(f"{output} has {entries} and {kernels} for {devices}, {done.bytes} bytes")
+
+
+def _settings(plugin: list[str] | None) -> Settings:
+    """Those in force, with their plug-ins and those that are named loaded."""
+    from skipjack import plugins
+    from skipjack.settings import load_settings
+
+    settings = load_settings(plugins=tuple(plugin) if plugin else None)
+    plugins.load(settings.plugins)
+    return settings
 
 
 def _known_of(bank: Bank, key: str, device: str | None) -> list[BankEntry]:

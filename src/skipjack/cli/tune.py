@@ -217,7 +217,8 @@ def verify_all(
         count = numbered(elsewhere, "entry")
         say(f"left alone: {count} of rankings or of other devices than are here")
     if not here:
-        say("nothing to verify: the bank has no such entry for a device of this machine")
+        what = f"entry of {problem}" if problem else "stale entry"
+        say(f"nothing to verify: the bank has no {what} for a device of this machine")
         return
     results: list[TuneResult] = []
     try:

@@ -16,6 +16,7 @@ from store_audit import complaints
 from processes import PATIENCE_S
 from skipjack.fleet.states import State
 from skipjack.fleet.store.opening import open_store
+from small_disks import mounted
 
 pytestmark = [pytest.mark.long, pytest.mark.usefixtures("user_dir", "rogue_everywhere")]
 
@@ -41,16 +42,8 @@ class Disk:
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Disk]:
-    if os.geteuid() != 0:
-        pytest.skip("mounting a small disk needs root")
-    place = tmp_path / "disk"
-    place.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(place)]
-    mounted = subprocess.run(command, capture_output=True, text=True, check=False)
-    if mounted.returncode:
-        pytest.skip(f"cannot mount a small disk: {mounted.stderr.strip()}")
-    yield Disk(place)
-    subprocess.run(["umount", "--lazy", str(place)], check=True)
+    with mounted(tmp_path / "disk", "64m") as place:
+        yield Disk(place)
 
 
 def until_something_is(state: State, url: str, within_s: float = PATIENCE_S) -> None:
