@@ -34,10 +34,17 @@ class NativeKernel:
     """Machine code at an address."""
 
     def __init__(
-        self, address: int, slots: Sequence[Slot], arrays: Arrays, timer: NativeTimer
+        self,
+        address: int,
+        slots: Sequence[Slot],
+        arrays: Arrays,
+        timer: NativeTimer,
+        *,
+        is_poisoned: bool = False,
     ) -> None:
+        """If `is_poisoned`, its workspace is full of NaN."""
         self._address, self._timer = address, timer
-        self._slots = Slots(slots, arrays)
+        self._slots = Slots(slots, arrays, is_poisoned=is_poisoned)
         self._shares = any(str(slot).startswith("@parallel") for slot in slots)
         self._arrays = tuple(arrays.values())
         self._call = llvm.native(address, ctypes.c_void_p)

@@ -140,10 +140,11 @@ class _Worker:
 
     def _add(self, kernel: int, address: int, slots: list[Slot], *, called: bool = False) -> None:
         self._addresses[kernel], self._native_slots[kernel] = address, slots
-        natives = [
-            NativeKernel(address, slots, arrays, self._timer)
-            for arrays in (self._ready().arrays, *self._places)
-        ]
+        on_checked = NativeKernel(
+            *(address, slots, self._ready().arrays, self._timer), is_poisoned=True
+        )
+        on_timed = [NativeKernel(address, slots, arrays, self._timer) for arrays in self._places]
+        natives = [on_checked, *on_timed]
         on = [
             PythonKernel(native.bound()) if called or self._eager else native for native in natives
         ]
@@ -175,7 +176,7 @@ class _Worker:
         if message.body["elsewhere"]:
             self._elsewhere = checker = self._elsewhere or checker.elsewhere()
             address, slots = self._addresses[kernel], self._native_slots[kernel]
-            checked = NativeKernel(address, slots, checker.arrays, self._timer)
+            checked = NativeKernel(*(address, slots, checker.arrays, self._timer), is_poisoned=True)
         checker.prepare()
         self._page.announce(kernel)
         started = time.perf_counter_ns()

@@ -22,11 +22,11 @@ _PROT_NONE = 0
 
 
 def aligned(
-    shape: tuple[int, ...], dtype: npt.DTypeLike, alignment: int = ALIGNMENT
+    shape: tuple[int, ...], dtype: npt.DTypeLike, alignment: int = ALIGNMENT, *, zeros: bool = False
 ) -> npt.NDArray[Any]:
-    """An array that starts on a multiple of `alignment` bytes; its contents are undefined."""
+    """An array that starts on a multiple of `alignment` bytes; undefined unless it is `zeros`."""
     bytes_ = prod(shape) * np.dtype(dtype).itemsize
-    room = np.empty(bytes_ + alignment, np.uint8)
+    room = (np.zeros if zeros else np.empty)(bytes_ + alignment, np.uint8)
     start = -room.ctypes.data % alignment
     return room[start : start + bytes_].view(dtype).reshape(shape)
 
