@@ -11,6 +11,7 @@ from skipjack.core.parameters import Parameter, ParameterSpace
 from skipjack.core.problem import Problem
 from skipjack.core.trial import Status
 from skipjack.errors import StorageError, UsageError
+from skipjack.execute.session import Failure
 from skipjack.operations import parse
 from skipjack.settings import Settings
 from skipjack.solvers import only_solvers
@@ -39,6 +40,26 @@ def test_what_is_known_is_neither_built_checked_nor_timed_again() -> None:
         assert done[:2] == (3, 3)
         assert timer.evaluate("add:64", [*CONFIGS, *CONFIGS]) == [*first, *first]
         assert (len(context.pool.built), context.session.checks, context.session.rounds) == done
+
+
+def test_with_builds_first_nothing_is_timed_before_all_are_built() -> None:
+    context = FakeContext(costs)
+    built_when_timed: list[int] = []
+    check = context.session.verify
+
+    def verify(kernel: int, *, elsewhere: bool = False) -> tuple[Failure | None, float]:
+        built_when_timed.append(len(context.pool.built))
+        return check(kernel, elsewhere=elsewhere)
+
+    context.session.verify = verify  # type: ignore[method-assign]
+    tiles = [{"tile": tile} for tile in (1, 2, 3, 4)]
+    with (
+        only_solvers(FakeSolver("ours")),
+        ConfigTimer(context=context, builds_first=True) as timer,
+    ):
+        times = timer.evaluate("add:64", tiles)
+    assert times == pytest.approx([1000, 2000, 3000, 4000], rel=0.01)
+    assert built_when_timed == [4] * 4
 
 
 def test_configs_of_the_same_code_are_timed_once() -> None:

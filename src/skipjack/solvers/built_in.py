@@ -97,6 +97,9 @@ _CONVOLUTIONS = tuple(
         ("winograd4", "winograd_solver:F4_SOLVER"),
     )
 )
+_SCHEDULED = (
+    BuiltIn("direct_nest", "convolution.direct:DirectNestSolver", _CONVOLUTION, Use.NAMED),
+)
 _CPU_LIBRARIES = (
     BuiltIn("numpy", "vendor.numpy_solver:NumpySolver", _ANY, Use.COMPARED),
     BuiltIn("mkl", "vendor.blas:MklSolver", _PRODUCT, Use.COMPARED),
@@ -134,5 +137,13 @@ _GPU_LIBRARIES = tuple(
 )
 _MIOPEN = BuiltIn("miopen", "miopen.solver:MiopenSolver", _CONVOLUTION, Use.NAMED, ("hip",))
 
-BUILT_IN = (*_LOOPS, *_CONVOLUTIONS, *_CPU_LIBRARIES, *_GPU, *_GPU_LIBRARIES, _MIOPEN)
+BUILT_IN = (
+    *_LOOPS,
+    *_CONVOLUTIONS,
+    *_SCHEDULED,
+    *_CPU_LIBRARIES,
+    *_GPU,
+    *_GPU_LIBRARIES,
+    _MIOPEN,
+)
 """The preferred one of each operation first."""

@@ -65,16 +65,19 @@ class ConfigTimer:
         settings: Settings | None = None,
         *,
         alone: bool = True,
+        builds_first: bool = False,
         context: TuningContext | None = None,
     ) -> None:
         """Without `alone` it does not wait for others, nor they for it: times mean little then.
 
-        `context` is for tests: what is timed then is what it says.
+        With `builds_first` nothing is timed before all builds of a call are done: for timers whose
+        builders have no core of their own. `context` is for tests: what is timed then is what it
+        says.
         """
         self._hold: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
         self._exits = contextlib.ExitStack()
         self._given, self._own = context, None if context else _TimerContext(device, settings)
-        self._alone = alone
+        self._alone, self._builds_first = alone, builds_first
         self._limits = Limits.of(self._own.settings) if self._own else LIMITS
         self._context: TuningContext | None = None
         self._evaluator: CandidateEvaluator | None = None
@@ -159,8 +162,15 @@ class ConfigTimer:
         for candidate in candidates:
             evaluator.submit(candidate)
         try:
-            while evaluator.pending:
-                self._take(evaluator, evaluator.queue.collect(1.0, evaluator.batch))
+            built: list[Build] = []
+            while evaluator.pending or built:
+                if evaluator.pending and self._builds_first:
+                    built += evaluator.queue.collect(1.0, evaluator.pending)
+                    continue
+                most = evaluator.batch
+                builds = built[:most] or evaluator.queue.collect(1.0, most)
+                built = built[most:]
+                self._take(evaluator, builds)
         finally:
             evaluator.queue.cancel()
             evaluator.forget()

@@ -8,7 +8,7 @@ import pytest
 from skipjack.native import cpu
 from skipjack.native.slots import workspace_bytes
 from skipjack.operations import get, parse
-from skipjack.solvers.convolution.direct import DirectSolver
+from skipjack.solvers.convolution.direct import DirectNestSolver, DirectSolver
 from skipjack.testing.kernels import check_candidate
 
 SOLVER = DirectSolver()
@@ -62,3 +62,22 @@ def test_rounds_of_few_images_need_little_memory() -> None:
 
 def test_matrix_products_are_refused() -> None:
     assert "convolutions alone" in SOLVER.refuses(parse("matmul:4x4x4"), cpu.detect())
+
+
+@pytest.mark.parametrize("direction", ["fwd", "wrw"])
+@pytest.mark.parametrize("shape", SHAPES[:4])
+def test_its_nest_is_right_under_any_schedule(shape: str, direction: str) -> None:
+    solver = DirectNestSolver()
+    for layout, threads in (("NCHW", 1), ("NHWC", 2)):
+        device = cpu.detect(min(threads, len(cpu.usable_cores())))
+        problem = parse(shape, "f32", layout=layout, direction=direction)
+        assert not solver.refuses(problem, device)
+        space = solver.space(problem, device)
+        for config in (*space.promising(2), space.sample(np.random.default_rng(threads))):
+            assert space.contains(config)
+            check_candidate(solver, problem, device, config)
+
+
+def test_the_gradient_of_an_image_is_no_single_nest() -> None:
+    problem = parse("conv2d:n1c8h8w8k8y3x3", direction="bwd")
+    assert "several loop nests" in DirectNestSolver().refuses(problem, cpu.detect())

@@ -14,6 +14,7 @@ from skipjack.core.device import Device
 from skipjack.core.nest import Nest
 from skipjack.core.parameters import Parameter, ParameterSpace
 from skipjack.core.problem import Problem
+from skipjack.native.cpu import registers_of
 from skipjack.native.ir import ITEM_BYTES
 from skipjack.operations.conv_geometry import Geometry
 from skipjack.solvers.convolution.direct_arrays import (
@@ -43,6 +44,7 @@ from skipjack.solvers.convolution.direct_schedules import (
     tiles_of,
 )
 from skipjack.solvers.convolution.rules import geometry_of, refusal
+from skipjack.solvers.cpu.nest import Schedule, ScheduleSpace
 from skipjack.solvers.loops.nest_stage import nest_stage
 from skipjack.solvers.loops.staged_solver import StagedSolver
 from skipjack.solvers.loops.stages import Part, Rounds, Stage
@@ -215,3 +217,50 @@ def _nest(
     accesses = (*nest.inputs, nest.output)
     moves = {at: by_name[each.tensor.name].move for at, each in enumerate(accesses)}
     return replace(stage, moves={at: move for at, move in moves.items() if move})
+
+
+class DirectNestSolver(StagedSolver):
+    """One nest under any schedule, between the copies of the most promising tile.
+
+    It is used where it is named: learners of schedules play in its space.
+    """
+
+    name = "direct_nest"
+    version = 1
+
+    def refuses(self, problem: Problem, device: Device) -> str:
+        """Convolutions on CPUs, but for gradients of images."""
+        reason = refusal(problem, device, ())
+        if not reason and geometry_of(problem).wanted == "image":
+            return "the gradient of an image is several loop nests"
+        return reason
+
+    def space(self, problem: Problem, device: Device) -> ScheduleSpace:
+        """All schedules of the nest between the copies."""
+        nest, _, _ = _nest_and_places(problem, device)
+        lanes = device.vector_bytes // ITEM_BYTES[problem.dtype]
+        return ScheduleSpace(nest, lanes, registers_of(device), threads=device.units)
+
+    def parts(self, problem: Problem, device: Device, config: Config) -> Sequence[Part]:
+        """Copies, the nest, copies."""
+        nest, read, out = _nest_and_places(problem, device)
+        schedule = Schedule.parse(str(config["schedule"]))
+        slots = {place.tensor.name: place.slot for place in (*read, out)}
+        stage = nest_stage(nest, schedule, problem.dtype, device, slots)
+        return [*(copy for place in read for copy in place.copies), stage, *out.copies]
+
+
+def _nest_and_places(problem: Problem, device: Device) -> tuple[Nest, tuple[Place, Place], Place]:
+    """The nest, the arrays that it reads, and the one that it writes."""
+    geometry = geometry_of(problem)
+    tile = Tile.parse(str(DirectSolver().space(problem, device).default()["tile"]))
+    panels = panels_of(geometry, tile, problem.dtype, device)
+    room = Room(geometry, geometry.n, problem.dtype, device, device.units)
+    image, seen = read_image(room)
+    if geometry.wanted == "filter":
+        result, out = read_result(room), write_filter(room, None)
+        nest = filter_nest(seen, panels, image.tensor, result.tensor, out.tensor)
+        return nest, (image, result), out
+    filters, out = read_filter(room, panels, by_panel=False), write_pixels(room)
+    nest = result_nest(seen, panels, image.tensor, filters.tensor, out.tensor)
+    return nest, (filters, image), out
