@@ -116,6 +116,7 @@ bench-gpu: $(STAMP) $(TORCH)
 # TORCH_PIP_ARGS may name an index of builds without GPU libraries, which are much smaller.
 $(TORCH): $(STAMP)
 	-$(PIP) $(TORCH_PIP_ARGS) -e '.[torch,triton]'
+	-$(PIP) $(TORCH_PIP_ARGS) -e '.[rl]'
 	touch $@
 
 $(LOADGEN): $(STAMP)
@@ -134,7 +135,7 @@ $(FLEET): $(STAMP) tools/install-servers
 $(EVERYTHING): pyproject.toml constraints.txt tools/install-servers | $(BIN)/python
 	tools/install-servers & \
 	    $(PIP) --no-compile $(TORCH_PIP_ARGS) \
-	        -e '.[test,plots,mkl,torch,triton,loadgen,postgresql,mariadb,ray]' \
+	        -e '.[test,plots,mkl,torch,triton,rl,loadgen,postgresql,mariadb,ray]' \
 	        && touch $(STAMP) $(TORCH) $(LOADGEN) $(FLEET); \
 	    wait
 	$(MAKE) --no-print-directory $(STAMP) $(TORCH) $(FLEET)

@@ -67,10 +67,16 @@ BELOW: dict[str, set[str]] = {
         *("bank", "storage", "settings", "plugins", "trace", "interrupt", "tuning", "interop"),
         *("gpu", "devices", "children", "processes", "runtime"),
     },
+    "learn": {
+        *("children", "core", "errors", "native", "operations", "solvers", "search", "execute"),
+        *("ledger", "bank", "storage", "settings", "plugins", "trace", "interrupt", "devices"),
+        *("gpu", "processes", "runtime", "tuning", "fleet", "lists", "interop"),
+    },
+    "loops": {"core", "errors", "learn"},
     "report": {
         *("core", "errors", "native", "operations", "solvers", "search", "gpu"),
         *("execute", "ledger", "bank", "storage", "settings", "tuning", "sweep", "fleet"),
-        "runtime",
+        *("runtime", "learn"),
     },
     "plans": {"children", "core", "errors", "storage", "interrupt"},
     "__main__": {"cli"},
@@ -78,7 +84,7 @@ BELOW: dict[str, set[str]] = {
         *("", "core", "errors", "native", "operations", "solvers", "search"),
         *("ledger", "bank", "storage", "settings", "plugins", "tuning", "report", "interop"),
         *("sweep", "interrupt", "fleet", "gpu", "devices", "integrations", "lists", "plans"),
-        "runtime",
+        *("runtime", "learn", "loops"),
     },
     "testing": {
         *("core", "errors", "search", "operations", "native", "solvers", "execute", "gpu"),
@@ -92,7 +98,11 @@ for _name, _below in BELOW.items():
     if "errors" in _below and _name != "reading":
         _below.add("reading")  # a check of data and the error that says so go together
 
-INSIDE: dict[str, set[str]] = {"solvers/cpu/nest": {"core", "errors", "reading"}}
+INSIDE: dict[str, set[str]] = {
+    "solvers/cpu/nest": {"core", "errors", "reading"},
+    # Many environments start at once: no compiler, no engine.
+    "learn/loops": {"core", "errors", "reading", "native", "operations", "solvers", "settings"},
+}
 """For folders that may import less than their package: what they may, besides themselves."""
 
 CLEAN = ("runtime", "solvers/cpu/nest")
