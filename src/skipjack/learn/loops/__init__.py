@@ -7,17 +7,41 @@ gymnasium, so that many environments start in a moment.
 from skipjack.learn.loops.finish import finish
 from skipjack.learn.loops.game import MARKS, GameState, LoopGame, MachineFacts, Preset, untuned
 from skipjack.learn.loops.legal import MAX_LOOPS
+from skipjack.learn.loops.observations import OBSERVATIONS, check_observation, observe
+from skipjack.learn.loops.policy_view import (
+    GLOBAL_COLUMNS,
+    POLICY_OBSERVATION,
+    ROW_COLUMNS,
+    PolicyView,
+    policy_view,
+)
 from skipjack.learn.loops.problems import loop_game, refusal
+from skipjack.learn.loops.tensors import LOOP_COLUMNS, STRIDE_BINS
+from skipjack.learn.loops.texts import ir_text, loop_tree, parse_actions, play
 
 __all__ = [
+    "GLOBAL_COLUMNS",
+    "LOOP_COLUMNS",
     "MARKS",
     "MAX_LOOPS",
+    "OBSERVATIONS",
+    "POLICY_OBSERVATION",
+    "ROW_COLUMNS",
+    "STRIDE_BINS",
     "GameState",
     "LoopGame",
     "MachineFacts",
+    "PolicyView",
     "Preset",
+    "check_observation",
     "finish",
+    "ir_text",
     "loop_game",
+    "loop_tree",
+    "observe",
+    "parse_actions",
+    "play",
+    "policy_view",
     "refusal",
     "untuned",
 ]

@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 
 from skipjack.core.nest import Nest
 from skipjack.errors import ScheduleError
+from skipjack.learn.loops.facts import NestFacts
 from skipjack.learn.loops.finish import finish
 from skipjack.learn.loops.legal import MAX_LOOPS, mask_of
 from skipjack.solvers.cpu.nest import (
@@ -121,6 +122,7 @@ class LoopGame:
         self.machine = machine or MachineFacts(threads)
         self.actions = preset.actions
         self.rules = ActionRules(nest)
+        self.facts = NestFacts(nest)
         self.factors = preset.factors
         self._start = untuned(nest) if start is None else start
         self._check_start()
