@@ -36,6 +36,7 @@ from skipjack.learn.loops.facts import NestFacts
 from skipjack.learn.loops.finish import finish
 from skipjack.learn.loops.legal import MAX_LOOPS, mask_of
 from skipjack.solvers.cpu.nest import (
+    FACTORS,
     ActionRules,
     Loop,
     Mark,
@@ -57,6 +58,9 @@ MARKS = {
     "stream": Mark.STREAM,
 }
 """The marks by the names of their actions."""
+_VECTORS = (40, 48, 56, 80, 96, 112)
+_ALL_FACTORS = tuple(sorted({*FACTORS, *_VECTORS, *(2**power for power in range(1, 11))}))
+"""Powers of two, and what register tiles are made of: copies, and whole vectors of 8 or 16."""
 _MOVES = ("up", "down", "swap_up", "swap_down")
 
 
@@ -71,8 +75,7 @@ class Preset(StrEnum):
     @property
     def factors(self) -> tuple[int, ...]:
         """By which loops are split."""
-        looptune = self is Preset.LOOPTUNE
-        return (4, 8, 16) if looptune else tuple(2**power for power in range(1, 11))
+        return (4, 8, 16) if self is Preset.LOOPTUNE else _ALL_FACTORS
 
     @property
     def actions(self) -> tuple[str, ...]:
