@@ -15,7 +15,7 @@ from skipjack.learn.loops.policy_view import (
     PolicyView,
     policy_view,
 )
-from skipjack.learn.loops.problems import loop_game, refusal
+from skipjack.learn.loops.problems import loop_game, loop_solver, refusal
 from skipjack.learn.loops.tensors import LOOP_COLUMNS, STRIDE_BINS
 from skipjack.learn.loops.texts import ir_text, loop_tree, parse_actions, play
 
@@ -37,6 +37,7 @@ __all__ = [
     "finish",
     "ir_text",
     "loop_game",
+    "loop_solver",
     "loop_tree",
     "observe",
     "parse_actions",

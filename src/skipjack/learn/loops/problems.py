@@ -1,22 +1,25 @@
 """From problems to games: which nest is played, and within which limits.
 
-A game is on the nest of an operation that is a single one. Row programs, packed products and
-kernels of GPUs are parameter spaces, which other searchers are for.
+A game is on the nest of an operation that is a single one, or on the nest of a direct convolution
+between its copies, whose packing is fixed. Row programs, packed products and kernels of GPUs are
+parameter spaces, which other searchers are for.
 """
 
 from __future__ import annotations
 
 from skipjack.core.device import Device
 from skipjack.core.dtypes import CPU_DTYPES, DTYPES, listed
-from skipjack.core.nest import Nest
-from skipjack.core.operation import NestOperation
+from skipjack.core.operation import NestOperation, ProgramOperation
 from skipjack.core.problem import Problem
 from skipjack.errors import UsageError
 from skipjack.learn.loops.game import LoopGame, MachineFacts, Preset
 from skipjack.learn.loops.legal import MAX_LOOPS
-from skipjack.native.cpu import registers_of
 from skipjack.operations import get
+from skipjack.solvers import BuildingSolver, find_solver
+from skipjack.solvers import refusal as solver_refusal
 from skipjack.solvers.cpu.nest import Schedule, ScheduleSpace
+
+_NEST, _DIRECT_NEST = "nest", "direct_nest"
 
 
 def loop_game(
@@ -26,24 +29,16 @@ def loop_game(
     reason = refusal(problem, device)
     if reason:
         raise UsageError(f"problem {problem.key} is not a game of loops: {reason}")
-    item = DTYPES[problem.dtype].bytes
+    space = _space(problem, device)
     caches = tuple(size for _, size in device.caches)
-    nest, lanes = _nest(problem), device.vector_bytes // item
-    space = ScheduleSpace(
-        nest,
-        lanes,
-        registers_of(device),
-        threads=device.units,
-        cache_elements=max(caches, default=0) // item,
-    )
     return LoopGame(
-        nest,
+        space.nest,
         space.limits,
         preset=preset,
-        threads=device.units,
+        threads=space.threads,
         streaming=space.streaming,
         start=start,
-        machine=MachineFacts(device.units, caches, item),
+        machine=MachineFacts(device.units, caches, DTYPES[problem.dtype].bytes),
     )
 
 
@@ -53,13 +48,25 @@ def refusal(problem: Problem, device: Device) -> str:
         return f"schedules of loops are for CPUs, not for {device.name}"
     if problem.dtype not in CPU_DTYPES:
         return f"code for CPUs is generated in {listed(CPU_DTYPES)}, not in {problem.dtype}"
-    if not isinstance(get(problem.operation), NestOperation):
+    operation = get(problem.operation)
+    if isinstance(operation, ProgramOperation):
         return f"{problem.operation} is not a single loop nest; tune it with another searcher"
-    count = sum(extent > 1 for _, extent in _nest(problem).loops)
+    reason = solver_refusal(loop_solver(problem), problem, device)
+    if reason:
+        return reason
+    count = sum(extent > 1 for _, extent in _space(problem, device).nest.loops)
     return f"it has {count} loops, at most {MAX_LOOPS} are played" if count > MAX_LOOPS else ""
 
 
-def _nest(problem: Problem) -> Nest:
-    operation = get(problem.operation)
-    assert isinstance(operation, NestOperation), "refused before"
-    return operation.nest(problem)
+def loop_solver(problem: Problem) -> BuildingSolver:
+    """The solver whose configs are schedules of the problem's nest."""
+    one = isinstance(get(problem.operation), NestOperation)
+    solver = find_solver(_NEST if one else _DIRECT_NEST)
+    assert isinstance(solver, BuildingSolver), "both build"
+    return solver
+
+
+def _space(problem: Problem, device: Device) -> ScheduleSpace:
+    space = loop_solver(problem).space(problem, device)
+    assert isinstance(space, ScheduleSpace), "the configs of both solvers are schedules"
+    return space
