@@ -1,0 +1,39 @@
+"""Searches of the game's tree: all with the same budget, all with a record of every step.
+
+Times come from `skipjack.learn.rates`: measured, replayed from a table, or foretold by a model.
+"""
+
+from skipjack.learn.tree.methods import METHODS, Method, all_methods, method_of
+from skipjack.learn.tree.paths import (
+    Asking,
+    GamePath,
+    Prior,
+    TreeContext,
+    TreeSearch,
+    legal,
+    play,
+    successors,
+)
+from skipjack.learn.tree.recipe import recipe_actions
+from skipjack.learn.tree.result import SearchRun, SearchStep
+from skipjack.learn.tree.running import SearchBudget, run_search
+
+__all__ = [
+    "METHODS",
+    "Asking",
+    "GamePath",
+    "Method",
+    "Prior",
+    "SearchBudget",
+    "SearchRun",
+    "SearchStep",
+    "TreeContext",
+    "TreeSearch",
+    "all_methods",
+    "legal",
+    "method_of",
+    "play",
+    "recipe_actions",
+    "run_search",
+    "successors",
+]

@@ -1,0 +1,52 @@
+"""Greedy: always towards the best state within sight."""
+
+from __future__ import annotations
+
+from skipjack.learn.tree.paths import (
+    Asking,
+    GamePath,
+    TreeContext,
+    TreeSearch,
+    distinct,
+    successors,
+)
+
+
+def greedy(lookahead: int = 1) -> TreeSearch:
+    """Looks so many actions ahead, takes the first action towards the best state, and looks again.
+
+    It never makes for a slower schedule. It does make for one that is as fast, in a state where it
+    was not yet: moving the cursor changes no time, and without that it would end at the first loop.
+    """
+
+    def search(context: TreeContext) -> Asking:
+        here = context.start()
+        (here_s,) = yield [here]
+        visited = {here.state}
+        for left in range(context.actions, 0, -1):
+            ways, layer = {here.state: here}, [here]
+            for _ in range(min(lookahead, left)):
+                ahead = distinct(path for each in layer for path in successors(context.game, each))
+                layer = [path for path in ahead if path.state not in visited | ways.keys()]
+                ways |= {path.state: path for path in layer}
+            del ways[here.state]
+            if not ways:
+                return
+            paths = list(ways.values())
+            seconds = yield paths
+            best_s, _, _, best = min(
+                (value, len(path.actions), context.rng.random(), path)
+                for value, path in zip(seconds, paths, strict=True)
+            )
+            if best_s > here_s:
+                return
+            here = _first_step(context, here, best)
+            here_s = dict(zip(ways, seconds, strict=True))[here.state]
+            visited.add(here.state)
+
+    return search
+
+
+def _first_step(context: TreeContext, here: GamePath, towards: GamePath) -> GamePath:
+    action = towards.actions[len(here.actions)]
+    return GamePath(context.game.apply(here.state, action), (*here.actions, action))

@@ -1,0 +1,110 @@
+"""Monte Carlo tree search that a policy may guide."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skipjack.learn.loops import GameState, LoopGame
+from skipjack.learn.tree.paths import STOP, Asking, GamePath, Prior, TreeContext, TreeSearch
+
+_LEAST = 1e-6
+
+
+@dataclass(slots=True)
+class _Edge:
+    action: int
+    prior: float
+    visits: int = 0
+    fastest_s: float = math.inf
+
+
+@dataclass(slots=True)
+class _Node:
+    edges: list[_Edge] = field(default_factory=list)
+    visits: int = 0
+
+
+def uniform(game: LoopGame, state: GameState) -> NDArray[np.floating]:
+    """Every action is as promising as any other."""
+    return np.ones(len(game.actions))
+
+
+def mcts(prior: Prior | None = None, exploration: float = 0.5) -> TreeSearch:
+    """Goes down the tree by PUCT, adds a state, and plays on from there as the prior says.
+
+    The state that is added and the one where the play ends are measured. A branch is worth the
+    fastest schedule below it and not the mean, for the best is what is looked for. States that are
+    reached in several ways are one node.
+    """
+    guide = prior or uniform
+
+    def search(context: TreeContext) -> Asking:
+        game = context.game
+        start = context.start()
+        (start_s,) = yield [start]
+        tree = {start.state: _node(game, start.state, guide)}
+        while tree[start.state].edges:
+            path, passed = start, []
+            while len(path.actions) < context.actions and path.state in tree:
+                node = tree[path.state]
+                if not node.edges:
+                    break
+                edge = _choose(node, start_s, exploration)
+                passed.append((node, edge))
+                path = _step(game, path, edge.action)
+            if path.state not in tree:
+                tree[path.state] = _node(game, path.state, guide)
+            ended = _play_on(context, path, guide)
+            seconds = yield [path] if ended == path else [path, ended]
+            for node, edge in passed:
+                node.visits += 1
+                edge.visits += 1
+                edge.fastest_s = min(edge.fastest_s, *seconds)
+
+    return search
+
+
+def _node(game: LoopGame, state: GameState, guide: Prior) -> _Node:
+    weights = _weights(game, state, guide)
+    weights[[name == STOP for name in game.actions]] = 0.0
+    return _Node([_Edge(int(at), float(weights[at])) for at in np.flatnonzero(weights)])
+
+
+def _weights(game: LoopGame, state: GameState, guide: Prior) -> NDArray[np.floating]:
+    """The prior's share of every legal action; none is so small that it is never tried."""
+    weights = np.where(game.mask(state), guide(game, state) + _LEAST, 0.0)
+    total = weights.sum()
+    return weights / total if total else weights
+
+
+def _choose(node: _Node, start_s: float, exploration: float) -> _Edge:
+    """PUCT on the speed, as a share of the fastest that was seen from here."""
+    fastest_s = min(edge.fastest_s for edge in node.edges)
+    spread = exploration * math.sqrt(node.visits + 1)
+
+    def score(edge: _Edge) -> float:
+        known_s = edge.fastest_s if edge.visits else start_s
+        worth = fastest_s / known_s if math.isfinite(fastest_s) else 0.0
+        return min(1.0, worth) + spread * edge.prior / (1 + edge.visits)
+
+    return max(node.edges, key=score)
+
+
+def _step(game: LoopGame, path: GamePath, action: int) -> GamePath:
+    return GamePath(game.apply(path.state, action), (*path.actions, action))
+
+
+def _play_on(context: TreeContext, path: GamePath, guide: Prior) -> GamePath:
+    while len(path.actions) < context.actions:
+        weights = _weights(context.game, path.state, guide)
+        if not weights.any():
+            break
+        action = int(context.rng.choice(len(weights), p=weights))
+        if context.game.actions[action] == STOP:
+            break
+        path = _step(context.game, path, action)
+    return path

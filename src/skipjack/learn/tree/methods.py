@@ -1,0 +1,84 @@
+"""The searches by their names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from skipjack.errors import UsageError
+from skipjack.learn.tree.beam import beam, depth_first_beam
+from skipjack.learn.tree.exhaustive import exhaustive
+from skipjack.learn.tree.greedy import greedy
+from skipjack.learn.tree.mcts import mcts
+from skipjack.learn.tree.paths import Prior, TreeSearch
+from skipjack.learn.tree.recipe import recipe
+from skipjack.learn.tree.sequences import annealing, genetic, random_walks
+
+METHODS = {
+    "greedy": "looks ahead and takes the best action",
+    "beam": "layer by layer, the fastest schedules of each",
+    "beam_dfs": "depth first, the fastest successors of each state",
+    "random": "random walks",
+    "genetic": "breeds sequences of actions",
+    "annealing": "changes one action at a time, and accepts slower less and less often",
+    "mcts": "Monte Carlo tree search, which a policy may guide",
+    "exhaustive": "every state within the actions",
+    "recipe": "one fixed sequence of actions",
+}
+"""What each does, in a few words."""
+LOOKAHEADS = ("greedy", "beam", "beam_dfs")
+WIDTHS = ("beam", "beam_dfs")
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A search with its parameters, and the name that tables and plots have for it."""
+
+    name: str
+    search: TreeSearch
+
+
+def method_of(
+    kind: str,
+    *,
+    width: int | None = None,
+    lookahead: int | None = None,
+    prior: Prior | None = None,
+) -> Method:
+    """The search of this kind; `UsageError` where it is not known or has no such parameter."""
+    if kind not in METHODS:
+        raise UsageError(f"there is no search {kind!r}; choose from {', '.join(METHODS)}")
+    for given, what, able in ((width, "width", WIDTHS), (lookahead, "lookahead", LOOKAHEADS)):
+        if given is not None and kind not in able:
+            raise UsageError(f"the search {kind} has no {what}; {' and '.join(able)} have one")
+        if given is not None and given < 1:
+            raise UsageError(f"a {what} of {given} is too small; it must be at least 1")
+    if prior is not None and kind != "mcts":
+        raise UsageError(f"the search {kind} takes no prior; mcts does")
+    ahead, wide = lookahead or 1, width or 4
+    if kind == "greedy":
+        return Method(f"greedy-{ahead}", greedy(ahead))
+    if kind in WIDTHS:
+        name = f"{kind}-{wide}" + (f"-lookahead-{ahead}" if ahead > 1 else "")
+        return Method(name, (beam if kind == "beam" else depth_first_beam)(wide, ahead))
+    if kind == "mcts":
+        return Method("mcts" if prior is None else "mcts-policy", mcts(prior))
+    plain: dict[str, TreeSearch] = {
+        "random": random_walks,
+        "genetic": genetic(),
+        "annealing": annealing(),
+        "exhaustive": exhaustive,
+        "recipe": recipe,
+    }
+    return Method(kind, plain[kind])
+
+
+def all_methods(prior: Prior | None = None) -> list[Method]:
+    """Every search that a comparison has, but `exhaustive`, which has no use for a budget."""
+    return [
+        method_of("recipe"),
+        *(method_of("greedy", lookahead=ahead) for ahead in (1, 2)),
+        *(method_of(kind, width=width) for kind in WIDTHS for width in (2, 4)),
+        method_of("beam", width=4, lookahead=2),
+        *(method_of(kind) for kind in ("random", "genetic", "annealing", "mcts")),
+        *([method_of("mcts", prior=prior)] if prior is not None else []),
+    ]

@@ -1,0 +1,124 @@
+"""Searches on sequences of actions: random walks, a genetic search, simulated annealing.
+
+A sequence is played from the start, and actions that are illegal where they stand are left out of
+it, so that parts of two sequences always make a third.
+"""
+
+from __future__ import annotations
+
+import math
+
+from skipjack.learn.tree.paths import (
+    STOP,
+    Asking,
+    GamePath,
+    TreeContext,
+    TreeSearch,
+    play,
+    random_walk,
+)
+from skipjack.solvers.cpu.nest import Schedule
+
+_ENDLESS = 400
+"""Measurements that annealing cools over where there is no limit."""
+
+
+def random_walks(context: TreeContext) -> Asking:
+    """Walks of random actions, over and over; every state on the way is measured."""
+    yield [context.start()]
+    while True:
+        walk = random_walk(context, context.actions)
+        if not walk:
+            return
+        yield walk
+
+
+def genetic(population: int = 16, crossover: float = 0.7, mutation: float = 0.7) -> TreeSearch:
+    """Children of the fastest, chosen by tournaments of three; the slowest make room.
+
+    A sequence is worth the seconds of the schedule that it ends in, which alone is measured.
+    """
+
+    def search(context: TreeContext) -> Asking:
+        yield [context.start()]
+        budget = context.measurements
+        size = population if budget is None else max(4, min(population, budget // 5))
+        people = [_random_sequence(context) for _ in range(size)]
+        alive = sorted(zip((yield people), range(size), people, strict=True))
+        born = size
+        while True:
+            children = [child(context, alive) for _ in range(max(1, size // 2))]
+            seconds = yield children
+            numbers = range(born, born + len(children))
+            born += len(children)
+            # The older of two sequences that end in one state goes.
+            ends = {path.state: (value, number, path) for value, number, path in alive}
+            ends |= {
+                path.state: (value, number, path)
+                for value, number, path in zip(seconds, numbers, children, strict=True)
+            }
+            alive = sorted(ends.values(), key=lambda each: each[:2])[:size]
+
+    def child(context: TreeContext, alive: list[tuple[float, int, GamePath]]) -> GamePath:
+        rng = context.rng
+
+        def parent() -> GamePath:
+            return alive[int(rng.integers(len(alive), size=3).min())][2]
+
+        actions = parent().actions
+        if rng.random() < crossover:
+            other = parent().actions
+            cut = int(rng.integers(len(actions) + 1))
+            actions = (*actions[:cut], *other[int(rng.integers(len(other) + 1)) :])
+        if rng.random() < mutation:
+            actions = _changed(context, actions)
+        return play(context.game, actions[: context.actions])
+
+    return search
+
+
+def annealing(hot: float = 0.3, cold: float = 0.01) -> TreeSearch:
+    """One sequence that changes by one action at a time, and is slower less and less often.
+
+    Temperatures are on the logarithm of a ratio: at 0.1, 10 % slower is accepted one time in e.
+    It cools with the number of schedules measured.
+    """
+
+    def search(context: TreeContext) -> Asking:
+        here = context.start()
+        (here_s,) = yield [here]
+        measured: set[Schedule] = {context.game.built(here.state)}
+        length = context.measurements or _ENDLESS
+        while True:
+            cooled = min(1.0, len(measured) / length)
+            near = play(context.game, _changed(context, here.actions)[: context.actions])
+            (near_s,) = yield [near]
+            measured.add(context.game.built(near.state))
+            if _accepts(here_s, near_s, hot * (cold / hot) ** cooled, context.rng.random()):
+                here, here_s = near, near_s
+
+    return search
+
+
+def _accepts(old_s: float, new_s: float, temperature: float, chance: float) -> bool:
+    if new_s <= old_s:
+        return True
+    return chance < math.exp(-math.log(new_s / old_s) / temperature)
+
+
+def _random_sequence(context: TreeContext) -> GamePath:
+    walk = random_walk(context, int(context.rng.integers(1, context.actions + 1)))
+    return walk[-1] if walk else context.start()
+
+
+def _changed(context: TreeContext, actions: tuple[int, ...]) -> tuple[int, ...]:
+    """One action more, one less, or one that is another."""
+    rng = context.rng
+    offered = [at for at, name in enumerate(context.game.actions) if name != STOP]
+    other = offered[int(rng.integers(len(offered)))]
+    kind = int(rng.integers(3)) if actions else 0
+    if kind == 0:
+        at = int(rng.integers(len(actions) + 1))
+        return (*actions[:at], other, *actions[at:])
+    at = int(rng.integers(len(actions)))
+    return (*actions[:at], *((other,) if kind == 1 else ()), *actions[at + 1 :])

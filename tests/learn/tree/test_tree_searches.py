@@ -1,0 +1,255 @@
+"""Searches of the game: budgets, seeds, what each can find, and that none beats the oracle."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from planted_rates import PROBLEM, PlantedRates, scattered, small_game
+from skipjack.errors import UsageError
+from skipjack.learn.loops import LoopGame, Preset
+from skipjack.learn.tree import (
+    METHODS,
+    Method,
+    SearchBudget,
+    SearchRun,
+    all_methods,
+    method_of,
+    play,
+    run_search,
+)
+from skipjack.solvers.cpu.nest import Schedule
+
+EVERY = [*all_methods(), method_of("beam_dfs", width=2, lookahead=2), method_of("exhaustive")]
+PRESETS = pytest.mark.parametrize("preset", Preset)
+METHOD = pytest.mark.parametrize("method", EVERY, ids=lambda method: method.name)
+
+
+def searched(
+    method: Method, rates: PlantedRates, game: LoopGame | None = None, seed: int = 0, **budget: int
+) -> SearchRun:
+    return run_search(
+        PROBLEM, game or small_game(), rates, method, SearchBudget(**budget), seed=seed
+    )
+
+
+def actions(game: LoopGame, text: str) -> list[int]:
+    return [game.number(name) for name in text.split(",")]
+
+
+def dip_then_peak(game: LoopGame, text: str) -> PlantedRates:
+    """Every action of a path makes the nest slower, but less so than others; its end is fastest."""
+    path = actions(game, text)
+    slopes = [game.built(play(game, path[:n]).state) for n in range(1, len(path) + 1)]
+    seconds = {schedule: 2.0 + 0.01 * n for n, schedule in enumerate(slopes)}
+    seconds[game.built(game.start())] = 1.0
+    seconds[slopes[-1]] = 0.1
+    return PlantedRates(lambda schedule: seconds.get(schedule, 9.0))
+
+
+DIP = "split_16,swap_down,split_4,swap_down"
+
+
+def test_a_beam_finds_an_optimum_behind_slower_schedules_and_greedy_does_not() -> None:
+    game = small_game()
+    rates = dip_then_peak(game, DIP)
+    for method in (
+        method_of("beam", width=2),
+        method_of("beam", width=4),
+        method_of("beam_dfs", width=2),
+    ):
+        assert searched(method, rates, game, measurements=400).gain == pytest.approx(10.0)
+    assert searched(method_of("greedy", lookahead=2), rates, game).gain == 1.0
+
+
+def test_a_beam_crosses_moves_of_the_cursor_which_change_no_time() -> None:
+    """The start is faster than all but a schedule that the cursor has to go down twice for."""
+    game = small_game()
+    fast = game.built(play(game, actions(game, "down,down,split_8,swap_up")).state)
+    assert fast != game.built(game.start())
+    start = game.built(game.start())
+    before = game.built(play(game, actions(game, "down,down,split_8")).state)
+    seconds = {start: 1.0, before: 1.5, fast: 0.5}
+    rates = PlantedRates(lambda schedule: seconds.get(schedule, 9.0))
+    for kind in ("beam", "beam_dfs"):
+        assert searched(method_of(kind, width=2), rates, game, measurements=400).gain == 2.0
+    assert searched(method_of("greedy", lookahead=2), rates, game).gain == 2.0
+    assert searched(method_of("greedy"), rates, game).gain == 1.0
+
+
+def test_a_beam_ranks_by_time_and_not_by_the_names_of_actions() -> None:
+    """Whatever the actions are called, the same times give the same schedule."""
+    found = set()
+    for _ in range(2):
+        game = small_game()
+        rates = dip_then_peak(game, DIP)
+        found.add(searched(method_of("beam", width=2), rates, game, measurements=400).best.schedule)
+        game.actions = tuple(reversed(game.actions))  # the names alone
+        break
+    assert len(found) == 1
+
+
+@METHOD
+@PRESETS
+def test_every_search_stays_within_its_budget(method: Method, preset: Preset) -> None:
+    for most in (1, 7, 60):
+        rates = PlantedRates(scattered)
+        run = searched(method, rates, small_game(preset), measurements=most, actions=6)
+        assert rates.measured == len(rates.asked) == run.measured <= most
+        assert all(len(step.actions) <= 6 for step in run.steps)
+        assert not run.interrupted
+
+
+@METHOD
+def test_the_same_seed_gives_the_same_steps(method: Method) -> None:
+    def steps(seed: int) -> list[tuple[object, ...]]:
+        run = searched(method, PlantedRates(scattered), seed=seed, measurements=50)
+        return [(step.actions, step.schedule, step.seconds, step.cached) for step in run.steps]
+
+    assert steps(3) == steps(3)
+
+
+@pytest.mark.parametrize("kind", ["random", "genetic", "annealing", "mcts"])
+def test_another_seed_gives_other_steps(kind: str) -> None:
+    runs = [searched(method_of(kind), PlantedRates(scattered), seed=seed) for seed in (1, 2)]
+    assert runs[0].steps != runs[1].steps
+
+
+@PRESETS
+def test_nothing_beats_the_exhaustive_search(preset: Preset) -> None:
+    game = small_game(preset)
+    rates = PlantedRates(scattered)
+    budget = SearchBudget(measurements=None, actions=3)
+    oracle = run_search(PROBLEM, game, rates, method_of("exhaustive"), budget)
+    assert oracle.measured > 20
+    for method in all_methods():
+        run = run_search(PROBLEM, game, rates, method, SearchBudget(500, 3))
+        assert run.gain <= oracle.gain
+        assert {step.schedule for step in run.steps} <= {step.schedule for step in oracle.steps}
+
+
+@pytest.mark.parametrize("kind", ["random", "genetic", "annealing", "mcts"])
+def test_a_search_of_a_small_tree_ends_with_its_optimum(kind: str) -> None:
+    """Without a limit on measurements it ends when it meets nothing new any more."""
+    rates = PlantedRates(scattered)
+    budget = SearchBudget(measurements=None, actions=2)
+    oracle = run_search(PROBLEM, small_game(), rates, method_of("exhaustive"), budget)
+    run = run_search(PROBLEM, small_game(), rates, method_of(kind), budget)
+    assert run.gain == oracle.gain
+
+
+@METHOD
+def test_steps_can_be_played_again(method: Method) -> None:
+    game = small_game()
+    run = searched(method, PlantedRates(scattered), game, measurements=40)
+    known: set[str] = set()
+    best = math.inf
+    for number, step in enumerate(run.steps):
+        state = play(game, [game.number(name) for name in step.actions]).state
+        assert (step.step, step.cursor) == (number, state.cursor)
+        assert step.schedule == game.built(state).text()
+        assert step.cached is (step.schedule in known)
+        assert step.seconds == scattered(Schedule.parse(step.schedule))
+        known.add(step.schedule)
+        best = min(best, step.seconds or math.inf)
+        assert step.measured == len(known)
+        assert (step.best_s or math.inf) == best
+    assert run.steps[0].actions == ()
+
+
+def test_schedules_that_fail_are_steps_and_no_results() -> None:
+    start = small_game().built(small_game().start())
+    rates = PlantedRates(lambda schedule: 1.0 if schedule == start else None)
+    for method in EVERY:
+        run = searched(method, rates, measurements=30)
+        assert run.best is not None
+        assert run.gain == 1.0
+
+
+def test_a_search_that_is_stopped_keeps_what_it_found_and_goes_on_when_run_again() -> None:
+    rates = PlantedRates(scattered)
+    game, method = small_game(), method_of("beam", width=2)
+    stopped = run_search(PROBLEM, game, rates, method, stop=lambda: len(rates.asked) > 30)
+    assert stopped.interrupted
+    assert stopped.best is not None
+    whole = run_search(PROBLEM, game, rates, method)
+    count = len(stopped.steps)
+    same = [(step.actions, step.seconds) for step in whole.steps[:count]]
+    assert same == [(step.actions, step.seconds) for step in stopped.steps]
+    assert len(whole.steps) > count
+
+
+def test_a_search_ends_when_its_seconds_are_over() -> None:
+    now = 0.0
+
+    def clock() -> float:
+        nonlocal now
+        now += 0.25
+        return now
+
+    budget = SearchBudget(measurements=None, actions=10, seconds=60.0)
+    rates = PlantedRates(scattered)
+    run = run_search(PROBLEM, small_game(), rates, method_of("random"), budget, clock=clock)
+    assert 0 < run.elapsed_s < 65.0
+
+
+def test_a_prior_guides_the_tree_search() -> None:
+    game = small_game(Preset.FULL)
+    path = actions(game, "down,down,split_8,swap_up,down,vectorize")
+
+    def prior(game: LoopGame, state: object) -> np.ndarray:
+        weights = np.zeros(len(game.actions))
+        for length, action in enumerate(path):
+            if play(game, path[:length]).state == state:
+                weights[action] = 1.0
+        return weights
+
+    fast = game.built(play(game, path).state)
+    rates = PlantedRates(lambda schedule: 0.5 if schedule == fast else 1.0)
+    guided = searched(method_of("mcts", prior=prior), rates, game, measurements=12)
+    assert guided.search == "mcts-policy"
+    assert guided.gain == 2.0
+    assert searched(method_of("mcts"), rates, game, measurements=12).gain == 1.0
+
+
+def test_the_recipe_makes_a_tile_that_stays_in_registers() -> None:
+    texts = {
+        preset: searched(method_of("recipe"), PlantedRates(scattered), small_game(preset), actions=20)
+        .steps[-1]
+        .schedule
+        for preset in Preset
+    }
+    assert texts == {
+        Preset.LOOPTUNE: "m:4 n:16 k m/u n/v",
+        Preset.FULL: "m:4 n:16 k m/u n/v",
+    }
+
+
+def test_gains_per_action_are_those_of_the_best_path() -> None:
+    game = small_game()
+    run = searched(method_of("beam", width=2), dip_then_peak(game, DIP), game, measurements=400)
+    gains = run.gains_per_action()
+    assert len(gains) == len(run.best.actions) + 1
+    assert (gains[0], gains[-1]) == (1.0, pytest.approx(10.0))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"kind": "depth"}, "there is no search 'depth'; choose from greedy"),
+        ({"kind": "random", "width": 2}, "the search random has no width; beam and beam_dfs have"),
+        ({"kind": "genetic", "lookahead": 2}, "has no lookahead; greedy"),
+        ({"kind": "beam", "width": 0}, "a width of 0 is too small"),
+        ({"kind": "beam", "prior": lambda game, state: None}, "takes no prior; mcts does"),
+    ],
+)
+def test_a_search_that_there_is_not_is_refused(arguments: dict[str, object], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        method_of(**arguments)
+
+
+def test_every_kind_of_search_is_in_a_comparison_but_the_exhaustive() -> None:
+    names = {method.name.split("-")[0] for method in all_methods()}
+    assert names == METHODS.keys() - {"exhaustive"}
