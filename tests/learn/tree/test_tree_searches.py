@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 import pytest
-
 from planted_rates import PROBLEM, PlantedRates, scattered, small_game
+
 from skipjack.errors import UsageError
 from skipjack.learn.loops import LoopGame, Preset
 from skipjack.learn.tree import (
@@ -40,28 +40,31 @@ def actions(game: LoopGame, text: str) -> list[int]:
 
 
 def dip_then_peak(game: LoopGame, text: str) -> PlantedRates:
-    """Every action of a path makes the nest slower, but less so than others; its end is fastest."""
+    """All is slower than the start but the end of a path; that path is less slow than the rest."""
     path = actions(game, text)
     slopes = [game.built(play(game, path[:n]).state) for n in range(1, len(path) + 1)]
-    seconds = {schedule: 2.0 + 0.01 * n for n, schedule in enumerate(slopes)}
+    seconds = {schedule: 2.0 - 0.01 * n for n, schedule in enumerate(slopes)}
     seconds[game.built(game.start())] = 1.0
     seconds[slopes[-1]] = 0.1
     return PlantedRates(lambda schedule: seconds.get(schedule, 9.0))
 
 
-DIP = "split_16,swap_down,split_4,swap_down"
+DIPS = (
+    "split_4,down,swap_down,down,split_16,swap_up,swap_up",  # what LoopTune's policy learned
+    "swap_down,split_16,down,swap_down,up,split_4",
+)
 
 
-def test_a_beam_finds_an_optimum_behind_slower_schedules_and_greedy_does_not() -> None:
+@pytest.mark.parametrize("dip", DIPS)
+def test_a_beam_finds_an_optimum_behind_slower_schedules_and_greedy_does_not(dip: str) -> None:
     game = small_game()
-    rates = dip_then_peak(game, DIP)
-    for method in (
-        method_of("beam", width=2),
-        method_of("beam", width=4),
-        method_of("beam_dfs", width=2),
-    ):
-        assert searched(method, rates, game, measurements=400).gain == pytest.approx(10.0)
-    assert searched(method_of("greedy", lookahead=2), rates, game).gain == 1.0
+    rates = dip_then_peak(game, dip)
+    for kind in ("beam", "beam_dfs"):
+        for width in (2, 4):
+            run = searched(method_of(kind, width=width), rates, game, measurements=2000)
+            assert run.gain == pytest.approx(10.0), run.search
+    for ahead in (1, 2):
+        assert searched(method_of("greedy", lookahead=ahead), rates, game).gain == 1.0
 
 
 def test_a_beam_crosses_moves_of_the_cursor_which_change_no_time() -> None:
@@ -77,18 +80,6 @@ def test_a_beam_crosses_moves_of_the_cursor_which_change_no_time() -> None:
         assert searched(method_of(kind, width=2), rates, game, measurements=400).gain == 2.0
     assert searched(method_of("greedy", lookahead=2), rates, game).gain == 2.0
     assert searched(method_of("greedy"), rates, game).gain == 1.0
-
-
-def test_a_beam_ranks_by_time_and_not_by_the_names_of_actions() -> None:
-    """Whatever the actions are called, the same times give the same schedule."""
-    found = set()
-    for _ in range(2):
-        game = small_game()
-        rates = dip_then_peak(game, DIP)
-        found.add(searched(method_of("beam", width=2), rates, game, measurements=400).best.schedule)
-        game.actions = tuple(reversed(game.actions))  # the names alone
-        break
-    assert len(found) == 1
 
 
 @METHOD
@@ -123,9 +114,9 @@ def test_nothing_beats_the_exhaustive_search(preset: Preset) -> None:
     rates = PlantedRates(scattered)
     budget = SearchBudget(measurements=None, actions=3)
     oracle = run_search(PROBLEM, game, rates, method_of("exhaustive"), budget)
-    assert oracle.measured > 20
+    assert oracle.measured > 30
     for method in all_methods():
-        run = run_search(PROBLEM, game, rates, method, SearchBudget(500, 3))
+        run = run_search(PROBLEM, game, rates, method, SearchBudget(40, 3))
         assert run.gain <= oracle.gain
         assert {step.schedule for step in run.steps} <= {step.schedule for step in oracle.steps}
 
@@ -216,7 +207,9 @@ def test_a_prior_guides_the_tree_search() -> None:
 
 def test_the_recipe_makes_a_tile_that_stays_in_registers() -> None:
     texts = {
-        preset: searched(method_of("recipe"), PlantedRates(scattered), small_game(preset), actions=20)
+        preset: searched(
+            method_of("recipe"), PlantedRates(scattered), small_game(preset), actions=20
+        )
         .steps[-1]
         .schedule
         for preset in Preset
@@ -229,7 +222,7 @@ def test_the_recipe_makes_a_tile_that_stays_in_registers() -> None:
 
 def test_gains_per_action_are_those_of_the_best_path() -> None:
     game = small_game()
-    run = searched(method_of("beam", width=2), dip_then_peak(game, DIP), game, measurements=400)
+    run = searched(method_of("beam", width=2), dip_then_peak(game, DIPS[0]), game, measurements=400)
     gains = run.gains_per_action()
     assert len(gains) == len(run.best.actions) + 1
     assert (gains[0], gains[-1]) == (1.0, pytest.approx(10.0))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,12 +20,18 @@ class _Edge:
     prior: float
     visits: int = 0
     fastest_s: float = math.inf
+    closed: bool = False
+    """Whether everything below was seen."""
 
 
 @dataclass(slots=True)
 class _Node:
-    edges: list[_Edge] = field(default_factory=list)
+    edges: list[_Edge]
     visits: int = 0
+
+    @property
+    def open(self) -> list[_Edge]:
+        return [edge for edge in self.edges if not edge.closed]
 
 
 def uniform(game: LoopGame, state: GameState) -> NDArray[np.floating]:
@@ -38,7 +44,7 @@ def mcts(prior: Prior | None = None, exploration: float = 0.5) -> TreeSearch:
 
     The state that is added and the one where the play ends are measured. A branch is worth the
     fastest schedule below it and not the mean, for the best is what is looked for. States that are
-    reached in several ways are one node.
+    reached in several ways are one node, and what was seen as a whole is not entered again.
     """
     guide = prior or uniform
 
@@ -46,24 +52,31 @@ def mcts(prior: Prior | None = None, exploration: float = 0.5) -> TreeSearch:
         game = context.game
         start = context.start()
         (start_s,) = yield [start]
-        tree = {start.state: _node(game, start.state, guide)}
-        while tree[start.state].edges:
-            path, passed = start, []
-            while len(path.actions) < context.actions and path.state in tree:
-                node = tree[path.state]
-                if not node.edges:
-                    break
+        # The same state with fewer actions left is another node: less can be reached from it.
+        tree = {(start.state, 0): _node(game, start.state, guide)}
+        root = tree[start.state, 0]
+        while root.open:
+            path, passed, node = start, list[tuple[_Node, _Edge]](), root
+            while node.open:
                 edge = _choose(node, start_s, exploration)
                 passed.append((node, edge))
                 path = _step(game, path, edge.action)
-            if path.state not in tree:
-                tree[path.state] = _node(game, path.state, guide)
+                place = path.state, len(path.actions)
+                if place in tree:
+                    node = tree[place]
+                    continue
+                ends = len(path.actions) == context.actions
+                node = tree[place] = _Node([]) if ends else _node(game, path.state, guide)
+                break
             ended = _play_on(context, path, guide)
             seconds = yield [path] if ended == path else [path, ended]
-            for node, edge in passed:
-                node.visits += 1
+            below = node
+            for node, edge in reversed(passed):
+                edge.closed = not below.open
                 edge.visits += 1
                 edge.fastest_s = min(edge.fastest_s, *seconds)
+                node.visits += 1
+                below = node
 
     return search
 
@@ -83,7 +96,7 @@ def _weights(game: LoopGame, state: GameState, guide: Prior) -> NDArray[np.float
 
 def _choose(node: _Node, start_s: float, exploration: float) -> _Edge:
     """PUCT on the speed, as a share of the fastest that was seen from here."""
-    fastest_s = min(edge.fastest_s for edge in node.edges)
+    fastest_s = min(edge.fastest_s for edge in node.open)
     spread = exploration * math.sqrt(node.visits + 1)
 
     def score(edge: _Edge) -> float:
@@ -91,7 +104,7 @@ def _choose(node: _Node, start_s: float, exploration: float) -> _Edge:
         worth = fastest_s / known_s if math.isfinite(fastest_s) else 0.0
         return min(1.0, worth) + spread * edge.prior / (1 + edge.visits)
 
-    return max(node.edges, key=score)
+    return max(node.open, key=score)
 
 
 def _step(game: LoopGame, path: GamePath, action: int) -> GamePath:

@@ -7,22 +7,30 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import Protocol
 
 import numpy as np
 
 from skipjack.core.problem import Problem
 from skipjack.errors import UsageError
 from skipjack.learn.loops import LoopGame
-from skipjack.learn.rates import Rates
 from skipjack.learn.tree.methods import Method
 from skipjack.learn.tree.paths import Asking, GamePath, TreeContext
 from skipjack.learn.tree.result import SearchRun, SearchStep
 from skipjack.solvers.cpu.nest import Schedule
 
 MAX_IDLE = 1000
-"""A search that asks for nothing new so often in a row has seen what it can reach."""
+"""A search that meets no new schedule in so many steps has seen what it can reach."""
 _AT_ONCE = 16
 """Schedules that are handed over together; between them it is looked whether to stop."""
+
+
+class _Rates(Protocol):
+    """Says how long schedules take."""
+
+    def seconds(self, problem: Problem, schedules: Sequence[Schedule]) -> list[float | None]:
+        """Of each; None for one that cannot be built or computes something else."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +54,7 @@ class SearchBudget:
 def run_search(
     problem: Problem,
     game: LoopGame,
-    rates: Rates,
+    rates: _Rates,
     method: Method,
     budget: SearchBudget = SearchBudget(),  # noqa: B008 (frozen)
     *,
@@ -74,7 +82,7 @@ class _Recorder:
 
     problem: Problem
     game: LoopGame
-    rates: Rates
+    rates: _Rates
     name: str
     seed: int
     budget: SearchBudget
@@ -95,7 +103,7 @@ class _Recorder:
                 seconds = self._answer(paths)
                 if len(seconds) < len(paths):
                     return
-                idle = idle + 1 if len(self.known) == before else 0
+                idle = idle + len(paths) if len(self.known) == before else 0
                 paths = asking.send(seconds)
         except StopIteration:
             pass

@@ -19,6 +19,8 @@ from skipjack.learn.tree.paths import (
 )
 from skipjack.solvers.cpu.nest import Schedule
 
+_MUTATIONS = 6
+"""How often a child whose schedule is known is changed before a random one takes its place."""
 _ENDLESS = 400
 """Measurements that annealing cools over where there is no limit."""
 
@@ -40,14 +42,15 @@ def genetic(population: int = 16, crossover: float = 0.7, mutation: float = 0.7)
     """
 
     def search(context: TreeContext) -> Asking:
-        yield [context.start()]
+        start = context.start()
+        yield [start]
+        seen = {context.game.built(start.state)}
         budget = context.measurements
         size = population if budget is None else max(4, min(population, budget // 5))
-        people = [_random_sequence(context) for _ in range(size)]
-        alive = sorted(zip((yield people), range(size), people, strict=True))
-        born = size
+        born, alive = 0, list[tuple[float, int, GamePath]]()
+        children = [_random_sequence(context) for _ in range(size)]
         while True:
-            children = [child(context, alive) for _ in range(max(1, size // 2))]
+            seen |= {context.game.built(path.state) for path in children}
             seconds = yield children
             numbers = range(born, born + len(children))
             born += len(children)
@@ -58,21 +61,30 @@ def genetic(population: int = 16, crossover: float = 0.7, mutation: float = 0.7)
                 for value, number, path in zip(seconds, numbers, children, strict=True)
             }
             alive = sorted(ends.values(), key=lambda each: each[:2])[:size]
+            children = [
+                child(context, [path for _, _, path in alive], seen)
+                for _ in range(max(1, size // 2))
+            ]
 
-    def child(context: TreeContext, alive: list[tuple[float, int, GamePath]]) -> GamePath:
+    def child(context: TreeContext, alive: list[GamePath], seen: set[Schedule]) -> GamePath:
         rng = context.rng
 
-        def parent() -> GamePath:
-            return alive[int(rng.integers(len(alive), size=3).min())][2]
+        def parent() -> tuple[int, ...]:
+            return alive[int(rng.integers(len(alive), size=3).min())].actions
 
-        actions = parent().actions
+        actions = parent()
         if rng.random() < crossover:
-            other = parent().actions
+            other = parent()
             cut = int(rng.integers(len(actions) + 1))
             actions = (*actions[:cut], *other[int(rng.integers(len(other) + 1)) :])
         if rng.random() < mutation:
             actions = _changed(context, actions)
-        return play(context.game, actions[: context.actions])
+        for _ in range(_MUTATIONS):
+            path = play(context.game, actions[: context.actions])
+            if context.game.built(path.state) not in seen:
+                return path
+            actions = _changed(context, path.actions)
+        return _random_sequence(context)
 
     return search
 

@@ -1,0 +1,22 @@
+"""Reports on the game of loops: tables, CSV, plots and graphs of searches."""
+
+from skipjack.report.loops.search_graph import GraphvizMissingError, graph_text, write_graph
+from skipjack.report.loops.search_plots import search_plots, write_search_plots
+from skipjack.report.loops.search_steps import COLUMNS, steps_text, write_steps
+from skipjack.report.loops.search_summary import SearchSummary, summarize_searches
+from skipjack.report.loops.search_table import print_searches, run_record
+
+__all__ = [
+    "COLUMNS",
+    "GraphvizMissingError",
+    "SearchSummary",
+    "graph_text",
+    "print_searches",
+    "run_record",
+    "search_plots",
+    "steps_text",
+    "summarize_searches",
+    "write_graph",
+    "write_search_plots",
+    "write_steps",
+]

@@ -1,0 +1,181 @@
+"""Reports on searches: CSV, tables, plots and graphs."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from skipjack.learn.loops import LoopGame, Preset
+from skipjack.learn.tree import SearchBudget, SearchRun, method_of, run_search
+from skipjack.operations import parse
+from skipjack.report.loops import (
+    COLUMNS,
+    GraphvizMissingError,
+    graph_text,
+    print_searches,
+    run_record,
+    search_plots,
+    steps_text,
+    summarize_searches,
+    write_graph,
+    write_search_plots,
+)
+from skipjack.report.loops.search_plots import best_gain_curve
+from skipjack.report.sweep_drawing import PlotsMissingError
+from skipjack.solvers.cpu.nest import Schedule, ScheduleLimits
+from skipjack.testing.nests import matmul_nest
+
+PROBLEM = parse("matmul:32x32x32")
+GAME = LoopGame(matmul_nest(32, 32, 32), ScheduleLimits(8, 16, 512), preset=Preset.LOOPTUNE)
+
+
+class ByLength:
+    """The more loops, the faster; with five loops it cannot be built."""
+
+    measured = 0
+
+    def seconds(self, problem: object, schedules: list[Schedule]) -> list[float | None]:
+        lengths = [len(schedule.loops) for schedule in schedules]
+        return [None if length == 5 else 1e-3 / length for length in lengths]
+
+
+def run_of(kind: str, seed: int = 0, **parameters: int) -> SearchRun:
+    method = method_of(kind, **parameters)
+    return run_search(
+        PROBLEM, GAME, ByLength(), method, SearchBudget(40, 6), seed=seed, flops=65536.0
+    )
+
+
+RUNS = [run_of("beam", width=2), run_of("random"), run_of("random", seed=1), run_of("genetic")]
+
+
+def test_every_step_is_a_row_of_the_csv() -> None:
+    rows = list(csv.DictReader(io.StringIO(steps_text(RUNS))))
+    assert tuple(rows[0]) == COLUMNS
+    assert len(rows) == sum(len(run.steps) for run in RUNS)
+    first, second = rows[:2]
+    assert (first["action"], first["actions"], first["cached"], first["step"]) == ("", "", "0", "0")
+    assert second["action"] == second["actions"] != ""
+    assert {row["seconds"] for row in rows} >= {"", "0.000333333333"}
+    step = RUNS[0].steps[-1]
+    last = rows[len(RUNS[0].steps) - 1]
+    assert last["actions"].split(",") == list(step.actions)
+    assert (last["schedule"], int(last["measured"])) == (step.schedule, step.measured)
+
+
+def test_searches_are_summed_up_by_geometric_means() -> None:
+    beam, random, _ = summarize_searches(RUNS)
+    assert (beam.search, beam.problems, beam.seeds) == ("beam-2", 1, 1)
+    assert random.seeds == 2
+    gains = [run.gain for run in RUNS if run.search == "random"]
+    assert random.mean == pytest.approx((gains[0] * gains[1]) ** 0.5)
+    assert random.low is None, "one problem has no interval"
+    many = [run_with(problem=str(number)) for number in range(5)]
+    (summed,) = summarize_searches(many)
+    assert summed.low == pytest.approx(summed.mean) == pytest.approx(summed.high)
+
+
+def run_with(problem: str) -> SearchRun:
+    first = RUNS[0]
+    return SearchRun(problem, first.search, first.seed, first.steps, first.flops)
+
+
+def test_the_table_names_what_was_found() -> None:
+    stream = io.StringIO()
+    print_searches(RUNS, Console(file=stream, width=200))
+    text = stream.getvalue()
+    best = RUNS[0].best
+    assert f"{PROBLEM.key} beam-2 0: {best.schedule}" in text
+    assert f"by {','.join(best.actions)}" in text
+    assert "median" in text, "several runs of one search are summed up"
+
+
+def test_the_record_of_a_run_says_what_the_table_says() -> None:
+    record = run_record(RUNS[0])
+    assert record["gain"] == RUNS[0].gain
+    assert record["gflops"] == pytest.approx(65536.0 / RUNS[0].best.seconds / 1e9)
+    assert record["schedule"] == RUNS[0].best.schedule
+
+
+def test_the_best_so_far_never_falls_and_ends_with_the_mean_gain() -> None:
+    some = [run for run in RUNS if run.search == "random"]
+    for by_time in (False, True):
+        xs, ys = best_gain_curve(some, by_time=by_time)
+        assert xs == sorted(xs)
+        assert ys == sorted(ys)
+        assert ys[-1] == pytest.approx(summarize_searches(some)[0].mean)
+
+
+def test_plots_are_written(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    names = {path.name for path in write_search_plots(RUNS, tmp_path)}
+    assert names == {"gains.svg", "problems.svg", "gain-per-action.svg", "best-so-far.svg"}
+    assert all((tmp_path / name).read_bytes().startswith(b"<?xml") for name in names)
+    assert search_plots([]) == {}
+
+
+def test_without_matplotlib_a_sentence_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(PlotsMissingError, match=r"install skipjack\[plots\]"):
+        write_search_plots(RUNS, tmp_path)
+
+
+def test_the_graph_has_every_state_once_and_the_best_path_in_red() -> None:
+    text = graph_text(RUNS[:2], {PROBLEM.key: GAME})
+    assert text.count("subgraph cluster_") == 2
+    first = text.split("subgraph cluster_1")[0]
+    nodes = [line for line in first.splitlines() if "fillcolor" in line]
+    assert len(set(nodes)) == len(nodes)
+    red_nodes = [line for line in nodes if "penwidth=3" in line]
+    red_edges = [line for line in first.splitlines() if "->" in line and "penwidth=3" in line]
+    length = len(RUNS[0].best.actions)
+    assert (len(red_nodes), len(red_edges)) == (length + 1, length)
+    assert [line.split('label="')[1].split('"')[0] for line in red_edges] == sorted(
+        RUNS[0].best.actions, key=RUNS[0].best.actions.index
+    )
+    assert '"m k n' in first.replace("\\n", '"'), "nodes name the schedule"
+
+
+def fake_dot(code: str) -> Callable[[Path], None]:
+    def make(folder: Path) -> None:
+        program = folder / "dot"
+        program.write_text(f"#!/bin/sh\n{code}\n")
+        program.chmod(0o755)
+
+    return make
+
+
+def test_the_picture_is_drawn_by_dot(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    fake_dot("cat >/dev/null; echo '<svg/>'")(tmp_path)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    written = write_graph(tmp_path / "graph.svg", "digraph search {}\n")
+    assert [path.name for path in written] == ["graph.dot", "graph.svg"]
+    assert (tmp_path / "graph.svg").read_text() == "<svg/>\n"
+
+
+def test_without_dot_the_text_is_there_and_a_sentence_says_why_not_more(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(GraphvizMissingError, match=r"graph.dot, without a picture: Graphviz"):
+        write_graph(tmp_path / "graph.svg", "digraph search {}\n")
+    assert (tmp_path / "graph.dot").read_text() == "digraph search {}\n"
+    assert [path.name for path in write_graph(tmp_path / "other.dot", "x")] == ["other.dot"]
+
+
+def test_a_dot_that_fails_is_said_in_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    fake_dot("cat >/dev/null; echo 'no layout' >&2; exit 3")(tmp_path)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    with pytest.raises(GraphvizMissingError, match="failed: no layout"):
+        write_graph(tmp_path / "graph.svg", "digraph search {}\n")
