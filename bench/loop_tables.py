@@ -1,0 +1,358 @@
+"""Tables of schedules and times, measured on many cores at once, to train policies from.
+
+Problems are drawn by a seed (`loop_problems`). Of each, some hundred schedules are built, checked
+and timed: the most promising ones, random ones, states of games, and neighbours of the best so far,
+so that a table has good and bad ones. Each process has cores of its own, on which it first builds
+and then times; no two share a physical core. There is a table for each level of the instruction set
+and each number of threads::
+
+    PYTHONPATH=src python3 bench/loop_tables.py --minutes 8 --processes 14 -o tables
+
+Lines are written problem by problem, so that the files are whole whenever it is stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+import loop_problems
+from skipjack import __version__
+from skipjack.core.config import Config
+from skipjack.core.problem import Problem
+from skipjack.core.protocol import protocol_for
+from skipjack.errors import SkipjackError
+from skipjack.learn.loops import LoopGame, Preset, loop_solver
+from skipjack.learn.rates import TableHeader, problem_line
+from skipjack.native import cpu, llvm
+from skipjack.operations import parse
+from skipjack.settings import load_settings
+from skipjack.solvers.cpu.nest import Schedule, ScheduleSpace
+from skipjack.tuning import ConfigTimer
+
+HIGHEST = ""
+SHARES = (
+    *((HIGHEST, 1), (HIGHEST, 2), ("x86-64-v3", 1), (HIGHEST, 1), ("x86-64-v3", 2)),
+    *(("x86-64-v3", 1), (HIGHEST, 1), (HIGHEST, 2), ("x86-64-v3", 1), (HIGHEST, 1), (HIGHEST, 1)),
+)
+"""Levels and threads of the processes, in the order in which cores are given to them."""
+PROMISING, RANDOM, PLAYED, BRED = 64, 48, 64, 96
+"""Schedules of each sort for a problem."""
+CHUNK = 32
+"""Schedules that are built before they are timed."""
+_LONGEST_GAME = 14
+_PARENTS = 8
+_PROBLEM_S = 12.0
+"""No more schedules of a problem after so long."""
+_GRACE_S = 25.0
+
+
+# A process that measures
+
+
+def serve(threads: int, seed: int) -> None:
+    """Measure problems that come line by line, until there are none."""
+    loop_problems.load_operations()
+    device = cpu.detect(threads)
+    protocol = protocol_for(device)
+    header = TableHeader(device, llvm.compiler_version(), protocol.key, __version__)
+    _answer({"header": header.line(), "name": f"{device.level}_{threads}"})
+    settings = load_settings(build_workers=threads, core=cpu.usable_cores()[0])
+    with ConfigTimer(device, settings, alone=False, builds_first=True) as timer:
+        for number, line in enumerate(sys.stdin):
+            order = json.loads(line)
+            rng = np.random.default_rng([seed, threads, number])
+            deadline = min(time.monotonic() + _PROBLEM_S, order["deadline"])
+            try:
+                _answer(measure(timer, parse(order["problem"]), rng, deadline))
+            except SkipjackError as error:
+                _answer({"count": 0, "line": "", "reason": f"{order['problem']}: {error}"})
+
+
+def _answer(record: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(record) + "\n")
+    sys.stdout.flush()
+
+
+def measure(
+    timer: ConfigTimer, problem: Problem, rng: np.random.Generator, deadline: float
+) -> dict[str, Any]:
+    """Times of some hundred schedules of a problem, as a line of the table."""
+    started = time.monotonic()
+    device = cpu.detect(len(cpu.usable_cores()))
+    solver = loop_solver(problem)
+    space = solver.space(problem, device)
+    assert isinstance(space, ScheduleSpace)
+    times_ns: dict[str, float | None] = {}
+    kinds: dict[str, int] = {}
+
+    def take(kind: str, configs: Sequence[Config]) -> None:
+        new = [config for config in dict.fromkeys(configs) if _text(config) not in times_ns]
+        for at in range(0, len(new), CHUNK):
+            if time.monotonic() > deadline:
+                return
+            chunk = new[at : at + CHUNK]
+            for trial in timer.trials(problem, chunk, solver.name):
+                time_ns = float(trial.metrics["time_ns"]) if trial.ok else None
+                times_ns[_text(trial.config)] = time_ns
+            kinds[kind] = kinds.get(kind, 0) + len(chunk)
+
+    take("promising", space.promising(PROMISING))
+    take("played", [space.config(each) for each in islice(played(space, rng), PLAYED)])
+    take("random", [space.sample(rng) for _ in range(RANDOM)])
+    for _ in range(BRED // CHUNK):
+        take("bred", bred(space, times_ns, rng))
+    took = round(time.monotonic() - started, 2)
+    line = problem_line(problem.key, solver.name, times_ns, kinds=kinds, seconds=took)
+    return {"line": line, "count": len(times_ns)}
+
+
+def _text(config: Config) -> str:
+    return str(config["schedule"])
+
+
+def played(space: ScheduleSpace, rng: np.random.Generator) -> Iterator[Schedule]:
+    """What is built in states of random games of both presets, untuned ones included."""
+    games = [
+        LoopGame(
+            space.nest,
+            space.limits,
+            preset=preset,
+            threads=space.threads,
+            streaming=space.streaming,
+        )
+        for preset in Preset
+    ]
+    seen: set[Schedule] = set()
+    for number in range(40 * PLAYED):
+        game = games[number % 2]
+        state = game.start()
+        for _ in range(int(rng.integers(0, _LONGEST_GAME)) if number > 1 else 0):
+            able = np.flatnonzero(game.mask(state)).tolist()
+            legal = [at for at in able if game.actions[at] != "stop"]
+            if not legal:
+                break
+            state = game.apply(state, legal[int(rng.integers(len(legal)))])
+        schedule = game.built(state)
+        if schedule not in seen and space.limits.admit(schedule, space.nest):
+            seen.add(schedule)
+            yield schedule
+
+
+def bred(
+    space: ScheduleSpace, times_ns: dict[str, float | None], rng: np.random.Generator
+) -> list[Config]:
+    """Neighbours and children of the best so far."""
+    known = {text: ns for text, ns in times_ns.items() if ns is not None}
+    best = [Config(schedule=text) for text in sorted(known, key=known.__getitem__)[:_PARENTS]]
+    found: dict[Config, None] = {}
+    for _ in range(8 * CHUNK if best else 0):
+        one, other = (best[int(at)] for at in rng.integers(len(best), size=2))
+        child = space.recombine(one, other, rng) if rng.random() < 0.3 else one
+        for _ in range(1 + int(rng.integers(2))):
+            child = space.mutate(child, rng)
+        if _text(child) not in times_ns:
+            found[child] = None
+        if len(found) == CHUNK:
+            break
+    return list(found)
+
+
+# Who gives out problems
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a process runs, and at which level."""
+
+    level: str
+    cores: tuple[int, ...]
+
+    @property
+    def group(self) -> tuple[str, int]:
+        """Whose problems it measures."""
+        return self.level, len(self.cores)
+
+
+def places(cores: Sequence[int], groups: Sequence[tuple[str, int]]) -> list[Place]:
+    """Processes for the cores, each core once."""
+    free, found = list(cores), []
+    while free:
+        fitting = [group for group in groups if group[1] <= len(free)]
+        if not fitting:
+            break
+        for level, threads in fitting:
+            if threads <= len(free):
+                found.append(Place(level, tuple(free[:threads])))
+                free = free[threads:]
+    return found
+
+
+def physical_cores() -> list[int]:
+    """One of the usable logical cores for each physical one."""
+    found: dict[str, int] = {}
+    for core in cpu.usable_cores():
+        path = Path(f"/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list")
+        try:
+            found.setdefault(path.read_text().strip(), core)
+        except OSError:
+            found.setdefault(str(core), core)
+    return sorted(found.values())
+
+
+class Tables:
+    """The files, and which problem is next for whom. Threads share it."""
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        self._folder, self._seed = folder, seed
+        self._lock = threading.Lock()
+        self._files: dict[str, IO[str]] = {}
+        self._problems: dict[tuple[str, int], Iterator[Problem]] = {}
+        self.counts: dict[str, list[int]] = {}
+
+    def next_problem(self, group: tuple[str, int]) -> str:
+        """The same problems in the same order at every level, others for other threads."""
+        with self._lock:
+            if group not in self._problems:
+                self._problems[group] = loop_problems.problems(self._seed * 100 + group[1])
+            return next(self._problems[group]).key
+
+    def begin(self, name: str, header: str) -> None:
+        """Have a file for a device."""
+        with self._lock:
+            if name not in self._files:
+                file = (self._folder / f"loops_{name}.jsonl").open("w")
+                file.write(header)
+                self._files[name], self.counts[name] = file, [0, 0]
+
+    def add(self, name: str, line: str, count: int) -> None:
+        """Write a problem's line."""
+        with self._lock:
+            self._files[name].write(line)
+            self._files[name].flush()
+            self.counts[name][0] += 1
+            self.counts[name][1] += count
+
+
+def drive(place: Place, tables: Tables, deadline: float, seed: int) -> None:
+    """Keep one process busy until the deadline; start another one if it dies."""
+    while time.monotonic() < deadline:
+        process = start(place, seed)
+        timer = threading.Timer(deadline + _GRACE_S - time.monotonic(), process.kill)
+        timer.start()
+        try:
+            _feed(process, place, tables, deadline)
+        except (OSError, ValueError) as error:
+            print(f"a process on {place.cores} ended: {error}", file=sys.stderr)
+        finally:
+            timer.cancel()
+            process.kill()
+            process.wait()
+
+
+def _feed(process: subprocess.Popen[str], place: Place, tables: Tables, deadline: float) -> None:
+    assert process.stdin
+    assert process.stdout
+    greeting = json.loads(process.stdout.readline())
+    tables.begin(greeting["name"], greeting["header"])
+    while time.monotonic() < deadline - 1.0:
+        order = {"problem": tables.next_problem(place.group), "deadline": deadline}
+        process.stdin.write(json.dumps(order) + "\n")
+        process.stdin.flush()
+        answer = json.loads(process.stdout.readline())
+        if answer["count"]:
+            tables.add(greeting["name"], answer["line"], answer["count"])
+        elif "reason" in answer:
+            print(answer["reason"], file=sys.stderr)
+
+
+def start(place: Place, seed: int) -> subprocess.Popen[str]:
+    """A process that measures on its cores alone."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    if place.level:
+        environment[llvm.LEVEL_VARIABLE] = place.level
+    words = [sys.executable, str(Path(__file__).resolve()), "--serve", str(len(place.cores))]
+    return subprocess.Popen(
+        [*words, "--seed", str(seed)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
+        preexec_fn=lambda: os.sched_setaffinity(0, place.cores),
+    )
+
+
+def run(options: argparse.Namespace) -> None:
+    """Measure until the time is up."""
+    options.output.mkdir(parents=True, exist_ok=True)
+    cores = cpu.usable_cores() if options.share_cores else physical_cores()
+    groups = [group for group in SHARES if not options.groups or _name(group) in options.groups]
+    if cpu.detect().level in ("x86-64-v3", "x86-64-v2"):
+        groups = [group for group in groups if group[0] == HIGHEST]
+    chosen = places(cores[-options.processes :], groups)
+    print(f"{len(cpu.usable_cores())} cores, {len(cores)} used one by one at most; ", end="")
+    print("; ".join(f"{_name(place.group)} on {place.cores}" for place in chosen), flush=True)
+    deadline = time.monotonic() + 60.0 * options.minutes
+    tables = Tables(options.output, options.seed)
+    with tempfile.TemporaryDirectory() as scratch:
+        os.environ["SKIPJACK_USER_DB_PATH"] = os.environ["SKIPJACK_LOCK_DIR"] = scratch
+        threads = [
+            threading.Thread(target=drive, args=(place, tables, deadline, options.seed))
+            for place in chosen
+        ]
+        for thread in threads:
+            thread.start()
+        while any(thread.is_alive() for thread in threads):
+            for thread in threads:
+                thread.join(30.0 / len(threads))
+            print(_progress(tables), flush=True)
+    sizes = {path.name: path.stat().st_size for path in sorted(options.output.glob("*.jsonl"))}
+    print(json.dumps({"problems_and_schedules": tables.counts, "bytes": sizes}))
+
+
+def _name(group: tuple[str, int]) -> str:
+    return f"{group[0] or 'highest'}/{group[1]}"
+
+
+def _progress(tables: Tables) -> str:
+    return ", ".join(
+        f"{name}: {c[0]} problems, {c[1]} schedules" for name, c in tables.counts.items()
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
+    parser.add_argument("-o", "--output", type=Path, default=Path("tables"), help="folder")
+    parser.add_argument("--minutes", type=float, default=8.0)
+    parser.add_argument("--processes", type=int, default=14, help="cores that are used")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--groups", nargs="*", help="such as highest/1 x86-64-v3/2")
+    parser.add_argument(
+        "--share-cores", action="store_true", help="also use logical cores of one physical core"
+    )
+    parser.add_argument("--serve", type=int, help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    try:
+        if options.serve:
+            serve(options.serve, options.seed)
+        else:
+            run(options)
+    except SkipjackError as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main()

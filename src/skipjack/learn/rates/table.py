@@ -1,0 +1,210 @@
+"""Tables of schedules and their measured times: JSON lines, which grow and can be joined.
+
+The first line says what was measured, on what and how::
+
+    {"format": "skipjack-loop-table", "version": 1, "device": {...}, "compiler": "llvm 20.1.8",
+     "protocol": "{...}", "skipjack": "0.9.0"}
+
+Each line after it has schedules of one problem, with the time of each in nanoseconds or null where
+one could not be built, crashed, hung or ran wrong::
+
+    {"problem": "matmul:64x64x64:f32", "solver": "nest", "schedules": [...], "time_ns": [...]}
+
+Times of one problem compare with each other: they were measured beside its fastest schedule. A
+last line that is cut short is ignored, so a file is whole whenever its writer stops. Files that end
+in ``.gz`` are compressed. Further keys of a line are kept for whoever reads them.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TextIO
+
+from skipjack.core.device import Device
+from skipjack.core.problem import Problem
+from skipjack.errors import MalformedError, StorageError
+from skipjack.reading import Field, parse_json
+
+FORMAT, VERSION = "skipjack-loop-table", 1
+
+
+@dataclass(frozen=True, slots=True)
+class TableHeader:
+    """What was measured on, and how."""
+
+    device: Device
+    compiler: str
+    protocol: str
+    """Key of the timing protocol."""
+    skipjack: str = ""
+    """Version of Skipjack that measured."""
+
+    def line(self) -> str:
+        """The first line of a file."""
+        return _line({"format": FORMAT, "version": VERSION, **asdict(self)})
+
+
+@dataclass(slots=True)
+class LoopTable:
+    """Measured times in nanoseconds by problem and schedule; None for one that cannot run."""
+
+    header: TableHeader
+    times_ns: dict[str, dict[str, float | None]] = field(default_factory=dict)
+    """By the key of the problem and the text of the schedule."""
+    solvers: dict[str, str] = field(default_factory=dict)
+    """Which solver built the schedules of a problem."""
+
+    @property
+    def entries(self) -> int:
+        """How many schedules were measured."""
+        return sum(map(len, self.times_ns.values()))
+
+    def add(self, problem: str, solver: str, times_ns: Mapping[str, float | None]) -> None:
+        """Take in times of a problem; a schedule keeps the time that it has."""
+        self.solvers.setdefault(problem, solver)
+        known = self.times_ns.setdefault(problem, {})
+        for schedule, time_ns in times_ns.items():
+            known.setdefault(schedule, time_ns)
+
+    def of(self, problem: Problem) -> Mapping[str, float | None]:
+        """What is known of a problem."""
+        return self.times_ns.get(problem.key, {})
+
+    def best_ns(self, problem: Problem) -> float | None:
+        """The shortest time of a problem."""
+        return min((ns for ns in self.of(problem).values() if ns is not None), default=None)
+
+
+def problem_line(
+    problem: str, solver: str, times_ns: Mapping[str, float | None], **further: Any
+) -> str:
+    """A line with times of one problem."""
+    return _line(
+        {
+            "problem": problem,
+            "solver": solver,
+            "schedules": list(times_ns),
+            "time_ns": [_rounded(ns) for ns in times_ns.values()],
+            **further,
+        }
+    )
+
+
+def write_table(path: Path, table: LoopTable) -> None:
+    """Write a whole table."""
+    lines = [table.header.line()]
+    for problem, times_ns in table.times_ns.items():
+        lines.append(problem_line(problem, table.solvers[problem], times_ns))
+    try:
+        with _opened(path, "wt") as file:
+            file.writelines(lines)
+    except OSError as error:
+        raise StorageError(f"cannot write the table {path}: {error.strerror}") from None
+
+
+def read_table(path: Path) -> LoopTable:
+    """A table as it was written; `StorageError` or `MalformedError` says what is wrong."""
+    lines = _lines(path)
+    header = _header(next(lines, ""), str(path))
+    table = LoopTable(header)
+    for number, line in enumerate(lines, 2):
+        if not line.endswith("\n"):
+            break  # its writer was stopped
+        where = f"{path}, line {number}"
+        record = _record(line, where)
+        try:
+            problem, solver = str(record["problem"]), str(record["solver"])
+            schedules, times = record["schedules"], record["time_ns"]
+            pairs = zip(map(str, schedules), map(_time, times), strict=True)
+            table.add(problem, solver, dict(pairs))
+        except (KeyError, TypeError, ValueError):
+            raise MalformedError(
+                f"{where}: not the schedules and times of a problem; measure the table again"
+            ) from None
+    return table
+
+
+def join_tables(paths: Sequence[Path]) -> list[LoopTable]:
+    """Tables of several files: those of one device, compiler and protocol become one."""
+    joined: dict[tuple[str, str, str], LoopTable] = {}
+    for path in paths:
+        table = read_table(path)
+        header = table.header
+        key = (header.device.class_key, header.compiler, header.protocol)
+        known = joined.setdefault(key, LoopTable(header))
+        for problem, times_ns in table.times_ns.items():
+            known.add(problem, table.solvers[problem], times_ns)
+    return list(joined.values())
+
+
+def table_files(paths: Iterable[Path]) -> list[Path]:
+    """The files themselves, and of folders the tables in them."""
+    found: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            found += sorted([*path.glob("*.jsonl"), *path.glob("*.jsonl.gz")])
+        else:
+            found.append(path)
+    return found
+
+
+def _header(line: str, where: str) -> TableHeader:
+    record = _record(line, f"{where}, line 1")
+    if record.get("format") != FORMAT:
+        raise MalformedError(
+            f"{where} is no table of schedules; `skipjack loops measure` makes one"
+        )
+    if record.get("version") != VERSION:
+        raise MalformedError(
+            f"{where} is a table of version {record.get('version')!r}, and this Skipjack reads "
+            f"version {VERSION}; measure it again, or use the Skipjack that wrote it"
+        )
+    fields = Field(record, where)
+    return TableHeader(
+        Device.from_record(record.get("device"), where),
+        *(fields[name].text() for name in ("compiler", "protocol", "skipjack")),
+    )
+
+
+def _record(line: str, where: str) -> dict[str, Any]:
+    try:
+        record = parse_json(line)
+    except MalformedError as error:
+        raise MalformedError(f"{where}: {error}") from None
+    if not isinstance(record, dict):
+        raise MalformedError(f"{where}: a JSON object is expected")
+    return record
+
+
+def _lines(path: Path) -> Iterator[str]:
+    try:
+        with _opened(path, "rt") as file:
+            yield from file
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        raise StorageError(f"cannot read the table {path}: {error}") from None
+
+
+def _opened(path: Path, mode: Literal["rt", "wt"]) -> TextIO:
+    if path.suffix == ".gz":
+        return gzip.open(path, mode, encoding="utf-8")
+    return path.open(mode, encoding="utf-8")
+
+
+def _line(record: Mapping[str, Any]) -> str:
+    return json.dumps(record, separators=(",", ":")) + "\n"
+
+
+def _rounded(time_ns: float | None) -> float | None:
+    return None if time_ns is None else float(f"{time_ns:.5g}")
+
+
+def _time(value: object) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+        raise ValueError(value)
+    return float(value)

@@ -1,0 +1,63 @@
+"""What policies are trained on: problems that no suite holds, tables that two runs would share."""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+import loop_problems
+import loop_suite
+import loop_tables
+from skipjack import plugins
+from skipjack.learn.rates import read_table
+from skipjack.operations import get, parse
+from skipjack.solvers.cpu.nest import ScheduleSpace
+from skipjack.testing.nests import matmul_nest
+
+DRAWN = [problem.key for problem in islice(loop_problems.problems(3), 400)]
+
+
+def test_problems_are_those_of_the_seed_and_none_comes_twice() -> None:
+    assert [problem.key for problem in islice(loop_problems.problems(3), 400)] == DRAWN
+    assert len(set(DRAWN)) == len(DRAWN)
+
+
+def test_no_problem_is_of_a_suite_or_of_its_plug_in() -> None:
+    held_out = {key for seed in range(loop_problems.SUITES) for key in loop_suite.held_out(seed)}
+    assert not held_out & set(DRAWN)
+    assert not any(loop_suite.held_out_operation(parse(key)) for key in DRAWN)
+
+
+def test_sizes_are_bounded_and_operations_many() -> None:
+    work = [get(problem.operation).flops(problem) for problem in map(parse, DRAWN)]
+    assert min(work) >= loop_problems.LEAST_FLOPS
+    assert max(work) <= loop_problems.MOST_FLOPS
+    names = {key.partition(":")[0] for key in DRAWN}
+    assert {"matmul", "bmm", "conv2d", "sum", "add", "stencil3", "min_plus"} <= names
+
+
+def test_each_core_has_one_process() -> None:
+    found = loop_tables.places(range(14), loop_tables.SHARES)
+    cores = [core for place in found for core in place.cores]
+    assert sorted(cores) == list(range(14))
+    assert {place.group for place in found} == set(loop_tables.SHARES)
+
+
+def test_played_schedules_are_of_the_space_and_begin_untuned() -> None:
+    space = ScheduleSpace(matmul_nest(24, 20, 12), 8)
+    found = list(islice(loop_tables.played(space, np.random.default_rng(0)), 20))
+    assert len(set(found)) == 20
+    assert all(space.contains(space.config(schedule)) for schedule in found)
+    assert not any(loop.mark for schedule in found[:2] for loop in schedule.loops[:1])
+
+
+def test_files_are_tables(tmp_path: Path) -> None:
+    device = loop_tables.cpu.detect()
+    header = loop_tables.TableHeader(device, "llvm", "protocol")
+    tables = loop_tables.Tables(tmp_path, 1)
+    tables.begin("here", header.line())
+    tables.add("here", loop_tables.problem_line("add:4:f32", "nest", {"i": 2.0}), 1)
+    assert read_table(tmp_path / "loops_here.jsonl").times_ns == {"add:4:f32": {"i": 2.0}}
+    assert str(loop_problems.PLUGIN) in plugins.loaded()
