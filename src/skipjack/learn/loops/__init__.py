@@ -4,6 +4,15 @@ Importing it takes `core`, `operations` and the schedules alone: no compiler, no
 gymnasium, so that many environments start in a moment.
 """
 
+from skipjack.learn.loops.datasets import (
+    DatasetRequest,
+    LoopDataset,
+    dataset_names,
+    find_problems,
+    make_dataset,
+    read_dataset,
+    write_dataset,
+)
 from skipjack.learn.loops.finish import finish
 from skipjack.learn.loops.game import MARKS, GameState, LoopGame, MachineFacts, Preset, untuned
 from skipjack.learn.loops.legal import MAX_LOOPS
@@ -28,21 +37,28 @@ __all__ = [
     "POLICY_OBSERVATION",
     "ROW_COLUMNS",
     "STRIDE_BINS",
+    "DatasetRequest",
     "GameState",
+    "LoopDataset",
     "LoopGame",
     "MachineFacts",
     "PolicyView",
     "Preset",
     "check_observation",
+    "dataset_names",
+    "find_problems",
     "finish",
     "ir_text",
     "loop_game",
     "loop_solver",
     "loop_tree",
+    "make_dataset",
     "observe",
     "parse_actions",
     "play",
     "policy_view",
+    "read_dataset",
     "refusal",
     "untuned",
+    "write_dataset",
 ]
