@@ -1,6 +1,7 @@
-"""Where a lookup without any bank gives a library before a solver's first proposal.
+"""Where a lookup for a GPU without any bank gives a library before a solver's first proposal.
 
-``python bench/library_first.py`` makes the table that lookups read, from the results that are
+On CPUs lookups time proposals beside the library; on GPUs they time nothing.
+``python bench/library_first.py`` makes the table that they read, from the results that are
 committed in ``bench/results``. Of each kind of device, operation, element type, layout and
 direction it takes how fast tuned kernels are beside the library that a lookup would give, in the
 geometric mean, times how fast first proposals are beside tuned kernels, in the geometric mean of
@@ -57,16 +58,6 @@ def family_of(kind: str, problem: Problem) -> Family:
 
 def beside_libraries() -> Iterator[tuple[str, Problem, float]]:
     """Kind of device, problem, and how many times faster its tuned kernel is than the library."""
-    for name in ("cpu_vector_znver4_1", "cpu_vector_znver4_2"):
-        for case in read(name)["cases"]:
-            yield "cpu", parse(case["problem"]), case["ratios"]["numpy"]["ratio"]
-    for name in ("cpu_products_znver4_1", "cpu_products_znver4_2"):
-        for shape in read(name)["shapes"]:
-            problem = parse(f"matmul:{shape['shape'].replace('_', 'x')}")
-            yield "cpu", problem, shape["ratios"]["numpy"]["ratio"]
-    for name in ("cpu_conv_znver4_1", "cpu_conv_znver4_2"):
-        for case in read(name)["cases"]:
-            yield "cpu", parse(case["problem"]), case["ratios"]["ours"]["ratio"]
     for name in ("gpu_matmul_h200", "gpu_conv_h200", "gpu_vector_h200"):
         for case in read(name)["problems"]:
             yield "cuda", parse(case["problem"]), case["ratio"]["ratio"]
@@ -74,8 +65,6 @@ def beside_libraries() -> Iterator[tuple[str, Problem, float]]:
 
 def beside_tuned() -> Iterator[tuple[str, Problem, float]]:
     """Kind of device, problem, and the share of a tuned kernel's speed that the first has."""
-    for case in read("start_well_znver4")["problems"]:
-        yield "cpu", parse(case["problem"]), case["speed_share"]["ratio"]
     for case in read("gpu_start_well_h200")["problems"]:
         yield "cuda", parse(case["problem"]), case["first_over_best"]
 

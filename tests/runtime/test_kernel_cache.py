@@ -335,7 +335,7 @@ def test_a_record_that_another_process_removes_meanwhile_is_no_failure(
             raise FileNotFoundError
 
     settings = load_settings(user_dir=tmp_path)
-    monkeypatch.setattr(kernel_cache, "record_files", lambda _: iter([Gone()]))
+    monkeypatch.setattr(kernel_cache, "record_files", lambda *_: iter([Gone()]))
     assert cache_status(settings).used_bytes == 0
     keep_within_limit(settings, now=True)
 

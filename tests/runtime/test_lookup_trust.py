@@ -27,7 +27,7 @@ from skipjack.native.llvm import CompileError
 from skipjack.operations import parse
 from skipjack.runtime import bank_lookup, placing, warning_once
 from skipjack.runtime import kernel as kernels
-from skipjack.runtime.checks import entry_code
+from skipjack.runtime.checks.on_cpu import KernelVerifier
 from skipjack.runtime.kernel import TunedKernel
 from skipjack.runtime.shipping import banked
 from skipjack.settings import Settings
@@ -98,7 +98,7 @@ def test_a_config_of_another_machine_is_built_checked_and_remembered(
         raise AssertionError("it is known to be right")
 
     looking._kept.clear()
-    monkeypatch.setattr(entry_code, "fault_of", compile_nothing)
+    monkeypatch.setattr(KernelVerifier, "fault", compile_nothing)
     monkeypatch.setattr(type(solver()), "compile", compile_nothing)
     assert right(skipjack.lookup(KEY))
 

@@ -98,7 +98,7 @@ class _Answer:
     """All that are here, if the kernel is for one of them."""
     lent_bytes: int
     """Of a GPU's memory, for each stream."""
-    pending: KernelCheck | None = None
+    pending: KernelCheck[Any] | None = None
     """What is being verified: the answer holds until that is finished."""
 
 

@@ -17,6 +17,7 @@ from skipjack.bank import Bank, layers_of
 from skipjack.core.config import Config
 from skipjack.errors import SkipjackError, StorageError
 from skipjack.native.own_code import own_code
+from skipjack.runtime.checks import GUESSES, read_guesses
 from skipjack.runtime.verified import VerifiedKernel, entry_key, in_use, read_record, record_files
 from skipjack.settings import Settings
 from skipjack.storage import ArtifactStore, FileLock, StoredArtifact
@@ -99,14 +100,19 @@ def _free(settings: Settings, directory: Path, goal: int) -> int:
         if one.path.name not in named and one.path not in ours:
             freed += _removed(one)
     for path, record in records.items():
-        if record is None or record.artifact not in dates or not _is_there(store, record):
+        if record is None or record.artifact not in dates or not _is_stored(store, record.artifact):
             freed += _unlinked(path)
+    for file in record_files(directory, GUESSES):
+        timed = read_guesses(Path(file.path))
+        current = timed is not None and timed.code == own_code()
+        if not current or (timed and timed.artifact and not _is_stored(store, timed.artifact)):
+            freed += _unlinked(Path(file.path))
     return freed
 
 
-def _is_there(store: ArtifactStore, record: VerifiedKernel) -> bool:
+def _is_stored(store: ArtifactStore, digest: str) -> bool:
     try:
-        return record.artifact in store
+        return digest in store
     except StorageError:  # it names no artifact
         return False
 
@@ -132,7 +138,7 @@ def _unlinked(path: Path) -> int:
 
 def _records_bytes(directory: Path) -> int:
     total = 0
-    for one in record_files(directory):
+    for one in (*record_files(directory), *record_files(directory, GUESSES)):
         with contextlib.suppress(OSError):  # gone in the meantime
             total += one.stat().st_size
     return total

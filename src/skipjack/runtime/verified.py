@@ -50,9 +50,6 @@ class VerifiedKernel:
     """What an entry of a bank must say to name this kernel: `entry_key`."""
     code: str = ""
     """`own_code` of the Skipjack that built it: another one looks for another key."""
-    library_ratio: float | None = None
-    """The library's time over its own, of one that was not measured for this class of device:
-    where it is below one, the library is faster. None if nobody compared them."""
 
 
 def entry_key(problem: str, solver: str, version: int, config: Config) -> str:
@@ -117,9 +114,9 @@ def read_record(path: Path) -> VerifiedKernel | None:
         return None
 
 
-def record_files(directory: Path) -> Iterator[os.DirEntry[str]]:
-    """Those of the folder of a cache's records, without what is being written."""
-    with contextlib.suppress(OSError), os.scandir(directory / FOLDER) as entries:
+def record_files(directory: Path, folder: str = FOLDER) -> Iterator[os.DirEntry[str]]:
+    """Those of a folder of a cache's records, without what is being written."""
+    with contextlib.suppress(OSError), os.scandir(directory / folder) as entries:
         yield from (entry for entry in entries if not entry.name.startswith("."))
 
 

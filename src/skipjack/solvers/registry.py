@@ -82,6 +82,11 @@ def names() -> list[str]:
     return sorted(_known)
 
 
+def only_built_in() -> bool:
+    """Whether all known solvers come with Skipjack; none is loaded for that."""
+    return all(isinstance(one, BuiltIn) for one in _known.values())
+
+
 def find_solver(name: str) -> Solver:
     """The solver of this name; `UsageError` with the closest match if there is none."""
     if name not in _known:

@@ -12,7 +12,8 @@ from skipjack.runtime.answers.question import (
     answer_of,
     library_answer,
 )
-from skipjack.runtime.checks import UselessEntryError, code_of, usable
+from skipjack.runtime.answers.timed import guess_answer
+from skipjack.runtime.checks import Guess, UselessEntryError, code_of, solver_of, usable
 from skipjack.runtime.kernel_code import KernelCode, banked_again
 from skipjack.runtime.toolchains import fresh_first
 from skipjack.runtime.warning_once import warn_once
@@ -50,11 +51,13 @@ def banked(question: Question, layer: BankLayer) -> LookupAnswer | str:
 
 
 def entry_answer(question: Question, entry: BankEntry, source: str) -> LookupAnswer:
-    """An entry of another class or problem as an answer to this one; `UselessEntryError`."""
-    code = code_of(
-        *(entry, question.problem, question.device, question.settings, question.patience_s),
-        guessed=True,
-    )
+    """An entry of another class or problem as an answer to this one; `UselessEntryError`.
+
+    On a CPU its kernel is timed beside the library.
+    """
+    if question.device.kind == "cpu" and solver_of(entry) is not None:
+        return guess_answer(question, Guess(source, entry.solver, dict(entry.config)))
+    code = code_of(entry, question.problem, question.device, question.settings, question.patience_s)
     return _answer(question, entry, code, source, is_banked=False)
 
 

@@ -9,24 +9,29 @@ from __future__ import annotations
 import contextlib
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from math import isfinite
 
 from skipjack.bank import BankEntry, BankLayer, Outline, family_of, nearest, size_doublings
+from skipjack.core.config import Config
 from skipjack.core.cpu_levels import vector_bytes
 from skipjack.core.device import Device
 from skipjack.core.problem import Problem
 from skipjack.errors import ProblemError, StorageError
 from skipjack.operations import parse
+from skipjack.reading import quoted
 from skipjack.runtime.answers.banked import entry_answer
 from skipjack.runtime.answers.question import LookupAnswer, Question
-from skipjack.runtime.checks import UselessEntryError
+from skipjack.runtime.checks import Guess, UselessEntryError, reason_of, solver_of
+from skipjack.solvers import find_solver, refusal
 
 NEAREST = "nearest"
 _DOUBLINGS = 1.0
 """Every size of a near problem is at most so many doublings away."""
 _MOST_TRIED = 8
 """Near problems whose configs are tried."""
+_NONE_NEAR = "no bank knows a problem within one doubling of every size"
 _NUMBER = re.compile(r"\d+")
 
 
@@ -91,10 +96,29 @@ def _units(rest: str) -> int:
     return int(text) if text.isdigit() else 0
 
 
-def near(question: Question) -> LookupAnswer | str:
-    """What is best for the nearest known problem, if the solver can do this one in the same way."""
-    device, tried = question.device, 0
-    said = "no bank knows a problem within one doubling of every size"
+@dataclass(frozen=True, slots=True)
+class NearEntry:
+    """What a bank has of a problem that is near."""
+
+    problem: str
+    layer: str
+    entry: BankEntry
+
+    @property
+    def is_near(self) -> str:
+        """How a sentence about it begins."""
+        return f"{self.problem} of {self.layer} is near"
+
+    @property
+    def proposes(self) -> list[object]:
+        """What a guess that is made of it depends on."""
+        return [self.entry.solver, self.entry.solver_version, dict(self.entry.config)]
+
+
+def near_entries(question: Question) -> list[NearEntry]:
+    """Entries of problems within one doubling of every size, the nearest first, and not many."""
+    device = question.device
+    found: list[NearEntry] = []
     for other, layer in nearest(question.problem, _neighbours(question)):
         entries = _of_problem(layer, other.key)
         entries.sort(key=lambda entry: entry.device != device.class_key)
@@ -103,14 +127,49 @@ def near(question: Question) -> LookupAnswer | str:
                 continue
             if _deployed_otherwise(entry, question):
                 continue
-            if tried == _MOST_TRIED:
-                return said
-            tried += 1
-            try:
-                return entry_answer(question, entry, NEAREST)
-            except UselessEntryError as error:
-                said = f"{other.key} of {layer.name} is near, but {error}"
+            found.append(NearEntry(other.key, layer.name, entry))
+            if len(found) == _MOST_TRIED:
+                return found
+    return found
+
+
+def near(question: Question) -> LookupAnswer | str:
+    """What is best for the nearest known problem, if the solver can do this one in the same way."""
+    said = _NONE_NEAR
+    for one in near_entries(question):
+        try:
+            return entry_answer(question, one.entry, NEAREST)
+        except UselessEntryError as error:
+            said = f"{one.is_near}, but {error}"
     return said
+
+
+def near_guesses(question: Question, entries: Sequence[NearEntry]) -> Iterator[Guess]:
+    """The config of the first entry that is in its solver's space for this problem."""
+    if not entries:
+        yield Guess(NEAREST, fault=_NONE_NEAR)
+    for one in entries:
+        try:
+            yield _guess(question, one.entry)
+            return
+        except Exception as error:  # an entry may be odd in any way
+            yield Guess(NEAREST, fault=f"{one.is_near}, but {reason_of(error)}")
+
+
+def _guess(question: Question, entry: BankEntry) -> Guess:
+    """What an entry proposes for this problem; `UselessEntryError` if its solver cannot do that."""
+    problem, device = question.problem, question.device
+    solver = solver_of(entry)
+    if reason := refusal(solver or find_solver(entry.solver), problem, device):
+        raise UselessEntryError(f"{entry.solver} cannot do this one: {reason}")
+    if solver is None:
+        return Guess(NEAREST, entry.solver)
+    config = Config(dict(entry.config))
+    if not solver.space(problem, device).contains(config):
+        raise UselessEntryError(
+            f"{quoted(str(config))} is not in the space of solver {solver.name} for this one"
+        )
+    return Guess(NEAREST, solver.name, dict(config))
 
 
 def _neighbours(question: Question) -> Iterator[tuple[Problem, BankLayer]]:

@@ -14,16 +14,25 @@ from typing import Any
 from skipjack.bank import has_system
 from skipjack.errors import SkipjackError, StorageError
 from skipjack.runtime.answers.banked import banked
-from skipjack.runtime.answers.known_elsewhere import NEAREST, near, other_class
+from skipjack.runtime.answers.known_elsewhere import (
+    NEAREST,
+    NearEntry,
+    near,
+    near_entries,
+    near_guesses,
+    other_class,
+)
 from skipjack.runtime.answers.proposals import (
     HEURISTIC,
     PROPOSAL,
     behind_library,
     heuristic,
     proposal,
+    proposed_guesses,
 )
 from skipjack.runtime.answers.question import LookupAnswer, Question, library_answer
-from skipjack.runtime.checks import KernelCheck, StillCheckingError
+from skipjack.runtime.answers.timed import FastestAnswer
+from skipjack.runtime.checks import Guess, KernelCheck, StillCheckingError
 from skipjack.runtime.warning_once import warn_once
 from skipjack.solvers import vendors_for
 
@@ -52,7 +61,7 @@ class LookupDecision:
     steps: tuple[StepRecord, ...]
     lasting: bool = True
     """Whether it may be remembered; not where there is a search that could not begin."""
-    pending: KernelCheck | None = None
+    pending: KernelCheck[Any] | None = None
     """What is checked beside the program: when that is finished, there is a better answer."""
 
 
@@ -124,6 +133,10 @@ def _steps(question: Question, strict: bool) -> Iterator[tuple[str, Step]]:
     settings = question.settings
     guesses = has_system(settings.user_dir, settings.system_dir)
     yield HEURISTIC, heuristic if guesses else _without_system
+    if question.device.kind == "cpu":
+        yield from _timed_steps(guesses)
+        yield LIBRARY, library
+        return
     yield NEAREST, near if guesses else _without_system
     ratio = behind_library(question.problem, question.device)
     if ratio is not None:
@@ -133,6 +146,28 @@ def _steps(question: Question, strict: bool) -> Iterator[tuple[str, Step]]:
     yield PROPOSAL, proposal
     if ratio is None:
         yield LIBRARY, library
+
+
+def _timed_steps(with_near: bool) -> Iterator[tuple[str, Step]]:
+    """Near entries and proposals, of which the fastest answers."""
+    entries: list[NearEntry] = []
+
+    def guesses(question: Question) -> Iterator[Guess]:
+        if with_near:
+            yield from near_guesses(question, entries)
+        yield from proposed_guesses(question)
+
+    fastest = FastestAnswer(guesses)
+
+    def nearest(question: Question) -> LookupAnswer | str:
+        entries[:] = near_entries(question)
+        return fastest.step(question, NEAREST, [one.proposes for one in entries])
+
+    def proposed(question: Question) -> LookupAnswer | str:
+        return fastest.step(question, PROPOSAL, [one.proposes for one in entries])
+
+    yield NEAREST, nearest if with_near else _without_system
+    yield PROPOSAL, proposed
 
 
 def _without_system(question: Question) -> str:
@@ -160,7 +195,8 @@ def _taken(question: Question, name: str, step: Step) -> LookupAnswer | str:
 
 def _described(answer: LookupAnswer) -> str:
     config = ", ".join(f"{name}={value}" for name, value in answer.config.items())
-    return f"{answer.kernel.solver} with {config}" if config else answer.kernel.solver
+    described = f"{answer.kernel.solver} with {config}" if config else answer.kernel.solver
+    return f"{described}; {answer.remark}" if answer.remark else described
 
 
 def library(question: Question) -> LookupAnswer | str:

@@ -7,6 +7,7 @@ its own yet; `register_heuristic` takes others'.
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -17,14 +18,16 @@ from skipjack.core.membership import check_members
 from skipjack.core.naming import check_new_name
 from skipjack.core.problem import Problem
 from skipjack.core.space import Promising
-from skipjack.core.trial import Candidate
 from skipjack.errors import UsageError
 from skipjack.reading import parse_json
-from skipjack.runtime.answers.question import LookupAnswer, Question, answer_of
-from skipjack.runtime.checks import UselessEntryError, candidate_code
+from skipjack.runtime.answers.question import LookupAnswer, Question
+from skipjack.runtime.answers.timed import guess_answer
+from skipjack.runtime.checks import Guess, UselessEntryError
 from skipjack.solvers import find_solver, solvers_for
 
 HEURISTIC, PROPOSAL = "heuristic", "proposal"
+_MOST_SOLVERS, _MOST_PROPOSALS = 3, 5
+"""That are guessed from, and in all."""
 _BEHIND = Path(__file__).with_name("library_first.json")
 """Made by ``python bench/library_first.py`` from the committed results of benches."""
 
@@ -74,32 +77,43 @@ def heuristic(question: Question) -> LookupAnswer | str:
 
 def proposal(question: Question) -> LookupAnswer | str:
     """The first config that the most promising solver would try."""
+    first = next(iter(proposed_guesses(question)))
+    if first.fault:
+        return first.fault
+    return _built(question, ProposedConfig(first.solver, Config(first.config)), PROPOSAL)
+
+
+def proposed_guesses(question: Question) -> Iterator[Guess]:
+    """What the most promising solvers would try first, the first of each before all others.
+
+    The most promising solver, or why it has nothing to try, is first.
+    """
     problem, device = question.problem, question.device
     try:
-        solver = solvers_for(problem, device)[0]
+        solvers = solvers_for(problem, device)[:_MOST_SOLVERS]
     except UsageError as error:
-        return str(error)
-    space = solver.space(problem, device)
-    first = space.promising(1) if isinstance(space, Promising) else ()
-    if not first:
-        return f"solver {solver.name} proposes nothing before something was measured"
-    return _built(question, ProposedConfig(solver.name, first[0]), PROPOSAL)
+        yield Guess(PROPOSAL, fault=str(error))
+        return
+    ranked: list[tuple[int, Guess]] = []
+    for solver in solvers:
+        space = solver.space(problem, device)
+        configs = space.promising(_MOST_PROPOSALS) if isinstance(space, Promising) else ()
+        guesses = [Guess(PROPOSAL, solver.name, dict(config)) for config in configs]
+        if not guesses:
+            said = f"solver {solver.name} proposes nothing before something was measured"
+            guesses = [Guess(PROPOSAL, fault=said)]
+        yield guesses[0]
+        ranked += enumerate(guesses[1:])
+    ranked.sort(key=lambda pair: pair[0])
+    yield from (guess for _, guess in ranked[: _MOST_PROPOSALS - len(solvers)])
 
 
 def _built(question: Question, proposed: ProposedConfig, source: str) -> LookupAnswer | str:
-    solver, config = find_solver(proposed.solver).name, proposed.config
-    candidate = Candidate(question.problem, solver, config)
-    settings, patience_s = question.settings, question.patience_s
     try:
-        code = candidate_code(
-            *(candidate, question.device, settings),
-            whose="the proposed",
-            guessed=True,
-            patience_s=patience_s,
-        )
+        guess = Guess(source, find_solver(proposed.solver).name, dict(proposed.config))
+        return guess_answer(question, guess)
     except UselessEntryError as error:
         return str(error)
-    return answer_of(question, code, source, solver, config)
 
 
 def behind_library(problem: Problem, device: Device) -> float | None:

@@ -63,6 +63,8 @@ class LookupAnswer:
     """Of the solver that `kernel.solver` names; empty for a library."""
     is_banked: bool = False
     """Whether a bank knew it of this very problem and class of device."""
+    remark: str = ""
+    """What `skipjack bank why` says of it besides."""
 
 
 def answer_of(

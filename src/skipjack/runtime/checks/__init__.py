@@ -15,23 +15,33 @@ if TYPE_CHECKING:
         UselessEntryError,
         candidate_code,
         code_of,
+        reason_of,
         solver_of,
         usable,
     )
+    from skipjack.runtime.checks.guess_records import GUESSES, Guess, TimedGuesses, read_guesses
+    from skipjack.runtime.checks.guesses import FastestGuess, fastest_guess
     from skipjack.runtime.checks.on_gpu import build_for_gpu, fault_on_gpu
     from skipjack.runtime.checks.shipped import shipped_build
 
 __all__ = [
+    "GUESSES",
+    "FastestGuess",
+    "Guess",
     "KernelCheck",
     "StillCheckingError",
+    "TimedGuesses",
     "Usable",
     "UselessEntryError",
     "build_for_gpu",
     "candidate_code",
     "checked_beside",
     "code_of",
+    "fastest_guess",
     "fault_on_gpu",
     "forget_checks",
+    "read_guesses",
+    "reason_of",
     "shipped_build",
     "solver_of",
     "usable",
@@ -43,9 +53,12 @@ _HOMES = {
         "UselessEntryError",
         "candidate_code",
         "code_of",
+        "reason_of",
         "solver_of",
         "usable",
     ),
+    "guess_records": ("GUESSES", "Guess", "TimedGuesses", "read_guesses"),
+    "guesses": ("FastestGuess", "fastest_guess"),
     "on_gpu": ("build_for_gpu", "fault_on_gpu"),
     "shipped": ("shipped_build",),
 }

@@ -12,9 +12,11 @@ from collections import deque
 from collections.abc import Callable
 from threading import Event, Lock, Thread, main_thread
 from time import monotonic
+from typing import Any, Generic, TypeVar
 
 from skipjack.errors import SkipjackError
-from skipjack.runtime.kernel_code import KernelCode
+
+T = TypeVar("T")
 
 _MOST_KEPT = 256
 """Outcomes that are remembered: those of checks that failed, or could not be stored."""
@@ -23,19 +25,19 @@ _AFTER_END_S = 5.0
 short program that asks for many kernels need not run once for each."""
 
 
-class KernelCheck:
-    """A kernel that is built and verified."""
+class KernelCheck(Generic[T]):
+    """A kernel that is built and verified, or several of which the fastest is chosen."""
 
-    def __init__(self, work: Callable[[], KernelCode]) -> None:
+    def __init__(self, work: Callable[[], T]) -> None:
         self._work = work
-        self._code: KernelCode | None = None
+        self._outcome: T | None = None
         self._error: SkipjackError | None = None
         self.finished = Event()
 
     def run(self) -> None:
         """In whichever thread."""
         try:
-            self._code = self._work()
+            self._outcome = self._work()
         except SkipjackError as error:
             self._error = error
         except Exception as error:  # a solver may raise anything
@@ -49,30 +51,30 @@ class KernelCheck:
         self.finished = Event()  # another thread may have held the lock of the one before
         self.finished.set()
 
-    def outcome(self) -> KernelCode:
-        """The code of a check that is finished; raises what is wrong with it."""
+    def outcome(self) -> T:
+        """What came out of a check that is finished; raises what is wrong with the kernel."""
         if self._error is not None:
             raise self._error
-        assert self._code is not None, "it is finished"
-        return self._code
+        assert self._outcome is not None, "it is finished"
+        return self._outcome
 
 
 class StillCheckingError(SkipjackError):
     """A kernel is not verified yet."""
 
-    def __init__(self, check: KernelCheck) -> None:
+    def __init__(self, check: KernelCheck[Any]) -> None:
         super().__init__("its kernel is being built and verified beside the program")
         self.check = check
 
 
 _lock = Lock()
-_checks: dict[str, KernelCheck] = {}
-"""By the key of the kernel, the oldest first."""
-_waiting: deque[KernelCheck] = deque()
+_checks: dict[str, KernelCheck[Any]] = {}
+"""By the key of the kernel or of the guesses, the oldest first."""
+_waiting: deque[KernelCheck[Any]] = deque()
 _working = False
 
 
-def checked_beside(key: str, work: Callable[[], KernelCode], patience_s: float) -> KernelCode:
+def checked_beside(key: str, work: Callable[[], T], patience_s: float) -> T:
     """What `work` gives or raises, if that is known within so long; else `StillCheckingError`.
 
     Of a key it is done once. While another kernel is being checked there is no waiting.
@@ -89,7 +91,8 @@ def checked_beside(key: str, work: Callable[[], KernelCode], patience_s: float) 
                     del _checks[old]
     if not check.finished.wait(patience_s if idle else 0.0):
         raise StillCheckingError(check)
-    return check.outcome()
+    outcome: T = check.outcome()
+    return outcome
 
 
 def forget_checks() -> None:

@@ -20,11 +20,9 @@ from skipjack.core.device import Device
 from skipjack.core.problem import Problem
 from skipjack.core.trial import Candidate
 from skipjack.errors import SkipjackError, StorageError
-from skipjack.execute.verification import Checker
-from skipjack.operations import MEMORY_SHARE, arrays_bytes, get, outputs
 from skipjack.reading import quoted
 from skipjack.runtime.checks.beside import StillCheckingError, checked_beside
-from skipjack.runtime.checks.beside_library import library_ratio
+from skipjack.runtime.checks.on_cpu import KernelVerifier
 from skipjack.runtime.kernel import TunedKernel
 from skipjack.runtime.kernel_code import KernelCode
 from skipjack.runtime.verified import VerifiedKernel, VerifiedKernels, entry_key, kernel_key
@@ -47,8 +45,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _LONGEST_REASON = 300
-_LEAST_RATIO = 1.0
-"""Nobody measured a guess for this class of device: where it seems slower, the library is safe."""
 
 
 class UselessEntryError(SkipjackError):
@@ -130,25 +126,23 @@ def code_of(
     device: Device,
     settings: Settings,
     patience_s: float | None = None,
-    *,
-    guessed: bool = False,
 ) -> KernelCode | None:
     """The machine code of an entry for this problem on this device; None for that of a library.
 
-    What was not verified here before is built and checked: see `candidate_code`, also for
-    `guessed`. `UselessEntryError` says what is wrong with the entry.
+    What was not verified here before is built and checked: see `candidate_code`.
+    `UselessEntryError` says what is wrong with the entry.
     """
     try:
-        return _code_of(entry, problem, device, settings, patience_s, guessed)
+        return _code_of(entry, problem, device, settings, patience_s)
     except (UselessEntryError, StillCheckingError):
         raise
     except Exception as error:  # an entry may be odd in any way
         raise UselessEntryError(
-            f"the bank's entry cannot be used: {_reason(error)}; tune it here"
+            f"the bank's entry cannot be used: {reason_of(error)}; tune it here"
         ) from error
 
 
-def _reason(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
     """What an error says, which may quote the entry: cut, and without control characters."""
     said = str(error) if isinstance(error, SkipjackError) else f"{type(error).__name__}: {error}"
     said = said[:_LONGEST_REASON]
@@ -179,7 +173,6 @@ def _code_of(
     device: Device,
     settings: Settings,
     patience_s: float | None,
-    guessed: bool,
 ) -> KernelCode | None:
     solver = solver_of(entry)
     if solver is None:
@@ -194,9 +187,7 @@ def _code_of(
         from skipjack.runtime.checks import shipped_build
 
         ready = functools.partial(shipped_build, entry, candidate, solver, device, settings)
-    return candidate_code(
-        candidate, device, settings, guessed=guessed, patience_s=patience_s, ready=ready
-    )
+    return candidate_code(candidate, device, settings, patience_s=patience_s, ready=ready)
 
 
 def candidate_code(
@@ -205,27 +196,23 @@ def candidate_code(
     settings: Settings,
     *,
     whose: str = "the bank's",
-    guessed: bool = False,
     patience_s: float | None = None,
     ready: Callable[[], tuple[KernelCode, Build] | None] | None = None,
+    verifier: KernelVerifier | None = None,
 ) -> KernelCode:
     """The machine code of a config; what was not verified here before is built and checked, once.
 
     Where that takes longer than `patience_s`, it goes on beside the program: `StillCheckingError`.
     If that is None, it is waited for on a CPU; for a GPU, which takes seconds, nothing is built.
     `UselessEntryError` says what is wrong with the config. A build that `ready` gives is checked
-    instead of one that is made.
-
-    A config that is `guessed` was not measured for this problem and class of device: on a CPU it is
-    also timed beside the library, once, and is of no use where that is faster.
+    instead of one that is made. `verifier` is one that has verified others of the problem.
     """
     solver = find_solver(candidate.solver)
     assert isinstance(solver, BuildingSolver), "told from libraries before"
     identity = build_identity(candidate.problem, solver, device)
     key = kernel_key(candidate.problem, solver.name, solver.version, candidate.config, identity)
     store = VerifiedKernels(settings)
-    compared = guessed and device.kind == "cpu"
-    known = _known(store, key, candidate, solver, device, compared)
+    known = _known(store, key, candidate, solver, device)
     if known is not None:
         return known
     what = f"{whose} config {quoted(str(candidate.config) or '{}')}"
@@ -246,7 +233,7 @@ def candidate_code(
             f"{whose} kernel was not verified on this machine{why}; tune it here"
         )
     check = functools.partial(
-        _checked_now, store, key, candidate, solver, device, what, at_hand, compared
+        _checked_now, store, key, candidate, solver, device, what, at_hand, verifier
     )
     return check() if patience_s is None else checked_beside(key, check, patience_s)
 
@@ -257,32 +244,18 @@ def _known(
     candidate: Candidate,
     solver: BuildingSolver,
     device: Device,
-    compared: bool,
 ) -> KernelCode | None:
-    """The code, if it was verified on this machine before, beside the library if that is asked."""
+    """The code, if it was verified on this machine before."""
     found = store.find(key)
     if found is None:
         return None
     kernel, data = found
-    if compared and kernel.library_ratio is None:
-        return None
     problem, config = candidate.problem, candidate.config
     if isinstance(solver, SourceAware) and not solver.same_source(
         problem, device, config, kernel.source, kernel.compiler
     ):
         return None
-    if compared:
-        _refuse_slower(kernel.library_ratio, candidate)
     return KernelCode(data, kernel.artifact, kernel.symbol, kernel.abi, kernel.slots)
-
-
-def _refuse_slower(library_ratio: float | None, candidate: Candidate) -> None:
-    """`UselessEntryError` for a guess that is slower than the library."""
-    if library_ratio is not None and library_ratio < _LEAST_RATIO:
-        raise UselessEntryError(
-            f"solver {candidate.solver} with {quoted(str(candidate.config))} has {library_ratio} "
-            "times the library's speed here; tune it here"
-        )
 
 
 def _checked_now(
@@ -293,7 +266,7 @@ def _checked_now(
     device: Device,
     what: str,
     at_hand: tuple[KernelCode, Build] | None,
-    compared: bool,
+    verifier: KernelVerifier | None,
 ) -> KernelCode:
     """The code of a config in the solver's space, built if that is not done, and verified."""
     problem, config = candidate.problem, candidate.config
@@ -304,8 +277,8 @@ def _checked_now(
         slots = tuple(solver.slots(problem, device, config))
         code = KernelCode(blob.data, blob.digest, blob.symbol, blob.abi, slots)
         digest, compiler = source_key(solver, source), source.compiler
-        kernel = TunedKernel(problem, code)
-        fault = fault_of(kernel, slack, device.memory_bytes)
+        verifier = verifier or KernelVerifier(problem, device.memory_bytes)
+        fault = verifier.fault(TunedKernel(problem, code), slack)
     else:
         from skipjack.runtime.checks.on_gpu import build_for_gpu, fault_on_gpu
 
@@ -317,35 +290,10 @@ def _checked_now(
     verified = VerifiedKernel(
         *(code.digest, code.symbol, code.abi, digest, compiler, code.slots),
         entry=entry_key(problem.key, solver.name, solver.version, config),
-        library_ratio=library_ratio(kernel, device) if compared else None,
     )
     try:
         store.put(key, verified, code.data)
     except StorageError as error:
         said = f"kernels are not kept, so that every program builds and verifies them: {error}"
         warn_once(log, said, about=("kernel cache", store.directory))
-    if compared:
-        _refuse_slower(verified.library_ratio, candidate)
     return code
-
-
-def fault_of(kernel: TunedKernel, slack: float, memory_bytes: int) -> str:
-    """Why a kernel is not right, found by running it on random inputs; empty if it is.
-
-    On arrays that are aligned, and on others that are not. It runs in this process.
-    """
-    problem = kernel.problem
-    if memory_bytes and arrays_bytes(problem) > MEMORY_SHARE * memory_bytes:
-        return "its arrays are too large to check it here"
-    checker = Checker(problem)
-    return _fault_on(checker, kernel, slack) or _fault_on(checker.elsewhere(), kernel, slack)
-
-
-def _fault_on(checker: Checker, kernel: TunedKernel, slack: float) -> str:
-    problem = kernel.problem
-    checker.prepare()
-    inputs = [checker.arrays[tensor.name] for tensor in get(problem.operation).inputs(problem)]
-    out = {tensor.name: checker.arrays[tensor.name] for tensor in outputs(problem)}
-    kernel.bind(*inputs, out=out)()
-    verdict = checker.verdict(slack)
-    return "" if verdict.right else verdict.reason
