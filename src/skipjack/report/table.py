@@ -163,6 +163,7 @@ def _remarks(result: TuneResult, key: str) -> list[str]:
                 lines.append(f"  {_gain(gain)} over {library_name(name)}")
         if result.reason:
             lines.append(f"  {result.reason}")
+    lines += _searched(result)
     if result.failures:
         reason, count = result.failures[0]
         failed = sum(number for _, number in result.failures)
@@ -171,3 +172,14 @@ def _remarks(result: TuneResult, key: str) -> list[str]:
             f"  {failed} of {len(result.trials)} configs failed, {most} because of {reason}"
         )
     return lines
+
+
+def _searched(result: TuneResult) -> list[str]:
+    """Who searched what, where several searchers did."""
+    found: dict[str, list[str]] = {}
+    for score in result.solvers:
+        found.setdefault(score.searcher, []).append(f"{score.solver} {score.trials}")
+    if len(found) < 2:
+        return []
+    parts = [f"{', '.join(solvers)} by {searcher}" for searcher, solvers in found.items()]
+    return [f"  configs tried: {'; '.join(parts)}"]

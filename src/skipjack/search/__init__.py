@@ -6,6 +6,7 @@ beside ours and tested by our kit, `skipjack.testing.searchers`.
 
 from __future__ import annotations
 
+import importlib
 import inspect
 from collections.abc import Callable
 from functools import partial
@@ -19,7 +20,14 @@ from skipjack.search.exhaustive import ExhaustiveSearch
 from skipjack.search.generator import Ask, Batch, Batches, GeneratorSearcher, Search
 from skipjack.search.genetic import GeneticSearch
 from skipjack.search.hill_climbing import HillClimbing
-from skipjack.search.parameters import Bounds, check_defaults, read_parameters, spelled, split_text
+from skipjack.search.parameters import (
+    Bounds,
+    Count,
+    check_defaults,
+    read_parameters,
+    spelled,
+    split_text,
+)
 from skipjack.search.random_search import RandomSearch
 from skipjack.search.ranking import cost
 from skipjack.search.searcher import SearchContext, Searcher
@@ -30,13 +38,16 @@ __all__ = [
     "Batch",
     "Batches",
     "Bounds",
+    "Count",
     "GeneratorSearcher",
+    "GeneticSearch",
     "SearchContext",
     "Searcher",
     "check_name",
     "choose",
     "cost",
     "create",
+    "fitting",
     "names",
     "register",
 ]
@@ -48,12 +59,15 @@ AUTO = "auto"
 LIST_UP_TO = 64
 """Without a budget of trials, spaces up to this size are searched exhaustively."""
 
-_FACTORIES: dict[str, Factory | Search] = {
+POLICY = "policy"
+_FACTORIES: dict[str, Factory | Search | str] = {
     "exhaustive": ExhaustiveSearch,
     "random": RandomSearch,
     "hill_climbing": HillClimbing,
     "simulated_annealing": SimulatedAnnealing,
     "genetic": GeneticSearch,
+    # ``module:class`` of a package that knows more than spaces, loaded when it is asked for.
+    POLICY: "skipjack.learn.policy.searcher:PolicySearch",
 }
 
 
@@ -79,7 +93,7 @@ def create(text: str, context: SearchContext, **parameters: object) -> Searcher:
     name, values = _read(text, parameters)
     if name == AUTO:
         name = choose(context.space, context.trials)
-    factory = _FACTORIES[name]
+    factory = _factory(name)
     if inspect.isgeneratorfunction(factory):
         return GeneratorSearcher(partial(factory, **values), context)
     made = cast(Factory, factory)(context, **values)
@@ -97,8 +111,40 @@ def _read(text: str, parameters: dict[str, object]) -> tuple[str, dict[str, Any]
     if name not in names():
         hint = did_you_mean(name, names())
         raise UsageError(f"no searcher {name!r}; there are {', '.join(names())}{hint}")
-    factory = _FACTORIES.get(name, choose)  # auto has no parameters
+    factory = choose if name == AUTO else _factory(name)  # auto has no parameters
     return name, read_parameters(name, factory, {**given, **parameters})
+
+
+def _factory(name: str) -> Factory | Search:
+    found = _FACTORIES[name]
+    if isinstance(found, str):
+        module, _, attribute = found.partition(":")
+        loaded: Factory = getattr(importlib.import_module(module), attribute)
+        return loaded
+    return found
+
+
+def fitting(text: str, context: SearchContext) -> tuple[str, str]:
+    """Which searcher is for the context: as studies record it, and why not the one in the text.
+
+    ``auto`` becomes the one that it chooses. A searcher that is not for every space says so: it has
+    a function ``refuses`` of a context and of its parameters. The usual one takes its place.
+    """
+    name, values = _read(text, {})
+    usual = choose(context.space, context.trials)
+    if name == AUTO:
+        return (POLICY if _leads(context) else usual), ""
+    refuses = getattr(_factory(name), "refuses", None)
+    reason = refuses(context, **values) if refuses else ""
+    return (usual, reason) if reason else (spelled(name, values), "")
+
+
+def _leads(context: SearchContext) -> bool:
+    """Whether the policy was shown to do better than the others on what the context is of."""
+    if context.problem is None or context.device is None or context.device.kind != "cpu":
+        return False
+    leads: Callable[[SearchContext], bool] = getattr(_factory(POLICY), "leads", lambda _: False)
+    return leads(context)
 
 
 def choose(space: Space, trials: int | None = None) -> str:

@@ -94,6 +94,8 @@ class SolverScore:
     trials: int
     time_ns: float | None
     """Of its best config during the search; None if nothing ran."""
+    searcher: str = ""
+    """Which one decided what it tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +227,7 @@ class TuneResult:
                     "solver": score.solver,
                     "trials": score.trials,
                     "time_ns": rounded(score.time_ns),
+                    "searcher": score.searcher,
                 }
                 for score in self.solvers
             ],

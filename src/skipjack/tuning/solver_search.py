@@ -18,7 +18,7 @@ from skipjack.core.study import Study
 from skipjack.core.trial import Candidate, Trial
 from skipjack.errors import ForeignError, SpaceError, blaming
 from skipjack.ledger import BankedConfig, Ledger
-from skipjack.search import SearchContext, Searcher, check_name, choose, create
+from skipjack.search import SearchContext, Searcher, create, fitting
 from skipjack.solvers.identity import build_identity
 from skipjack.solvers.solver import BuildingSolver
 from skipjack.tuning.context import TuningContext
@@ -151,9 +151,12 @@ def make_search(
         raise ForeignError(
             f"solver {solver.name} has no space for {problem.key}: {error}"
         ) from error
-    name = check_name(options.searcher)
-    if name == "auto":
-        name = choose(space, options.chosen_budget.trials)
+    asked = SearchContext(
+        *(space, options.seed, options.chosen_budget.trials), problem=problem, device=context.target
+    )
+    name, reason = fitting(options.searcher, asked)
+    if reason:
+        context.say(f"{problem.key}: {solver.name} is searched by {name}: {reason}")
     study = Study(
         problem,
         solver.name,

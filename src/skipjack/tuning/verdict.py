@@ -145,9 +145,8 @@ def _spent(run: StudyRun) -> dict[str, Any]:
 
 
 def _score(search: SolverSearch) -> SolverScore:
-    return SolverScore(
-        search.name, len(search.trials), search.best if search.best < float("inf") else None
-    )
+    best = search.best if search.best < float("inf") else None
+    return SolverScore(search.name, len(search.trials), best, search.study.searcher)
 
 
 def _share(run: StudyRun, time_ns: float, peaks: Peaks) -> float | None:

@@ -1,1 +1,28 @@
 """Policies that schedule loop nests, without torch: their files, how they play, a searcher."""
+
+from skipjack.learn.policy.built_in import card, propose, shipped
+from skipjack.learn.policy.file import Policy, read_policy, write_policy
+from skipjack.learn.policy.games import game_on
+from skipjack.learn.policy.grounds import Ground, evidence, ground_of
+from skipjack.learn.policy.network import FORBIDDEN, PolicyNetwork, log_probabilities
+from skipjack.learn.policy.play import MOST_ACTIONS, PlayedGame, greedy, proposals
+
+__all__ = [
+    "FORBIDDEN",
+    "MOST_ACTIONS",
+    "Ground",
+    "PlayedGame",
+    "Policy",
+    "PolicyNetwork",
+    "card",
+    "evidence",
+    "game_on",
+    "greedy",
+    "ground_of",
+    "log_probabilities",
+    "proposals",
+    "propose",
+    "read_policy",
+    "shipped",
+    "write_policy",
+]

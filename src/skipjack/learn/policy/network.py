@@ -150,9 +150,11 @@ def log_probabilities(logits: Floats, mask: NDArray[np.bool_]) -> NDArray[np.flo
     allowed = np.where(mask, logits.astype(np.float64), -np.inf)
     most = allowed.max(axis=-1, keepdims=True)
     shifted = allowed - np.where(np.isfinite(most), most, 0.0)
-    with np.errstate(divide="ignore"):  # no action is legal in a game that has ended
-        total = np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
-    return np.where(mask, shifted - total, -np.inf)
+    with np.errstate(
+        divide="ignore", invalid="ignore"
+    ):  # no action is legal in a game that has ended
+        shifted -= np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+    return np.where(mask, shifted, -np.inf)
 
 
 def _check(arrays: Arrays, layers: int) -> None:

@@ -1,0 +1,83 @@
+"""The searcher ``policy``: a policy's proposals first, then a genetic search that breeds from them.
+
+It searches the schedules of loop nests. Spaces of parameters (row programs, packed products,
+kernels for GPUs) are not its game: `skipjack.search.fitting` gives them to the usual searcher.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from skipjack.core.config import Config
+from skipjack.errors import SkipjackError, UsageError
+from skipjack.learn.loops import LoopGame, Preset
+from skipjack.learn.policy.built_in import shipped
+from skipjack.learn.policy.file import Policy, read_policy
+from skipjack.learn.policy.games import game_on, refusal
+from skipjack.learn.policy.grounds import leads
+from skipjack.learn.policy.play import proposals
+from skipjack.search import Count, GeneticSearch, SearchContext
+from skipjack.solvers.cpu.nest import ScheduleSpace
+
+_PROPOSED = 16
+
+
+class PolicySearch(GeneticSearch):
+    """Asks for what a policy proposes, best first, and breeds from that and from other starts.
+
+    Args:
+        context: what to search; its space is of schedules.
+        proposed: how many schedules the policy proposes.
+        file: the policy's file; without one the policy that comes with Skipjack.
+
+    Example::
+
+        tune("matmul:160x224x192", searcher="policy:file=run/policy.npz")
+    """
+
+    def __init__(
+        self, context: SearchContext, *, proposed: Count = _PROPOSED, file: str = ""
+    ) -> None:
+        if reason := self.refuses(context, proposed=proposed, file=file):
+            raise UsageError(f"the policy cannot search this: {reason}")
+        policy, game = _policy(file), _game(context)
+        configs = [
+            Config(schedule=each.schedule.text()) for each in proposals(policy, game, proposed)
+        ]
+        super().__init__(replace(context, seeds=(*configs, *context.seeds)))
+
+    @staticmethod
+    def refuses(context: SearchContext, *, proposed: int = _PROPOSED, file: str = "") -> str:
+        """Why it cannot search a space; empty if it can."""
+        if context.problem is None or context.device is None:
+            return "it plays loop nests, and this is not the tuning of a problem"
+        if reason := refusal(context.space, context.device):
+            return reason
+        try:
+            policy = _policy(file)
+        except SkipjackError as error:
+            if file:
+                raise
+            return str(error)
+        if policy.preset is not Preset.FULL:
+            return f"{policy.name} plays the preset {policy.preset}; tuning takes one for full"
+        return ""
+
+    @classmethod
+    def leads(cls, context: SearchContext) -> bool:
+        """Whether ``auto`` takes it: where an evaluation showed that it beats the others."""
+        assert context.problem is not None
+        assert context.device is not None
+        return not cls.refuses(context) and leads(context.problem, context.device)
+
+
+def _policy(file: str) -> Policy:
+    return read_policy(Path(file)) if file else shipped(Preset.FULL)
+
+
+def _game(context: SearchContext) -> LoopGame:
+    assert isinstance(context.space, ScheduleSpace)
+    assert context.problem is not None
+    assert context.device is not None
+    return game_on(context.space, context.problem.dtype, context.device)

@@ -1,0 +1,179 @@
+"""How a policy plays, and the searcher that asks it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from test_policy_files import arrays
+
+from cpus import HASWELL
+from skipjack.core.config import Config
+from skipjack.core.device import Device
+from skipjack.core.space import Space
+from skipjack.errors import UsageError
+from skipjack.learn.loops.game import Preset
+from skipjack.learn.loops.problems import loop_game
+from skipjack.learn.policy import built_in, grounds, searcher
+from skipjack.learn.policy.file import Policy, read_policy, write_policy
+from skipjack.learn.policy.grounds import Ground, beaten, ground_of
+from skipjack.learn.policy.network import PolicyNetwork
+from skipjack.learn.policy.play import greedy, proposals
+from skipjack.operations import parse
+from skipjack.search import SearchContext, Searcher, create, fitting
+from skipjack.solvers import find_solver
+from skipjack.solvers.cpu.nest import ScheduleSpace
+from skipjack.testing.searchers import SearcherConformance
+from skipjack.testing.spaces import tiny_space
+
+PROBLEM = parse("matmul:48x40x56")
+GAME = loop_game(PROBLEM, HASWELL, Preset.FULL)
+SPACE = find_solver("nest").space(PROBLEM, HASWELL)
+
+
+def random_policy(preset: Preset = Preset.FULL) -> Policy:
+    return Policy(PolicyNetwork(arrays(preset)), preset, "random")
+
+
+def test_a_greedy_game_is_legal_and_ends() -> None:
+    played = greedy(random_policy(), GAME)
+    state = GAME.start()
+    for action in played.actions:
+        assert GAME.mask(state)[action]
+        state = GAME.apply(state, action)
+    assert state == played.state
+    assert played.schedule == state.schedule
+    assert SPACE.contains(Config(schedule=played.schedule.text()))
+    assert len(greedy(random_policy(), GAME, 3).actions) <= 3
+
+
+def test_a_game_of_looptune_has_ten_actions() -> None:
+    game = loop_game(PROBLEM, HASWELL, Preset.LOOPTUNE)
+    played = greedy(random_policy(Preset.LOOPTUNE), game)
+    assert len(played.actions) == 10
+    assert played.schedule == game.built(played.state)
+
+
+@pytest.mark.parametrize("preset", Preset)
+def test_proposals_are_distinct_and_begin_with_the_greedy_game(preset: Preset) -> None:
+    policy, game = random_policy(preset), loop_game(PROBLEM, HASWELL, preset)
+    found = proposals(policy, game, 12)
+    assert len({each.schedule for each in found}) == len(found) == 12
+    assert found[0].schedule == greedy(policy, game).schedule
+    ended = [each.log_probability for each in found[1:] if each.state.stopped]
+    assert ended == sorted(ended, reverse=True)
+    assert [each.schedule for each in proposals(policy, game, 12)] == [x.schedule for x in found]
+    assert proposals(policy, game, 0) == []
+
+
+def test_a_nest_without_loops_is_played() -> None:
+    game = loop_game(parse("add:1"), HASWELL, Preset.FULL)
+    assert greedy(random_policy(), game).schedule.loops == ()
+
+
+@pytest.fixture
+def with_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A random policy in the place of the one that comes with Skipjack."""
+    write_policy(tmp_path / "full.npz", arrays(), Preset.FULL)
+    monkeypatch.setattr(built_in, "FOLDER", tmp_path)
+    monkeypatch.setattr(grounds, "FOLDER", tmp_path)
+    monkeypatch.setattr(searcher, "shipped", built_in.shipped.__wrapped__)
+    return tmp_path
+
+
+def context(space: Space = SPACE, device: Device = HASWELL, **more: Any) -> SearchContext:
+    return SearchContext(space, problem=PROBLEM, device=device, **more)
+
+
+@pytest.mark.usefixtures("with_policy")
+def test_the_searcher_asks_for_the_proposals_first() -> None:
+    asked = create("policy", context(trials=20)).ask(4)
+    policy = searcher.shipped(Preset.FULL)
+    wanted = [Config(schedule=each.schedule.text()) for each in proposals(policy, GAME, 16)]
+    default = SPACE.default()
+    assert [config for config in asked if config != default] == [
+        config for config in wanted if config != default
+    ][: len(asked) - (default in asked)]
+    assert asked[0] == wanted[0]
+
+
+@pytest.mark.usefixtures("with_policy")
+class TestPolicySearcher(SearcherConformance):
+    def create(self, context: SearchContext) -> Searcher:
+        return create("policy", context)
+
+    def space(self) -> ScheduleSpace:
+        space = find_solver("nest").space(PROBLEM, HASWELL)
+        assert isinstance(space, ScheduleSpace)
+        return space
+
+    def tiny(self) -> ScheduleSpace:
+        space = find_solver("nest").space(parse("add:5"), HASWELL)
+        assert isinstance(space, ScheduleSpace)
+        return space
+
+    def context(self, space: Space, **more: Any) -> SearchContext:
+        return context(space, **more)
+
+    def test_the_default_and_the_seeds_come_first(self) -> None:
+        """Behind what the policy proposes; two of that go before the default."""
+        space = self.space()
+        seeds = (space.sample(np.random.default_rng(3)), space.sample(np.random.default_rng(4)))
+        asked = create("policy:proposed=3", self.context(space, trials=40, seeds=seeds)).ask(6)
+        assert asked[2] == space.default()
+        assert tuple(asked[4:]) == seeds
+
+
+@pytest.mark.usefixtures("with_policy")
+def test_what_the_policy_does_not_play_goes_to_the_usual_searcher() -> None:
+    assert fitting("policy", context()) == ("policy", "")
+    assert fitting("policy:proposed=4", context()) == ("policy:proposed=4", "")
+    name, reason = fitting("policy", context(tiny_space()))
+    assert name == "exhaustive"
+    assert reason == "its configs are not schedules of loops, which alone the policy plays"
+    gpu = Device("cuda", "sm_90", 132)
+    assert "schedules loops for CPUs, not for" in fitting("policy", context(device=gpu))[1]
+    assert fitting("genetic", context()) == ("genetic", "")
+    with pytest.raises(UsageError, match="this is not the tuning of a problem"):
+        create("policy", SearchContext(SPACE))
+
+
+def test_without_a_policy_the_usual_searcher_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(built_in, "FOLDER", tmp_path)
+    monkeypatch.setattr(searcher, "shipped", built_in.shipped.__wrapped__)
+    name, reason = fitting("policy", context())
+    assert name == "genetic"
+    assert "comes without a policy" in reason
+    with pytest.raises(UsageError, match=r"policy absent.npz cannot be read"):
+        fitting("policy:file=absent.npz", context())
+
+
+def test_auto_takes_the_policy_where_an_evaluation_of_it_says_so(with_policy: Path) -> None:
+    import json
+
+    assert fitting("auto", context()) == ("genetic", "")
+    file = with_policy / "evaluation.json"
+    found = grounds.evidence([ground_of(PROBLEM, HASWELL)], with_policy / "full.npz", "a test")
+    file.write_text(json.dumps(found))
+    beaten.cache_clear()
+    assert beaten(with_policy) == {Ground("products", HASWELL.vector_bytes, False)}
+    assert fitting("auto", context()) == ("policy", "")
+    weights = arrays()
+    weights["worth.bias"] = np.ones(1, np.float32)
+    write_policy(with_policy / "full.npz", weights, Preset.FULL)
+    beaten.cache_clear()
+    assert fitting("auto", context()) == ("genetic", "")
+
+
+def test_a_policy_of_a_users_own_is_named_by_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "mine.npz"
+    write_policy(path, arrays(), Preset.FULL)
+    assert read_policy(path).preset is Preset.FULL
+    asked = create(f"policy:file={path}", context(trials=8)).ask(8)
+    assert len(asked) == 8
+    write_policy(path, arrays(Preset.LOOPTUNE), Preset.LOOPTUNE)
+    assert "plays the preset looptune" in fitting(f"policy:file={path}", context())[1]
