@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -202,18 +203,14 @@ def test_the_first_proposals_of_three_solvers_come_before_all_others() -> None:
         assert guess.config == dict(space.promising(1)[0])
 
 
+@pytest.mark.parametrize(("seconds", "built"), [(0.0, 5), (0.2, 3), (10.0, 1)])
 def test_guesses_are_built_as_long_as_there_is_time(
-    timed: Timed, monkeypatch: pytest.MonkeyPatch
+    timed: Timed, monkeypatch: pytest.MonkeyPatch, seconds: float, built: int
 ) -> None:
-    def clock() -> Iterator[float]:
-        yield 0.0
-        while True:
-            yield 10.0
-
-    done, ticks = timed({}), clock()
-    monkeypatch.setattr(guesses, "thread_time", lambda: next(ticks))
+    done, clock = timed({}), count(0.0, seconds)
+    monkeypatch.setattr(guesses, "thread_time", lambda: next(clock))
     assert found().source == "proposal"
-    assert done == [proposed(1)], "the first is finished in any case"
+    assert done == [proposed(built)], "the first is finished in any case"
 
 
 def test_a_guess_that_fails_costs_itself(timed: Timed, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from math import inf
 from time import thread_time
 
 import numpy as np
@@ -48,9 +49,9 @@ from skipjack.solvers import (
 
 log = logging.getLogger(__name__)
 
-_BUILD_S, _TIME_S = 0.35, 0.15
-"""Of this thread's time, for building and verifying guesses, and for timing them. The first guess
-is finished however long it takes, and there are always a few rounds."""
+_FIRST_S, _BUILD_S, _TIME_S = 1.0, 0.35, 0.15
+"""Of this thread's time: what the first guess may take if there are to be others, what building and
+verifying those may take, and what timing may take. There are always a few rounds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +105,16 @@ def _timed(
     key: str,
     guesses: Callable[[], Iterable[Guess]],
 ) -> FastestGuess:
-    until = thread_time() + _BUILD_S
+    began, until = thread_time(), inf
     verifier = KernelVerifier(problem, device.memory_bytes)
     told: list[Guess] = []
     kernels: dict[int, TunedKernel | CpuLibraryKernel] = {}
     codes: dict[int, KernelCode] = {}
     for guess in guesses():
-        if kernels and thread_time() > until:
+        now = thread_time()
+        if codes and until == inf:
+            until = now + _BUILD_S if now - began < _FIRST_S else now
+        if now >= until:
             break
         if any((guess.solver, guess.config) == (one.solver, one.config) for one in told):
             continue
