@@ -20,7 +20,7 @@ from skipjack.learn.tree.paths import (
 from skipjack.solvers.cpu.nest import Schedule
 
 _MUTATIONS = 6
-"""How often a child whose schedule is known is changed before a random one takes its place."""
+"""How often a sequence that ends in a known schedule is changed further."""
 _ENDLESS = 400
 """Measurements that annealing cools over where there is no limit."""
 
@@ -79,18 +79,13 @@ def genetic(population: int = 16, crossover: float = 0.7, mutation: float = 0.7)
             actions = (*actions[:cut], *other[int(rng.integers(len(other) + 1)) :])
         if rng.random() < mutation:
             actions = _changed(context, actions)
-        for _ in range(_MUTATIONS):
-            path = play(context.game, actions[: context.actions])
-            if context.game.built(path.state) not in seen:
-                return path
-            actions = _changed(context, path.actions)
-        return _random_sequence(context)
+        return _fresh(context, actions, seen) or _random_sequence(context)
 
     return search
 
 
 def annealing(hot: float = 0.3, cold: float = 0.01) -> TreeSearch:
-    """One sequence that changes by one action at a time, and is slower less and less often.
+    """One sequence that changes by an action or few, and is slower less and less often.
 
     Temperatures are on the logarithm of a ratio: at 0.1, 10 % slower is accepted one time in e.
     It cools with the number of schedules measured.
@@ -103,7 +98,10 @@ def annealing(hot: float = 0.3, cold: float = 0.01) -> TreeSearch:
         length = context.measurements or _ENDLESS
         while True:
             cooled = min(1.0, len(measured) / length)
-            near = play(context.game, _changed(context, here.actions)[: context.actions])
+            changed = _changed(context, here.actions)
+            near = _fresh(context, changed, measured) or play(
+                context.game, changed[: context.actions]
+            )
             (near_s,) = yield [near]
             measured.add(context.game.built(near.state))
             if _accepts(here_s, near_s, hot * (cold / hot) ** cooled, context.rng.random()):
@@ -121,6 +119,16 @@ def _accepts(old_s: float, new_s: float, temperature: float, chance: float) -> b
 def _random_sequence(context: TreeContext) -> GamePath:
     walk = random_walk(context, int(context.rng.integers(1, context.actions + 1)))
     return walk[-1] if walk else context.start()
+
+
+def _fresh(context: TreeContext, actions: tuple[int, ...], seen: set[Schedule]) -> GamePath | None:
+    """The path of these actions, changed until its schedule is new; None if that takes long."""
+    for _ in range(_MUTATIONS):
+        path = play(context.game, actions[: context.actions])
+        if context.game.built(path.state) not in seen:
+            return path
+        actions = _changed(context, path.actions)
+    return None
 
 
 def _changed(context: TreeContext, actions: tuple[int, ...]) -> tuple[int, ...]:
