@@ -12,6 +12,7 @@ from skipjack.errors import UsageError
 from skipjack.learn.loops import LoopGame, Preset
 from skipjack.learn.tree import (
     METHODS,
+    MeasuringCosts,
     Method,
     SearchBudget,
     SearchRun,
@@ -104,7 +105,10 @@ def test_the_same_seed_gives_the_same_steps(method: Method) -> None:
 
 @pytest.mark.parametrize("kind", ["random", "genetic", "annealing", "mcts"])
 def test_another_seed_gives_other_steps(kind: str) -> None:
-    runs = [searched(method_of(kind), PlantedRates(scattered), seed=seed) for seed in (1, 2)]
+    runs = [
+        searched(method_of(kind), PlantedRates(scattered), seed=seed, measurements=40)
+        for seed in (1, 2)
+    ]
     assert runs[0].steps != runs[1].steps
 
 
@@ -184,6 +188,27 @@ def test_a_search_ends_when_its_seconds_are_over() -> None:
     rates = PlantedRates(scattered)
     run = run_search(PROBLEM, small_game(), rates, method_of("random"), budget, clock=clock)
     assert 0 < run.elapsed_s < 65.0
+
+
+def test_measurements_that_another_search_made_are_charged_all_the_same() -> None:
+    """Or else whoever comes second in a comparison would seem to be quick."""
+    now = 0.0
+    known: set[Schedule] = set()
+
+    def slowly(schedule: Schedule) -> float | None:
+        nonlocal now
+        now += 0.0 if schedule in known else 1.0
+        known.add(schedule)
+        return scattered(schedule)
+
+    costs: MeasuringCosts = {}
+    for _ in range(2):
+        run = run_search(
+            PROBLEM, small_game(), PlantedRates(slowly), method_of("random"), SearchBudget(40),
+            costs=costs, clock=lambda: now,
+        )  # fmt: skip
+        assert run.elapsed_s == pytest.approx(40.0)
+    assert now == 40.0
 
 
 def test_a_prior_guides_the_tree_search() -> None:

@@ -16,12 +16,13 @@ from skipjack.learn.tree.paths import (
 )
 from skipjack.learn.tree.recipe import recipe_actions
 from skipjack.learn.tree.result import SearchRun, SearchStep
-from skipjack.learn.tree.running import SearchBudget, run_search
+from skipjack.learn.tree.running import MeasuringCosts, SearchBudget, run_search
 
 __all__ = [
     "METHODS",
     "Asking",
     "GamePath",
+    "MeasuringCosts",
     "Method",
     "Prior",
     "SearchBudget",

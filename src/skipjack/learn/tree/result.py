@@ -26,7 +26,7 @@ class SearchStep:
     measured: int
     """Distinct schedules that this search had measured by then."""
     elapsed_s: float
-    """Since the search began."""
+    """Since the search began; what another search had measured before is charged, too."""
     best_s: float | None
     """The fastest so far."""
 

@@ -24,6 +24,9 @@ MAX_IDLE = 1000
 _AT_ONCE = 16
 """Schedules that are handed over together; between them it is looked whether to stop."""
 
+MeasuringCosts = dict[tuple[str, Schedule], float]
+"""Seconds that it took to measure a schedule of a problem."""
+
 
 class _Rates(Protocol):
     """Says how long schedules take."""
@@ -60,6 +63,7 @@ def run_search(
     *,
     seed: int = 0,
     flops: float = 0.0,
+    costs: MeasuringCosts | None = None,
     stop: Callable[[], bool] = lambda: False,
     clock: Callable[[], float] = time.perf_counter,
 ) -> SearchRun:
@@ -67,9 +71,23 @@ def run_search(
 
     The same seed and the same rates give the same steps. So a search that was stopped is continued
     by running it again: with rates that are kept, what was measured costs nothing.
+
+    Searches that are compared are given the same `costs`. Then each is charged the seconds that its
+    measurements took when they were made, whichever search made them first.
     """
     context = TreeContext(game, np.random.default_rng(seed), budget.actions, budget.measurements)
-    recorder = _Recorder(problem, game, rates, method.name, seed, budget, stop, clock, clock())
+    recorder = _Recorder(
+        problem,
+        game,
+        rates,
+        method.name,
+        seed,
+        budget,
+        stop,
+        clock,
+        clock(),
+        {} if costs is None else costs,
+    )
     recorder.follow(method.search(context))
     return SearchRun(
         problem.key, method.name, seed, tuple(recorder.steps), flops, recorder.interrupted
@@ -89,9 +107,12 @@ class _Recorder:
     stop: Callable[[], bool]
     clock: Callable[[], float]
     began_s: float
+    costs: MeasuringCosts
     steps: list[SearchStep] = field(default_factory=list)
     known: dict[Schedule, float | None] = field(default_factory=dict)
     best_s: float | None = None
+    ahead_s: float = 0.0
+    """Seconds that are charged beyond those that went by; less than 0 where they are fewer."""
     interrupted: bool = False
 
     def follow(self, asking: Asking) -> None:
@@ -117,13 +138,25 @@ class _Recorder:
         while chunk := list(islice(rest, _AT_ONCE)):
             wanted = dict.fromkeys(built for _, built in chunk if built not in self.known)
             allowed = list(islice(wanted, self._left()))
-            measured = self.rates.seconds(self.problem, allowed) if allowed else []
-            fresh = dict(zip(allowed, measured, strict=True))
+            fresh = dict(zip(allowed, self._measure(allowed), strict=True)) if allowed else {}
             for path, built in chunk:
                 if built not in self.known and built not in fresh:
                     return seconds
                 seconds.append(self._record(path, built, fresh))
         return seconds
+
+    def _measure(self, schedules: Sequence[Schedule]) -> list[float | None]:
+        began_s = self.clock()
+        seconds = self.rates.seconds(self.problem, schedules)
+        took_s = self.clock() - began_s
+        for schedule in schedules:
+            key = self.problem.key, schedule
+            self.ahead_s += self.costs.setdefault(key, took_s / len(schedules))
+        self.ahead_s -= took_s
+        return seconds
+
+    def _elapsed_s(self) -> float:
+        return self.clock() - self.began_s + self.ahead_s
 
     def _left(self) -> int | None:
         """How many schedules may be measured now; None without a limit."""
@@ -131,7 +164,7 @@ class _Recorder:
             self.interrupted = True
             return 0
         limit = self.budget.seconds
-        if limit is not None and self.clock() - self.began_s >= limit:
+        if limit is not None and self._elapsed_s() >= limit:
             return 0
         most = self.budget.measurements
         return None if most is None else most - len(self.known)
@@ -148,7 +181,7 @@ class _Recorder:
             SearchStep(
                 self.problem.key, self.name, self.seed, len(self.steps), names,
                 path.state.cursor, built.text(), seconds, cached, len(self.known),
-                self.clock() - self.began_s, self.best_s,
+                self._elapsed_s(), self.best_s,
             )
         )  # fmt: skip
         return math.inf if seconds is None else seconds
