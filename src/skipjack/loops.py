@@ -8,6 +8,35 @@
 What is here works without gymnasium, too; only the environments need it.
 """
 
-from skipjack.learn.loops import GameState, LoopGame, Preset, loop_game
+from importlib.util import find_spec
 
-__all__ = ["GameState", "LoopGame", "Preset", "loop_game"]
+from skipjack.learn.loops import (
+    GameState,
+    LoopDataset,
+    LoopGame,
+    Preset,
+    find_problems,
+    loop_game,
+    observe,
+    read_dataset,
+)
+
+ENVIRONMENT = "skipjack/LoopNest-v0"
+
+__all__ = [
+    "ENVIRONMENT",
+    "GameState",
+    "LoopDataset",
+    "LoopGame",
+    "Preset",
+    "find_problems",
+    "loop_game",
+    "observe",
+    "read_dataset",
+]
+
+if find_spec("gymnasium"):
+    import gymnasium
+
+    if ENVIRONMENT not in gymnasium.registry:
+        gymnasium.register(ENVIRONMENT, "skipjack.learn.environment:LoopNestEnv")

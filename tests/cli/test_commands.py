@@ -20,6 +20,7 @@ COMMANDS = (
     *("tune", "find", "device", "doctor", "limits", "bank", "ledger"),
     *("bank list", "bank show", "bank why", "bank rebuild", "bank merge"),
     *("ledger show", "ledger summary", "ledger merge"),
+    *("loops", "loops dataset", "loops show"),
 )
 QUICK = ("--budget", "3")
 

@@ -26,6 +26,7 @@ from skipjack.cli import (
     find,
     grid,
     ledger,
+    loops,
     plans,
     promote,
     sweep,
@@ -101,6 +102,7 @@ app.add_typer(stores.app, name="store")
 app.add_typer(bank.app, name="bank")
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(export.app, name="export")
+app.add_typer(loops.app, name="loops")
 app.add_typer(plans.app, name="plan")
 
 

@@ -16,7 +16,7 @@ from skipjack.learn.loops.datasets import (
 from skipjack.learn.loops.finish import finish
 from skipjack.learn.loops.game import MARKS, GameState, LoopGame, MachineFacts, Preset, untuned
 from skipjack.learn.loops.legal import MAX_LOOPS
-from skipjack.learn.loops.observations import OBSERVATIONS, check_observation, observe
+from skipjack.learn.loops.observations import MEASURED, OBSERVATIONS, check_observation, observe
 from skipjack.learn.loops.policy_view import (
     GLOBAL_COLUMNS,
     POLICY_OBSERVATION,
@@ -33,6 +33,7 @@ __all__ = [
     "LOOP_COLUMNS",
     "MARKS",
     "MAX_LOOPS",
+    "MEASURED",
     "OBSERVATIONS",
     "POLICY_OBSERVATION",
     "ROW_COLUMNS",

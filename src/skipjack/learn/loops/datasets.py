@@ -288,7 +288,7 @@ def find_problems(text: str, split: str = "all") -> list[Problem]:
     head, _, rest = text.partition(":")
     if head in names() and rest:
         return [parse(text)]
-    if rest and _NAME.fullmatch(head):
+    if rest:
         dataset = read_dataset(head)
         wanted = _BETWEEN_SIZES.sub("x", rest)
         found = [key for key in dataset.keys("all") if wanted in _spellings(key)]

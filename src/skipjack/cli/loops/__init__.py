@@ -1,0 +1,21 @@
+"""``skipjack loops``: loop nests as a game. One file for each command."""
+
+from __future__ import annotations
+
+import typer
+
+from skipjack.cli.loops import dataset, show
+from skipjack.cli.options import examples
+
+app = typer.Typer(
+    help="Loop nests as a game: datasets, searches, and policies that play it.",
+    epilog=examples(
+        "skipjack loops dataset --kind mm --dim-a 64:256:16,64:256:16 --dim-b 64:256:16,64:256:16 "
+        "-o mm64_256_16",
+        "skipjack loops show mm64_256_16:112x208x256 --actions split_4,down,swap_down --tree",
+    ),
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+app.command("dataset", epilog=dataset.EXAMPLES)(dataset.dataset)
+app.command("show", epilog=show.EXAMPLES)(show.show)

@@ -1,0 +1,301 @@
+"""The environment ``skipjack/LoopNest-v0``: an agent schedules a loop nest, step by step.
+
+An episode is one game (`skipjack.learn.loops`) on a problem of a dataset. It is terminated when the
+agent stops or no action is legal, and truncated after `episode_steps`. `step` never raises: an
+action that is not legal changes nothing, and a schedule that cannot be built has a rate of 0.
+
+Which actions are legal is said in three ways: by `action_masks` (for sb3-contrib), in
+``info["action_mask"]`` (for `Discrete.sample`), and, with ``action_mask=True``, in the observation,
+which then is a dictionary.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from operator import index
+from typing import Any, Protocol, SupportsFloat, TypeVar
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from skipjack.core.device import Device
+from skipjack.core.problem import Problem
+from skipjack.devices import find_device
+from skipjack.errors import ScheduleError, UsageError
+from skipjack.learn.environment.rewards import GameReward, StepTimes, reward_of
+from skipjack.learn.environment.spaces import observation_space, with_mask
+from skipjack.learn.loops import (
+    MEASURED,
+    GameState,
+    LoopDataset,
+    LoopGame,
+    Preset,
+    find_problems,
+    loop_game,
+    loop_tree,
+    observe,
+    refusal,
+)
+from skipjack.operations import get, parse
+from skipjack.solvers.cpu.nest import Schedule
+
+_EPISODES = {Preset.LOOPTUNE: 10, Preset.FULL: 32}
+_GAMES_KEPT = 256
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T", bound=StrEnum)
+
+
+class _Rates(Protocol):
+    """What says how fast schedules are; `skipjack.learn.rates` has them."""
+
+    def seconds(self, problem: Problem, schedules: Sequence[Schedule]) -> list[float | None]:
+        """Of one run of each; None for one that cannot be built or ran wrong."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeRecord:
+    """An episode as it was played: the same actions on the same rates give the same rewards."""
+
+    problem: str
+    actions: tuple[str, ...]
+    rewards: tuple[float, ...]
+    schedule: str
+
+
+class LoopNestEnv(gymnasium.Env[Any, Any]):
+    """Scheduling of loop nests. The game of the episode is `game`, its state `state`."""
+
+    metadata = {"render_modes": ["ansi"], "render_fps": 4}  # noqa: RUF012 - so gymnasium has it
+
+    def __init__(
+        self,
+        dataset: str | LoopDataset | Sequence[str | Problem] = "matmul:128x128x128",
+        *,
+        split: str = "train",
+        observation: str | Sequence[str] = "loops_tensor",
+        reward: str = GameReward.FLOPS_GAIN,
+        preset: str = Preset.LOOPTUNE,
+        episode_steps: int | None = None,
+        rates: _Rates,
+        device: Device | str | None = None,
+        max_gflops: float = 1.0,
+        action_mask: bool = False,
+        illegal_reward: float = 0.0,
+        render_mode: str | None = None,
+    ) -> None:
+        """An environment on the problems of a dataset, or on those that are named.
+
+        `rates` is what measures, `max_gflops` the peak that rewards are shares of.
+        """
+        self.preset = _member(Preset, preset, "preset")
+        self.reward_kind = _member(GameReward, reward, "reward")
+        self.render_mode = _checked_mode(render_mode)
+        self.problems = _problems(dataset, split)
+        self.device = device if isinstance(device, Device) else find_device(device)
+        self._refuse_unplayable()
+        self.rates = rates
+        if not max_gflops > 0:
+            raise UsageError(f"max_gflops is {max_gflops}; give the machine's peak in GFLOP/s")
+        self.peak_flops = max_gflops * 1e9
+        self.episode_steps = episode_steps or _EPISODES[self.preset]
+        if self.episode_steps < 1:
+            raise UsageError(f"an episode of {episode_steps} steps is empty; give 1 or more")
+        self.illegal_reward = float(illegal_reward)
+        self.names = observation if isinstance(observation, str) else tuple(observation)
+        self.masked = action_mask
+        self.action_space = spaces.Discrete(len(self.preset.actions))
+        self.observation_space = observation_space(self.names, self.preset, action_mask=action_mask)
+        self._games: dict[Problem, LoopGame] = {}
+        self._begin(self.problems[0])
+
+    # gymnasium's verbs
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """A new game on a problem of the dataset, drawn at random.
+
+        ``options={"problem": KEY}`` chooses one, which need not be in the dataset.
+        """
+        super().reset(seed=seed)
+        drawn = int(self.np_random.integers(len(self.problems)))
+        chosen = (options or {}).get("problem")
+        if chosen is None:
+            self._begin(self.problems[drawn])
+        else:
+            problem = chosen if isinstance(chosen, Problem) else find_problems(str(chosen))[0]
+            self._begin(problem)
+        return self._observation(), self._info()
+
+    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+        """Play an action; see the module for what an illegal one does."""
+        reason = self._play(action)
+        over = self.state.stopped or not self.action_masks().any()
+        cut = not over and len(self.history) >= self.episode_steps
+        reward = self.illegal_reward if reason else self._reward(over or cut)
+        self.ended = over or cut
+        self.rewards.append(reward)
+        return self._observation(), reward, over, cut, self._info(reason)
+
+    def render(self) -> Any:
+        """The loops as a text."""
+        if self.render_mode is None:
+            return None
+        return loop_tree(self.game.nest, self.state.schedule, self.state.cursor)
+
+    # What learners ask besides
+
+    def action_masks(self) -> NDArray[np.bool_]:
+        """For every action whether it is legal now."""
+        return self.game.mask(self.state)
+
+    def record(self) -> EpisodeRecord:
+        """The episode so far."""
+        actions = tuple(self.game.actions[action] for action in self.history)
+        built = self.game.built(self.state)
+        return EpisodeRecord(self.problem.key, actions, tuple(self.rewards), built.text())
+
+    @property
+    def gflops(self) -> float:
+        """The rate of the schedule now, in 10^9 operations in a second; it may be measured."""
+        seconds = self._seconds()
+        return self._flops / seconds / 1e9 if seconds else 0.0
+
+    # Inside
+
+    def _begin(self, problem: Problem) -> None:
+        self.game = self._game(problem)
+        self.problem = problem
+        self.state = self.game.start()
+        self.history: list[int] = []
+        self.rewards: list[float] = []
+        self.ended = False
+        self._flops = get(problem.operation).flops(problem)
+        self._times: dict[Schedule, float | None] = {}
+        self._before = self.state
+
+    def _game(self, problem: Problem) -> LoopGame:
+        if problem not in self._games:
+            if len(self._games) >= _GAMES_KEPT:
+                self._games.clear()
+            self._games[problem] = loop_game(problem, self.device, self.preset)
+        return self._games[problem]
+
+    def _play(self, action: Any) -> str:
+        """Why the action is not legal; empty if it was played."""
+        self._before = self.state
+        number = _number(action, len(self.game.actions))
+        if self.ended:
+            return "the episode has ended; reset the environment"
+        if number is None:
+            return f"{action!r} is not an action"
+        self.history.append(number)
+        try:
+            self.state = self.game.apply(self.state, number)
+        except ScheduleError as error:
+            return str(error)
+        return ""
+
+    def _reward(self, ended: bool) -> float:
+        kind = self.reward_kind
+        if kind is GameReward.FINAL and not ended:
+            return 0.0
+        before = self._before if kind is not GameReward.FINAL else self.game.start()
+        if self.game.built(self.state) == self.game.built(before):
+            return 0.0
+        times = StepTimes(self._seconds(self.game.start()), self._seconds(before), self._seconds())
+        return reward_of(kind, times, flops=self._flops, peak=self.peak_flops, ended=ended)
+
+    def _seconds(self, state: GameState | None = None) -> float | None:
+        """Of one run of a state's schedule, each measured once in an episode."""
+        built = self.game.built(state or self.state)
+        if built not in self._times:
+            self._times[built] = _measured(self.rates, self.problem, built)
+        return self._times[built]
+
+    def _observation(self) -> Any:
+        if isinstance(self.names, str):
+            seen = self._one(self.names)
+        else:
+            seen = {name: self._one(name) for name in self.names}
+        return with_mask(seen, self.action_masks().astype(np.int8)) if self.masked else seen
+
+    def _one(self, name: str) -> Any:
+        seconds = self._seconds() if name in MEASURED else None
+        return observe(
+            self.game, self.state, name, self.history, seconds=seconds, flops=self._flops
+        )
+
+    def _info(self, reason: str = "") -> dict[str, Any]:
+        built = self.game.built(self.state)
+        seconds = self._times.get(built)
+        return {
+            "action_mask": self.action_masks().astype(np.int8),
+            "problem": self.problem.key,
+            "schedule": self.state.schedule.text(),
+            "built": built.text(),
+            "cursor": self.state.cursor,
+            "illegal": reason,
+            "gflops": self._flops / seconds / 1e9 if seconds else 0.0,
+        }
+
+    def _kinds(self) -> list[Problem]:
+        """One problem of each kind, for a dataset may have thousands."""
+        kinds = {(each.operation, each.dtype, each.direction): each for each in self.problems}
+        return list(kinds.values())
+
+    def _refuse_unplayable(self) -> None:
+        for problem in self._kinds():
+            reason = refusal(problem, self.device)
+            if reason:
+                raise UsageError(f"problem {problem.key} is not a game of loops: {reason}")
+
+
+def _measured(rates: _Rates, problem: Problem, schedule: Schedule) -> float | None:
+    try:
+        seconds = rates.seconds(problem, [schedule])[0]
+    except Exception as error:  # one that fails must not end a training of hours
+        _log.warning("no rate of %s under '%s': %s", problem.key, schedule, error)
+        return None
+    return seconds if seconds and seconds > 0 else None
+
+
+def _problems(dataset: str | LoopDataset | Sequence[str | Problem], split: str) -> list[Problem]:
+    if isinstance(dataset, str):
+        found = find_problems(dataset, split)
+    elif isinstance(dataset, LoopDataset):
+        found = dataset.problems(split)
+    else:
+        found = [each if isinstance(each, Problem) else parse(each) for each in dataset]
+    if not found:
+        raise UsageError(f"there is no problem to play: the split {split} of it is empty")
+    return found
+
+
+def _number(action: Any, count: int) -> int | None:
+    """The action's number, if it is one."""
+    try:
+        number = index(action)
+    except TypeError:
+        return None
+    return number if 0 <= number < count else None
+
+
+def _member(kind: type[T], text: str, what: str) -> T:
+    if text not in list(kind):
+        raise UsageError(f"there is no {what} {text!r}; choose from {', '.join(kind)}")
+    return kind(text)
+
+
+def _checked_mode(mode: str | None) -> str | None:
+    known = LoopNestEnv.metadata["render_modes"]
+    if mode not in (None, *known):
+        raise UsageError(f"there is no render mode {mode!r}; choose from {', '.join(known)}")
+    return mode

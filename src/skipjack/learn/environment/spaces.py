@@ -1,0 +1,97 @@
+"""The spaces of observations, of one size for every nest."""
+
+from __future__ import annotations
+
+import string
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from skipjack.learn.loops import (
+    GLOBAL_COLUMNS,
+    LOOP_COLUMNS,
+    MAX_LOOPS,
+    ROW_COLUMNS,
+    STRIDE_BINS,
+    Preset,
+    check_observation,
+)
+
+_LONGEST = 1 << 13
+_MOST_BITS = 64.0
+_MOST = 8.0
+
+
+class GraphSpace(spaces.Space[Any]):
+    """Directed graphs of networkx; a sample is one without nodes."""
+
+    def __init__(self, seed: int | np.random.Generator | None = None) -> None:
+        super().__init__(None, None, seed)
+
+    def sample(self, mask: Any | None = None, probability: Any | None = None) -> Any:
+        """An empty graph."""
+        from networkx import DiGraph
+
+        return DiGraph()
+
+    def contains(self, x: Any) -> bool:
+        """Whether it is a graph."""
+        from networkx import DiGraph
+
+        return isinstance(x, DiGraph)
+
+    @property
+    def is_np_flattenable(self) -> bool:
+        """No."""
+        return False
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, GraphSpace)
+
+    __hash__ = spaces.Space.__hash__
+
+
+def observation_space(
+    names: str | tuple[str, ...], preset: Preset, *, action_mask: bool = False
+) -> spaces.Space[Any]:
+    """Of one observation, or a dictionary of several; with the mask of actions if wanted."""
+    if isinstance(names, str):
+        space = _one(names, preset)
+    else:
+        space = spaces.Dict({name: _one(name, preset) for name in names})
+    if not action_mask:
+        return space
+    mask = spaces.Box(0, 1, (len(preset.actions),), np.int8)
+    parts = space.spaces if isinstance(space, spaces.Dict) else {"observations": space}
+    return spaces.Dict({**parts, "action_mask": mask})
+
+
+def with_mask(observation: Any, mask: Any) -> dict[str, Any]:
+    """An observation with the mask, as in `observation_space`."""
+    parts = observation if isinstance(observation, dict) else {"observations": observation}
+    return {**parts, "action_mask": mask}
+
+
+def _one(name: str, preset: Preset) -> spaces.Space[Any]:
+    check_observation(name)
+    match name:
+        case "runtime" | "flops":
+            return spaces.Box(0.0, np.inf, (1,), np.float32)
+        case "ir" | "loop_tree":
+            return spaces.Text(_LONGEST, charset=string.printable)
+        case "loops_tensor":
+            return spaces.Box(0.0, _MOST_BITS, (MAX_LOOPS, len(LOOP_COLUMNS)), np.float32)
+        case "stride_tensor":
+            return spaces.Box(0.0, _MOST_BITS, (STRIDE_BINS,), np.float32)
+        case "5_prev_actions_tensor":
+            return spaces.Box(0.0, 1.0, (5 * len(preset.actions),), np.float32)
+        case "policy":
+            return spaces.Dict(
+                {
+                    "loops": spaces.Box(-_MOST, _MOST, (MAX_LOOPS, len(ROW_COLUMNS)), np.float32),
+                    "rows": spaces.Box(0, 1, (MAX_LOOPS,), np.int8),
+                    "globals": spaces.Box(-_MOST, _MOST, (len(GLOBAL_COLUMNS),), np.float32),
+                }
+            )
+    return GraphSpace()

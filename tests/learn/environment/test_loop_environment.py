@@ -1,0 +1,268 @@
+"""The environment of gymnasium: it passes the checker, never raises, and replays exactly."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from math import log2
+from typing import Any
+
+import numpy as np
+import pytest
+
+gymnasium = pytest.importorskip("gymnasium")
+
+from gymnasium.utils.env_checker import check_env  # noqa: E402
+
+import skipjack.loops  # noqa: E402
+from skipjack.core.device import Device  # noqa: E402
+from skipjack.core.problem import Problem  # noqa: E402
+from skipjack.errors import UsageError  # noqa: E402
+from skipjack.learn.environment import LoopNestEnv  # noqa: E402
+from skipjack.learn.loops import OBSERVATIONS, Preset  # noqa: E402
+from skipjack.solvers.cpu.nest import Schedule  # noqa: E402
+
+CPU = Device(
+    "cpu", "haswell", 1, vector_bytes=32, caches=(("L1", 1 << 15), ("L2", 1 << 18), ("L3", 1 << 23))
+)
+PROBLEMS = ("matmul:64x64x64", "matmul:48x80x112", "sum:64x512/axis=1", "add:64x100")
+
+
+class FakeRates:
+    """Times that follow from the text of a schedule; some schedules cannot be built."""
+
+    def __init__(self, failing: str = "") -> None:
+        self.failing, self.asked = failing, 0
+
+    def seconds(self, problem: Problem, schedules: Sequence[Schedule]) -> list[float | None]:
+        self.asked += len(schedules)
+        if self.failing == "raise":
+            raise RuntimeError("the worker is gone")
+        return [self._one(schedule) for schedule in schedules]
+
+    def _one(self, schedule: Schedule) -> float | None:
+        text = schedule.text()
+        if self.failing and self.failing in text:
+            return None
+        return 1e-5 * (1 + sum(map(ord, text)) % 97)
+
+
+def make(**options: Any) -> LoopNestEnv:
+    chosen = {"rates": FakeRates(), "device": CPU, "max_gflops": 100.0, **options}
+    return LoopNestEnv(chosen.pop("dataset", PROBLEMS), **chosen)
+
+
+def made(**options: Any) -> Any:
+    chosen = {"rates": FakeRates(), "device": CPU, "max_gflops": 100.0, "dataset": PROBLEMS}
+    return gymnasium.make(skipjack.loops.ENVIRONMENT, **{**chosen, **options})
+
+
+def random_episode(env: LoopNestEnv, seed: int, steps: int = 50) -> list[float]:
+    rng = np.random.default_rng(seed)
+    env.reset(seed=seed)
+    rewards = []
+    for _ in range(steps):
+        _, reward, over, cut, _ = env.step(rng.choice(np.flatnonzero(env.action_masks())))
+        rewards.append(float(reward))
+        if over or cut:
+            break
+    return rewards
+
+
+@pytest.mark.parametrize("preset", Preset)
+@pytest.mark.parametrize("name", OBSERVATIONS)
+def test_the_checker_passes(name: str, preset: Preset) -> None:
+    if "networkx" in name:
+        pytest.importorskip("networkx")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        check_env(made(observation=name, preset=preset, render_mode="ansi").unwrapped)
+
+
+def test_several_observations_are_a_dictionary_and_the_mask_can_be_one_of_them() -> None:
+    both = ("loops_tensor", "5_prev_actions_tensor")
+    env = made(observation=both, action_mask=True)
+    seen, _ = env.reset(seed=1)
+    assert seen.keys() == {*both, "action_mask"}
+    assert seen in env.observation_space
+    single, _ = made(observation="stride_tensor", action_mask=True).reset(seed=1)
+    assert single.keys() == {"observations", "action_mask"}
+    view, _ = made(observation="policy", action_mask=True).reset(seed=1)
+    assert view.keys() == {"loops", "rows", "globals", "action_mask"}
+
+
+def test_the_mask_is_the_same_in_all_three_conventions() -> None:
+    env = make(action_mask=True, preset="full")
+    seen, info = env.reset(seed=3)
+    for _ in range(20):
+        mask = env.action_masks()
+        assert mask.dtype == np.bool_
+        assert info["action_mask"].dtype == seen["action_mask"].dtype == np.int8
+        assert mask.tolist() == info["action_mask"].astype(bool).tolist()
+        assert mask.tolist() == seen["action_mask"].astype(bool).tolist()
+        action = env.action_space.sample(info["action_mask"])
+        seen, _, over, _, info = env.step(action)
+        assert not info["illegal"]
+        if over:
+            break
+
+
+def test_importing_the_door_again_leaves_one_environment() -> None:
+    import importlib
+
+    importlib.reload(skipjack.loops)
+    assert made().spec.id == "skipjack/LoopNest-v0"
+
+
+@pytest.mark.parametrize("action", [-1, 7, 10**30, 2.0, None, "down", np.array([1, 2])])
+def test_what_is_no_action_changes_nothing(action: Any) -> None:
+    env = make(illegal_reward=-0.5)
+    env.reset(seed=0)
+    before = env.state
+    _, reward, over, cut, info = env.step(action)
+    assert (env.state, reward, over, cut) == (before, -0.5, False, False)
+    assert "is not an action" in info["illegal"]
+
+
+def test_an_illegal_action_changes_nothing_and_counts_as_a_step() -> None:
+    env = make(episode_steps=2)
+    env.reset(seed=0)
+    before = env.state
+    _, reward, _, cut, info = env.step(0)
+    assert env.state == before
+    assert (reward, cut) == (0.0, False)
+    assert "outermost" in info["illegal"]
+    assert env.step(0)[3]
+
+
+def test_an_episode_is_terminated_by_stop_and_truncated_by_its_length() -> None:
+    env = make(preset="full")
+    env.reset(seed=0)
+    _, _, over, cut, info = env.step(env.game.number("stop"))
+    assert (over, cut) == (True, False)
+    assert not info["action_mask"].any()
+    assert "ended" in env.step(1)[4]["illegal"]
+    env = make(episode_steps=3)
+    env.reset(seed=0)
+    ends = [env.step(1)[2:4] for _ in range(3)]
+    assert ends == [(False, False), (False, False), (False, True)]
+
+
+def test_a_nest_without_legal_actions_ends_at_once() -> None:
+    env = make(dataset=["matmul:1x1x1"])
+    env.reset(seed=0)
+    assert env.step(0)[2]
+
+
+@pytest.mark.parametrize("failing", ["raise", "m", "v"])
+def test_a_schedule_that_cannot_be_measured_has_no_rate_and_raises_nothing(failing: str) -> None:
+    for reward in ("flops_gain", "log_speedup", "final"):
+        env = make(rates=FakeRates(failing), reward=reward, observation=("runtime", "flops"))
+        assert np.isfinite(random_episode(env, 4)).all()
+
+
+def test_rewards_of_an_episode_add_up_to_its_gain() -> None:
+    env = make(dataset=["matmul:64x64x64"], reward="flops_gain")
+    env.reset(seed=0)
+    first = env.gflops
+    total = sum(random_episode(env, 5))
+    assert total == pytest.approx((env.gflops - first) / 100.0)
+    logs, final = (
+        make(dataset=["matmul:64x64x64"], reward=reward) for reward in ("log_speedup", "final")
+    )
+    logs.reset()
+    start = logs.gflops
+    assert sum(random_episode(logs, 5)) == pytest.approx(log2(logs.gflops / start))
+    rewards = random_episode(final, 5)
+    assert rewards[-1] == pytest.approx(log2(logs.gflops / start))
+    assert not any(rewards[:-1])
+
+
+def test_only_new_schedules_are_measured() -> None:
+    rates = FakeRates()
+    env = make(rates=rates, dataset=["matmul:64x64x64"])
+    env.reset(seed=0)
+    for name in ("down", "up", "down"):
+        env.step(env.game.number(name))
+    assert rates.asked == 0
+    env.step(env.game.number("split_4"))
+    assert rates.asked == 2
+    quiet = FakeRates()
+    random_episode(make(rates=quiet, reward="final"), 1, steps=5)
+    assert quiet.asked == 0
+
+
+def test_a_recorded_episode_replays_exactly() -> None:
+    first = make(preset="full", episode_steps=20)
+    rewards = random_episode(first, 11)
+    record = first.record()
+    again = make(preset="full", episode_steps=20)
+    again.reset(options={"problem": record.problem})
+    for name, reward in zip(record.actions, record.rewards, strict=True):
+        assert again.step(again.game.number(name))[1] == reward
+    assert again.record() == record
+    assert list(record.rewards) == rewards
+
+
+def test_the_seed_decides_the_problems() -> None:
+    def drawn(seed: int) -> list[str]:
+        env = make()
+        first = env.reset(seed=seed)[1]["problem"]
+        return [first, *(env.reset()[1]["problem"] for _ in range(12))]
+
+    assert drawn(1) == drawn(1) != drawn(2)
+    assert len(set(drawn(1))) == len(PROBLEMS)
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_environments_run_side_by_side(kind: str) -> None:
+    vector = gymnasium.make_vec(
+        skipjack.loops.ENVIRONMENT,
+        num_envs=2,
+        vectorization_mode=kind,
+        dataset=PROBLEMS,
+        rates=FakeRates(),
+        device=CPU,
+        max_gflops=100.0,
+        preset="full",
+        episode_steps=4,
+    )
+    try:
+        seen, info = vector.reset(seed=5)
+        assert seen.shape == (2, *vector.single_observation_space.shape)
+        for _ in range(12):
+            actions = [
+                vector.single_action_space.sample(mask) if mask.any() else 0
+                for mask in info["action_mask"]
+            ]
+            seen, rewards, _, _, info = vector.step(np.array(actions))
+            assert np.isfinite(rewards).all()
+    finally:
+        vector.close()
+
+
+def test_rendering_shows_the_loops() -> None:
+    env = made(render_mode="ansi", dataset=["matmul:64x64x64"])
+    env.reset(seed=0)
+    assert env.render().splitlines()[0] == "for m in 64 : L0 <--"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"observation": "pixels"}, "no observation 'pixels'"),
+        ({"reward": "gain"}, "no reward 'gain'; choose from flops_gain"),
+        ({"preset": "all"}, "no preset 'all'; choose from looptune, full"),
+        ({"dataset": "nowhere"}, "no dataset 'nowhere'"),
+        ({"dataset": []}, "no problem to play"),
+        ({"dataset": ["softmax:4x4"]}, "not a game of loops"),
+        ({"render_mode": "human"}, "no render mode 'human'"),
+        ({"max_gflops": 0.0}, "max_gflops is 0.0"),
+        ({"episode_steps": -1}, "give 1 or more"),
+    ],
+)
+def test_a_bad_option_is_refused_with_those_there_are(
+    options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        make(**options)
