@@ -13,6 +13,7 @@ field              variable                       otherwise
 ``system_dir``     ``SKIPJACK_SYSTEM_DB_PATH``    the bank that comes with Skipjack
 ``cache_dir``      ``SKIPJACK_CUSTOM_CACHE_DIR``  ``artifacts`` in the user directory
 ``cache_limit``    ``SKIPJACK_CACHE_LIMIT``       ``1 GiB``
+``max_gflops``     ``MAX_GFLOPS``                 the peak that was measured, for games of loops
 =================  =============================  ===============================================
 
 At most four build workers for each core are started.
@@ -27,6 +28,7 @@ import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf, nan
 from pathlib import Path
 from typing import TypeVar
 
@@ -77,6 +79,8 @@ class Settings:
     """Where new kernels are kept; None is the folder in the user directory."""
     cache_limit: int = 1 << 30
     """Bytes that the kernel cache may take."""
+    max_gflops: float | None = None
+    """What the device reaches at most, in place of what was measured."""
 
     @property
     def kernel_dirs(self) -> tuple[Path, ...]:
@@ -97,6 +101,7 @@ def load_settings(
     cache_limit: str | int | None = None,
     banks: Sequence[str] | None = None,
     system_dir: Path | str | None = None,
+    max_gflops: float | None = None,
     complain: Callable[[str], None] | None = None,
 ) -> Settings:
     """The settings in force; an argument that is None was not given. Bad values: `UsageError`.
@@ -116,6 +121,7 @@ def load_settings(
             "cache_limit": cache_limit,
             "banks": banks,
             "system_dir": system_dir,
+            "max_gflops": max_gflops,
         },
         path=directory / CONFIG_FILE,
         file=_read_file(directory / CONFIG_FILE, complain),
@@ -135,12 +141,13 @@ def load_settings(
         limits=_limits(sources),
         cache_dir=sources.pick("cache_dir", CACHE_DIR_VARIABLE, _directory, None),
         cache_limit=sources.pick("cache_limit", CACHE_LIMIT_VARIABLE, _byte_count, 1 << 30),
+        max_gflops=sources.pick("max_gflops", "MAX_GFLOPS", _gflops, None),
     )
 
 
 _IN_FILE = (
     *("log_level", "build_workers", "core", "plugins", "autotune", "limits"),
-    *("banks", "system_dir", "cache_dir", "cache_limit"),
+    *("banks", "system_dir", "cache_dir", "cache_limit", "max_gflops"),
 )
 
 
@@ -264,6 +271,16 @@ def _byte_count(value: object) -> int:
         return count
     except MalformedError:
         raise ValueError("write bytes, as 500000000, or 500 MB or 2 GiB") from None
+
+
+def _gflops(value: object) -> float:
+    try:
+        rate = nan if isinstance(value, bool) else float(str(value))
+    except ValueError:
+        rate = nan
+    if not 0.0 < rate < inf:
+        raise ValueError("write GFLOP/s as a number above 0")
+    return rate
 
 
 def _autotune(value: object) -> str:

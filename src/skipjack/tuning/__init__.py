@@ -5,6 +5,7 @@ from typing import Any
 
 from skipjack.tuning.build_only import Builder, BuildOptions, BuildResult, BuiltConfig, build
 from skipjack.tuning.config_timer import ConfigTimer
+from skipjack.tuning.context import measured_peaks
 from skipjack.tuning.finding import FindResult, FindStatus, RankedSolver
 from skipjack.tuning.limits import Limits
 from skipjack.tuning.object_files import write_objects
@@ -31,6 +32,7 @@ __all__ = [
     "build",
     "find",
     "make_budget",
+    "measured_peaks",
     "tune",
     "write_objects",
 ]

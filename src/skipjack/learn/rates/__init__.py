@@ -1,5 +1,10 @@
 """What the speed of a schedule is: measured now, replayed from a table, or estimated."""
 
+from skipjack.learn.rates.live import LiveRates
+from skipjack.learn.rates.model import NetworkCostModel, read_model, shipped_model
+from skipjack.learn.rates.opening import open_rates, read_tables, table_of
+from skipjack.learn.rates.rates import Rates, gflops, peak_gflops
+from skipjack.learn.rates.replay import CostModel, MixedRates, ModelRates, TableRates
 from skipjack.learn.rates.table import (
     LoopTable,
     TableHeader,
@@ -11,11 +16,25 @@ from skipjack.learn.rates.table import (
 )
 
 __all__ = [
+    "CostModel",
+    "LiveRates",
     "LoopTable",
+    "MixedRates",
+    "ModelRates",
+    "NetworkCostModel",
+    "Rates",
     "TableHeader",
+    "TableRates",
+    "gflops",
     "join_tables",
+    "open_rates",
+    "peak_gflops",
     "problem_line",
+    "read_model",
     "read_table",
+    "read_tables",
+    "shipped_model",
     "table_files",
+    "table_of",
     "write_table",
 ]

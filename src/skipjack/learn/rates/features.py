@@ -1,0 +1,260 @@
+"""A schedule on a machine as numbers that tell its speed, as many for every nest.
+
+Besides sizes and marks these are estimates of what costs time: how much of each vector is used, how
+many loads the register tile needs for each iteration, how often sums go to memory and back, how
+many bytes come from beyond each cache, how evenly threads are busy, and how much code there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from math import log2, prod
+
+from skipjack.core.device import Device
+from skipjack.core.nest import Access, Accumulator, Call, Scalar
+from skipjack.core.problem import Problem
+from skipjack.learn.loops import loop_solver
+from skipjack.solvers.cpu.nest import (
+    Loop,
+    Mark,
+    Schedule,
+    ScheduleSpace,
+    accumulator_vectors,
+    is_parallel,
+    is_streaming,
+    ranges,
+    unrolled_copies,
+)
+
+MODEL_FEATURES = 1
+"""Changes when the features do; stored in models."""
+_LINE = 64
+_CACHES = ("L1", "L2", "L3")
+_SMALL = (32 << 10, 1 << 20, 32 << 20)
+"""Sizes of caches of a machine that does not tell."""
+_SLOW_STEPS = frozenset(
+    {"exp", "log", "tanh", "sigmoid", "silu", "erf", "gelu", "gelu_tanh", "sqrt", "div", "rsqrt"}
+)
+
+
+class CostFacts:
+    """What features need of a problem on a machine, computed once."""
+
+    def __init__(self, problem: Problem, device: Device) -> None:
+        solver = loop_solver(problem)
+        space = solver.space(problem, device)
+        assert isinstance(space, ScheduleSpace), "configs are schedules"
+        self.nest, self.lanes = space.nest, space.limits.lanes
+        self.registers, self.threads = space.limits.registers, device.units
+        self.item = device.vector_bytes // self.lanes
+        self.caches = tuple(
+            device.cache_bytes(level) or small for level, small in zip(_CACHES, _SMALL, strict=True)
+        )
+        nest = self.nest
+        self.accesses = (*nest.inputs, nest.output)
+        self.extents = dict(nest.loops)
+        self.iterations = float(prod(self.extents.values()))
+        self.reduced = frozenset(nest.reduction_loops)
+        steps, slow = _steps(nest.body)
+        ended, slow_ended = _steps(nest.epilogue)
+        touched = sum(access.tensor.size for access in self.accesses) * self.item
+        kept = prod(size for name, size in nest.loops if name not in self.reduced)
+        self.fixed = [
+            log2(self.lanes),
+            log2(self.registers),
+            float(self.threads > 1),
+            *(log2(size) for size in self.caches),
+            float(self.item == 8),
+            log2(self.iterations),
+            log2(touched),
+            log2(touched / self.iterations),
+            float(len(nest.inputs)),
+            float(bool(nest.reduction)),
+            float(nest.reduction in ("max", "min")),
+            log2(self.iterations / kept),
+            float(len([size for size in self.extents.values() if size > 1])),
+            float(steps),
+            float(slow),
+            float(ended),
+            float(slow_ended) * kept / self.iterations,
+            float(solver.name != "nest"),
+        ]
+
+
+@lru_cache(maxsize=256)
+def cost_facts(problem: Problem, device: Device) -> CostFacts:
+    """Kept for the problems of late."""
+    return CostFacts(problem, device)
+
+
+def _steps(scalar: Scalar) -> tuple[int, int]:
+    """Steps of an expression, and how many of them are slow."""
+    if isinstance(scalar, Accumulator) or not isinstance(scalar, Call):
+        return 0, 0
+    inner = [_steps(argument) for argument in scalar.arguments]
+    own = scalar.function in _SLOW_STEPS
+    return 1 + sum(a for a, _ in inner), int(own) + sum(b for _, b in inner)
+
+
+def log_scale(facts: CostFacts) -> float:
+    """The logarithm to base 2 of the seconds that a nest would take at a vector a nanosecond."""
+    return log2(facts.iterations / facts.lanes) - log2(1e9)
+
+
+def cost_features(facts: CostFacts, schedule: Schedule) -> list[float]:
+    """The numbers of a schedule, those of the nest and the machine first."""
+    nest, lanes, item = facts.nest, facts.lanes, facts.item
+    loops, spans = schedule.loops, ranges(schedule, nest)
+    start = schedule.suffix_start
+    copies = unrolled_copies(schedule, nest, lanes)
+    sums = accumulator_vectors(schedule, nest, lanes)
+    trips = [-(-span // loop.step) for loop, span in zip(loops, spans, strict=True)]
+    pivot = schedule.vectorized
+    width = 1
+    numbers = list(facts.fixed)
+    # Vectors: how full they are, and what the accesses do along them.
+    if pivot is not None:
+        at = loops.index(pivot)
+        width = min(lanes, spans[at])
+        vectors = -(-spans[at] // lanes)
+        whole = facts.extents[pivot.variable]
+        groups = -(-whole // spans[at])
+        rest = whole - (groups - 1) * spans[at]
+        padded = ((groups - 1) * vectors + -(-rest // lanes)) * lanes
+        strides = [access.stride(pivot.variable) for access in facts.accesses]
+        read, written = strides[:-1], strides[-1]
+        numbers += [
+            1.0,
+            log2(padded / whole),
+            log2(width),
+            float(sum(stride == 1 for stride in read)),
+            float(sum(stride == 0 for stride in read)),
+            float(sum(abs(stride) > 1 for stride in read)),
+            float(written == 1),
+            float(written == 0),
+            float(pivot.variable in facts.reduced),
+        ]
+    else:
+        numbers += [0.0] * 9
+    # The register tile: copies, sums, loads for each iteration.
+    tile = {name: 1 for name, _ in nest.loops}
+    for loop, span in zip(loops[start:], spans[start:], strict=True):
+        tile[loop.variable] = max(tile[loop.variable], span)
+    body = prod(tile.values())
+    loads = 0.0
+    broadcasts = 0.0
+    for access in nest.inputs:
+        needed = prod(
+            -(-size // lanes) if pivot is not None and name == pivot.variable else size
+            for name, size in tile.items()
+            if access.stride(name)
+        )
+        along = access.stride(pivot.variable) if pivot is not None else 0
+        if along == 0:
+            broadcasts += needed
+        loads += needed * (1 if abs(along) <= 1 else width)
+    carried = 1
+    for at in range(start - 1, -1, -1):
+        if loops[at].variable not in facts.reduced:
+            break
+        carried *= trips[at]
+    inner = trips[start - 1] if start else 1
+    numbers += [
+        log2(copies),
+        log2(max(1, sums)),
+        sums / facts.registers,
+        float(sums > facts.registers - 2),
+        log2(max(1.0, loads) / copies),
+        log2(max(1.0, broadcasts) / copies),
+        log2(body),
+        log2(carried),
+        log2(inner),
+        float(bool(start) and loops[start - 1].variable in facts.reduced),
+        float(any(loop.mark is Mark.ACCUMULATE for loop in loops)),
+        float(len(loops)),
+        float(start),
+        log2(max(1.0, facts.iterations / body)),
+        _tails(facts, schedule, spans),
+    ]
+    # Bytes from beyond registers and each cache, for each iteration.
+    numbers += _traffic(facts, schedule, spans, trips)
+    # Threads.
+    shared = prod(t for loop, t in zip(loops, trips, strict=True) if loop.mark is Mark.PARALLEL)
+    parallel = is_parallel(schedule)
+    busy = -(-shared // facts.threads) * facts.threads / shared if parallel else facts.threads
+    numbers += [
+        float(parallel),
+        log2(busy),
+        float(
+            parallel and any(x.mark is Mark.PARALLEL and x.variable in facts.reduced for x in loops)
+        ),
+        float(is_streaming(schedule)),
+        log2(item),
+    ]
+    return numbers
+
+
+def _tails(facts: CostFacts, schedule: Schedule, spans: tuple[int, ...]) -> float:
+    """Log of how many versions of the innermost code there are, for tails of unrolled loops."""
+    versions = 0.0
+    start = schedule.suffix_start
+    for name in dict.fromkeys(loop.variable for loop in schedule.loops[start:]):
+        outer = [
+            (loop, span)
+            for loop, span in zip(schedule.loops[:start], spans[:start], strict=True)
+            if loop.variable == name
+        ]
+        versions += sum(bool(span % loop.step) for loop, span in outer)
+    return versions
+
+
+def _traffic(
+    facts: CostFacts, schedule: Schedule, spans: tuple[int, ...], trips: list[int]
+) -> list[float]:
+    """Log bytes for each iteration that come from beyond the registers and each cache."""
+    loops = schedule.loops
+    # What all loops from a position inwards touch, from the innermost outwards.
+    covered = dict.fromkeys(facts.extents, 1)
+    inside: list[list[float]] = [[]] * (len(loops) + 1)
+    inside[len(loops)] = [float(facts.item)] * len(facts.accesses)
+    for at in range(len(loops) - 1, -1, -1):
+        covered[loops[at].variable] = spans[at]
+        inside[at] = [_bytes(access, covered, facts.item) for access in facts.accesses]
+    numbers = []
+    start = schedule.suffix_start
+    levels = [start]
+    for size in facts.caches:
+        level = len(loops)
+        while level and sum(inside[level - 1]) <= 0.7 * size:
+            level -= 1
+        levels.append(level)
+    for level in levels:
+        moved = sum(
+            inside[level][number] * _visits(access, loops, trips, level)
+            for number, access in enumerate(facts.accesses)
+        )
+        numbers.append(log2(moved / facts.iterations))
+    return numbers
+
+
+def _visits(access: Access, loops: tuple[Loop, ...], trips: list[int], level: int) -> float:
+    """How often what lies inside of a level is read anew: not for loops that do not move it."""
+    visits, moves = 1.0, False
+    for at in range(level - 1, -1, -1):
+        moves = moves or access.stride(loops[at].variable) != 0
+        if moves:
+            visits *= trips[at]
+    return visits
+
+
+def _bytes(access: Access, covered: Mapping[str, int], item: int) -> float:
+    """Of the lines that an access touches while loops cover so much."""
+    reach = [
+        min(size, 1 + sum(abs(factor) * (covered[name] - 1) for name, factor in at.terms if factor))
+        for at, size in zip(access.indices, access.tensor.shape, strict=True)
+    ]
+    row = reach[-1] * item
+    if row < _LINE and len(reach) > 1 and access.tensor.shape[-1] * item > row:
+        row = min(_LINE, access.tensor.shape[-1] * item)
+    return float(row * prod(reach[:-1]))

@@ -1,0 +1,71 @@
+"""Rates by a short text, as commands and other processes name them.
+
+=====================  =========================================================================
+text                   rates
+=====================  =========================================================================
+``live``               measured now on this machine, and kept on disk (`LiveRates`)
+``model``              estimated by the model that comes with Skipjack (`ModelRates`)
+``mixed:0.1``          estimated, but a tenth of the schedules measured now (`MixedRates`)
+``tables``             a file or folder of tables, replayed; what they lack is estimated
+``exactly:tables``     the same without estimates: what they lack has no time
+=====================  =========================================================================
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from skipjack.core.device import Device
+from skipjack.errors import UsageError
+from skipjack.learn.rates.live import LiveRates
+from skipjack.learn.rates.model import shipped_model
+from skipjack.learn.rates.rates import Rates
+from skipjack.learn.rates.replay import MixedRates, ModelRates, TableRates
+from skipjack.learn.rates.table import LoopTable, join_tables, table_files
+
+LIVE, MODEL, MIXED, EXACTLY = "live", "model", "mixed:", "exactly:"
+
+
+def open_rates(text: str, device: Device) -> Rates:
+    """The rates that a text names, of a device; `UsageError` says what is wrong with it."""
+    if text == LIVE:
+        return LiveRates(device)
+    if text == MODEL:
+        return ModelRates(shipped_model(), device)
+    if text.startswith(MIXED):
+        share = text.removeprefix(MIXED)
+        try:
+            part = float(share)
+        except ValueError:
+            raise UsageError(f"rates {text!r}: {share!r} is no share, as in mixed:0.1") from None
+        return MixedRates(ModelRates(shipped_model(), device), LiveRates(device), part)
+    exactly = text.startswith(EXACTLY)
+    table = table_of(Path(text.removeprefix(EXACTLY)), device)
+    return TableRates(table, None if exactly else shipped_model())
+
+
+def table_of(path: Path, device: Device) -> LoopTable:
+    """The table of a device in a file or folder."""
+    tables = read_tables(path)
+    for table in tables:
+        if table.header.device.class_key == device.class_key:
+            return table
+    have = ", ".join(sorted({_described(table.header.device) for table in tables}))
+    raise UsageError(f"{path} has no table of {_described(device)}; it has {have}")
+
+
+def read_tables(path: Path) -> list[LoopTable]:
+    """All tables of a file or folder, one for each device and compiler."""
+    if not path.exists():
+        raise UsageError(
+            f"there are no rates {str(path)!r}; name a file or folder of tables, live, model or "
+            "mixed:0.1"
+        )
+    files = table_files([path])
+    if not files:
+        raise UsageError(f"{path} has no tables in it; skipjack loops measure writes them")
+    return join_tables(files)
+
+
+def _described(device: Device) -> str:
+    return f"{device.name} ({8 * device.vector_bytes}-bit)"

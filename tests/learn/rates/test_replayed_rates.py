@@ -1,0 +1,164 @@
+"""Times from tables come back exactly; what tables lack is estimated, and counted as such."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import log
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from skipjack.core.device import Device
+from skipjack.core.problem import Problem
+from skipjack.core.protocol import cpu_protocol
+from skipjack.errors import MalformedError, UsageError
+from skipjack.learn.rates import (
+    LoopTable,
+    MixedRates,
+    ModelRates,
+    TableHeader,
+    TableRates,
+    gflops,
+    open_rates,
+    peak_gflops,
+    read_model,
+    shipped_model,
+    write_table,
+)
+from skipjack.learn.rates.features import cost_facts, cost_features
+from skipjack.learn.rates.model import FILE
+from skipjack.native.named_cpu import describe
+from skipjack.operations import parse
+from skipjack.settings import load_settings
+from skipjack.solvers import find_solver
+from skipjack.solvers.cpu.nest import Schedule
+
+DEVICE = describe("skylake-avx512/1")
+PROBLEM = parse("matmul:64x48x32")
+KNOWN, FAILED, NEW = (Schedule.parse(text) for text in ("m k n", "m n k", "k m n"))
+
+
+class LengthModel:
+    """Estimates that a schedule takes as many microseconds as its text has letters."""
+
+    def log_seconds(
+        self, problem: Problem, device: Device, schedules: Sequence[Schedule]
+    ) -> list[float]:
+        return [log(1e-6 * len(schedule.text())) for schedule in schedules]
+
+
+def table() -> LoopTable:
+    found = LoopTable(TableHeader(DEVICE, "llvm 20", cpu_protocol().key))
+    found.add(PROBLEM.key, "nest", {KNOWN.text(): 10_000.0, FAILED.text(): None})
+    return found
+
+
+def test_a_table_is_replayed_exactly_and_what_it_lacks_is_scaled_to_it() -> None:
+    rates = TableRates(table(), LengthModel())
+    assert rates.seconds(PROBLEM, [KNOWN, FAILED, NEW]) == [1e-5, None, pytest.approx(1e-5)]
+    assert rates.sources == {"replayed": 2, "estimated": 1}
+    rates.seconds(PROBLEM, [NEW, KNOWN])
+    assert rates.measured == 3
+
+
+def test_without_a_model_what_a_table_lacks_has_no_time_and_is_counted() -> None:
+    rates = TableRates(table())
+    assert rates.seconds(PROBLEM, [NEW, KNOWN]) == [None, 1e-5]
+    assert rates.sources == {"unknown": 1, "replayed": 1}
+
+
+def test_mixed_rates_ask_the_same_of_each_whoever_asks() -> None:
+    schedules = [Schedule.parse(f"m:{step} k n m") for step in range(2, 60)]
+    apart = [
+        MixedRates(TableRates(table()), ModelRates(LengthModel(), DEVICE), 0.3) for _ in range(2)
+    ]
+    all_at_once = apart[0].seconds(PROBLEM, schedules)
+    one_by_one = [apart[1].seconds(PROBLEM, [schedule])[0] for schedule in schedules]
+    assert all_at_once == one_by_one
+    assert apart[0].sources == apart[1].sources
+    assert 5 < apart[0].sources["estimated"] < 30
+    assert apart[0].measured == len(schedules)
+
+
+def test_rates_are_opened_by_a_text(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    write_table(path, table())
+    for text in (str(path), str(tmp_path)):
+        assert open_rates(text, DEVICE).seconds(PROBLEM, [KNOWN]) == [1e-5]
+    assert open_rates(f"exactly:{path}", DEVICE).seconds(PROBLEM, [NEW]) == [None]
+    (estimated,) = open_rates("model", DEVICE).seconds(PROBLEM, [NEW])
+    assert estimated is not None
+    assert estimated > 0
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("nowhere.jsonl", "no rates 'nowhere.jsonl'"),
+        ("mixed:much", "'much' is no share"),
+        ("{}", "no tables in it"),
+    ],
+)
+def test_a_text_that_names_no_rates_is_refused(tmp_path: Path, text: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        open_rates(text.format(tmp_path), DEVICE)
+
+
+def test_a_table_of_another_device_is_refused(tmp_path: Path) -> None:
+    write_table(tmp_path / "t.jsonl", table())
+    with pytest.raises(UsageError, match=r"haswell/1 \(256-bit\); it has skylake-avx512/1"):
+        open_rates(str(tmp_path), describe("haswell/1"))
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        *("matmul:7x33x5/ta=1/bias=1/act=gelu", "sum:9x8x7/axis=0,2:f64", "add:100x3/y=3"),
+        *("conv2d:n1c4h9w9k16y3x3p1q1", "exp:1000", "max:50/axis=0", "bmm:2x9x8x7"),
+    ],
+)
+def test_features_are_finite_and_as_many_for_every_schedule(key: str) -> None:
+    problem = parse(key)
+    expected = len(shipped_model().mean)
+    for device in (DEVICE, describe("haswell/2")):
+        name = "direct_nest" if problem.operation == "conv2d" else "nest"
+        space = find_solver(name).space(problem, device)
+        rng = np.random.default_rng(0)
+        configs = [space.default(), *(space.sample(rng) for _ in range(5))]
+        facts = cost_facts(problem, device)
+        for config in configs:
+            row = cost_features(facts, Schedule.parse(str(config["schedule"])))
+            assert len(row) == expected
+            assert np.isfinite(row).all()
+
+
+def test_a_model_of_other_features_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / FILE
+    shipped_model().save(path)
+    assert read_model(path.read_bytes(), FILE).card == shipped_model().card
+    damaged = path.read_bytes().replace(b'"features": 1', b'"features": 9')
+    with pytest.raises(MalformedError, match="not a cost model"):
+        read_model(damaged, FILE)
+    monkeypatch.setattr("skipjack.learn.rates.model.MODEL_FEATURES", 9)
+    with pytest.raises(MalformedError, match="features of version 1"):
+        read_model(path.read_bytes(), FILE)
+    with pytest.raises(MalformedError, match="not a cost model"):
+        read_model(b"nothing", FILE)
+
+
+def test_max_gflops_takes_the_place_of_the_measured_peak(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MAX_GFLOPS", "123.5")
+    assert peak_gflops(PROBLEM, DEVICE) == 123.5
+    assert load_settings(max_gflops=7.0).max_gflops == 7.0
+    for wrong in ("fast", "0", "-3", "inf"):
+        monkeypatch.setenv("MAX_GFLOPS", wrong)
+        with pytest.raises(UsageError, match="MAX_GFLOPS"):
+            load_settings()
+
+
+def test_rates_are_flops_over_seconds() -> None:
+    assert gflops(PROBLEM, 1e-6) == pytest.approx(2 * 64 * 48 * 32 * 1e-3)
+    assert gflops(PROBLEM, None) == 0.0
