@@ -12,11 +12,13 @@ from skipjack.errors import UsageError
 from skipjack.learn.loops import LoopGame, Preset
 from skipjack.learn.tree import (
     METHODS,
+    GamePath,
     MeasuringCosts,
     Method,
     SearchBudget,
     SearchRun,
     all_methods,
+    mcts,
     method_of,
     play,
     run_search,
@@ -215,17 +217,16 @@ def test_a_prior_guides_the_tree_search() -> None:
     game = small_game(Preset.FULL)
     path = actions(game, "down,down,split_8,swap_up,down,vectorize")
 
-    def prior(game: LoopGame, state: object) -> np.ndarray:
+    def prior(game: LoopGame, so_far: GamePath) -> np.ndarray:
         weights = np.zeros(len(game.actions))
         for length, action in enumerate(path):
-            if play(game, path[:length]).state == state:
+            if play(game, path[:length]) == so_far:
                 weights[action] = 1.0
         return weights
 
     fast = game.built(play(game, path).state)
     rates = PlantedRates(lambda schedule: 0.5 if schedule == fast else 1.0)
-    guided = searched(method_of("mcts", prior=prior), rates, game, measurements=12)
-    assert guided.search == "mcts-policy"
+    guided = searched(Method("guided", mcts(prior)), rates, game, measurements=12)
     assert guided.gain == 2.0
     assert searched(method_of("mcts"), rates, game, measurements=12).gain == 1.0
 
@@ -260,7 +261,8 @@ def test_gains_per_action_are_those_of_the_best_path() -> None:
         ({"kind": "random", "width": 2}, "the search random has no width; beam and beam_dfs have"),
         ({"kind": "genetic", "lookahead": 2}, "has no lookahead; greedy"),
         ({"kind": "beam", "width": 0}, "a width of 0 is too small"),
-        ({"kind": "beam", "prior": lambda game, state: None}, "takes no prior; mcts does"),
+        ({"kind": "beam", "policy": object()}, "asks no policy; mcts and policy do"),
+        ({"kind": "policy"}, "the search policy needs one"),
     ],
 )
 def test_a_search_that_there_is_not_is_refused(arguments: dict[str, object], message: str) -> None:
@@ -270,4 +272,4 @@ def test_a_search_that_there_is_not_is_refused(arguments: dict[str, object], mes
 
 def test_every_kind_of_search_is_in_a_comparison_but_the_exhaustive() -> None:
     names = {method.name.split("-")[0] for method in all_methods()}
-    assert names == METHODS.keys() - {"exhaustive"}
+    assert names == METHODS.keys() - {"exhaustive", "policy"}

@@ -3,6 +3,8 @@
 Times come from `skipjack.learn.rates`: measured, replayed from a table, or foretold by a model.
 """
 
+from skipjack.learn.tree.guided import policy_prior
+from skipjack.learn.tree.mcts import mcts
 from skipjack.learn.tree.methods import METHODS, Method, all_methods, method_of
 from skipjack.learn.tree.paths import (
     Asking,
@@ -32,8 +34,10 @@ __all__ = [
     "TreeSearch",
     "all_methods",
     "legal",
+    "mcts",
     "method_of",
     "play",
+    "policy_prior",
     "recipe_actions",
     "run_search",
     "successors",

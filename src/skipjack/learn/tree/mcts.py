@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from skipjack.learn.loops import GameState, LoopGame
+from skipjack.learn.loops import LoopGame
 from skipjack.learn.tree.paths import STOP, Asking, GamePath, Prior, TreeContext, TreeSearch
 
 _LEAST = 1e-6
@@ -34,7 +34,7 @@ class _Node:
         return [edge for edge in self.edges if not edge.closed]
 
 
-def uniform(game: LoopGame, state: GameState) -> NDArray[np.floating]:
+def uniform(game: LoopGame, path: GamePath) -> NDArray[np.floating]:
     """Every action is as promising as any other."""
     return np.ones(len(game.actions))
 
@@ -53,7 +53,7 @@ def mcts(prior: Prior | None = None, exploration: float = 0.5) -> TreeSearch:
         start = context.start()
         (start_s,) = yield [start]
         # The same state with fewer actions left is another node: less can be reached from it.
-        tree = {(start.state, 0): _node(game, start.state, guide)}
+        tree = {(start.state, 0): _node(game, start, guide)}
         root = tree[start.state, 0]
         while root.open:
             path, passed, node = start, list[tuple[_Node, _Edge]](), root
@@ -66,7 +66,7 @@ def mcts(prior: Prior | None = None, exploration: float = 0.5) -> TreeSearch:
                     node = tree[place]
                     continue
                 ends = len(path.actions) == context.actions
-                node = tree[place] = _Node([]) if ends else _node(game, path.state, guide)
+                node = tree[place] = _Node([]) if ends else _node(game, path, guide)
                 break
             ended = _play_on(context, path, guide)
             seconds = yield [path] if ended == path else [path, ended]
@@ -81,15 +81,15 @@ def mcts(prior: Prior | None = None, exploration: float = 0.5) -> TreeSearch:
     return search
 
 
-def _node(game: LoopGame, state: GameState, guide: Prior) -> _Node:
-    weights = _weights(game, state, guide)
+def _node(game: LoopGame, path: GamePath, guide: Prior) -> _Node:
+    weights = _weights(game, path, guide)
     weights[[name == STOP for name in game.actions]] = 0.0
     return _Node([_Edge(int(at), float(weights[at])) for at in np.flatnonzero(weights)])
 
 
-def _weights(game: LoopGame, state: GameState, guide: Prior) -> NDArray[np.floating]:
+def _weights(game: LoopGame, path: GamePath, guide: Prior) -> NDArray[np.floating]:
     """The prior's share of every legal action; none is so small that it is never tried."""
-    weights = np.where(game.mask(state), guide(game, state) + _LEAST, 0.0)
+    weights = np.where(game.mask(path.state), guide(game, path) + _LEAST, 0.0)
     total = weights.sum()
     return weights / total if total else weights
 
@@ -113,7 +113,7 @@ def _step(game: LoopGame, path: GamePath, action: int) -> GamePath:
 
 def _play_on(context: TreeContext, path: GamePath, guide: Prior) -> GamePath:
     while len(path.actions) < context.actions:
-        weights = _weights(context.game, path.state, guide)
+        weights = _weights(context.game, path, guide)
         if not weights.any():
             break
         action = int(context.rng.choice(len(weights), p=weights))

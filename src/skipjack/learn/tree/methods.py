@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from skipjack.errors import UsageError
+from skipjack.learn.policy import Policy
 from skipjack.learn.tree.beam import beam, depth_first_beam
 from skipjack.learn.tree.exhaustive import exhaustive
 from skipjack.learn.tree.greedy import greedy
+from skipjack.learn.tree.guided import policy_prior, policy_proposals
 from skipjack.learn.tree.mcts import mcts
-from skipjack.learn.tree.paths import Prior, TreeSearch
+from skipjack.learn.tree.paths import TreeSearch
 from skipjack.learn.tree.recipe import recipe
 from skipjack.learn.tree.sequences import annealing, genetic, random_walks
 
@@ -23,10 +25,12 @@ METHODS = {
     "mcts": "Monte Carlo tree search, which a policy may guide",
     "exhaustive": "every state within the actions",
     "recipe": "one fixed sequence of actions",
+    "policy": "what a policy proposes, in its order",
 }
 """What each does, in a few words."""
 LOOKAHEADS = ("greedy", "beam", "beam_dfs")
 WIDTHS = ("beam", "beam_dfs")
+POLICIES = ("mcts", "policy")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +46,7 @@ def method_of(
     *,
     width: int | None = None,
     lookahead: int | None = None,
-    prior: Prior | None = None,
+    policy: Policy | None = None,
 ) -> Method:
     """The search of this kind; `UsageError` where it is not known or has no such parameter."""
     if kind not in METHODS:
@@ -52,27 +56,32 @@ def method_of(
             raise UsageError(f"the search {kind} has no {what}; {' and '.join(able)} have one")
         if given is not None and given < 1:
             raise UsageError(f"a {what} of {given} is too small; it must be at least 1")
-    if prior is not None and kind != "mcts":
-        raise UsageError(f"the search {kind} takes no prior; mcts does")
+    if policy is not None and kind not in POLICIES:
+        raise UsageError(f"the search {kind} asks no policy; {' and '.join(POLICIES)} do")
     ahead, wide = lookahead or 1, width or 4
     if kind == "greedy":
         return Method(f"greedy-{ahead}", greedy(ahead))
     if kind in WIDTHS:
         name = f"{kind}-{wide}" + (f"-lookahead-{ahead}" if ahead > 1 else "")
         return Method(name, (beam if kind == "beam" else depth_first_beam)(wide, ahead))
-    if kind == "mcts":
-        return Method("mcts" if prior is None else "mcts-policy", mcts(prior))
+    if kind == "mcts" and policy is not None:
+        return Method("mcts-policy", mcts(policy_prior(policy)))
+    if kind == "policy":
+        if policy is None:
+            raise UsageError("the search policy needs one; name its file with --policy")
+        return Method("policy", policy_proposals(policy))
     plain: dict[str, TreeSearch] = {
         "random": random_walks,
         "genetic": genetic(),
         "annealing": annealing(),
+        "mcts": mcts(),
         "exhaustive": exhaustive,
         "recipe": recipe,
     }
     return Method(kind, plain[kind])
 
 
-def all_methods(prior: Prior | None = None) -> list[Method]:
+def all_methods(policy: Policy | None = None) -> list[Method]:
     """Every search that a comparison has, but `exhaustive`, which has no use for a budget."""
     return [
         method_of("recipe"),
@@ -80,5 +89,5 @@ def all_methods(prior: Prior | None = None) -> list[Method]:
         *(method_of(kind, width=width) for kind in WIDTHS for width in (2, 4)),
         method_of("beam", width=4, lookahead=2),
         *(method_of(kind) for kind in ("random", "genetic", "annealing", "mcts")),
-        *([method_of("mcts", prior=prior)] if prior is not None else []),
+        *(method_of(kind, policy=policy) for kind in POLICIES if policy is not None),
     ]

@@ -22,9 +22,6 @@ from skipjack.learn.loops import GameState, LoopGame
 STOP = "stop"
 """The action that ends an episode. It changes no schedule, so searches leave it out."""
 
-Prior = Callable[[LoopGame, GameState], NDArray[np.floating]]
-"""How promising each action is: weights that are not negative; illegal ones are ignored."""
-
 
 @dataclass(frozen=True, slots=True)
 class GamePath:
@@ -34,6 +31,8 @@ class GamePath:
     actions: tuple[int, ...] = ()
 
 
+Prior = Callable[[LoopGame, GamePath], NDArray[np.floating]]
+"""How promising each action is: weights that are not negative; illegal ones are ignored."""
 Asking = Generator[Sequence[GamePath], list[float], None]
 """A running search."""
 

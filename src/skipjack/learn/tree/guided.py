@@ -1,0 +1,43 @@
+"""Policies in searches: as the prior of a tree search, and on their own."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skipjack.learn.loops import LoopGame, PolicyView, observe
+from skipjack.learn.policy import Policy, log_probabilities, proposals
+from skipjack.learn.tree.paths import Asking, GamePath, Prior, TreeContext, TreeSearch
+
+_ENDLESS = 64
+"""Schedules that a policy proposes where there is no limit."""
+
+
+def policy_prior(policy: Policy) -> Prior:
+    """The probabilities that a policy gives to actions."""
+
+    def prior(game: LoopGame, path: GamePath) -> NDArray[np.floating]:
+        view: PolicyView = observe(game, path.state, "policy", path.actions)
+        logits, _ = policy.network.forward_many(
+            view["loops"][None],
+            view["rows"][None].astype(np.bool_),
+            np.array([path.state.cursor]),
+            view["globals"][None],
+        )
+        return np.exp(log_probabilities(logits[0], game.mask(path.state)))
+
+    return prior
+
+
+def policy_proposals(policy: Policy) -> TreeSearch:
+    """The schedules that a policy holds to be best, in its order; times change nothing."""
+
+    def search(context: TreeContext) -> Asking:
+        yield [context.start()]
+        most = context.measurements
+        played = proposals(
+            policy, context.game, _ENDLESS if most is None else most, context.actions
+        )
+        yield [GamePath(each.state, each.actions) for each in played]
+
+    return search
