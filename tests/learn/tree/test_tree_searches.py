@@ -10,6 +10,7 @@ from planted_rates import PROBLEM, PlantedRates, scattered, small_game
 
 from skipjack.errors import UsageError
 from skipjack.learn.loops import LoopGame, Preset
+from skipjack.learn.policy import Policy
 from skipjack.learn.tree import (
     METHODS,
     GamePath,
@@ -273,3 +274,28 @@ def test_a_search_that_there_is_not_is_refused(arguments: dict[str, object], mes
 def test_every_kind_of_search_is_in_a_comparison_but_the_exhaustive() -> None:
     names = {method.name.split("-")[0] for method in all_methods()}
     assert names == METHODS.keys() - {"exhaustive", "policy"}
+
+
+class LikesOneAction:
+    """A network that finds one action likeliest in every state."""
+
+    def __init__(self, game: LoopGame, name: str) -> None:
+        self._logits = np.zeros(len(game.actions), dtype=np.float32)
+        self._logits[game.number(name)] = 50.0
+
+    def forward_many(self, loops: np.ndarray, *_: object) -> tuple[np.ndarray, np.ndarray]:
+        return np.stack([self._logits] * len(loops)), np.zeros(len(loops))
+
+
+def test_a_policy_is_a_search_and_the_prior_of_one() -> None:
+    game = small_game()
+    policy = Policy(LikesOneAction(game, "split_8"), Preset.LOOPTUNE, "a test's")
+    after = game.built(play(game, actions(game, "split_8")).state).text()
+    for kind in ("policy", "mcts"):
+        run = searched(
+            method_of(kind, policy=policy), PlantedRates(scattered), game, measurements=5, actions=1
+        )
+        assert run.steps[1].schedule == after
+        assert run.measured <= 5
+    names = [method.name for method in all_methods(policy)]
+    assert names[-2:] == ["mcts-policy", "policy"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from skipjack.cli.loops import dataset, show
+from skipjack.cli.loops import dataset, search, show
 from skipjack.cli.options import examples
 
 app = typer.Typer(
@@ -13,9 +13,12 @@ app = typer.Typer(
         "skipjack loops dataset --kind mm --dim-a 64:256:16,64:256:16 --dim-b 64:256:16,64:256:16 "
         "-o mm64_256_16",
         "skipjack loops show mm64_256_16:112x208x256 --actions split_4,down,swap_down --tree",
+        "skipjack loops search --dataset mm64_256_16 --size 5 --method beam --width 4 "
+        "--lookahead 2 --budget 200",
     ),
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 app.command("dataset", epilog=dataset.EXAMPLES)(dataset.dataset)
 app.command("show", epilog=show.EXAMPLES)(show.show)
+app.command("search", epilog=search.EXAMPLES)(search.search)

@@ -5,7 +5,7 @@ Times come from `skipjack.learn.rates`: measured, replayed from a table, or fore
 
 from skipjack.learn.tree.guided import policy_prior
 from skipjack.learn.tree.mcts import mcts
-from skipjack.learn.tree.methods import METHODS, Method, all_methods, method_of
+from skipjack.learn.tree.methods import METHODS, POLICIES, Method, all_methods, method_of
 from skipjack.learn.tree.paths import (
     Asking,
     GamePath,
@@ -22,6 +22,7 @@ from skipjack.learn.tree.running import MeasuringCosts, SearchBudget, run_search
 
 __all__ = [
     "METHODS",
+    "POLICIES",
     "Asking",
     "GamePath",
     "MeasuringCosts",

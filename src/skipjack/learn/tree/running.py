@@ -7,13 +7,13 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Protocol
 
 import numpy as np
 
 from skipjack.core.problem import Problem
 from skipjack.errors import UsageError
 from skipjack.learn.loops import LoopGame
+from skipjack.learn.rates import Rates
 from skipjack.learn.tree.methods import Method
 from skipjack.learn.tree.paths import Asking, GamePath, TreeContext
 from skipjack.learn.tree.result import SearchRun, SearchStep
@@ -26,14 +26,6 @@ _AT_ONCE = 16
 
 MeasuringCosts = dict[tuple[str, Schedule], float]
 """Seconds that it took to measure a schedule of a problem."""
-
-
-class _Rates(Protocol):
-    """Says how long schedules take."""
-
-    def seconds(self, problem: Problem, schedules: Sequence[Schedule]) -> list[float | None]:
-        """Of each; None for one that cannot be built or computes something else."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +49,7 @@ class SearchBudget:
 def run_search(
     problem: Problem,
     game: LoopGame,
-    rates: _Rates,
+    rates: Rates,
     method: Method,
     budget: SearchBudget = SearchBudget(),  # noqa: B008 (frozen)
     *,
@@ -100,7 +92,7 @@ class _Recorder:
 
     problem: Problem
     game: LoopGame
-    rates: _Rates
+    rates: Rates
     name: str
     seed: int
     budget: SearchBudget

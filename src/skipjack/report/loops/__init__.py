@@ -1,10 +1,10 @@
 """Reports on the game of loops: tables, CSV, plots and graphs of searches."""
 
 from skipjack.report.loops.search_graph import GraphvizMissingError, graph_text, write_graph
-from skipjack.report.loops.search_plots import search_plots, write_search_plots
+from skipjack.report.loops.search_plots import search_plots, write_search_plots, write_search_report
 from skipjack.report.loops.search_steps import COLUMNS, steps_text, write_steps
 from skipjack.report.loops.search_summary import SearchSummary, summarize_searches
-from skipjack.report.loops.search_table import print_searches, run_record
+from skipjack.report.loops.search_table import print_searches, run_line, run_record
 
 __all__ = [
     "COLUMNS",
@@ -12,11 +12,13 @@ __all__ = [
     "SearchSummary",
     "graph_text",
     "print_searches",
+    "run_line",
     "run_record",
     "search_plots",
     "steps_text",
     "summarize_searches",
     "write_graph",
     "write_search_plots",
+    "write_search_report",
     "write_steps",
 ]

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from skipjack.learn.tree import SearchRun
+from skipjack.report.loops.search_steps import write_steps
 from skipjack.report.loops.search_summary import gains_of
-from skipjack.report.sweep_drawing import BEST, QUIET, figure, picture, scale
-from skipjack.storage import atomic_write
+from skipjack.report.sweep_drawing import BEST, QUIET, PlotsMissingError, figure, picture, scale
+from skipjack.storage import atomic_write, ensure_directory
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -48,6 +49,17 @@ def write_search_plots(
         paths.append(directory / f"{name}.{kind}")
         atomic_write(paths[-1], data)
     return paths
+
+
+def write_search_report(runs: Sequence[SearchRun], directory: Path) -> str:
+    """``steps.csv`` and the plots; why there are no plots, if there are none."""
+    ensure_directory(directory)
+    write_steps(runs, directory / "steps.csv")
+    try:
+        write_search_plots(runs, directory)
+    except PlotsMissingError as error:
+        return str(error)
+    return ""
 
 
 def draw_gains(runs: Sequence[SearchRun]) -> Figure | None:
@@ -116,6 +128,7 @@ def draw_gain_per_action(runs: Sequence[SearchRun]) -> Figure | None:
                 axes.plot(*zip(*known, strict=True), "o-", ms=3, color=colors[name], label=name)
         axes.set_title(problem)
         axes.set_xlabel("actions")
+        axes.xaxis.get_major_locator().set_params(integer=True)
         axes.set_ylabel(_GAIN)
         axes.grid(alpha=0.25)
     for axes in panels[len(problems) :]:

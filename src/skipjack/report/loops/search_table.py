@@ -47,6 +47,13 @@ def print_searches(runs: Sequence[SearchRun], console: Console | None = None) ->
     console.print(table)
 
 
+def run_line(run: SearchRun) -> str:
+    """What came of a run, in one line."""
+    how = ", interrupted" if run.interrupted else ""
+    gain = gain_text(run.gain, None, None)
+    return f"{run.problem} {run.search} seed {run.seed}: x {gain}, {run.measured} measured{how}"
+
+
 def run_record(run: SearchRun) -> dict[str, Any]:
     """A run for machines; its steps are in the CSV."""
     best = run.best

@@ -1,0 +1,259 @@
+"""``skipjack loops search``: tree searches on the game of loops, compared on equal budgets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from skipjack.cli.loops.show import PresetOption
+from skipjack.cli.options import JsonOption, PluginOption, examples
+
+if TYPE_CHECKING:
+    from skipjack.core.device import Device
+    from skipjack.core.problem import Problem
+    from skipjack.learn.loops import LoopGame, Preset
+    from skipjack.learn.rates import Rates
+    from skipjack.learn.tree import Method, SearchBudget, SearchRun
+
+EXAMPLES = examples(
+    "skipjack loops search matmul:112x208x256 --method beam --width 4 --lookahead 2 --budget 200",
+    "skipjack loops search --dataset mm64_256_16 --size 5 --method beam --debug graph.svg",
+    "skipjack loops search --dataset mm64_256_16 --size 25 --method all --seeds 5 --report out",
+    "skipjack loops search matmul:64x64x64 --method exhaustive --episode-steps 4 --budget 0",
+    "skipjack loops search matmul:64x64x64 --method mcts --policy shipped --rates tables",
+)
+ALL, SHIPPED = "all", "shipped"
+LONGEST = {"looptune": 10, "full": 20}
+"""Actions of an episode, by preset."""
+
+
+def search(
+    problems: Annotated[
+        list[str] | None,
+        typer.Argument(help="Problems, as matmul:128x128x128, or of a dataset, as NAME:64x64x64."),
+    ] = None,
+    dataset: Annotated[str | None, typer.Option(help="A dataset to take problems from.")] = None,
+    size: Annotated[
+        int | None, typer.Option(min=1, help="How many of its problems, the first ones (all).")
+    ] = None,
+    split: Annotated[str, typer.Option(help="Which of its parts: test, train or all.")] = "test",
+    method: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="greedy, beam, beam_dfs, random, genetic, annealing, mcts, exhaustive, recipe, "
+            "policy, or all but exhaustive; repeat for more (beam)."
+        ),
+    ] = None,
+    width: Annotated[
+        int | None, typer.Option(min=1, help="Of a beam: schedules that go on (4).")
+    ] = None,
+    lookahead: Annotated[
+        int | None, typer.Option(min=1, help="Of greedy and beams: actions looked ahead (1).")
+    ] = None,
+    policy: Annotated[
+        str | None,
+        typer.Option(help="Guides mcts, and is the method policy: a file, or shipped."),
+    ] = None,
+    budget: Annotated[
+        int, typer.Option(min=0, help="Most distinct schedules to measure; 0 for no limit.")
+    ] = 200,
+    episode_steps: Annotated[
+        int | None,
+        typer.Option(min=1, help="Most actions from the start (10; 20 with the preset full)."),
+    ] = None,
+    seconds: Annotated[float | None, typer.Option(help="Most seconds for each search.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of the first run of each search.")] = 0,
+    seeds: Annotated[int, typer.Option(min=1, help="Runs of each search, with seeds on.")] = 1,
+    preset: PresetOption = "looptune",
+    threads: Annotated[int, typer.Option(min=1, help="Threads that loops can be shared to.")] = 1,
+    rates: Annotated[
+        str,
+        typer.Option(help="Where times are from: live, model, mixed:SHARE, or a file of tables."),
+    ] = "live",
+    cold: Annotated[
+        bool, typer.Option("--cold", help="With live rates: use and keep no earlier times.")
+    ] = False,
+    csv: Annotated[Path | None, typer.Option(help="Write every step as CSV.")] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Write steps.csv and plots into this folder.")
+    ] = None,
+    debug: Annotated[
+        Path | None,
+        typer.Option(help="Draw the searches: graph.svg with Graphviz, and graph.dot always."),
+    ] = None,
+    plugin: PluginOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Search for fast schedules by playing, and compare searches on equal budgets.
+
+    Ctrl-C ends with what was found. Times are kept: the same command again goes on from there.
+    """
+    from skipjack import plugins
+    from skipjack.interrupt import watch_for_interrupt
+    from skipjack.learn.loops import loop_game
+    from skipjack.learn.tree import SearchBudget
+    from skipjack.native import cpu
+    from skipjack.settings import load_settings
+
+    settings = load_settings(plugins=tuple(plugin) if plugin else None)
+    plugins.load(settings.plugins)
+    chosen = _preset(preset)
+    methods = _methods(method or ["beam"], width, lookahead, policy, chosen)
+    limits = SearchBudget(budget or None, episode_steps or LONGEST[chosen], seconds)
+    device = cpu.detect(threads)
+    games = {
+        problem: loop_game(problem, device, chosen)
+        for problem in _problems(problems or [], dataset, size, split)
+    }
+    with ExitStack() as stack:
+        interrupt = stack.enter_context(watch_for_interrupt())
+        source = _open(rates, device, cold, stack)
+        every = range(seed, seed + seeds)
+        runs = list(_runs(games, source, methods, limits, every, lambda: interrupt.requested, json))
+        used = source.sources
+    _finish(runs, games, csv, report, debug, json)
+    if not json:
+        counts = ", ".join(f"{count} {kind}" for kind, count in used.items())
+        typer.echo(f"Schedules by where their times are from: {counts}.")
+    if any(run.interrupted for run in runs):
+        raise KeyboardInterrupt
+    if not any(run.best for run in runs):
+        raise typer.Exit(1)
+
+
+def _preset(text: str) -> Preset:
+    from skipjack.errors import UsageError
+    from skipjack.learn.loops import Preset
+
+    if text not in list(Preset):
+        raise UsageError(f"there is no preset {text!r}; choose from {', '.join(Preset)}")
+    return Preset(text)
+
+
+def _problems(
+    texts: Sequence[str], dataset: str | None, size: int | None, split: str
+) -> list[Problem]:
+    from skipjack.errors import UsageError
+    from skipjack.learn.loops import find_problems, read_dataset
+
+    if size is not None and dataset is None:
+        raise UsageError("--size is of a dataset; name one with --dataset")
+    found = [problem for text in texts for problem in find_problems(text, split)]
+    if dataset is not None:
+        found += read_dataset(dataset).problems(split)[:size]
+    if not found:
+        raise UsageError("no problem given; write one as matmul:128x128x128, or --dataset NAME")
+    return list(dict.fromkeys(found))
+
+
+def _methods(
+    kinds: Sequence[str],
+    width: int | None,
+    lookahead: int | None,
+    policy: str | None,
+    preset: Preset,
+) -> list[Method]:
+    from skipjack.errors import UsageError
+    from skipjack.learn.policy import read_policy, shipped
+    from skipjack.learn.tree import POLICIES, all_methods, method_of
+
+    known = None
+    if policy is not None:
+        known = shipped(preset) if policy == SHIPPED else read_policy(Path(policy))
+        if known.preset is not preset:
+            raise UsageError(f"{known.name} plays the preset {known.preset}, not {preset}")
+    names = [name.strip() for each in kinds for name in each.split(",")]
+    found: dict[str, Method] = {}
+    for name in names:
+        if name == ALL:
+            made = all_methods(known)
+        else:
+            guide = known if name in POLICIES else None
+            made = [method_of(name, width=width, lookahead=lookahead, policy=guide)]
+        found |= {each.name: each for each in made}
+    if known is not None and not {*names} & {*POLICIES, ALL}:
+        raise UsageError(f"--policy is for the methods {' and '.join(POLICIES)}; leave it out")
+    return list(found.values())
+
+
+def _open(text: str, device: Device, cold: bool, stack: ExitStack) -> Rates:
+    from skipjack.errors import UsageError
+    from skipjack.learn.rates import LiveRates, open_rates
+
+    if cold and text != "live":
+        raise UsageError(f"--cold is for live rates, not for {text}; leave it out")
+    rates: Rates = LiveRates(device, keep=False) if cold else open_rates(text, device)
+    close = getattr(rates, "close", None)
+    if close is not None:
+        stack.callback(close)
+    return rates
+
+
+def _runs(
+    games: dict[Problem, LoopGame],
+    rates: Rates,
+    methods: Sequence[Method],
+    budget: SearchBudget,
+    seeds: range,
+    stop: Callable[[], bool],
+    json: bool,
+) -> Iterator[SearchRun]:
+    from json import dumps
+
+    from skipjack.learn.tree import MeasuringCosts, run_search
+    from skipjack.operations import get
+    from skipjack.report.loops import run_line, run_record
+
+    costs: MeasuringCosts = {}
+    for problem, game in games.items():
+        flops = float(get(problem.operation).flops(problem))
+        for method in methods:
+            for seed in seeds:
+                run = run_search(
+                    problem, game, rates, method, budget,
+                    seed=seed, flops=flops, costs=costs, stop=stop,
+                )  # fmt: skip
+                if json:
+                    typer.echo(dumps(run_record(run) | {"rates": rates.sources}))
+                else:
+                    typer.echo(run_line(run), err=True)
+                yield run
+                if run.interrupted or stop():
+                    return
+
+
+def _finish(
+    runs: Sequence[SearchRun],
+    games: dict[Problem, LoopGame],
+    csv: Path | None,
+    report: Path | None,
+    debug: Path | None,
+    json: bool,
+) -> None:
+    from skipjack.report.loops import (
+        GraphvizMissingError,
+        graph_text,
+        print_searches,
+        write_graph,
+        write_search_report,
+        write_steps,
+    )
+
+    if not json:
+        print_searches(runs)
+    if csv is not None:
+        write_steps(runs, csv)
+    if report is not None:
+        note = write_search_report(runs, report)
+        if note:
+            typer.echo(f"skipjack: the report is in {report}, without plots: {note}", err=True)
+    if debug is not None:
+        text = graph_text(runs, {problem.key: game for problem, game in games.items()})
+        try:
+            write_graph(debug, text)
+        except GraphvizMissingError as error:
+            typer.echo(f"skipjack: {error}", err=True)
