@@ -7,6 +7,7 @@ policy can play nests that it was not trained on; what the machine has is among 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import log2
 from typing import TypedDict
 
@@ -32,6 +33,8 @@ POLICY_OBSERVATION = 1
 _OPERANDS = 3
 """Accesses with columns of their own: the output and the first two inputs."""
 _CACHES = 3
+_TRIED = (3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 24, 28, 32, 48, 64, 80, 96, 112)
+"""Factors for which a row says which share of the rounds' room is used after a split by them."""
 _MARK_ORDER = tuple(Mark)
 _ONE_HOT = {mark: tuple(float(mark is each) for each in _MARK_ORDER) for mark in _MARK_ORDER}
 _REDUCTIONS = ("", "sum", "prod", "max", "min")
@@ -53,6 +56,7 @@ ROW_COLUMNS = (
     *("moved_inputs", "contiguous_inputs"),
     *("iterations_outside", "iterations_inside", "footprint"),
     *(f"footprint_to_l{level}" for level in range(1, _CACHES + 1)),
+    *(f"used_by_{factor}" for factor in _TRIED),
 )
 GLOBAL_COLUMNS = (
     *("lanes", "registers", "max_unrolled", "threads", "streaming", "item_bytes"),
@@ -136,10 +140,22 @@ def _rows(game: LoopGame, state: GameState, built: Schedule) -> list[list[float]
         row += [(len(inputs) - inputs.count(0)) / 4, inputs.count(1) / 4]
         row += [outside / 30, inside / 30, log2(here) / 30]
         row += [_ratio(here, cache) for cache in caches]
+        row += _used(size, loop.step)
         rows.append(row)
         outside += steps
         inside -= steps
     return rows
+
+
+@lru_cache(maxsize=4096)
+def _used(size: int, step: int) -> tuple[float, ...]:
+    """For each factor how much of the last round is in the range; 0 where there is one round."""
+    whole = -(-size // step)
+    rounds = (-(-whole // factor) for factor in _TRIED)
+    return tuple(
+        whole / (count * factor) if count > 1 else 0.0
+        for count, factor in zip(rounds, _TRIED, strict=True)
+    )
 
 
 def _footprints(facts: NestFacts, loops: Sequence[Loop], covered: Sequence[int]) -> list[int]:
