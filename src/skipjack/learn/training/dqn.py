@@ -1,0 +1,207 @@
+"""DQN with masked actions, from top to bottom.
+
+The network's logits are here the values of actions: what is still to be gained after each. An
+iteration plays episodes, mostly with the best action and sometimes with any, keeps them, and learns
+from steps drawn from all that is kept: the value of an action should be its reward plus the value
+of the best legal action after it. That one is chosen by the network and valued by an older copy of
+it (double DQN). Steps of which the network was wrong are drawn more often, as Ape-X does.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from skipjack.learn.training.episodes import Episode, Player, joined
+from skipjack.learn.training.network import FORBIDDEN, Batch, LoopNetwork, NetworkSizes, exported
+from skipjack.learn.training.trainer import (
+    Collector,
+    Curves,
+    EpisodeOrder,
+    Purpose,
+    batch_of,
+    generator,
+    summary,
+    torch_seed,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DQNOptions:
+    """The numbers of DQN."""
+
+    episodes: int = 32
+    """In each iteration."""
+    kept: int = 1024
+    """Episodes that are learned from; the oldest go first."""
+    updates: int = 64
+    """In each iteration."""
+    batch: int = 128
+    learning_rate: float = 5e-4
+    discount: float = 0.99
+    """A little impatience: of two ways to one schedule the shorter is better."""
+    explore_first: float = 1.0
+    explore_last: float = 0.05
+    explore_iterations: int = 60
+    """Until the share of actions drawn from all legal ones has fallen to the last."""
+    copy_every: int = 200
+    """Updates after which the older copy becomes that of now."""
+    priority: float = 0.6
+    """How much more often steps are drawn of which the network was wrong; 0 for not at all."""
+    largest_gradient: float = 10.0
+
+
+class DQN:
+    """The trainer; see `skipjack.learn.training.trainer.Trainer`.
+
+    A state holds the kept episodes as their actions: `player` plays them again on the way back.
+    """
+
+    def __init__(
+        self, sizes: NetworkSizes, seed: int, player: Player, options: DQNOptions | None = None
+    ) -> None:
+        torch_seed(seed)
+        self.options = options or DQNOptions()
+        self.network = LoopNetwork(sizes)
+        self._older = LoopNetwork(sizes)
+        self._older.load_state_dict(self.network.state_dict())
+        self._optimizer = torch.optim.Adam(
+            self.network.parameters(), lr=self.options.learning_rate, eps=1e-5
+        )
+        self._seed, self._player = seed, player
+        self._kept: deque[Episode] = deque(maxlen=self.options.kept)
+        self._errors: deque[NDArray[np.float32]] = deque(maxlen=self.options.kept)
+        """How wrong the network was of each step when it last saw it."""
+        self.iteration, self.steps, self._updates = 0, 0, 0
+
+    @property
+    def explore(self) -> float:
+        """The share of actions that are drawn from all legal ones now."""
+        options = self.options
+        gone = min(1.0, (self.iteration - 1) / options.explore_iterations)
+        return options.explore_first + gone * (options.explore_last - options.explore_first)
+
+    # An iteration
+
+    def iterate(self, collector: Collector) -> tuple[Curves, list[Episode]]:
+        """Play some episodes and learn from all that are kept."""
+        self.iteration += 1
+        options = self.options
+        wanted = EpisodeOrder(
+            self.arrays(), options.episodes, self.iteration, greedy=True, explore=self.explore
+        )
+        episodes = collector.collect(wanted)
+        self.steps += sum(map(len, episodes))
+        for each in episodes:
+            self._kept.append(each)
+            self._errors.append(np.ones(len(each), np.float32))
+        rng = generator(self._seed, self.iteration, Purpose.BATCHES)
+        memory = _Memory(list(self._kept), list(self._errors), options.priority)
+        losses = [self._learn(memory, rng) for _ in range(options.updates)]
+        memory.give_back()
+        curves = summary(episodes) | {"loss": float(np.mean(losses)), "explore": self.explore}
+        return curves, episodes
+
+    def _learn(self, memory: _Memory, rng: np.random.Generator) -> float:
+        options = self.options
+        at, weights = memory.draw(options.batch, rng)
+        values, _ = self.network(memory.batch[at])
+        value = values.gather(1, memory.actions[at][:, None])[:, 0]
+        with torch.no_grad():
+            after = memory.batch[memory.next[at]]
+            best = self.network(after)[0].argmax(dim=1)
+            worth = self._older(after)[0].gather(1, best[:, None])[:, 0]
+            # The last step of an episode has nothing after it, nor has one without legal actions.
+            worth = torch.where(memory.last[at] | (worth <= FORBIDDEN / 2), 0.0, worth)
+            target = memory.rewards[at] + options.discount * worth
+        error = value - target
+        loss = (weights * torch.nn.functional.huber_loss(value, target, reduction="none")).mean()
+        self._optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(self.network.parameters(), options.largest_gradient)
+        self._optimizer.step()
+        memory.errors[at.numpy()] = error.detach().abs().numpy()
+        self._updates += 1
+        if self._updates % options.copy_every == 0:
+            self._older.load_state_dict(self.network.state_dict())
+        return loss.item()
+
+    # What is kept
+
+    def arrays(self) -> dict[str, NDArray[np.float32]]:
+        """The network as it is now."""
+        return exported(self.network)
+
+    def state(self) -> dict[str, Any]:
+        """All that going on needs."""
+        return {
+            "network": self.network.state_dict(),
+            "older": self._older.state_dict(),
+            "optimizer": self._optimizer.state_dict(),
+            "iteration": self.iteration,
+            "steps": self.steps,
+            "updates": self._updates,
+            "kept": [
+                {"problem": each.problem, "actions": each.actions.tolist()} for each in self._kept
+            ],
+            "rewards": [torch.from_numpy(each.rewards) for each in self._kept],
+            "errors": [torch.from_numpy(each) for each in self._errors],
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from a `state`."""
+        self.network.load_state_dict(state["network"])
+        self._older.load_state_dict(state["older"])
+        self._optimizer.load_state_dict(state["optimizer"])
+        self.iteration, self.steps = int(state["iteration"]), int(state["steps"])
+        self._updates = int(state["updates"])
+        self._kept.clear()
+        self._errors.clear()
+        for each, rewards, errors in zip(
+            state["kept"], state["rewards"], state["errors"], strict=True
+        ):
+            played = self._player.replay(each["problem"], each["actions"], rewards.numpy())
+            self._kept.append(played)
+            self._errors.append(errors.numpy())
+
+
+class _Memory:
+    """The steps of all kept episodes as arrays, while an iteration learns."""
+
+    def __init__(
+        self, episodes: list[Episode], errors: list[NDArray[np.float32]], priority: float
+    ) -> None:
+        lengths = [len(each) for each in episodes]
+        ends = np.cumsum(lengths)
+        self.batch: Batch = batch_of(joined([each.views for each in episodes]))
+        self.actions = torch.from_numpy(np.concatenate([each.actions for each in episodes]))
+        rewards = np.concatenate([each.rewards for each in episodes])
+        self.rewards = torch.from_numpy(rewards.astype(np.float32))
+        last = np.zeros(len(rewards), np.bool_)
+        last[ends - 1] = True
+        self.last = torch.from_numpy(last)
+        self.next = torch.from_numpy(np.minimum(np.arange(len(rewards)) + 1, len(rewards) - 1))
+        self._kept, self._ends = errors, ends
+        self.errors = np.concatenate(errors)
+        self._priority = priority
+
+    def draw(self, count: int, rng: np.random.Generator) -> tuple[torch.Tensor, torch.Tensor]:
+        """Steps, and the weights that make up for drawing some more often."""
+        chances = (self.errors.astype(np.float64) + 1e-3) ** self._priority
+        chances /= chances.sum()
+        at = rng.choice(len(chances), size=count, p=chances)
+        weights = (1 / (len(chances) * chances[at])) ** 0.4
+        return torch.from_numpy(at), torch.from_numpy((weights / weights.max()).astype(np.float32))
+
+    def give_back(self) -> None:
+        """Write the errors into the arrays of the episodes."""
+        start = 0
+        for kept, end in zip(self._kept, self._ends, strict=True):
+            kept[:] = self.errors[start:end]
+            start = end

@@ -1,0 +1,285 @@
+"""Episodes: a policy plays games, and what it did and what it got for it is kept.
+
+Several episodes are played side by side, so that the network sees them as one batch. Rewards are
+logarithms of speed-ups: with `Reward.GAIN` each action gets that of its schedule over the one
+before, with `Reward.END` the last action gets that of the whole episode, which then needs one
+measurement. Without torch: this is what worker processes do.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from math import log
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skipjack.core.problem import Problem
+from skipjack.learn.loops import GameState, LoopGame, policy_view
+from skipjack.learn.policy.network import PolicyNetwork, log_probabilities
+from skipjack.solvers.cpu.nest import Schedule, ScheduleSpace
+
+FAILED = -3.0
+"""The reward of a schedule that cannot be built or is wrong, as a logarithm of a speed-up."""
+_ANCHORS = 4
+
+
+class _Rates(Protocol):
+    def seconds(self, problem: Problem, schedules: Sequence[Schedule]) -> list[float | None]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Views:
+    """What the network sees of several states, side by side."""
+
+    rows: NDArray[np.float32]
+    """States x loops x features."""
+    present: NDArray[np.bool_]
+    """States x loops: which rows are loops, which are padding."""
+    cursor: NDArray[np.int64]
+    machine: NDArray[np.float32]
+    """States x features of the nest and the machine."""
+    mask: NDArray[np.bool_]
+    """States x actions: which are legal."""
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+class Reward(StrEnum):
+    """Which actions are rewarded."""
+
+    GAIN = "gain"
+    END = "end"
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeRules:
+    """How long an episode is, and what is rewarded."""
+
+    steps: int = 10
+    reward: Reward = Reward.GAIN
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """One episode. Arrays have an element for each action."""
+
+    problem: int
+    """Its number among those that are played."""
+    views: Views
+    actions: NDArray[np.int64]
+    rewards: NDArray[np.float64]
+    seconds: NDArray[np.float64]
+    """Of the schedule after the action; nan where it was not asked for or cannot be built."""
+    schedule: str
+    """What was built in the end."""
+    speed_up: float
+    """Of that over the anchor: the untuned nest, or where that is not known a proposed schedule."""
+
+    def __len__(self) -> int:
+        return len(self.actions)
+
+
+class Player:
+    """Plays episodes of some problems. Rates are asked once for each schedule."""
+
+    def __init__(
+        self,
+        problems: Sequence[Problem],
+        games: Sequence[LoopGame],
+        rates: _Rates,
+        rules: EpisodeRules,
+    ) -> None:
+        self.problems, self.games, self.rates, self.rules = problems, games, rates, rules
+        self._anchors: dict[int, float] = {}
+
+    def play(
+        self,
+        network: PolicyNetwork,
+        chosen: Sequence[int],
+        rng: np.random.Generator,
+        *,
+        greedy: bool = False,
+        explore: float = 0.0,
+    ) -> list[Episode]:
+        """One episode of each problem chosen.
+
+        Actions are drawn by the network's probabilities; if `greedy` the best is taken. `explore`
+        is the share of actions that are drawn from all legal ones instead.
+        """
+        playing = [_Playing(number, self.games[number]) for number in chosen]
+        for _ in range(self.rules.steps):
+            open_ones = [each for each in playing if not each.over]
+            if not open_ones:
+                break
+            views = joined([each.look() for each in open_ones])
+            logits, _ = network.forward_many(views.rows, views.present, views.cursor, views.machine)
+            chances = log_probabilities(logits, views.mask)
+            for at, each in enumerate(open_ones):
+                each.act(_choice(chances[at], rng, greedy, explore))
+        return [self._scored(each) for each in playing if each.actions]
+
+    def replay(self, number: int, actions: Sequence[int], rewards: NDArray[np.float64]) -> Episode:
+        """The episode that had these actions and rewards, without asking for rates."""
+        playing = _Playing(number, self.games[number])
+        for action in actions:
+            playing.look()
+            playing.act(int(action))
+        return Episode(
+            problem=number,
+            views=joined(playing.views),
+            actions=np.array(actions, np.int64),
+            rewards=rewards,
+            seconds=np.full(len(actions), np.nan),
+            schedule=playing.game.built(playing.states[-1]).text(),
+            speed_up=float(np.exp(rewards.sum())),
+        )
+
+    def anchor(self, number: int) -> float:
+        """Seconds that speed-ups of a problem are over."""
+        if number not in self._anchors:
+            game, problem = self.games[number], self.problems[number]
+            space = ScheduleSpace(
+                game.nest, game.limits.lanes, game.limits.registers, threads=game.threads
+            )
+            proposed = [space.schedule(config) for config in space.promising(_ANCHORS)]
+            asked = [game.built(game.start()), *proposed]
+            known = [one for one in self.rates.seconds(problem, asked) if one is not None]
+            self._anchors[number] = known[0] if known else 1.0
+        return self._anchors[number]
+
+    def _scored(self, playing: _Playing) -> Episode:
+        number, game = playing.number, playing.game
+        problem, anchor = self.problems[number], self.anchor(number)
+        count = len(playing.actions)
+        ends = range(count) if self.rules.reward is Reward.GAIN else [count - 1]
+        built = [game.built(playing.states[at + 1]) for at in ends]
+        found = self.rates.seconds(problem, built)
+        rewards, seconds = np.zeros(count), np.full(count, np.nan)
+        before = 0.0
+        for at, took in zip(ends, found, strict=True):
+            worth = log(anchor / took) if took else FAILED
+            rewards[at], before = worth - before, worth
+            seconds[at] = took or np.nan
+        last = playing.states[-1]
+        return Episode(
+            problem=number,
+            views=joined(playing.views),
+            actions=np.array(playing.actions, np.int64),
+            rewards=rewards,
+            seconds=seconds,
+            schedule=game.built(last).text(),
+            speed_up=float(np.exp(before)),
+        )
+
+
+class _Playing:
+    """An episode that is being played."""
+
+    def __init__(self, number: int, game: LoopGame) -> None:
+        self.number, self.game = number, game
+        self.states: list[GameState] = [game.start()]
+        self.views: list[Views] = []
+        self.actions: list[int] = []
+
+    @property
+    def over(self) -> bool:
+        return self.states[-1].stopped or not self.game.mask(self.states[-1]).any()
+
+    def look(self) -> Views:
+        view = view_of(self.game, self.states[-1], self.actions)
+        self.views.append(view)
+        return view
+
+    def act(self, action: int) -> None:
+        self.actions.append(action)
+        self.states.append(self.game.apply(self.states[-1], action))
+
+
+def view_of(game: LoopGame, state: GameState, history: Sequence[int] = ()) -> Views:
+    """What the network sees of a state, after the actions in `history`."""
+    view = policy_view(game, state, history)
+    return Views(
+        rows=view["loops"][None],
+        present=view["rows"][None].astype(np.bool_),
+        cursor=np.array([state.cursor], np.int64),
+        machine=view["globals"][None],
+        mask=game.mask(state)[None],
+    )
+
+
+def joined(views: Sequence[Views]) -> Views:
+    """Several as one."""
+    return Views(
+        *(np.concatenate([getattr(view, part.name) for view in views]) for part in fields(Views))
+    )
+
+
+def _choice(
+    chances: NDArray[np.float64], rng: np.random.Generator, greedy: bool, explore: float
+) -> int:
+    if explore and rng.random() < explore:
+        return int(rng.choice(np.flatnonzero(np.isfinite(chances))))
+    if greedy:
+        return int(chances.argmax())
+    likely = np.exp(chances)
+    return int(rng.choice(len(likely), p=likely / likely.sum()))
+
+
+# Between processes episodes travel as a file of arrays.
+
+
+def packed(episodes: Sequence[Episode]) -> bytes:
+    """Episodes as bytes."""
+    arrays: dict[str, NDArray[Any]] = {
+        "length": np.array([len(each) for each in episodes]),
+        "problem": np.array([each.problem for each in episodes]),
+        "schedule": np.array([each.schedule for each in episodes]),
+        "speed_up": np.array([each.speed_up for each in episodes]),
+    }
+    for name in ("actions", "rewards", "seconds"):
+        arrays[name] = np.concatenate([getattr(each, name) for each in episodes])
+    views = joined([each.views for each in episodes])
+    for part in fields(Views):
+        arrays[f"views.{part.name}"] = getattr(views, part.name)
+    return packed_arrays(arrays)
+
+
+def unpacked(data: bytes) -> list[Episode]:
+    """What `packed` was given."""
+    arrays = unpacked_arrays(data)
+    ends = np.cumsum(arrays["length"])
+    episodes = []
+    for at, (end, length) in enumerate(zip(ends, arrays["length"], strict=True)):
+        here = slice(int(end - length), int(end))
+        views = Views(*(arrays[f"views.{part.name}"][here] for part in fields(Views)))
+        episodes.append(
+            Episode(
+                problem=int(arrays["problem"][at]),
+                views=views,
+                actions=arrays["actions"][here],
+                rewards=arrays["rewards"][here],
+                seconds=arrays["seconds"][here],
+                schedule=str(arrays["schedule"][at]),
+                speed_up=float(arrays["speed_up"][at]),
+            )
+        )
+    return episodes
+
+
+def packed_arrays(arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    """Arrays as the bytes of an npz file."""
+    data = io.BytesIO()
+    np.savez(data, allow_pickle=False, **dict(arrays))
+    return data.getvalue()
+
+
+def unpacked_arrays(data: bytes) -> dict[str, NDArray[Any]]:
+    """What `packed_arrays` was given; nothing is unpickled."""
+    with np.load(io.BytesIO(data), allow_pickle=False) as file:
+        return {name: file[name] for name in file.files}

@@ -1,0 +1,117 @@
+"""What trainers have in common: where episodes come from, what an iteration says, what is kept.
+
+All chance comes from generators that are made anew for each purpose from the seed and the number of
+the iteration, so the state of a trainer holds none, and a run that was interrupted goes on as if it
+had not been.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from skipjack.learn.training.episodes import Episode, Views
+from skipjack.learn.training.network import Batch
+
+Arrays = Mapping[str, NDArray[np.float32]]
+
+
+class Purpose(IntEnum):
+    """What a generator is for."""
+
+    WEIGHTS = 0
+    PROBLEMS = 1
+    ACTIONS = 2
+    BATCHES = 3
+    NOISE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeOrder:
+    """Episodes that a trainer asks for."""
+
+    arrays: Arrays
+    """The weights of the network that plays."""
+    count: int
+    iteration: int
+    greedy: bool = False
+    explore: float = 0.0
+
+
+class Collector(Protocol):
+    """Plays episodes, here or elsewhere. The same request gives the same episodes everywhere."""
+
+    def collect(self, wanted: EpisodeOrder) -> list[Episode]:
+        """Episodes of problems drawn by the seed and the iteration."""
+        ...
+
+    def close(self) -> None:
+        """End what was started."""
+        ...
+
+
+Curves = dict[str, float]
+"""What an iteration says of itself, by the column of ``curves.csv``."""
+
+
+class Trainer(Protocol):
+    """Learns from episodes, an iteration at a time."""
+
+    iteration: int
+    steps: int
+    """Actions that were played so far."""
+
+    def iterate(self, collector: Collector) -> tuple[Curves, list[Episode]]:
+        """Play some episodes and learn from them."""
+        ...
+
+    def arrays(self) -> dict[str, NDArray[np.float32]]:
+        """The network as it is now."""
+        ...
+
+    def state(self) -> dict[str, Any]:
+        """All that going on needs: tensors, numbers, texts, lists and dicts of them."""
+        ...
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from a `state`."""
+        ...
+
+
+def generator(seed: int, iteration: int, purpose: Purpose, *more: int) -> np.random.Generator:
+    """The source of chance for one purpose."""
+    return np.random.default_rng((seed, iteration, int(purpose), *more))
+
+
+def torch_seed(seed: int) -> None:
+    """Give the weights that are drawn next by torch."""
+    torch.manual_seed(int(generator(seed, 0, Purpose.WEIGHTS).integers(2**62)))
+
+
+def batch_of(views: Views) -> Batch:
+    """As tensors."""
+    return Batch(
+        torch.from_numpy(views.rows),
+        torch.from_numpy(views.present),
+        torch.from_numpy(views.cursor),
+        torch.from_numpy(views.machine),
+        torch.from_numpy(views.mask),
+    )
+
+
+def summary(episodes: Sequence[Episode]) -> Curves:
+    """What episodes say by themselves."""
+    speed_ups = np.array([each.speed_up for each in episodes])
+    return {
+        "episodes": len(episodes),
+        "episode_steps": float(np.mean([len(each) for each in episodes])),
+        "episode_reward": float(np.mean([each.rewards.sum() for each in episodes])),
+        "speed_up": float(np.exp(np.log(speed_ups).mean())),
+        "best_speed_up": float(speed_ups.max()),
+    }
