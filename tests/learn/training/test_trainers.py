@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 
 from planted import BEST_SPEED_UP, planted_player, sizes_for  # noqa: E402  (torch may be missing)
 
-from skipjack.learn.policy.network import PolicyNetwork  # noqa: E402
+from skipjack.learn.policy import PolicyNetwork  # noqa: E402
 from skipjack.learn.training.collecting import HereCollector  # noqa: E402
 from skipjack.learn.training.dqn import DQN, DQNOptions  # noqa: E402
 from skipjack.learn.training.episodes import Episode, Player, Reward, packed, unpacked  # noqa: E402

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from skipjack.learn.policy.network import PolicyNetwork
+from skipjack.learn.policy import PolicyNetwork
 from skipjack.learn.training.episodes import Episode, Player
 from skipjack.learn.training.trainer import EpisodeOrder, Purpose, generator
 

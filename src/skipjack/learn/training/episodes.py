@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skipjack.core.problem import Problem
-from skipjack.learn.loops import GameState, LoopGame, policy_view
-from skipjack.learn.policy.network import PolicyNetwork, log_probabilities
+from skipjack.learn.loops import GameState, LoopGame, PolicyView, observe
+from skipjack.learn.policy import PolicyNetwork, log_probabilities
 from skipjack.solvers.cpu.nest import Schedule, ScheduleSpace
 
 FAILED = -3.0
@@ -203,7 +203,7 @@ class _Playing:
 
 def view_of(game: LoopGame, state: GameState, history: Sequence[int] = ()) -> Views:
     """What the network sees of a state, after the actions in `history`."""
-    view = policy_view(game, state, history)
+    view: PolicyView = observe(game, state, "policy", history)
     return Views(
         rows=view["loops"][None],
         present=view["rows"][None].astype(np.bool_),

@@ -1,0 +1,209 @@
+"""Cloning: a network learns to do what plans do, and what schedules are worth.
+
+A demonstration is a plan to a good schedule (`planner`), with a random action now and then, after
+which the plan leads back: what is learned are the plan's actions in all states on the way. Without
+those detours the network would see nothing but perfect games, and be lost after its first mistake.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from skipjack.learn.loops import GameState, LoopGame
+from skipjack.learn.training.episodes import Views, joined, view_of
+from skipjack.learn.training.network import LoopNetwork
+from skipjack.learn.training.planner import Planner
+from skipjack.learn.training.trainer import Curves, batch_of
+from skipjack.solvers.cpu.nest import Schedule
+
+LONGEST = 64
+"""Actions of a demonstration."""
+
+
+@dataclass(frozen=True, slots=True)
+class Demonstration:
+    """States, and what to do in them."""
+
+    views: Views
+    actions: NDArray[np.int64]
+
+
+def demonstrate(
+    game: LoopGame, target: Schedule, rng: np.random.Generator, detours: float = 0.0
+) -> Demonstration | None:
+    """A game that ends with the target; None if no plan leads there.
+
+    `detours` is the share of actions that are drawn from all legal ones but ``stop``. Where no plan
+    leads back, the game ends.
+    """
+    planner = Planner(game)
+    if planner.plan(target) is None:
+        return None
+    state = game.start()
+    views, wanted, done = list[Views](), list[int](), list[int]()
+    for _ in range(LONGEST):
+        action = planner.next_action(state, target)
+        if action is None:
+            break
+        views.append(view_of(game, state, done))
+        wanted.append(action)
+        if rng.random() < detours:
+            legal = np.flatnonzero(game.mask(state))
+            others = [int(at) for at in legal if game.actions[at] != "stop"]
+            action = int(rng.choice(others)) if others else action
+        state = game.apply(state, action)
+        done.append(action)
+    if not wanted:
+        return None
+    return Demonstration(joined(views), np.array(wanted, np.int64))
+
+
+def end_of(game: LoopGame, schedule: Schedule) -> Views:
+    """What the network sees when a game has come to a schedule."""
+    return view_of(game, GameState(schedule, 0))
+
+
+@dataclass(frozen=True, slots=True)
+class CloningOptions:
+    """The numbers of cloning."""
+
+    passes: int = 4
+    batch: int = 512
+    learning_rate: float = 1e-3
+    smoothing: float = 0.02
+    """What of the probability goes to the other legal actions."""
+    worth: float = 1.0
+    """Weight of the error of what schedules are worth, where that is known."""
+    largest_gradient: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Lessons:
+    """All that is learned from; in half precision, as there is much of it."""
+
+    views: Views
+    actions: NDArray[np.int64]
+    """-1 where only the worth is known."""
+    worth: NDArray[np.float32]
+    """nan where only the action is known."""
+
+    def __len__(self) -> int:
+        return len(self.actions)
+
+
+def lessons(
+    demonstrations: Sequence[Demonstration], ends: Sequence[tuple[Views, float]] = ()
+) -> Lessons:
+    """From demonstrations, and from schedules with what they are worth."""
+    views = [each.views for each in demonstrations] + [view for view, _ in ends]
+    counts = sum(len(each.actions) for each in demonstrations)
+    half = [_halved(each) for each in views]
+    return Lessons(
+        joined(half),
+        np.concatenate(
+            [*(each.actions for each in demonstrations), np.full(len(ends), -1, np.int64)]
+        ),
+        np.concatenate(
+            [np.full(counts, np.nan, np.float32), np.array([at for _, at in ends], np.float32)]
+        ),
+    )
+
+
+def clone(
+    network: LoopNetwork,
+    taught: Lessons,
+    rng: np.random.Generator,
+    options: CloningOptions | None = None,
+) -> list[Curves]:
+    """Teach the network; gives what each pass says of itself."""
+    options = options or CloningOptions()
+    optimizer = torch.optim.AdamW(network.parameters(), lr=options.learning_rate, weight_decay=1e-4)
+    updates = options.passes * -(-len(taught) // options.batch)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(
+        optimizer, options.learning_rate, total_steps=max(2, updates)
+    )
+    curves = []
+    for _ in range(options.passes):
+        order = rng.permutation(len(taught))
+        found = []
+        for start in range(0, len(order), options.batch):
+            at = np.sort(order[start : start + options.batch])
+            loss, numbers = _losses(network, taught, at, options)
+            optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            torch.nn.utils.clip_grad_norm_(network.parameters(), options.largest_gradient)
+            optimizer.step()
+            schedule.step()
+            found.append(numbers)
+        curves.append(_mean(found))
+    return curves
+
+
+def judge(network: LoopNetwork, taught: Lessons, batch: int = 1024) -> Curves:
+    """How the network does on lessons that it was not taught."""
+    with torch.no_grad():
+        starts = range(0, len(taught), batch)
+        found = [
+            _losses(
+                network, taught, np.arange(start, min(start + batch, len(taught))), CloningOptions()
+            )[1]
+            for start in starts
+        ]
+    return _mean(found)
+
+
+def _losses(
+    network: LoopNetwork, taught: Lessons, at: NDArray[np.int64], options: CloningOptions
+) -> tuple[torch.Tensor, NDArray[np.float64]]:
+    """The loss; and sums over actions (losses, right ones) and of errors, with their counts."""
+    views = Views(*(getattr(taught.views, part.name)[at] for part in fields(Views)))
+    batch = batch_of(_full(views))
+    logits, worth = network(batch)
+    actions = torch.from_numpy(taught.actions[at])
+    acts = actions >= 0
+    chances = logits.log_softmax(dim=1)
+    legal = batch.mask.float()
+    even = -(chances * legal).sum(dim=1) / legal.sum(dim=1).clamp(min=1)
+    said = -chances.gather(1, actions.clamp(min=0)[:, None])[:, 0]
+    wrong = ((1 - options.smoothing) * said + options.smoothing * even)[acts]
+    known = torch.from_numpy(taught.worth[at])
+    has = ~known.isnan()
+    error = (worth - known)[has].square()
+    loss = wrong.sum() / max(1, len(wrong)) + options.worth * error.sum() / max(1, len(error))
+    right = (logits.argmax(dim=1) == actions)[acts]
+    numbers = [said[acts].sum(), right.sum(), len(wrong), error.sum(), len(error)]
+    return loss, np.array([float(each) for each in numbers])
+
+
+def _mean(found: Sequence[NDArray[np.float64]]) -> Curves:
+    said, right, acts, error, ends = np.sum(found, axis=0)
+    return {
+        "loss": said / max(1, acts),
+        "right": right / max(1, acts),
+        "worth_error": float(np.sqrt(error / max(1, ends))),
+    }
+
+
+def _halved(views: Views) -> Views:
+    return Views(
+        views.rows.astype(np.float16),
+        views.present,
+        views.cursor,
+        views.machine.astype(np.float16),
+        views.mask,
+    )
+
+
+def _full(views: Views) -> Views:
+    return Views(
+        views.rows.astype(np.float32),
+        views.present,
+        views.cursor,
+        views.machine.astype(np.float32),
+        views.mask,
+    )
