@@ -1,10 +1,9 @@
 """Tables of schedules and times, measured on many cores at once, to train policies from.
 
 Problems are drawn by a seed (`loop_problems`). Of each, some hundred schedules are built, checked
-and timed: the most promising ones, random ones, states of games, and neighbours of the best so far,
-so that a table has good and bad ones. Each process has cores of its own, on which it first builds
-and then times; no two share a physical core. There is a table for each level of the instruction set
-and each number of threads::
+and timed, good and bad ones (`measure_problem`). Each process has cores of its own, on which it
+first builds and then times; no two share a physical core. There is a table for each level of the
+instruction set and each number of threads::
 
     PYTHONPATH=src python3 bench/loop_tables.py --minutes 8 --processes 14 -o tables
 
@@ -23,7 +22,6 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -31,16 +29,20 @@ import numpy as np
 
 import loop_problems
 from skipjack import __version__
-from skipjack.core.config import Config
 from skipjack.core.problem import Problem
 from skipjack.core.protocol import protocol_for
 from skipjack.errors import SkipjackError
-from skipjack.learn.loops import LoopGame, Preset, loop_solver
-from skipjack.learn.rates import TableHeader, problem_line
+from skipjack.learn.loops import loop_solver
+from skipjack.learn.rates import (
+    LiveRates,
+    MeasurePlan,
+    TableHeader,
+    measure_problem,
+    problem_line,
+)
 from skipjack.native import cpu, llvm
 from skipjack.operations import parse
 from skipjack.settings import load_settings
-from skipjack.solvers.cpu.nest import Schedule, ScheduleSpace
 from skipjack.tuning import ConfigTimer
 
 HIGHEST = ""
@@ -49,12 +51,6 @@ SHARES = (
     *(("x86-64-v3", 1), (HIGHEST, 1), (HIGHEST, 2), ("x86-64-v3", 1), (HIGHEST, 1), (HIGHEST, 1)),
 )
 """Levels and threads of the processes, in the order in which cores are given to them."""
-PROMISING, RANDOM, PLAYED, BRED = 64, 48, 64, 96
-"""Schedules of each sort for a problem."""
-CHUNK = 32
-"""Schedules that are built before they are timed."""
-_LONGEST_GAME = 14
-_PARENTS = 8
 _PROBLEM_S = 12.0
 """No more schedules of a problem after so long."""
 _GRACE_S = 25.0
@@ -71,13 +67,17 @@ def serve(threads: int, seed: int) -> None:
     header = TableHeader(device, llvm.compiler_version(), protocol.key, __version__)
     _answer({"header": header.line(), "name": f"{device.level}_{threads}"})
     settings = load_settings(build_workers=threads, core=cpu.usable_cores()[0])
-    with ConfigTimer(device, settings, alone=False, builds_first=True) as timer:
+
+    def timer() -> ConfigTimer:
+        return ConfigTimer(device, settings, alone=False, builds_first=True)
+
+    with LiveRates(device, settings, keep=False, make_timer=timer) as rates:
         for number, line in enumerate(sys.stdin):
             order = json.loads(line)
             rng = np.random.default_rng([seed, threads, number])
             deadline = min(time.monotonic() + _PROBLEM_S, order["deadline"])
             try:
-                _answer(measure(timer, parse(order["problem"]), rng, deadline))
+                _answer(measure(rates, parse(order["problem"]), rng, deadline))
             except SkipjackError as error:
                 _answer({"count": 0, "line": "", "reason": f"{order['problem']}: {error}"})
 
@@ -88,87 +88,16 @@ def _answer(record: dict[str, Any]) -> None:
 
 
 def measure(
-    timer: ConfigTimer, problem: Problem, rng: np.random.Generator, deadline: float
+    rates: LiveRates, problem: Problem, rng: np.random.Generator, deadline: float
 ) -> dict[str, Any]:
     """Times of some hundred schedules of a problem, as a line of the table."""
     started = time.monotonic()
-    device = cpu.detect(len(cpu.usable_cores()))
-    solver = loop_solver(problem)
-    space = solver.space(problem, device)
-    assert isinstance(space, ScheduleSpace)
-    times_ns: dict[str, float | None] = {}
-    kinds: dict[str, int] = {}
-
-    def take(kind: str, configs: Sequence[Config]) -> None:
-        new = [config for config in dict.fromkeys(configs) if _text(config) not in times_ns]
-        for at in range(0, len(new), CHUNK):
-            if time.monotonic() > deadline:
-                return
-            chunk = new[at : at + CHUNK]
-            for trial in timer.trials(problem, chunk, solver.name):
-                time_ns = float(trial.metrics["time_ns"]) if trial.ok else None
-                times_ns[_text(trial.config)] = time_ns
-            kinds[kind] = kinds.get(kind, 0) + len(chunk)
-
-    take("promising", space.promising(PROMISING))
-    take("played", [space.config(each) for each in islice(played(space, rng), PLAYED)])
-    take("random", [space.sample(rng) for _ in range(RANDOM)])
-    for _ in range(BRED // CHUNK):
-        take("bred", bred(space, times_ns, rng))
+    times_ns = measure_problem(
+        *(problem, rates.device, rates, MeasurePlan(), rng), lambda: time.monotonic() > deadline
+    )
     took = round(time.monotonic() - started, 2)
-    line = problem_line(problem.key, solver.name, times_ns, kinds=kinds, seconds=took)
+    line = problem_line(problem.key, loop_solver(problem).name, times_ns, seconds=took)
     return {"line": line, "count": len(times_ns)}
-
-
-def _text(config: Config) -> str:
-    return str(config["schedule"])
-
-
-def played(space: ScheduleSpace, rng: np.random.Generator) -> Iterator[Schedule]:
-    """What is built in states of random games of both presets, untuned ones included."""
-    games = [
-        LoopGame(
-            space.nest,
-            space.limits,
-            preset=preset,
-            threads=space.threads,
-            streaming=space.streaming,
-        )
-        for preset in Preset
-    ]
-    seen: set[Schedule] = set()
-    for number in range(40 * PLAYED):
-        game = games[number % 2]
-        state = game.start()
-        for _ in range(int(rng.integers(0, _LONGEST_GAME)) if number > 1 else 0):
-            able = np.flatnonzero(game.mask(state)).tolist()
-            legal = [at for at in able if game.actions[at] != "stop"]
-            if not legal:
-                break
-            state = game.apply(state, legal[int(rng.integers(len(legal)))])
-        schedule = game.built(state)
-        if schedule not in seen and space.limits.admit(schedule, space.nest):
-            seen.add(schedule)
-            yield schedule
-
-
-def bred(
-    space: ScheduleSpace, times_ns: dict[str, float | None], rng: np.random.Generator
-) -> list[Config]:
-    """Neighbours and children of the best so far."""
-    known = {text: ns for text, ns in times_ns.items() if ns is not None}
-    best = [Config(schedule=text) for text in sorted(known, key=known.__getitem__)[:_PARENTS]]
-    found: dict[Config, None] = {}
-    for _ in range(8 * CHUNK if best else 0):
-        one, other = (best[int(at)] for at in rng.integers(len(best), size=2))
-        child = space.recombine(one, other, rng) if rng.random() < 0.3 else one
-        for _ in range(1 + int(rng.integers(2))):
-            child = space.mutate(child, rng)
-        if _text(child) not in times_ns:
-            found[child] = None
-        if len(found) == CHUNK:
-            break
-    return list(found)
 
 
 # Who gives out problems

@@ -5,16 +5,12 @@ from __future__ import annotations
 from itertools import islice
 from pathlib import Path
 
-import numpy as np
-
 import loop_problems
 import loop_suite
 import loop_tables
 from skipjack import plugins
 from skipjack.learn.rates import read_table
 from skipjack.operations import get, parse
-from skipjack.solvers.cpu.nest import ScheduleSpace
-from skipjack.testing.nests import matmul_nest
 
 DRAWN = [problem.key for problem in islice(loop_problems.problems(3), 400)]
 
@@ -43,14 +39,6 @@ def test_each_core_has_one_process() -> None:
     cores = [core for place in found for core in place.cores]
     assert sorted(cores) == list(range(14))
     assert {place.group for place in found} == set(loop_tables.SHARES)
-
-
-def test_played_schedules_are_of_the_space_and_begin_untuned() -> None:
-    space = ScheduleSpace(matmul_nest(24, 20, 12), 8)
-    found = list(islice(loop_tables.played(space, np.random.default_rng(0)), 20))
-    assert len(set(found)) == 20
-    assert all(space.contains(space.config(schedule)) for schedule in found)
-    assert not any(loop.mark for schedule in found[:2] for loop in schedule.loops[:1])
 
 
 def test_files_are_tables(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from skipjack.cli.loops import dataset, search, show
+from skipjack.cli.loops import dataset, measure, search, show
 from skipjack.cli.options import examples
 
 app = typer.Typer(
@@ -22,3 +22,4 @@ app = typer.Typer(
 app.command("dataset", epilog=dataset.EXAMPLES)(dataset.dataset)
 app.command("show", epilog=show.EXAMPLES)(show.show)
 app.command("search", epilog=search.EXAMPLES)(search.search)
+app.command("measure", epilog=measure.EXAMPLES)(measure.measure)

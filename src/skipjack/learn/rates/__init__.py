@@ -1,6 +1,7 @@
 """What the speed of a schedule is: measured now, replayed from a table, or estimated."""
 
 from skipjack.learn.rates.live import LiveRates
+from skipjack.learn.rates.measuring import MeasurePlan, measure_problem, played_schedules
 from skipjack.learn.rates.model import NetworkCostModel, read_model, shipped_model
 from skipjack.learn.rates.opening import open_rates, read_tables, table_of
 from skipjack.learn.rates.rates import Rates, gflops, peak_gflops
@@ -19,6 +20,7 @@ __all__ = [
     "CostModel",
     "LiveRates",
     "LoopTable",
+    "MeasurePlan",
     "MixedRates",
     "ModelRates",
     "NetworkCostModel",
@@ -27,8 +29,10 @@ __all__ = [
     "TableRates",
     "gflops",
     "join_tables",
+    "measure_problem",
     "open_rates",
     "peak_gflops",
+    "played_schedules",
     "problem_line",
     "read_model",
     "read_table",

@@ -22,12 +22,13 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TextIO
+from typing import Any, TextIO
 
 from skipjack.core.device import Device
 from skipjack.core.problem import Problem
 from skipjack.errors import MalformedError, StorageError
 from skipjack.reading import Field, parse_json
+from skipjack.storage import atomic_write
 
 FORMAT, VERSION = "skipjack-loop-table", 1
 
@@ -95,15 +96,12 @@ def problem_line(
 
 
 def write_table(path: Path, table: LoopTable) -> None:
-    """Write a whole table."""
+    """Write a whole table; the file is the one before or the new one, never half of it."""
     lines = [table.header.line()]
     for problem, times_ns in table.times_ns.items():
         lines.append(problem_line(problem, table.solvers[problem], times_ns))
-    try:
-        with _opened(path, "wt") as file:
-            file.writelines(lines)
-    except OSError as error:
-        raise StorageError(f"cannot write the table {path}: {error.strerror}") from None
+    data = "".join(lines).encode()
+    atomic_write(path, gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
 
 
 def read_table(path: Path) -> LoopTable:
@@ -182,16 +180,16 @@ def _record(line: str, where: str) -> dict[str, Any]:
 
 def _lines(path: Path) -> Iterator[str]:
     try:
-        with _opened(path, "rt") as file:
+        with _opened(path) as file:
             yield from file
     except (OSError, EOFError, UnicodeDecodeError) as error:
         raise StorageError(f"cannot read the table {path}: {error}") from None
 
 
-def _opened(path: Path, mode: Literal["rt", "wt"]) -> TextIO:
+def _opened(path: Path) -> TextIO:
     if path.suffix == ".gz":
-        return gzip.open(path, mode, encoding="utf-8")
-    return path.open(mode, encoding="utf-8")
+        return gzip.open(path, "rt", encoding="utf-8")
+    return path.open(encoding="utf-8")
 
 
 def _line(record: Mapping[str, Any]) -> str:

@@ -1,0 +1,131 @@
+"""``skipjack loops measure``: tables of schedules and times, to be replayed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from skipjack.cli.options import JsonOption, PluginOption, examples
+
+if TYPE_CHECKING:
+    from skipjack.core.problem import Problem
+    from skipjack.learn.rates import LoopTable
+
+EXAMPLES = examples(
+    "skipjack loops measure mm64_256_16 --size 5 --schedules 200 -o mm.jsonl",
+    "skipjack loops measure matmul:112x208x256 sum:300x200/axis=0 --minutes 5 -o some.jsonl.gz",
+)
+
+
+def measure(
+    problems: Annotated[
+        list[str], typer.Argument(help="Problems, as matmul:128x128x128, or datasets by name.")
+    ],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="The table; one that is there is continued.")
+    ],
+    schedules: Annotated[int, typer.Option(min=1, help="Schedules of each problem.")] = 272,
+    size: Annotated[
+        int | None, typer.Option(min=1, help="The first so many problems of each dataset.")
+    ] = None,
+    split: Annotated[
+        str, typer.Option(help="Which problems of a dataset: train, test or all.")
+    ] = "all",
+    minutes: Annotated[float | None, typer.Option(min=0.0, help="Stop after so long.")] = None,
+    threads: Annotated[int, typer.Option(min=1, help="Threads that loops can be shared to.")] = 1,
+    seed: Annotated[int, typer.Option(help="Of the schedules that are drawn.")] = 0,
+    plugin: PluginOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Measure schedules of problems and write their times into a table.
+
+    Environments, searches and training replay a table exactly (--rates TABLE), without a quiet
+    machine. It has good and bad schedules: those that are proposed first, random ones, states of
+    games, and neighbours of the fastest. The table is written problem by problem: stop it with
+    Ctrl-C, and continue it by the same command.
+    """
+    import time
+
+    import numpy as np
+
+    from skipjack import plugins
+    from skipjack.learn.rates import LiveRates, MeasurePlan, measure_problem, write_table
+    from skipjack.native import cpu
+    from skipjack.settings import load_settings
+
+    settings = load_settings(plugins=plugin)
+    plugins.load(settings.plugins)
+    chosen = _problems(problems, split, size)
+    device = cpu.detect(threads)
+    table = _begun(output, threads)
+    ends = float("inf") if minutes is None else time.monotonic() + 60.0 * minutes
+
+    def late() -> bool:
+        return time.monotonic() > ends
+
+    with LiveRates(device, settings) as rates:
+        for number, problem in enumerate(chosen, 1):
+            if late():
+                break
+            rng = np.random.default_rng([seed, number])
+            times_ns = measure_problem(problem, device, rates, MeasurePlan.of(schedules), rng, late)
+            table.add(problem.key, rates.place(problem).solver, times_ns)
+            write_table(output, table)
+            _report(problem, table, number, len(chosen), json=json)
+    if not json:
+        typer.echo(f"{output}: {len(table.times_ns)} problems, {table.entries} schedules")
+
+
+def _problems(texts: list[str], split: str, size: int | None) -> list[Problem]:
+    from skipjack.learn.loops import find_problems
+
+    found: dict[str, Problem] = {}
+    for text in texts:
+        for problem in find_problems(text, split)[:size]:
+            found.setdefault(problem.key, problem)
+    return list(found.values())
+
+
+def _begun(path: Path, threads: int) -> LoopTable:
+    """An empty table, or the one that is there if it was measured the same way."""
+    from skipjack import __version__
+    from skipjack.core.protocol import protocol_for
+    from skipjack.errors import UsageError
+    from skipjack.learn.rates import LoopTable, TableHeader, read_table
+    from skipjack.native import cpu, llvm
+
+    device = cpu.detect(threads)
+    header = TableHeader(device, llvm.compiler_version(), protocol_for(device).key, __version__)
+    if not path.exists():
+        return LoopTable(header)
+    table = read_table(path)
+    known = table.header
+    same = (known.device.class_key, known.compiler, known.protocol) == (
+        *(device.class_key, header.compiler, header.protocol),
+    )
+    if not same:
+        raise UsageError(
+            f"{path} was measured on {known.device.name} with {known.compiler}, not on "
+            f"{device.name} with {header.compiler}; write another file"
+        )
+    return table
+
+
+def _report(problem: Problem, table: LoopTable, number: int, count: int, *, json: bool) -> None:
+    from skipjack.learn.rates import gflops
+
+    times_ns = table.of(problem)
+    best_ns = table.best_ns(problem)
+    failed = sum(ns is None for ns in times_ns.values())
+    if json:
+        from json import dumps
+
+        record = {"problem": problem.key, "schedules": len(times_ns), "failed": failed}
+        typer.echo(dumps({**record, "best_ns": best_ns}))
+        return
+    best = "none ran" if best_ns is None else f"best {gflops(problem, best_ns * 1e-9):.1f} GFLOP/s"
+    typer.echo(
+        f"{number}/{count} {problem.key}: {len(times_ns)} schedules, {failed} failed, {best}"
+    )
