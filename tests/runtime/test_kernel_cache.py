@@ -25,7 +25,7 @@ from skipjack.runtime.kernel_cache import cache_status, keep_within_limit, trim
 from skipjack.runtime.verified import VerifiedKernel, VerifiedKernels, entry_key, in_use
 from skipjack.settings import Settings, load_settings
 from skipjack.solvers import find_solver
-from skipjack.storage import ARTIFACTS, ArtifactStore, KernelStore, artifacts
+from skipjack.storage import ARTIFACTS, ArtifactStore, FileLock, KernelStore, artifacts
 
 KEY = "add:256"
 CONFIG = {"unroll": 1}
@@ -178,6 +178,17 @@ def test_the_cache_is_looked_at_once_a_minute_and_less_often_in_vain(
     assert kernel_cache._next_look[tmp_path / ARTIFACTS] - time.monotonic() > 3000
     keep_within_limit(settings, now=True)
     assert len(looks) == 2
+
+
+def test_a_cache_that_another_process_makes_room_in_is_looked_at_again_after_a_minute(
+    tmp_path: Path,
+) -> None:
+    settings = Settings(tmp_path, cache_limit=0)
+    put(Settings(tmp_path), 0, days_ago=3)
+    with FileLock(tmp_path / ARTIFACTS / "trim.lock"):
+        assert trim(settings) is None
+        keep_within_limit(settings, now=True)
+    assert kernel_cache._next_look[tmp_path / ARTIFACTS] - time.monotonic() <= 60
 
 
 def test_a_cache_elsewhere_gets_what_is_new_and_the_old_one_is_read(

@@ -56,6 +56,15 @@ def test_where_nothing_can_be_written_nothing_is_allowed(tmp_path: Path) -> None
     assert not account.add(kernel_ns=10**12).allow(0.05)
 
 
+def test_a_file_that_is_held_lets_the_program_go_on(tmp_path: Path) -> None:
+    account = RegretAccount(tmp_path / "account")
+    account.add(kernel_ns=1000)
+    with account.path.open("rb") as held:  # by a process that was stopped
+        fcntl.flock(held, fcntl.LOCK_EX)
+        assert not account.add(kernel_ns=10**12).allow(0.05)
+    assert account.add() == KernelTimes(1000, 0)
+
+
 def test_files_of_programs_long_gone_are_removed(tmp_path: Path) -> None:
     old = tmp_path / "online" / "regret-1-2"
     old.parent.mkdir()
@@ -169,7 +178,7 @@ def test_on_a_gpu_events_take_the_time_and_never_while_a_graph_is_recorded(
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_process_that_was_forked_meanwhile_does_not_keep_the_lock(tmp_path: Path) -> None:
     account = RegretAccount(tmp_path / "account")
-    with account._locked():
+    with account._locked(PATIENCE_S):
         child = os.fork()
         if child == 0:
             time.sleep(PATIENCE_S)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from skipjack.bank import Bank, layers_of
 from skipjack.core.config import Config
-from skipjack.errors import SkipjackError, StorageError
+from skipjack.errors import LockTimeoutError, SkipjackError, StorageError
 from skipjack.native.own_code import own_code
 from skipjack.runtime.checks import GUESSES, read_guesses
 from skipjack.runtime.verified import VerifiedKernel, entry_key, in_use, read_record, record_files
@@ -64,12 +64,15 @@ def keep_within_limit(settings: Settings, *, now: bool = False) -> None:
     directory, clock = settings.kernel_dirs[0], time.monotonic()
     if clock < _next_look.get(directory, 0.0) and not now:
         return
-    within = trim(settings)
-    _next_look[directory] = clock + (_INTERVAL_S if within else _FRUITLESS_S)
+    in_vain = trim(settings) is False
+    _next_look[directory] = clock + (_FRUITLESS_S if in_vain else _INTERVAL_S)
 
 
-def trim(settings: Settings) -> bool:
-    """Make room if the cache is too large; whether it is within its limit now."""
+def trim(settings: Settings) -> bool | None:
+    """Make room if the cache is too large; whether it is within its limit now.
+
+    None if another process is at it.
+    """
     directory = settings.kernel_dirs[0]
     try:
         status = cache_status(settings)
@@ -79,8 +82,10 @@ def trim(settings: Settings) -> bool:
         goal = status.used_bytes - int(settings.cache_limit * _DOWN_TO)
         with FileLock(directory / "trim.lock", timeout_s=0):
             freed = _free(settings, directory, goal)
+    except LockTimeoutError:
+        return None
     except (SkipjackError, OSError) as error:
-        # Another process is at it, a bank cannot be read, or nothing can be written here.
+        # A bank cannot be read, or nothing can be written here.
         log.info("the kernel cache %s stays as large as it is for now: %s", directory, error)
         return False
     log.info("%s bytes of the kernel cache %s were freed", freed, directory)

@@ -22,6 +22,9 @@ from skipjack.processes import began, this_process
 FOLDER = "online"
 _PREFIX = "regret-"
 _SUMS = struct.Struct("<QQ")
+_PATIENCE_S, _TRIAL_PATIENCE_S, _PAUSE_S = 0.01, 1.0, 0.001
+"""For other processes, which hold the file for microseconds: of who calls kernels, which must not
+wait, and of who has made trials, which must be counted."""
 _KEPT_S = 7 * 86_400.0
 """Files that nobody has written to for so long are removed, whatever machine they are of."""
 
@@ -39,7 +42,7 @@ class KernelTimes:
 
 
 class RegretAccount:
-    """The sums of one program. Where the file cannot be used, nothing is ever allowed."""
+    """The sums of one program. Where the file cannot be used, nothing is allowed."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -47,7 +50,7 @@ class RegretAccount:
     def add(self, kernel_ns: int = 0, trial_ns: int = 0) -> KernelTimes:
         """Add to the sums; gives what they are then."""
         try:
-            with self._locked() as file:
+            with self._locked(_TRIAL_PATIENCE_S if trial_ns else _PATIENCE_S) as file:
                 before = os.pread(file, _SUMS.size, 0)
                 sums = _SUMS.unpack(before) if len(before) == _SUMS.size else (0, 0)
                 now = KernelTimes(sums[0] + kernel_ns, sums[1] + trial_ns)
@@ -58,7 +61,7 @@ class RegretAccount:
             return KernelTimes(0, 1)
 
     @contextlib.contextmanager
-    def _locked(self) -> Iterator[int]:
+    def _locked(self, patience_s: float) -> Iterator[int]:
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         try:
             file = os.open(self.path, flags, 0o600)
@@ -66,11 +69,25 @@ class RegretAccount:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             file = os.open(self.path, flags, 0o600)
         try:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            yield file
+            _lock(file, patience_s)
+            try:
+                yield file
+            finally:
+                fcntl.flock(file, fcntl.LOCK_UN)  # a process that was just forked has the file, too
         finally:
-            fcntl.flock(file, fcntl.LOCK_UN)  # a process that was just forked has the file, too
             os.close(file)
+
+
+def _lock(file: int, patience_s: float) -> None:
+    """`TimeoutError` where others hold it too long: one of them may have been stopped."""
+    until = time.monotonic() + patience_s
+    while True:
+        try:
+            return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                raise TimeoutError(f"the sums are locked for {patience_s:g} s") from None
+        time.sleep(_PAUSE_S)
 
 
 def account_of_program(user_dir: Path) -> RegretAccount:
