@@ -1,9 +1,14 @@
 """A gain is confirmed if it is there, and hardly ever if it is not."""
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from skipjack.execute.confirm import ALPHA, LOOKS, MIN_EFFECT, confirm
+from skipjack.execute.session import Failure
+from skipjack.execute.statistics import Block
 from skipjack.testing.sessions import NullSession
 
 CHALLENGER, RIVAL = 1, 2
@@ -164,3 +169,25 @@ def test_a_machine_that_is_never_quiet_is_called_noisy() -> None:
     assert not result.confirmed(RIVAL)
     assert not result.beaten_by(RIVAL)
     assert session.rounds == 4 * LOOKS[-1], "it was tried for long"
+
+
+class Wild(NullSession):
+    """A machine on which the rival takes now 100 and now 10,000 times as long, unnoticed."""
+
+    def time(self, kernels: Sequence[int], blocks: int) -> tuple[list[Block], list[Failure]]:
+        found: list[Block] = []
+        for at in range(blocks):
+            self.costs_ns[RIVAL] = 1000.0 * (100.0 if self.rounds % 2 else 10_000.0)
+            timed, _ = super().time(kernels, 1)
+            found += [replace(block, round=at) for block in timed]
+        return found, []
+
+
+def test_a_gain_that_may_be_anything_is_called_noisy() -> None:
+    session = Wild({CHALLENGER: 1000.0, RIVAL: 1000.0}, np.random.default_rng(0))
+    result = confirm(session, CHALLENGER, [RIVAL])
+    gain = result.gains[RIVAL]
+    assert gain.low > 50.0 and gain.high > 50.0 * gain.low
+    assert result.noisy(RIVAL)
+    assert not result.confirmed(RIVAL) and not result.beaten_by(RIVAL)
+    assert session.rounds == LOOKS[-1], "more rounds might have told"

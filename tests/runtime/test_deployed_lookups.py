@@ -1,6 +1,7 @@
 """Lookups answer for the deployment that is asked about, and with what is fresh first."""
 
 import pickle
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,12 @@ import pytest
 import skipjack
 from skipjack.bank import Bank, BankEntry
 from skipjack.errors import UsageError
+from skipjack.execute.statistics import Ratio
 from skipjack.native import cpu
 from skipjack.operations import parse
-from skipjack.solvers import find_solver
+from skipjack.runtime.kernel_code import KernelCode
+from skipjack.solvers import BuildingSolver, find_solver
+from skipjack.tuning.result import Outcome, Speedup, TuneResult
 
 KEY = "add:96"
 
@@ -41,6 +45,36 @@ def test_an_answer_is_of_the_deployment_that_is_asked_about(bank: Bank) -> None:
     assert named is not None and named.solver == "nest"
     assert skipjack.lookup(KEY, protocol="eager/cold", strict=True) is None
     assert pickle.loads(pickle.dumps(eager)).solver == "numpy"
+
+
+def test_a_tuned_kernel_is_found_again_as_it_was_deployed(bank: Bank) -> None:
+    bank.add([entry(protocol="native/hot"), entry("numpy", protocol="eager/hot")])
+    problem, device, nest = parse(KEY), cpu.detect(), find_solver("nest")
+    config = nest.space(problem, device).default()
+    assert isinstance(nest, BuildingSolver)
+    blob = nest.compile(nest.lower(problem, device, config))
+    slots = tuple(nest.slots(problem, device, config))
+    result = TuneResult(
+        *(problem, device.name, "nest", Outcome.BANKED, config, [], Speedup(Ratio(1.0, 1.0, 1.0))),
+        *(1.0, 0.0, 1.0, 1, 1, 1.0, 0.0),
+        code=KernelCode(blob.data, blob.digest, blob.symbol, blob.abi, slots),
+        deployed="eager/hot",
+    )
+    assert pickle.loads(pickle.dumps(result.kernel())).solver == "numpy"
+    usual = replace(result, deployed="native/hot")
+    assert pickle.loads(pickle.dumps(usual.kernel())).solver == "nest"
+
+
+def test_what_a_program_names_is_of_a_deployment_and_found_again_by_its_name(bank: Bank) -> None:
+    bank.add([entry("numpy", protocol=way) for way in ("native/hot", "eager/hot")])
+    with pytest.raises(UsageError, match="is no deployment"):
+        skipjack.lookup(KEY, solver="numpy", protocol="eager")
+    config = find_solver("nest").space(parse(KEY), cpu.detect()).default()
+    named = skipjack.lookup(KEY, solver="nest", config=config, protocol="eager/hot")
+    again = pickle.loads(pickle.dumps(named))
+    assert (again.source, again.solver) == ("explicit", "nest")
+    library = pickle.loads(pickle.dumps(skipjack.lookup(KEY, solver="numpy")))
+    assert (library.source, library.solver) == ("explicit", "numpy")
 
 
 def test_an_entry_of_another_deployment_answers_nothing(bank: Bank) -> None:

@@ -48,7 +48,7 @@ class Confirmation:
     def confirmed(self, rival: int) -> bool:
         """The challenger is faster than this rival by at least the minimum effect."""
         gain = self.gains.get(rival)
-        return gain is not None and gain.supported and gain.low > 1.0 + MIN_EFFECT
+        return gain is not None and _claims_gain(gain) and not gain.vague
 
     def beaten_by(self, rival: int) -> bool:
         """The rival is faster than the challenger by at least the minimum effect."""
@@ -61,9 +61,13 @@ class Confirmation:
         return gain.supported and (self.confirmed(rival) or gain.high < 1.0 + MIN_EFFECT)
 
     def noisy(self, rival: int) -> bool:
-        """Too many of the rounds were disturbed to say which of the two is faster."""
+        """Too many of the rounds were disturbed to say which of the two is faster, or how much."""
         gain = self.gains.get(rival)
-        return gain is not None and gain.noisy
+        return gain is not None and (gain.noisy or (_claims_gain(gain) and gain.vague))
+
+
+def _claims_gain(gain: Ratio) -> bool:
+    return gain.supported and gain.low > 1.0 + MIN_EFFECT
 
 
 def confirm(

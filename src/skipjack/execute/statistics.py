@@ -127,6 +127,11 @@ class Ratio:
         """Whether too few pairs are left because the others were disturbed."""
         return not self.supported and self.left_out > 0
 
+    @property
+    def vague(self) -> bool:
+        """Whether the interval is so wide that one of the two was disturbed, noticed or not."""
+        return self.supported and self.high > _WIDEST * self.low
+
     def to_json(self) -> dict[str, Any]:
         """Plain numbers; None for what is not known, because JSON has no NaN."""
         return {
@@ -160,6 +165,8 @@ def median_interval(values: Sequence[float], confidence: float) -> tuple[float, 
 
 
 _FEWEST = 4
+_WIDEST = 10.0
+"""Of an interval's ends: calls of two kernels on a quiet machine are a few percent apart."""
 _STUDENT_CONFIDENCE = 0.9975
 _STUDENT = {3: 9.465, 4: 6.758, 5: 5.604, 6: 4.981, 7: 4.595, 8: 4.334, 9: 4.146}
 """Two-sided quantiles of Student's distribution at that confidence, by degrees of freedom."""

@@ -243,8 +243,12 @@ def _look_up(
             raise UsageError(
                 f"solver {solver} is a library, which has no configs: leave config= out"
             )
-        question = Question(asked, place([asked], device, threads), chosen, directory)
-        question = replace(question, patience_s=_ALL_PATIENCE_S)
+        on = place([asked], device, threads)
+        question = Question(
+            *(asked, on, chosen, directory),
+            patience_s=_ALL_PATIENCE_S,
+            protocol=None if protocol is None else named_deployment(on, protocol),
+        )
         return explicit_answer(question, solver, config).kernel, None, depends
     if config is not None:
         raise UsageError("config is of a solver: give solver= as well")
@@ -498,9 +502,14 @@ def answer_again(
     user_dir: str | None,
     pickled_with: tuple[str, ...] = (),
     protocol: str | None = None,
+    solver: str | None = None,
+    config: Mapping[str, Value] | None = None,
 ) -> Found:
-    """The same for a kernel that came from another step of the lookup."""
-    return _again(key, device, user_dir, pickled_with, protocol, strict=False)
+    """The same for a kernel that came from another step of the lookup.
+
+    `solver` and `config` are those that the program had named.
+    """
+    return _again(key, device, user_dir, pickled_with, protocol, solver=solver, config=config)
 
 
 def _again(
@@ -509,12 +518,11 @@ def _again(
     user_dir: str | None,
     pickled_with: tuple[str, ...],
     protocol: str | None,
-    *,
-    strict: bool,
+    **named: Any,
 ) -> Found:
     settings = load_settings(user_dir=user_dir, complain=_complain) if user_dir else None
     try:
-        found = lookup(key, device=device, settings=settings, strict=strict, protocol=protocol)
+        found = lookup(key, device=device, settings=settings, protocol=protocol, **named)
     except ProblemError as error:
         if remedy := lacking(pickled_with):
             raise SkipjackError(f"the kernel of {key} cannot be found: {remedy}") from error

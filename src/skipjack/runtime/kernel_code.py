@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from skipjack import plugins
+from skipjack.core.config import Value
 from skipjack.core.problem import Problem
 from skipjack.errors import UsageError
 
@@ -58,6 +59,21 @@ def answered_again(
     from skipjack.runtime.bank_lookup import answer_again
 
     return answer_again, (problem.key, device, user_dir, *_how(protocol))
+
+
+def named_again(
+    problem: Problem,
+    device: str,
+    user_dir: str | None,
+    protocol: str | None,
+    solver: str,
+    config: Mapping[str, Value] | None,
+) -> Again:
+    """By asking for the same solver and config."""
+    from skipjack.runtime.bank_lookup import answer_again
+
+    found = problem.key, device, user_dir, plugins.loaded(), protocol
+    return answer_again, (*found, solver, dict(config) if config else None)
 
 
 def _how(protocol: str | None) -> tuple[object, ...]:

@@ -295,6 +295,12 @@ class Decision:
     def _noise(self) -> str:
         rival = self.unclear()[0]
         gain = self.confirmation.gains[rival.kernel]
+        if gain.vague:
+            return (
+                f"the gain over {self._called(rival)} is anywhere between {gain.low:.3g} and "
+                f"{gain.high:.3g}, so nothing was banked; close other programs, or give more "
+                "--seconds"
+            )
         return (
             f"other programs disturbed {gain.left_out} of {gain.pairs + gain.left_out} rounds "
             f"beside {self._called(rival)}, so nothing was banked; close them, or give more "

@@ -177,7 +177,7 @@ class TuneResult:
         """The winner as a function: of NumPy arrays, or of tensors on the GPU it was tuned on."""
         if self.code is None:
             raise SkipjackError(f"{self.problem.key} has no tuned kernel: {self.reason}")
-        again = banked_again(self.problem, self.device)
+        again = banked_again(self.problem, self.device, protocol=self.deployed or None)
         return callable_of(self.problem, self.code, self.device, again, self.solver)
 
     @property

@@ -9,6 +9,7 @@ from skipjack.core.trial import Candidate
 from skipjack.errors import UsageError
 from skipjack.runtime.answers.question import LookupAnswer, Question, answer_of, library_answer
 from skipjack.runtime.checks import StillCheckingError, UselessEntryError, candidate_code
+from skipjack.runtime.kernel_code import named_again
 from skipjack.solvers import BuildingSolver, find_solver, refusal
 
 EXPLICIT = "explicit"
@@ -27,11 +28,15 @@ def explicit_answer(
     `source` and `is_banked` are of the answer, where it is one that another process had before.
     """
     problem, device = question.problem, question.device
+    again = None
+    if source == EXPLICIT:
+        where = question.directory, question.protocol
+        again = named_again(problem, device.name, *where, solver, config)
     known = find_solver(solver)
     if not isinstance(known, BuildingSolver):
         reason = refusal(known, problem, device)
         if not reason:
-            answer = library_answer(question, solver, source, is_banked=is_banked)
+            answer = library_answer(question, solver, source, again, is_banked=is_banked)
         else:
             answer = None
         if answer is None:
@@ -47,4 +52,4 @@ def explicit_answer(
         )
     except (UselessEntryError, StillCheckingError) as error:
         raise UsageError(f"{problem.key}: {error}") from error
-    return answer_of(question, code, source, solver, config, is_banked=is_banked)
+    return answer_of(question, code, source, solver, config, again, is_banked=is_banked)
