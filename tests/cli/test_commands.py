@@ -186,7 +186,7 @@ def test_the_ledger_is_shown_counted_and_merged(
     with closing(sqlite3.connect(spoilt)) as connection, connection:
         connection.execute("UPDATE studies SET seed = ''")
     told = skipjack("ledger", "merge", str(spoilt)).stdout
-    assert f"rows of {spoilt} cannot be used and were left out:\n  studies " in told
+    assert f" of {spoilt} that cannot be used:\n  studies " in told
 
 
 def test_the_device_is_described(tuned: dict[str, str]) -> None:

@@ -261,7 +261,7 @@ def test_jobs_are_made_of_what_still_no_bank_knows(user_dir: Path, skipjack: Com
     said = skipjack("load", "--misses", "-l", "tonight", "--budget", "2", "--json")
     assert said.returncode == 0, said.stderr
     assert json.loads(said.stdout)["jobs"] == 2
-    assert "1 misses are of other devices of the same name" in said.stderr
+    assert "1 problem missed on other devices of the same name" in said.stderr
     with open_store() as store:
         assert [plan.problem for plan in store.plans_of("tonight")] == ["add:2:f32", "add:1:f32"]
         assert {plan.budget for plan in store.plans_of("tonight")} == {2}

@@ -104,6 +104,18 @@ def test_without_a_place_for_locks_a_search_fails_and_is_not_late(
     assert answer.reason.startswith(f"cannot make {tmp_path}/file/locks for the locks of devices")
 
 
+def test_a_damaged_ledger_costs_no_problem_its_search(
+    user_dir: Path, process: TuningProcess
+) -> None:
+    user_dir.mkdir(parents=True, exist_ok=True)
+    (user_dir / "ledger.sqlite").write_bytes(b"no database" * 1000)
+    answer = process.search(request(user_dir)).wait(time.monotonic() + PATIENCE_S)
+    assert answer is not None and answer.status not in ("failed", "late"), answer
+    with Ledger.open(user_dir) as ledger:
+        assert len(ledger.verdicts(KEY)) == 1
+    assert list(user_dir.glob("ledger.sqlite.corrupt-*"))
+
+
 def test_who_cannot_have_the_device_in_time_is_late_and_the_next_is_not(
     user_dir: Path, process: TuningProcess
 ) -> None:

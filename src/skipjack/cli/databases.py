@@ -97,6 +97,7 @@ def check_db(
     from skipjack.fleet.release.export.manifest import FILE_NAME
     from skipjack.fleet.release.export.manifest_checks import manifest_reports
     from skipjack.interop.miopen.checking import check_paths, files_to_check
+    from skipjack.reading import numbered
 
     reports = check_paths(paths, limit=limit, device=device)
     reports += manifest_reports(paths, limit=limit)
@@ -112,7 +113,9 @@ def check_db(
     errors = sum(report.total("error") for report in reports)
     if not json and len(reports) > 1:
         warnings = sum(report.total("warning") for report in reports)
-        typer.echo(f"{len(reports)} files: {errors} errors, {warnings} warnings")
+        typer.echo(
+            f"{len(reports)} files: {numbered(errors, 'error')}, {numbered(warnings, 'warning')}"
+        )
     if errors:
         raise typer.Exit(1)
 

@@ -100,6 +100,7 @@ def merge(
     from json import dumps
 
     from skipjack.ledger import Ledger
+    from skipjack.reading import numbered
     from skipjack.settings import load_settings
     from skipjack.storage import user_directory
 
@@ -109,10 +110,12 @@ def merge(
         record = {"format": 1, "rows": merged.rows, "left_out": list(merged.left_out)}
         typer.echo(dumps(record))
         return
-    hint = "; skipjack bank rebuild takes their verdicts into the bank" if merged.rows else ""
-    typer.echo(f"{merged.rows} rows are new{hint}")
+    hint = "; skipjack bank rebuild takes new verdicts into the bank" if merged.rows else ""
+    typer.echo(f"{numbered(merged.rows, 'new row')}{hint}")
     if merged.left_out:
-        typer.echo(f"{len(merged.left_out)} rows of {file} cannot be used and were left out:")
+        typer.echo(
+            f"left out, {numbered(len(merged.left_out), 'row')} of {file} that cannot be used:"
+        )
         for one in merged.left_out[:_NAMED_ROWS]:
             typer.echo(f"  {one}")
         if (more := len(merged.left_out) - _NAMED_ROWS) > 0:

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from skipjack.core.trial import Trial
 from skipjack.ledger import Ledger, StudyRecord
+from skipjack.reading import numbered
 from skipjack.report import screen
 from skipjack.report.numbers import metric_text, time_text
 
@@ -59,7 +60,7 @@ def _print_study(ledger: Ledger, study: StudyRecord, limit: int) -> None:
     ranked = sorted((t for t in trials if t.ok), key=lambda t: t.value or 0.0)
     title = (
         f"study {study.id}: {study.solver} by {study.searcher}, seed {study.seed}, "
-        f"{len(trials)} trials, {len(failed)} failed"
+        f"{numbered(len(trials), 'trial')}, {len(failed)} failed"
     )
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=Text(title), title_justify="left")
     metric, _, direction = study.objective.partition(";")[0].rpartition(":")

@@ -291,7 +291,7 @@ def test_problems_without_parameters_stay_in_sqlite(tmp_path: Path) -> None:
     copy, done = converted(source, "copy.db")
     assert (perf_contents(copy).bare, done.losses) == ((bare,), ())
     _, done = converted(source, "x.db.txt")
-    assert done.losses == ("1 problems without parameters",)
+    assert done.losses == ("1 problem without parameters",)
     other = tmp_path / "other.db.txt"
     other.write_text(f"{bare}=B:2\n")
     both, _ = converted(source, "both.db", merge=(other,))

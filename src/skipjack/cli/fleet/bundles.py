@@ -67,8 +67,8 @@ def export(
         )
     if done.lost or done.failed:
         typer.echo(
-            f"skipjack: left out: {done.lost} jobs whose machine code is gone and will be built "
-            f"again, {done.failed} whose device is not known",
+            f"skipjack: left out: {numbered(done.lost, 'job')} whose machine code is gone and will "
+            f"be built again, {done.failed} whose device is not known",
             err=True,
         )
 
@@ -92,6 +92,7 @@ def evaluate(
     from skipjack import plugins
     from skipjack.fleet.bundle.evaluating import Evaluation, evaluate_bundle
     from skipjack.fleet.bundle.keys import existing_key
+    from skipjack.reading import numbered
     from skipjack.report.fleet.bundle import evaluation_bar
     from skipjack.settings import load_settings
 
@@ -104,9 +105,11 @@ def evaluate(
     if json:
         typer.echo(dumps(done.to_json()))
     else:
-        before = f", {done.before} were there before" if done.before else ""
+        before = f", {done.before} there before" if done.before else ""
         left = f", {done.left} left for the next time" if done.left else ""
-        typer.echo(f"{done.done} of {done.tasks} jobs done{before}{left}; results in {output}")
+        typer.echo(
+            f"{done.done} of {numbered(done.tasks, 'job')} done{before}{left}; results in {output}"
+        )
     if done.elsewhere and not json:
         listed = ", ".join(f"{count} for {name}" for name, count in done.elsewhere.items())
         typer.echo(f"skipjack: not for this machine: {listed}", err=True)
@@ -122,6 +125,7 @@ def import_results(
 ) -> None:
     """Take results in; doing so twice changes nothing."""
     from skipjack.fleet.bundle.importing import import_bundle
+    from skipjack.reading import numbered
 
     with the_store() as store:
         done = import_bundle(store, results)
@@ -129,11 +133,12 @@ def import_results(
         typer.echo(dumps(done.to_json()))
     else:
         typer.echo(
-            f"{done.accepted} of {done.results} results taken in, {done.finished} jobs evaluated; "
-            f"{done.duplicates} were known, {done.refused} refused"
+            f"{done.accepted} of {numbered(done.results, 'result')} taken in, "
+            f"{numbered(done.finished, 'job')} evaluated; {done.duplicates} known before, "
+            f"{done.refused} refused"
         )
     if done.refused and not json:
         for reason, count in done.reasons.items():
-            typer.echo(f"skipjack: refused, {count} results: {reason}", err=True)
+            typer.echo(f"skipjack: refused, {numbered(count, 'result')}: {reason}", err=True)
     if done.refused and not (done.accepted or done.duplicates):
         raise SkipjackError(f"no result in {results} could be taken in")

@@ -173,16 +173,22 @@ def load(
 
 def _check_missed(missed: Misses) -> None:
     """Say what is left out, and refuse a load of nothing."""
+    from skipjack.reading import numbered
+
     if missed.elsewhere:
-        text = f"{missed.elsewhere} misses are of other devices of the same name; load them there"
+        count = numbered(missed.elsewhere, "problem")
+        text = f"{count} missed on other devices of the same name: load them there"
         typer.echo(f"skipjack: {text}", err=True)
     if missed.unread:
-        text = f"{missed.unread} misses are of operations that are not known here"
+        count = numbered(missed.unread, "missed problem")
+        text = f"{count} of operations that are not known here"
         typer.echo(f"skipjack: {text}; name their plug-in in SKIPJACK_PLUGINS", err=True)
     if missed.plans:
         return
     if missed.known:
-        raise SkipjackError(f"nothing to tune: banks know the {missed.known} problems missed")
+        raise SkipjackError(
+            f"nothing to tune: banks know {numbered(missed.known, 'missed problem')}"
+        )
     raise SkipjackError(
         "no program has missed a problem of this machine; run them with SKIPJACK_ON_MISS=record"
     )
@@ -195,10 +201,13 @@ def _import_list(store: Store, tag: str | None, json: bool) -> None:
     if tag is None or tag not in lists.names() or tag in dict(store.tags()):
         return
     from skipjack.fleet.importing import ImportOptions, import_file
+    from skipjack.reading import numbered
 
     done = import_file(store, lists.path_of(tag), ImportOptions(tag=tag))
     if not json:
-        typer.echo(f"skipjack: {done.understood} problems of the list {tag} imported", err=True)
+        typer.echo(
+            f"skipjack: {numbered(done.understood, 'problem')} of the list {tag} imported", err=True
+        )
 
 
 def _names(text: str | None) -> tuple[str, ...]:

@@ -88,11 +88,14 @@ def retire(
     from json import dumps
 
     from skipjack.operations import parse
+    from skipjack.reading import numbered
 
     keys = [parse(problem).key for problem in problems]
     with the_store() as store:
         count = store.retire(keys, not undo)
     verb = "back" if undo else "retired"
     unchanged = len(set(keys)) - count
-    note = f"; {unchanged} were so already, or nobody imported them" if unchanged else ""
-    typer.echo(dumps({"format": 1, verb: count}) if json else f"{count} problems {verb}{note}")
+    note = f"; {unchanged} already so, or imported by nobody" if unchanged else ""
+    typer.echo(
+        dumps({"format": 1, verb: count}) if json else f"{numbered(count, 'problem')} {verb}{note}"
+    )

@@ -22,6 +22,7 @@ from skipjack.fleet.store.supplies import supply
 from skipjack.fleet.store.transitions import JobRow, Step
 from skipjack.fleet.task import Task
 from skipjack.processes import ProcessIdentity
+from skipjack.reading import numbered
 
 _PAGE = 50
 """Jobs whose facts and machine code are in memory at once."""
@@ -243,7 +244,9 @@ def _take_over(
     ]
     refused = settling.settle(connection, owner, settlements, key=key)
     if refused:
-        raise StorageError(f"the results of {len(refused)} jobs could not be settled; import again")
+        raise StorageError(
+            f"the results of {numbered(len(refused), 'job')} could not be settled; import again"
+        )
     leases.sign_out(connection, owner, _MARK)
 
 

@@ -19,6 +19,7 @@ from skipjack.interop.miopen.perf_sqlite import write_perf_sqlite
 from skipjack.interop.miopen.records import Record
 from skipjack.interop.miopen.text_db import in_canonical_order, write_text_db
 from skipjack.interop.miopen.value_formats import Values, refuse_mixture, with_values
+from skipjack.reading import numbered
 from skipjack.storage.atomic import atomic_write
 
 
@@ -69,7 +70,7 @@ def convert(source: Path, target: Path, options: ConvertOptions | None = None) -
     if want.storage == "sqlite":
         lost += _lost_in_sqlite(database.records)
     elif database.bare:
-        lost.append(f"{len(database.bare)} problems without parameters")
+        lost.append(f"{numbered(len(database.bare), 'problem')} without parameters")
     _write(target, want, database, options)
     return Conversion(have, want, len(database.records), tuple(lost))
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from skipjack.interop.miopen.json_format import FORMAT
 from skipjack.interop.miopen.kernel_db import PackedKernel, code_bytes, packed_kernels, write_packed
+from skipjack.reading import numbered
 from skipjack.storage.atomic import atomic_write
 
 
@@ -23,7 +24,7 @@ def copy_kernels(source: Path, target: Path) -> tuple[int, tuple[str, ...]]:
 
     written = write_packed(target, checked())
     again = len(seen) - written
-    lost = f"{again} kernels whose name and arguments stand before already"
+    lost = f"{numbered(again, 'kernel')} whose name and arguments stand before already"
     return written, (lost,) if again else ()
 
 
@@ -31,7 +32,7 @@ def list_kernels(source: Path, target: Path) -> tuple[int, tuple[str, ...]]:
     """As JSON lines without their code."""
     lines = list(_listing(source))
     atomic_write(target, "".join(lines).encode())
-    lost = f"the code of {len(lines)} kernels: a listing has names and sizes"
+    lost = f"the code of {numbered(len(lines), 'kernel')}: a listing has names and sizes"
     return len(lines), (lost,) if lines else ()
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from rich.progress import BarColumn, TextColumn
 
 from skipjack.fleet.importing import ImportProgress, ImportReport
+from skipjack.reading import numbered
 from skipjack.report import screen
 
 
@@ -40,22 +41,26 @@ def import_bar(*, enabled: bool) -> Iterator[Callable[[ImportProgress], None]]:
 
 def print_import(report: ImportReport) -> None:
     """The numbers on standard output, bad lines on standard error."""
-    known = f", {report.tagged} known ones tagged" if report.tagged else ""
-    unknown = f", {report.unknown} unknown ones left out" if report.unknown else ""
+    known = f", {numbered(report.tagged, 'known one')} tagged" if report.tagged else ""
+    unknown = f", {numbered(report.unknown, 'unknown one')} left out" if report.unknown else ""
     screen.out().print(
-        f"{report.lines} lines: {report.imported} problems imported{known}{unknown}, "
-        f"{report.duplicates} duplicates, {report.rejected} lines rejected, "
+        f"{numbered(report.lines, 'line')}: {numbered(report.imported, 'problem')} imported"
+        f"{known}{unknown}, {numbered(report.duplicates, 'duplicate')}, "
+        f"{numbered(report.rejected, 'line')} rejected, "
         f"{report.not_applicable} not applicable",
         soft_wrap=True,
     )
     if report.without_direction:
         screen.out().print(
-            f"{report.without_direction} lines name no direction; --direction says what that means",
+            f"{numbered(report.without_direction, 'line')} without a direction; "
+            "--direction says what that means",
             soft_wrap=True,
         )
     complain = screen.err()
     for reason, count in report.not_applicable_reasons.items():
-        complain.print(f"not applicable, {count} lines: {reason}", markup=False, soft_wrap=True)
+        complain.print(
+            f"not applicable, {numbered(count, 'line')}: {reason}", markup=False, soft_wrap=True
+        )
     for line in report.bad:
         complain.print(
             f"line {line.number}: {line.reason}: {line.text}", markup=False, soft_wrap=True

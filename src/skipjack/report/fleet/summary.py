@@ -106,8 +106,8 @@ def leftovers(
         )
     if unpacked > 0:
         return (
-            f"{unpacked} problems of {label} have no kernel to pack, or it was found by another "
-            f"version of its solver: skipjack run -l {label} --find --fresh ranks them again"
+            f"{numbered(unpacked, 'problem')} of {label} without a kernel to pack, or with one of "
+            f"another version of its solver: skipjack run -l {label} --find --fresh ranks again"
         )
     return ""
 

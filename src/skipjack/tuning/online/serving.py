@@ -23,7 +23,7 @@ from skipjack.core.device import Device, Peaks
 from skipjack.core.problem import Problem
 from skipjack.core.protocol import TimingProtocol, deployed_protocol, protocol_for
 from skipjack.core.study import Budget
-from skipjack.errors import LockTimeoutError, SkipjackError, StorageError
+from skipjack.errors import CorruptFileError, LockTimeoutError, SkipjackError, StorageError
 from skipjack.execute import wire
 from skipjack.execute.worker import settle_in
 from skipjack.interrupt import Interrupt
@@ -146,7 +146,12 @@ class TuningServer:
 
     def _answer(self, request: SearchRequest) -> SearchAnswer:
         try:
-            return self._search(request)
+            try:
+                return self._search(request)
+            except CorruptFileError as error:
+                log.warning("%s", error)  # it was set aside; the second time there is a new one
+                self._close()
+                return self._search(request)
         except (LateError, TurnTimeoutError) as error:
             return SearchAnswer(LATE, str(error))
         except SkipjackError as error:
