@@ -14,7 +14,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo demo-loadgen test test-long tests-quick tests-all autotune lint clean
-.PHONY: bench-cpu bench-small bench-lookup bench-regret bench-matmul bench-vector bench-conv bench-sweep bench-fleet bench-gpu
+.PHONY: bench-cpu bench-small bench-lookup bench-regret bench-matmul bench-vector bench-conv bench-sweep bench-fleet bench-gpu bench-loops
 .PHONY: system-bank
 
 demo: $(STAMP)
@@ -81,6 +81,11 @@ bench-lookup: $(STAMP) $(TORCH)
 # How good answers are: regret, winners that flip, replay fidelity, nearest answers. Three minutes.
 bench-regret: $(STAMP)
 	$(BIN)/python bench/regret.py $(BENCH_ARGS)
+
+# How good the policy for loop nests is, on nests that it was not trained on: an hour on two cores,
+# BENCH_ARGS=--quick three minutes. One that was interrupted goes on where it was.
+bench-loops: $(STAMP)
+	$(BIN)/python bench/loop_policy.py $(BENCH_ARGS)
 
 bench-matmul: $(STAMP) $(TORCH)
 	$(BIN)/python bench/matmul.py $(BENCH_ARGS)

@@ -80,7 +80,7 @@ def line_up(shape: Shape, tuned: Mapping[str, TuneResult], stand: Stand, tvm_cac
         add_tuned(there, name, result, stand, arrays)
     nest = find_solver("nest").space(problem, stand.device)
     for name, config in (("default", nest.default()), ("recipe", recipe(stand))):
-        there.kernels[name] = _built(problem, config, stand, arrays)
+        there.kernels[name] = build_nest(problem, config, stand, arrays)
     for name in LIBRARIES:
         add_library(there, name, problem, stand, arrays)
     found = metaschedule.find(shape, tvm_cache, stand, arrays)
@@ -111,7 +111,8 @@ def recipe(stand: Stand) -> Config:
     return Config(schedule=f"m:6 n:{columns} k m/u n/v")
 
 
-def _built(problem: Problem, config: Config, stand: Stand, arrays: dict[str, Array]) -> Kernel:
+def build_nest(problem: Problem, config: Config, stand: Stand, arrays: dict[str, Array]) -> Kernel:
+    """A loop nest under the schedule of a config."""
     solver = solver_for(problem, stand.device, "nest")
     blob = solver.compile(solver.lower(problem, stand.device, config))
     slots = solver.slots(problem, stand.device, config)

@@ -1,5 +1,6 @@
 """Policies that schedule loop nests, without torch: their files, how they play, a searcher."""
 
+from skipjack.learn.policy.built_in import FOLDER as POLICY_FOLDER
 from skipjack.learn.policy.built_in import card, propose, shipped
 from skipjack.learn.policy.file import Policy, read_policy, write_policy
 from skipjack.learn.policy.games import game_on
@@ -10,6 +11,7 @@ from skipjack.learn.policy.play import MOST_ACTIONS, PlayedGame, greedy, proposa
 __all__ = [
     "FORBIDDEN",
     "MOST_ACTIONS",
+    "POLICY_FOLDER",
     "Ground",
     "PlayedGame",
     "Policy",

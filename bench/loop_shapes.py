@@ -1,0 +1,122 @@
+"""The policy on LoopTune's 25 products beside the fixed recipe, NumPy, OpenBLAS, MKL and TVM.
+
+One core, float32, nothing is measured before: the policy plays, and what it made is timed in
+interleaved rounds with everybody else. ``untuned`` is the nest that LoopTune starts from as its
+backend would run it (vectorised and unrolled by `finish`); LoopTune's authors report 2.97 times
+that as the mean over these shapes. `bench/cpu.py --tvm` makes TVM's kernels.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import machine
+import metaschedule
+import shapes
+from contenders import LIBRARIES, Field, add_library, build_nest, check, make_arrays, recipe
+from loop_summary import estimate
+from skipjack.core.config import Config
+from skipjack.learn.loops import Preset, loop_game
+from skipjack.learn.policy import POLICY_FOLDER, Policy, greedy, read_policy
+from skipjack.native import cpu
+from skipjack.settings import load_settings
+from skipjack.tuning.context import timing_cores
+from stand import Plan, Stand
+
+POLICY, LOOPTUNE, UNTUNED, RECIPE = "policy", "policy looptune", "untuned", "recipe"
+DOCUMENT = 2.97
+"""The document's gain over its untuned nests, geometric mean."""
+
+
+def line_up(
+    shape: shapes.Shape, policies: Mapping[Preset, Policy], stand: Stand, tvm_cache: Path
+) -> Field:
+    """Everybody's kernels, checked."""
+    problem = shape.problem
+    arrays = make_arrays(problem)
+    there = Field()
+    untuned = loop_game(problem, stand.device, Preset.LOOPTUNE)
+    configs = {UNTUNED: _config(untuned.built(untuned.start()).text()), RECIPE: recipe(stand)}
+    for name, preset in ((POLICY, Preset.FULL), (LOOPTUNE, Preset.LOOPTUNE)):
+        if preset in policies:
+            played = greedy(policies[preset], loop_game(problem, stand.device, preset))
+            configs[name] = _config(played.schedule.text())
+    for name, config in configs.items():
+        there.kernels[name] = build_nest(problem, config, stand, arrays)
+    for name in LIBRARIES:
+        add_library(there, name, problem, stand, arrays)
+    found = metaschedule.find(shape, tvm_cache, stand, arrays)
+    if isinstance(found, str):
+        there.skipped["tvm"] = found
+    else:
+        there.kernels["tvm"], there.tvm = found.kernel, found.meta
+        there.keep.append(found.call)
+    check(there, problem, arrays)
+    there.tvm = {**there.tvm, "configs": {name: str(x["schedule"]) for name, x in configs.items()}}
+    return there
+
+
+def _config(text: str) -> Config:
+    return Config(schedule=text)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--policy", type=Path, default=POLICY_FOLDER, help="a folder of policies")
+    parser.add_argument("--quick", action="store_true", help="5 shapes, 20 rounds")
+    parser.add_argument("--tvm-cache", type=Path, default=metaschedule.CACHE / "tvm")
+    parser.add_argument("-o", "--output", type=Path, required=True)
+    options = parser.parse_args(argv)
+    machine.library_threads(1)
+    device = cpu.detect()
+    stand = Stand(device, timing_cores(load_settings(), 1))
+    plan = Plan(rounds=20) if options.quick else Plan(rounds=40)
+    files = {preset: options.policy / f"{preset}.npz" for preset in Preset}
+    policies = {preset: read_policy(path) for preset, path in files.items() if path.is_file()}
+    records = []
+    for shape in shapes.ALL[::5] if options.quick else shapes.ALL:
+        there = line_up(shape, policies, stand, options.tvm_cache)
+        rounds = stand.time(there.kernels, plan)
+        times = {name: rounds.time_ns(name) for name in there.kernels}
+        records.append(
+            {
+                "shape": shape.name,
+                "time_ns": {name: round(time_ns, 1) for name, time_ns in times.items()},
+                "schedules": there.tvm["configs"],
+                "skipped": there.skipped,
+            }
+        )
+        rates = {name: shape.flops / time_ns for name, time_ns in times.items()}
+        shown = ", ".join(f"{name} {rate:.1f}" for name, rate in rates.items())
+        print(f"{shape.name}: {shown} GFLOP/s", flush=True)
+        del there
+        stand.clear()
+    result = machine.header("loops_shapes", device, stand.cores)
+    result |= {"summary": summarize(records), "shapes": records}
+    machine.write_result(options.output, result)
+    return 0
+
+
+def summarize(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """How many times faster the policies are than the others; the bar is 0.99 of the recipe."""
+    names = [record["shape"] for record in records]
+    found: dict[str, Any] = {"document over its untuned nests": DOCUMENT}
+    for own in (POLICY, LOOPTUNE):
+        for rival in (RECIPE, UNTUNED, *LIBRARIES, "tvm"):
+            if all({own, rival} <= record["time_ns"].keys() for record in records):
+                times = [record["time_ns"] for record in records]
+                logs = [np.array([np.log(each[rival] / each[own])]) for each in times]
+                found[f"{own} over {rival}"] = estimate(names, logs).to_json()
+    over = found.get(f"{POLICY} over {RECIPE}")
+    found["met"] = over is not None and over["mean"] >= 0.99
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())
