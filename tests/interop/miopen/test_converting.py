@@ -337,7 +337,7 @@ def test_a_kernel_that_stands_twice_is_written_once(tmp_path: Path) -> None:
         connection.commit()
     copy, done = converted(source, "copy.kdb")
     assert len(list(packed_kernels(copy))) == done.records == 1
-    assert done.losses == ("1 kernels whose name and arguments stand before already",)
+    assert done.losses == ("1 kernel whose name and arguments stand before already",)
     (report,) = check_paths([source])
     assert dict(report.counts) == {"duplicate_kernel": 1, "odd_md5": 1}
 
