@@ -33,7 +33,9 @@ def guess_answer(question: Question, guess: Guess) -> LookupAnswer:
     found = replace(found, timed=replace(found.timed, guesses=(judged,)))
     answer = answer_of_fastest(question, found)
     if answer is None:
-        raise UselessEntryError(judged.fault or f"it is slower than the library: {found.timed}")
+        raise UselessEntryError(
+            judged.fault or f"it is not clearly faster than the library: {found.timed}"
+        )
     return answer
 
 

@@ -19,8 +19,10 @@ GUESSES = "guesses"
 FORMAT = 1
 _MOST_BYTES = 1 << 16
 _MOST_SHOWN = 200
-_LEAST_RATIO = 1.0
-"""Nobody measured a guess for this class of device: where it seems slower, the library is safe."""
+_LEAST_RATIO = 1.05
+"""A guess must be so many times as fast as the library. It is timed for a moment and at one place
+in memory, which may flatter it by a few percent, and nobody measured it for this class of device.
+"""
 _CLEARLY = 1.03
 """A guess that is behind another in the order must be so many times as fast: less may be noise."""
 
@@ -62,10 +64,11 @@ class TimedGuesses:
 
     @property
     def fastest(self) -> Guess | None:
-        """The one to use; None if the library is faster than all, or nothing was timed."""
+        """The one to use; None if none is clearly faster than the library, or nothing was timed."""
         best: Guess | None = None
         for guess in self.guesses:
-            if guess.ratio is None or guess.ratio < _LEAST_RATIO:
+            is_measure = guess.solver == self.library or not self.library
+            if guess.ratio is None or guess.ratio < (0.0 if is_measure else _LEAST_RATIO):
                 continue
             if best is None or best.ratio is None or guess.ratio > _CLEARLY * best.ratio:
                 best = guess
