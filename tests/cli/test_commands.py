@@ -20,7 +20,7 @@ COMMANDS = (
     *("tune", "find", "device", "doctor", "limits", "bank", "ledger"),
     *("bank list", "bank show", "bank why", "bank rebuild", "bank merge"),
     *("ledger show", "ledger summary", "ledger merge"),
-    *("loops", "loops dataset", "loops show"),
+    *("loops", "loops dataset", "loops show", "loops play"),
 )
 QUICK = ("--budget", "3")
 

@@ -1,13 +1,18 @@
-"""``skipjack loops dataset`` and ``show`` as a user types them."""
+"""``skipjack loops dataset``, ``show`` and ``play`` as a user types them."""
 
 from __future__ import annotations
 
 import json
+import os
+import pty
+import select
+import subprocess
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from processes import PATIENCE_S, command
 from skipjack.cli.main import app
 from skipjack.errors import UsageError
 
@@ -20,8 +25,8 @@ def own_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def loops(*words: str) -> str:
-    done = CliRunner().invoke(app, ["loops", *words], catch_exceptions=False)
+def loops(*words: str, typed: str = "") -> str:
+    done = CliRunner().invoke(app, ["loops", *words], input=typed, catch_exceptions=False)
     assert done.exit_code == 0, done.output
     return done.output
 
@@ -56,6 +61,49 @@ def test_show_prints_records_and_code() -> None:
     assert [record["schedule"] for record in records][-1] == "m k n:8 n"
     assert "define" in last["code"]
     assert "define" in loops("show", "matmul:8x8x8", "--code")
+
+
+def test_show_prints_rates_after_every_action() -> None:
+    words = ("matmul:64x64x64", "--actions", "split_16,down", "--rates", "--rates-from", "model")
+    records = [json.loads(line) for line in loops("show", *words, "--json").splitlines()]
+    rates = [record["gflops"] for record in records]
+    assert all(rate > 0 for rate in rates)
+    assert rates[1] == rates[2]
+    assert loops("show", *words).count("GFLOP/s") == 3
+
+
+def test_a_game_is_played_from_lines() -> None:
+    typed = "down\ndown, split_16\njump\nback\nup\nq\nup\n"
+    said = loops("play", "matmul:64x64x64", "--no-rates", typed=typed)
+    assert "actions:  down,down,up" in said
+    assert "jump: there is no action 'jump'" in said
+    rated = loops("play", "matmul:64x64x64", "--rates-from", "model", typed="split_4")
+    assert "GFLOP/s, at first" in rated
+
+
+def test_a_game_is_played_by_keys() -> None:
+    ours, theirs = pty.openpty()
+    words = command(("loops", "play", "matmul:64x64x64", "--preset", "full", "--no-rates"))
+    process = subprocess.Popen(words, stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    try:
+        said = read_until(ours, b"quit")  # keys that are pressed before are lost
+        os.write(ours, b"j\x1b[Bs16\nb" + b"s8\njvxq")
+        said += read_until(ours, b"schedule: m k n:8 n/v")
+        assert process.wait(PATIENCE_S) == 0
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+    assert b"actions:  down,down,split_8,down,vectorize" in said
+
+
+def read_until(terminal: int, wanted: bytes) -> bytes:
+    said = b""
+    while wanted not in said:
+        assert select.select([terminal], [], [], PATIENCE_S)[0], said.decode()
+        said += os.read(terminal, 4096)
+    return said
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from math import log2
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from skipjack.core.problem import Problem  # noqa: E402
 from skipjack.errors import UsageError  # noqa: E402
 from skipjack.learn.environment import LoopNestEnv  # noqa: E402
 from skipjack.learn.loops import OBSERVATIONS, Preset  # noqa: E402
+from skipjack.learn.rates import LoopTable, TableHeader, write_table  # noqa: E402
 from skipjack.solvers.cpu.nest import Schedule  # noqa: E402
 
 CPU = Device(
@@ -30,6 +32,9 @@ PROBLEMS = ("matmul:64x64x64", "matmul:48x80x112", "sum:64x512/axis=1", "add:64x
 
 class FakeRates:
     """Times that follow from the text of a schedule; some schedules cannot be built."""
+
+    measured = 0
+    sources: dict[str, int] = {}  # noqa: RUF012 - nobody writes to it
 
     def __init__(self, failing: str = "") -> None:
         self.failing, self.asked = failing, 0
@@ -202,6 +207,31 @@ def test_a_recorded_episode_replays_exactly() -> None:
         assert again.step(again.game.number(name))[1] == reward
     assert again.record() == record
     assert list(record.rewards) == rewards
+
+
+def test_a_table_of_what_was_measured_gives_the_same_rewards(tmp_path: Path) -> None:
+    header = TableHeader(CPU, "llvm", "protocol", "0")
+    first = make(dataset=["matmul:64x64x64"], preset="full", episode_steps=20)
+    random_episode(first, 11)
+    record = first.record()
+    table = LoopTable(header)
+    times = {each.text(): seconds for each, seconds in first.measurements().items()}
+    table.add(record.problem, "nest", {k: v and v * 1e9 for k, v in times.items()})
+    write_table(tmp_path / "table.jsonl", table)
+    again = LoopNestEnv(
+        ["matmul:64x64x64"], preset="full", episode_steps=20, rates=f"exactly:{tmp_path}"
+    )
+    assert again.device == CPU
+    assert again.peaks["f32"] == pytest.approx(2 * 64**3 / min(t for t in times.values() if t))
+    rewards = []
+    for replay in (again, again):
+        replay.reset(options={"problem": record.problem})
+        for name in record.actions:
+            replay.step(replay.game.number(name))
+        rewards.append(replay.record().rewards)
+    assert rewards[0] == rewards[1]
+    scale = 100e9 / again.peaks["f32"]
+    assert rewards[0] == pytest.approx([reward * scale for reward in record.rewards], rel=1e-3)
 
 
 def test_the_seed_decides_the_problems() -> None:

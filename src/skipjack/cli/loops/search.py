@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from skipjack.cli.loops.show import PresetOption
+from skipjack.cli.loops.game import PresetOption
 from skipjack.cli.options import JsonOption, PluginOption, examples
 
 if TYPE_CHECKING:

@@ -6,6 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from skipjack.cli.loops.game import (
+    GameProblemArgument,
+    PresetOption,
+    RatesOption,
+    ThreadsOption,
+    game_of,
+    rating,
+)
 from skipjack.cli.options import JsonOption, PluginOption, examples
 
 if TYPE_CHECKING:
@@ -14,19 +22,9 @@ if TYPE_CHECKING:
 
 EXAMPLES = examples(
     "skipjack loops show matmul:128x128x128",
-    "skipjack loops show mm64_256_16:112x208x256 --actions split_4,down,swap_down --tree",
+    "skipjack loops show mm64_256_16:112x208x256 --actions split_4,down,swap_down --tree --rates",
     "skipjack loops show matmul:128x128x128 --preset full --actions down,down,vectorize --code",
 )
-PresetOption = Annotated[
-    str,
-    typer.Option(
-        help="Which actions there are: looptune (seven; loops are marked by themselves) or full."
-    ),
-]
-GameProblemArgument = Annotated[
-    str | None,
-    typer.Argument(help="A problem, as matmul:128x128x128, or one of a dataset, as NAME:64x64x64."),
-]
 
 
 def show(
@@ -42,7 +40,9 @@ def show(
     code: Annotated[
         bool, typer.Option("--code", help="The code that is compiled, as LLVM IR.")
     ] = False,
-    threads: Annotated[int, typer.Option(min=1, help="Threads that loops can be shared to.")] = 1,
+    rates: Annotated[bool, typer.Option("--rates", help="GFLOP/s after each action.")] = False,
+    rates_from: RatesOption = "live",
+    threads: ThreadsOption = 1,
     plugin: PluginOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -60,8 +60,12 @@ def show(
     numbers = parse_actions(actions, game)
     states = [game.start(), *play(game, numbers)]
     names = ["start", *(game.actions[number] for number in numbers)]
+    reached = None
+    if rates:
+        with rating(rates_from, chosen, threads) as rate:
+            reached = rate([game.built(state) for state in states])
     text = _code(chosen, game, states[-1], threads) if code else None
-    records = _records(game, names, states)
+    records = _records(game, names, states, reached)
     if json:
         from json import dumps
 
@@ -79,34 +83,16 @@ def show(
         typer.echo(text)
 
 
-def game_of(text: str | None, preset: str, threads: int) -> tuple[Problem, LoopGame]:
-    """The problem that a command names, and the game on it on this machine's CPU."""
-    from skipjack.errors import UsageError
-    from skipjack.learn.loops import Preset, find_problems, loop_game
-    from skipjack.native import cpu
-
-    if text is None:
-        raise UsageError("no problem given; write one as matmul:128x128x128, or DATASET:64x64x64")
-    if preset not in list(Preset):
-        raise UsageError(f"there is no preset {preset!r}; choose from {', '.join(Preset)}")
-    problems = find_problems(text)
-    if len(problems) > 1:
-        raise UsageError(
-            f"{text} is a dataset of {len(problems)} problems; name one, as {text}:"
-            f"{problems[0].key.split(':')[1]}"
-        )
-    return problems[0], loop_game(problems[0], cpu.detect(threads), Preset(preset))
-
-
 def _records(
     game: LoopGame,
     names: list[str],
     states: list[GameState],
+    reached: list[float] | None,
 ) -> list[dict[str, Any]]:
     from skipjack.learn.loops import loop_tree
 
     records: list[dict[str, Any]] = []
-    for name, state in zip(names, states, strict=True):
+    for at, (name, state) in enumerate(zip(names, states, strict=True)):
         record: dict[str, Any] = {
             "action": name,
             "schedule": state.schedule.text(),
@@ -114,13 +100,16 @@ def _records(
             "cursor": state.cursor,
             "tree": loop_tree(game.nest, state.schedule, state.cursor),
         }
+        if reached is not None:
+            record["gflops"] = round(reached[at], 3)
         records.append(record)
     return records
 
 
 def _line(at: int, record: dict[str, Any]) -> str:
     built = f", built as {record['built']}" if record["built"] != record["schedule"] else ""
-    return f"{at:3d} {record['action']:<10} {record['schedule']}{built}"
+    reached = f"  {record['gflops']:.1f} GFLOP/s" if "gflops" in record else ""
+    return f"{at:3d} {record['action']:<10} {record['schedule']}{built}{reached}"
 
 
 def _indented(text: str) -> str:

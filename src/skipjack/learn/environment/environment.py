@@ -16,7 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from operator import index
-from typing import Any, Protocol, SupportsFloat, TypeVar
+from pathlib import Path
+from typing import Any, SupportsFloat, TypeVar
 
 import gymnasium
 import numpy as np
@@ -41,6 +42,17 @@ from skipjack.learn.loops import (
     observe,
     refusal,
 )
+from skipjack.learn.rates import (
+    EXACTLY,
+    LIVE,
+    LoopTable,
+    Rates,
+    TableRates,
+    gflops,
+    open_rates,
+    peak_gflops,
+    read_tables,
+)
 from skipjack.operations import get, parse
 from skipjack.solvers.cpu.nest import Schedule
 
@@ -49,14 +61,6 @@ _GAMES_KEPT = 256
 _log = logging.getLogger(__name__)
 
 T = TypeVar("T", bound=StrEnum)
-
-
-class _Rates(Protocol):
-    """What says how fast schedules are; `skipjack.learn.rates` has them."""
-
-    def seconds(self, problem: Problem, schedules: Sequence[Schedule]) -> list[float | None]:
-        """Of one run of each; None for one that cannot be built or ran wrong."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,27 +87,32 @@ class LoopNestEnv(gymnasium.Env[Any, Any]):
         reward: str = GameReward.FLOPS_GAIN,
         preset: str = Preset.LOOPTUNE,
         episode_steps: int | None = None,
-        rates: _Rates,
+        rates: Rates | str = LIVE,
         device: Device | str | None = None,
-        max_gflops: float = 1.0,
+        max_gflops: float | None = None,
         action_mask: bool = False,
         illegal_reward: float = 0.0,
         render_mode: str | None = None,
     ) -> None:
         """An environment on the problems of a dataset, or on those that are named.
 
-        `rates` is what measures, `max_gflops` the peak that rewards are shares of.
+        `rates` says how fast schedules are: an object, or a text that `open_rates` knows: ``live``,
+        ``model``, or a file or folder of tables, which are replayed. With tables of another machine
+        it is that machine's game. `max_gflops` is the peak that rewards are shares of; otherwise it
+        is ``MAX_GFLOPS``, or what was measured.
         """
         self.preset = _member(Preset, preset, "preset")
         self.reward_kind = _member(GameReward, reward, "reward")
         self.render_mode = _checked_mode(render_mode)
         self.problems = _problems(dataset, split)
-        self.device = device if isinstance(device, Device) else find_device(device)
+        self.device = _device(device, rates)
         self._refuse_unplayable()
-        self.rates = rates
-        if not max_gflops > 0:
+        self._owns_rates = isinstance(rates, str)
+        self.rates = open_rates(rates, self.device) if isinstance(rates, str) else rates
+        if max_gflops is not None and not max_gflops > 0:
             raise UsageError(f"max_gflops is {max_gflops}; give the machine's peak in GFLOP/s")
-        self.peak_flops = max_gflops * 1e9
+        self.max_gflops = max_gflops
+        self.peaks: dict[str, float] = {}
         self.episode_steps = episode_steps or _EPISODES[self.preset]
         if self.episode_steps < 1:
             raise UsageError(f"an episode of {episode_steps} steps is empty; give 1 or more")
@@ -150,6 +159,12 @@ class LoopNestEnv(gymnasium.Env[Any, Any]):
             return None
         return loop_tree(self.game.nest, self.state.schedule, self.state.cursor)
 
+    def close(self) -> None:
+        """End the processes that measure."""
+        close = getattr(self.rates, "close", None)
+        if close and self._owns_rates:
+            close()
+
     # What learners ask besides
 
     def action_masks(self) -> NDArray[np.bool_]:
@@ -162,17 +177,23 @@ class LoopNestEnv(gymnasium.Env[Any, Any]):
         built = self.game.built(self.state)
         return EpisodeRecord(self.problem.key, actions, tuple(self.rewards), built.text())
 
+    def measurements(self) -> dict[Schedule, float | None]:
+        """Seconds of the schedules that were measured in this episode."""
+        return dict(self._times)
+
     @property
     def gflops(self) -> float:
         """The rate of the schedule now, in 10^9 operations in a second; it may be measured."""
         seconds = self._seconds()
-        return self._flops / seconds / 1e9 if seconds else 0.0
+        return gflops(self.problem, seconds)
 
     # Inside
 
     def _begin(self, problem: Problem) -> None:
         self.game = self._game(problem)
         self.problem = problem
+        if problem.dtype not in self.peaks:
+            self.peaks[problem.dtype] = self._peak(problem)
         self.state = self.game.start()
         self.history: list[int] = []
         self.rewards: list[float] = []
@@ -211,7 +232,9 @@ class LoopNestEnv(gymnasium.Env[Any, Any]):
         if self.game.built(self.state) == self.game.built(before):
             return 0.0
         times = StepTimes(self._seconds(self.game.start()), self._seconds(before), self._seconds())
-        return reward_of(kind, times, flops=self._flops, peak=self.peak_flops, ended=ended)
+        return reward_of(
+            kind, times, flops=self._flops, peak=self.peaks[self.problem.dtype], ended=ended
+        )
 
     def _seconds(self, state: GameState | None = None) -> float | None:
         """Of one run of a state's schedule, each measured once in an episode."""
@@ -219,6 +242,23 @@ class LoopNestEnv(gymnasium.Env[Any, Any]):
         if built not in self._times:
             self._times[built] = _measured(self.rates, self.problem, built)
         return self._times[built]
+
+    def _peak(self, problem: Problem) -> float:
+        """The most operations in a second."""
+        if self.max_gflops is not None:
+            return self.max_gflops * 1e9
+        if self.reward_kind is not GameReward.FLOPS_GAIN:
+            return 1.0
+        return self._measured_peak(problem) * 1e9
+
+    def _measured_peak(self, problem: Problem) -> float:
+        """Of this machine; of another one, the highest rate in its table."""
+        try:
+            return peak_gflops(problem, self.device)
+        except UsageError:
+            if not isinstance(self.rates, TableRates):
+                raise
+            return highest_gflops(self.rates.table, problem.dtype)
 
     def _observation(self) -> Any:
         if isinstance(self.names, str):
@@ -258,13 +298,35 @@ class LoopNestEnv(gymnasium.Env[Any, Any]):
                 raise UsageError(f"problem {problem.key} is not a game of loops: {reason}")
 
 
-def _measured(rates: _Rates, problem: Problem, schedule: Schedule) -> float | None:
+def _measured(rates: Rates, problem: Problem, schedule: Schedule) -> float | None:
     try:
         seconds = rates.seconds(problem, [schedule])[0]
     except Exception as error:  # one that fails must not end a training of hours
         _log.warning("no rate of %s under '%s': %s", problem.key, schedule, error)
         return None
     return seconds if seconds and seconds > 0 else None
+
+
+def _device(device: Device | str | None, rates: Rates | str) -> Device:
+    """The one that is named, or this machine's; the one of a table that has another's times."""
+    if isinstance(device, Device):
+        return device
+    here = find_device(device)
+    path = Path(rates.removeprefix(EXACTLY)) if isinstance(rates, str) else None
+    if device is not None or path is None or not path.exists():
+        return here
+    measured = [table.header.device for table in read_tables(path)]
+    return here if here.class_key in {each.class_key for each in measured} else measured[0]
+
+
+def highest_gflops(table: LoopTable, dtype: str) -> float:
+    """The highest rate in a table, in GFLOP/s."""
+    problems = [each for each in map(parse, table.times_ns) if each.dtype == dtype]
+    best = ((each, table.best_ns(each)) for each in problems)
+    rates = [gflops(each, time_ns * 1e-9) for each, time_ns in best if time_ns]
+    if not rates:
+        raise UsageError(f"the table has no time of a problem in {dtype}; set MAX_GFLOPS")
+    return max(rates)
 
 
 def _problems(dataset: str | LoopDataset | Sequence[str | Problem], split: str) -> list[Problem]:

@@ -3,7 +3,7 @@
 from skipjack.learn.rates.live import LiveRates
 from skipjack.learn.rates.measuring import MeasurePlan, measure_problem, played_schedules
 from skipjack.learn.rates.model import NetworkCostModel, read_model, shipped_model
-from skipjack.learn.rates.opening import open_rates, read_tables, table_of
+from skipjack.learn.rates.opening import EXACTLY, LIVE, open_rates, read_tables, table_of
 from skipjack.learn.rates.rates import Rates, gflops, peak_gflops
 from skipjack.learn.rates.replay import CostModel, MixedRates, ModelRates, TableRates
 from skipjack.learn.rates.table import (
@@ -17,6 +17,8 @@ from skipjack.learn.rates.table import (
 )
 
 __all__ = [
+    "EXACTLY",
+    "LIVE",
     "CostModel",
     "LiveRates",
     "LoopTable",

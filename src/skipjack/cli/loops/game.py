@@ -1,0 +1,71 @@
+"""The game that a command is about, and what says how fast its schedules are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from skipjack.core.problem import Problem
+    from skipjack.learn.loops import LoopGame
+    from skipjack.solvers.cpu.nest import Schedule
+
+PresetOption = Annotated[
+    str,
+    typer.Option(
+        help="Which actions there are: looptune (seven; loops are marked by themselves) or full."
+    ),
+]
+GameProblemArgument = Annotated[
+    str | None,
+    typer.Argument(help="A problem, as matmul:128x128x128, or one of a dataset, as NAME:64x64x64."),
+]
+RatesOption = Annotated[
+    str,
+    typer.Option(
+        "--rates-from",
+        help="Where rates come from: live, model, or a file or folder of tables.",
+    ),
+]
+ThreadsOption = Annotated[int, typer.Option(min=1, help="Threads that loops can be shared to.")]
+
+
+def game_of(text: str | None, preset: str, threads: int) -> tuple[Problem, LoopGame]:
+    """The problem that a command names, and the game on it on this machine's CPU."""
+    from skipjack.errors import UsageError
+    from skipjack.learn.loops import Preset, find_problems, loop_game
+    from skipjack.native import cpu
+
+    if text is None:
+        raise UsageError("no problem given; write one as matmul:128x128x128, or DATASET:64x64x64")
+    if preset not in list(Preset):
+        raise UsageError(f"there is no preset {preset!r}; choose from {', '.join(Preset)}")
+    problems = find_problems(text)
+    if len(problems) > 1:
+        raise UsageError(
+            f"{text} is a dataset of {len(problems)} problems; name one, as {text}:"
+            f"{problems[0].key.split(':')[1]}"
+        )
+    return problems[0], loop_game(problems[0], cpu.detect(threads), Preset(preset))
+
+
+@contextmanager
+def rating(
+    text: str, problem: Problem, threads: int
+) -> Iterator[Callable[[Sequence[Schedule]], list[float]]]:
+    """GFLOP/s of schedules of a problem, from the rates that a text names; 0 where one has none."""
+    from skipjack.learn.rates import gflops, open_rates
+    from skipjack.native import cpu
+
+    rates = open_rates(text, cpu.detect(threads))
+    try:
+        yield lambda schedules: [
+            gflops(problem, seconds) for seconds in rates.seconds(problem, schedules)
+        ]
+    finally:
+        close = getattr(rates, "close", None)
+        if close:
+            close()
