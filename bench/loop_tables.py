@@ -208,12 +208,12 @@ def _feed(process: subprocess.Popen[str], place: Place, tables: Tables, deadline
             print(answer["reason"], file=sys.stderr)
 
 
-def start(place: Place, seed: int) -> subprocess.Popen[str]:
-    """A process that measures on its cores alone."""
+def start(place: Place, seed: int, script: str = __file__) -> subprocess.Popen[str]:
+    """A process of a script that measures on its cores alone."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     if place.level:
         environment[llvm.LEVEL_VARIABLE] = place.level
-    words = [sys.executable, str(Path(__file__).resolve()), "--serve", str(len(place.cores))]
+    words = [sys.executable, str(Path(script).resolve()), "--serve", str(len(place.cores))]
     return subprocess.Popen(
         [*words, "--seed", str(seed)],
         stdin=subprocess.PIPE,

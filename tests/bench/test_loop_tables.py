@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from pathlib import Path
 
+import loop_again
 import loop_problems
 import loop_suite
 import loop_tables
@@ -49,3 +50,24 @@ def test_files_are_tables(tmp_path: Path) -> None:
     tables.add("here", loop_tables.problem_line("add:4:f32", "nest", {"i": 2.0}), 1)
     assert read_table(tmp_path / "loops_here.jsonl").times_ns == {"add:4:f32": {"i": 2.0}}
     assert str(loop_problems.PLUGIN) in plugins.loaded()
+
+
+def test_lucky_schedules_are_timed_again_beside_others() -> None:
+    times_ns = {f"m:{step}": float(100 + step) for step in range(2, 102)}
+    fastest, others = loop_again.chosen({**times_ns, "m k": None}, 1)
+    assert fastest == [f"m:{step}" for step in range(2, 2 + loop_again.FASTEST)]
+    assert len(others) == loop_again.OTHERS
+    assert not set(others) & set(fastest)
+
+
+def test_new_times_are_medians_and_the_rest_is_scaled_to_them() -> None:
+    before = {"lucky": 50.0, "plain": 100.0, "rest": 200.0, "broken": 70.0, "never": None}
+    passes: list[loop_again.Times] = [
+        {"lucky": seconds * 1e-9, "plain": 110e-9, "broken": broken}
+        for seconds, broken in ((90.0, 1e-9), (95.0, None), (300.0, 1e-9))
+    ]
+    found = loop_again.merged(before, passes, ["plain"])
+    assert {text: ns and round(ns, 3) for text, ns in found.items()} == {
+        **{"lucky": 95.0, "plain": 110.0, "rest": 220.0},
+        **{"broken": None, "never": None},
+    }
