@@ -20,6 +20,8 @@ from skipjack.learn.loops import (
     observe,
     read_dataset,
 )
+from skipjack.learn.policy import Policy, greedy, read_policy, shipped
+from skipjack.learn.rates import Rates, open_rates
 
 ENVIRONMENT = "skipjack/LoopNest-v0"
 
@@ -28,11 +30,17 @@ __all__ = [
     "GameState",
     "LoopDataset",
     "LoopGame",
+    "Policy",
     "Preset",
+    "Rates",
     "find_problems",
+    "greedy",
     "loop_game",
     "observe",
+    "open_rates",
     "read_dataset",
+    "read_policy",
+    "shipped",
 ]
 
 if find_spec("gymnasium"):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from skipjack.core.device import Device
@@ -63,3 +66,11 @@ def test_what_is_no_game_is_refused_with_the_reason(key: str, reason: str) -> No
 def test_kernels_of_gpus_are_no_games() -> None:
     with pytest.raises(UsageError, match="for CPUs, not for sm_90/132"):
         game_of("matmul:64x64x64", describe("sm_90/132"))
+
+
+def test_importing_games_loads_no_compiler_no_engine_and_no_library_for_learning() -> None:
+    code = "import sys, skipjack.learn.loops; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    modules = set(done.stdout.split())
+    assert not modules & {"llvmlite", "torch", "gymnasium", "sqlalchemy", "ray", "networkx"}
+    assert not modules & {"skipjack.execute", "skipjack.tuning", "skipjack.ledger"}

@@ -53,7 +53,7 @@ from skipjack.learn.rates import (
     peak_gflops,
     read_tables,
 )
-from skipjack.operations import get, parse
+from skipjack.operations import get, names, parse
 from skipjack.solvers.cpu.nest import Schedule
 
 _EPISODES = {Preset.LOOPTUNE: 10, Preset.FULL: 32}
@@ -89,6 +89,7 @@ class LoopNestEnv(gymnasium.Env[Any, Any]):
         episode_steps: int | None = None,
         rates: Rates | str = LIVE,
         device: Device | str | None = None,
+        threads: int | None = None,
         max_gflops: float | None = None,
         action_mask: bool = False,
         illegal_reward: float = 0.0,
@@ -105,7 +106,7 @@ class LoopNestEnv(gymnasium.Env[Any, Any]):
         self.reward_kind = _member(GameReward, reward, "reward")
         self.render_mode = _checked_mode(render_mode)
         self.problems = _problems(dataset, split)
-        self.device = _device(device, rates)
+        self.device = _device(device, threads, rates)
         self._refuse_unplayable()
         self._owns_rates = isinstance(rates, str)
         self.rates = open_rates(rates, self.device) if isinstance(rates, str) else rates
@@ -307,21 +308,24 @@ def _measured(rates: Rates, problem: Problem, schedule: Schedule) -> float | Non
     return seconds if seconds and seconds > 0 else None
 
 
-def _device(device: Device | str | None, rates: Rates | str) -> Device:
+def _device(device: Device | str | None, threads: int | None, rates: Rates | str) -> Device:
     """The one that is named, or this machine's; the one of a table that has another's times."""
     if isinstance(device, Device):
         return device
-    here = find_device(device)
+    here = find_device(device, threads)
     path = Path(rates.removeprefix(EXACTLY)) if isinstance(rates, str) else None
     if device is not None or path is None or not path.exists():
         return here
     measured = [table.header.device for table in read_tables(path)]
-    return here if here.class_key in {each.class_key for each in measured} else measured[0]
+    if here.class_key in {each.class_key for each in measured}:
+        return here
+    return next((each for each in measured if each.units == here.units), measured[0])
 
 
 def highest_gflops(table: LoopTable, dtype: str) -> float:
     """The highest rate in a table, in GFLOP/s."""
-    problems = [each for each in map(parse, table.times_ns) if each.dtype == dtype]
+    known = [key for key in table.times_ns if key.partition(":")[0] in names()]
+    problems = [each for each in map(parse, known) if each.dtype == dtype]
     best = ((each, table.best_ns(each)) for each in problems)
     rates = [gflops(each, time_ns * 1e-9) for each, time_ns in best if time_ns]
     if not rates:
