@@ -158,7 +158,7 @@ def test_a_list_that_comes_along_is_loaded_by_its_name(fleet: Command) -> None:
     assert (again["jobs"], again["known"]) == (0, 25)
     with pytest.raises(UsageError, match="in f16, which no kernel for CPUs computes in"):
         fleet("load", "-t", "llm", "-l", "cpu")
-    with pytest.raises(UsageError, match="only cpu, llm, resnet50"):
+    with pytest.raises(UsageError, match="only cpu, llm, looptune, resnet50"):
         fleet("import", "--list", "bert")
     with pytest.raises(UsageError, match="either"):
         fleet("import", "-t", "x")

@@ -207,3 +207,12 @@ def test_real_kernels_are_timed_on_a_warm_session(user_dir: Path) -> None:
     assert wrong == inf
     with pytest.raises(StorageError, match="closed"):
         own.ledger.summary()
+
+
+def test_libraries_are_timed_beside_the_configs() -> None:
+    with ConfigTimer() as timer:
+        timer.evaluate("matmul:16x16x16", [{"schedule": "m k n:16 n/v"}], solver="nest")
+        found = timer.libraries("matmul:16x16x16", ["numpy", "onednn"])
+    assert isinstance(found["numpy"], float)
+    assert found["numpy"] > 0
+    assert isinstance(found["onednn"], str), "it computes convolutions alone"

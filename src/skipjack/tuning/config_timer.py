@@ -20,14 +20,14 @@ from skipjack.core.trial import Candidate, Status, Trial
 from skipjack.errors import UsageError
 from skipjack.execute.build_pool import Build, BuildPool
 from skipjack.execute.device_lock import slot_lock
-from skipjack.execute.session import RunSession
+from skipjack.execute.session import Failure, RunSession
 from skipjack.ledger import Ledger
 from skipjack.native import cpu
 from skipjack.operations import parse
 from skipjack.runtime import asked_problem
 from skipjack.settings import Settings, load_settings
-from skipjack.solvers import solver_for, solvers_for
-from skipjack.solvers.solver import Slot
+from skipjack.solvers import find_solver, refusal, solver_for, solvers_for
+from skipjack.solvers.solver import ImportingSolver, Slot
 from skipjack.storage import MemoryArtifacts
 from skipjack.tuning.build_only import promising_configs
 from skipjack.tuning.context import (
@@ -41,6 +41,7 @@ from skipjack.tuning.evaluator import CandidateEvaluator
 from skipjack.tuning.limits import LIMITS, Limits
 from skipjack.tuning.loaded_candidate import LoadedCandidate
 
+_LIBRARY_ROUNDS = 12
 _Content = tuple[str, str, tuple[Slot, ...]]
 """A problem, and what runs: the digest of a source, the arguments of a launch."""
 
@@ -136,6 +137,34 @@ class ConfigTimer:
                 evaluator.add_solver(chosen, space)
                 self._measure(evaluator, [one for one in new if one.key not in self._known])
         return [self._known[one.key] for one in wanted]
+
+    def libraries(self, problem: str | Problem, names: Sequence[str]) -> dict[str, float | str]:
+        """How long libraries take, in ns, or why one cannot: by the names of their solvers.
+
+        Their times compare with those of the problem's configs that were timed before.
+        """
+        if self._context is None:
+            raise UsageError("this ConfigTimer is not open: use it inside of `with ConfigTimer()`")
+        asked = asked_problem(problem) if isinstance(problem, str) else problem
+        found: dict[str, float | str] = {}
+        with self._hold():
+            evaluator = self._evaluator_of(asked)
+            entered = []
+            for solver in map(find_solver, names):
+                if reason := refusal(solver, asked, self._context.target):
+                    found[solver.name] = reason
+                    continue
+                if isinstance(solver, ImportingSolver):
+                    self._context.session.import_package(solver.imports)
+                loaded = evaluator.add_vendor(solver.name, solver.version)
+                if isinstance(loaded, Failure):
+                    found[solver.name] = loaded.reason
+                else:
+                    entered.append(loaded)
+            timed = evaluator.time_vendors(entered, _LIBRARY_ROUNDS) if entered else {}
+        for name, took in timed.items():
+            found[name] = took.reason if isinstance(took, Failure) else took
+        return {name: found[name] for name in names}
 
     def _evaluator_of(self, problem: Problem) -> CandidateEvaluator:
         """One whose session is at the problem."""

@@ -206,6 +206,20 @@ class CandidateEvaluator:
         self._hurry()
         return loaded
 
+    def time_vendors(
+        self, vendors: Sequence[LoadedCandidate], rounds: int
+    ) -> dict[str, float | Failure]:
+        """How long libraries take, by name, timed in the same blocks as the best so far."""
+        blocks, failures = self._time_beside_best(vendors, rounds)
+        scale = self._scale(blocks)
+        found: dict[str, float | Failure] = {}
+        for one in vendors:
+            if one.kernel in blocks and one.kernel not in failures:
+                found[one.solver] = summarize(blocks[one.kernel]).time_ns / scale
+            else:
+                found[one.solver] = failures[one.kernel]
+        return found
+
     def call_again(self, loaded: LoadedCandidate) -> None:
         """Check it once more; it is as fast as the faster of its calls."""
         self._checks.again(loaded)

@@ -9,18 +9,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_policy_network import policy_arrays
 
 from skipjack.errors import UsageError
 from skipjack.learn.loops.game import Preset
 from skipjack.learn.loops.policy_view import GLOBAL_COLUMNS, POLICY_OBSERVATION, ROW_COLUMNS
 from skipjack.learn.policy import file as policy_file
 from skipjack.learn.policy.file import read_policy, write_policy
+from skipjack.testing.policies import random_weights
 
 
 def arrays(preset: Preset = Preset.FULL) -> dict[str, Any]:
     """Random weights of a network for the game."""
-    return policy_arrays(len(ROW_COLUMNS), len(GLOBAL_COLUMNS), len(preset.actions))
+    return random_weights(len(ROW_COLUMNS), len(GLOBAL_COLUMNS), len(preset.actions))
 
 
 @pytest.fixture

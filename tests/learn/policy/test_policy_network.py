@@ -6,40 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from skipjack.errors import UsageError
 from skipjack.learn.policy.network import PolicyNetwork, log_probabilities
+from skipjack.testing.policies import random_weights
 
 ROW, MACHINE, ACTIONS = 13, 7, 11
-
-
-def policy_arrays(
-    row: int = ROW, machine: int = MACHINE, actions: int = ACTIONS, *, width: int = 16
-) -> dict[str, NDArray[Any]]:
-    """Random weights of a small network."""
-    rng = np.random.default_rng(1)
-
-    def drawn(*shape: int) -> NDArray[np.float32]:
-        return rng.normal(0, shape[-1] ** -0.5, shape).astype(np.float32)
-
-    trunk = 24
-    matrices = {
-        "row_in": (width, row),
-        "row_out": (width, width),
-        "context": (width, machine),
-        "trunk": (trunk, 6 * width),
-        "logits": (actions, trunk),
-        "worth": (1, trunk),
-    }
-    for layer in range(2):
-        for name in ("query", "key", "value", "out", "upper", "lower"):
-            tall = {"upper": (2 * width, width), "lower": (width, 2 * width)}
-            matrices[f"layers.{layer}.{name}"] = tall.get(name, (width, width))
-    arrays = {f"{name}.weight": drawn(*shape) for name, shape in matrices.items()}
-    arrays |= {f"{name}.bias": drawn(shape[0]) for name, shape in matrices.items()}
-    ends = {"from_cursor": 17, "from_top": 16, "from_bottom": 16}
-    return arrays | {f"{name}.weight": drawn(count, width) for name, count in ends.items()}
 
 
 def states(count: int, loops: int = 14) -> tuple[Any, Any, Any, Any]:
@@ -56,7 +28,7 @@ def states(count: int, loops: int = 14) -> tuple[Any, Any, Any, Any]:
 def test_torch_and_numpy_agree() -> None:
     torch = pytest.importorskip("torch")
     training = pytest.importorskip("skipjack.learn.training.network")
-    arrays = policy_arrays()
+    arrays = random_weights(ROW, MACHINE, ACTIONS)
     rows, present, cursor, machine = states(40)
     everything = torch.ones((40, ACTIONS), dtype=torch.bool)
     tensors = (torch.from_numpy(x) for x in (rows, present, cursor, machine))
@@ -68,7 +40,7 @@ def test_torch_and_numpy_agree() -> None:
 
 
 def test_many_states_are_as_one_by_one() -> None:
-    network = PolicyNetwork(policy_arrays())
+    network = PolicyNetwork(random_weights(ROW, MACHINE, ACTIONS))
     rows, present, cursor, machine = states(20)
     many, worth = network.forward_many(rows, present, cursor, machine)
     for at in range(20):
@@ -78,7 +50,7 @@ def test_many_states_are_as_one_by_one() -> None:
 
 
 def test_rows_that_are_padding_change_nothing() -> None:
-    network = PolicyNetwork(policy_arrays())
+    network = PolicyNetwork(random_weights(ROW, MACHINE, ACTIONS))
     rows, present, cursor, machine = states(5)
     other = np.where(present[:, :, None], rows, np.float32(7))
     one, _ = network.forward_many(rows, present, cursor, machine)
@@ -106,6 +78,8 @@ def test_illegal_actions_have_no_probability() -> None:
 )
 def test_arrays_of_another_network_are_refused(change: dict[str, Any], sentence: str) -> None:
     with pytest.raises(UsageError, match=sentence):
-        PolicyNetwork(policy_arrays() | change)
+        PolicyNetwork(random_weights(ROW, MACHINE, ACTIONS) | change)
     with pytest.raises(UsageError, match=r"no matrix trunk.weight"):
-        PolicyNetwork({n: x for n, x in policy_arrays().items() if n != "trunk.weight"})
+        PolicyNetwork(
+            {n: x for n, x in random_weights(ROW, MACHINE, ACTIONS).items() if n != "trunk.weight"}
+        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from skipjack.cli.loops import dataset, measure, play, search, show
+from skipjack.cli.loops import compare, dataset, evaluate, measure, play, search, show
 from skipjack.cli.options import examples
 
 app = typer.Typer(
@@ -25,3 +25,5 @@ app.command("show", epilog=show.EXAMPLES)(show.show)
 app.command("search", epilog=search.EXAMPLES)(search.search)
 app.command("measure", epilog=measure.EXAMPLES)(measure.measure)
 app.command("play", epilog=play.EXAMPLES)(play.play)
+app.command("evaluate", epilog=evaluate.EXAMPLES)(evaluate.evaluate)
+app.command("compare", epilog=compare.EXAMPLES)(compare.compare)

@@ -26,7 +26,7 @@ EXAMPLES = examples(
     "skipjack loops search matmul:64x64x64 --method exhaustive --episode-steps 4 --budget 0",
     "skipjack loops search matmul:64x64x64 --method mcts --policy shipped --rates tables",
 )
-ALL, SHIPPED = "all", "shipped"
+ALL = "all"
 LONGEST = {"looptune": 10, "full": 20}
 """Actions of an episode, by preset."""
 
@@ -56,7 +56,9 @@ def search(
     ] = None,
     policy: Annotated[
         str | None,
-        typer.Option(help="Guides mcts, and is the method policy: a file, or shipped."),
+        typer.Option(
+            help="Guides mcts, and is the method policy: a training run, a file, or shipped."
+        ),
     ] = None,
     budget: Annotated[
         int, typer.Option(min=0, help="Most distinct schedules to measure; 0 for no limit.")
@@ -102,18 +104,20 @@ def search(
     settings = load_settings(plugins=tuple(plugin) if plugin else None)
     plugins.load(settings.plugins)
     chosen = _preset(preset)
-    methods = _methods(method or ["beam"], width, lookahead, policy, chosen)
+    methods = chosen_methods(method or ["beam"], width, lookahead, policy, chosen)
     limits = SearchBudget(budget or None, episode_steps or LONGEST[chosen], seconds)
     device = cpu.detect(threads)
     games = {
         problem: loop_game(problem, device, chosen)
-        for problem in _problems(problems or [], dataset, size, split)
+        for problem in chosen_problems(problems or [], dataset, size, split)
     }
     with ExitStack() as stack:
         interrupt = stack.enter_context(watch_for_interrupt())
-        source = _open(rates, device, cold, stack)
+        source = open_source(rates, device, cold, stack)
         every = range(seed, seed + seeds)
-        runs = list(_runs(games, source, methods, limits, every, lambda: interrupt.requested, json))
+        runs = list(
+            run_all(games, source, methods, limits, every, lambda: interrupt.requested, json)
+        )
         used = source.sources
     _finish(runs, games, csv, report, debug, json)
     if not json:
@@ -134,7 +138,7 @@ def _preset(text: str) -> Preset:
     return Preset(text)
 
 
-def _problems(
+def chosen_problems(
     texts: Sequence[str], dataset: str | None, size: int | None, split: str
 ) -> list[Problem]:
     from skipjack.errors import UsageError
@@ -150,7 +154,7 @@ def _problems(
     return list(dict.fromkeys(found))
 
 
-def _methods(
+def chosen_methods(
     kinds: Sequence[str],
     width: int | None,
     lookahead: int | None,
@@ -158,14 +162,10 @@ def _methods(
     preset: Preset,
 ) -> list[Method]:
     from skipjack.errors import UsageError
-    from skipjack.learn.policy import read_policy, shipped
+    from skipjack.learn.policy import find_policy
     from skipjack.learn.tree import POLICIES, all_methods, method_of
 
-    known = None
-    if policy is not None:
-        known = shipped(preset) if policy == SHIPPED else read_policy(Path(policy))
-        if known.preset is not preset:
-            raise UsageError(f"{known.name} plays the preset {known.preset}, not {preset}")
+    known = find_policy(policy, preset) if policy is not None else None
     names = [name.strip() for each in kinds for name in each.split(",")]
     found: dict[str, Method] = {}
     for name in names:
@@ -180,7 +180,7 @@ def _methods(
     return list(found.values())
 
 
-def _open(text: str, device: Device, cold: bool, stack: ExitStack) -> Rates:
+def open_source(text: str, device: Device, cold: bool, stack: ExitStack) -> Rates:
     from skipjack.errors import UsageError
     from skipjack.learn.rates import LiveRates, open_rates
 
@@ -193,7 +193,7 @@ def _open(text: str, device: Device, cold: bool, stack: ExitStack) -> Rates:
     return rates
 
 
-def _runs(
+def run_all(
     games: dict[Problem, LoopGame],
     rates: Rates,
     methods: Sequence[Method],

@@ -1,7 +1,7 @@
 """Policies that schedule loop nests, without torch: their files, how they play, a searcher."""
 
 from skipjack.learn.policy.built_in import FOLDER as POLICY_FOLDER
-from skipjack.learn.policy.built_in import card, propose, shipped
+from skipjack.learn.policy.built_in import SHIPPED, card, find_policy, propose, shipped
 from skipjack.learn.policy.file import Policy, read_policy, write_policy
 from skipjack.learn.policy.games import game_on
 from skipjack.learn.policy.grounds import Ground, evidence, ground_of
@@ -12,12 +12,14 @@ __all__ = [
     "FORBIDDEN",
     "MOST_ACTIONS",
     "POLICY_FOLDER",
+    "SHIPPED",
     "Ground",
     "PlayedGame",
     "Policy",
     "PolicyNetwork",
     "card",
     "evidence",
+    "find_policy",
     "game_on",
     "greedy",
     "ground_of",

@@ -16,6 +16,9 @@ from skipjack.reading import parse_json
 from skipjack.solvers.cpu.nest import Schedule
 
 FOLDER = Path(__file__).parent / "files"
+SHIPPED = "shipped"
+RUN_FILE = "policy.npz"
+"""What the policy is called in the folder of a training run."""
 
 
 @functools.cache
@@ -25,6 +28,20 @@ def shipped(preset: Preset) -> Policy:
     if not path.is_file():
         raise UsageError(f"this version of Skipjack comes without a policy for the preset {preset}")
     return read_policy(path)
+
+
+def find_policy(text: str, preset: Preset | None = None) -> Policy:
+    """The policy that a text names: ``shipped``, the folder of a training run, or a file.
+
+    `UsageError` if there is none, or it plays another preset than the one that is asked for.
+    """
+    if text == SHIPPED:
+        return shipped(preset or Preset.FULL)
+    path = Path(text)
+    policy = read_policy(path / RUN_FILE if path.is_dir() else path)
+    if preset not in (None, policy.preset):
+        raise UsageError(f"policy {policy.name} plays the preset {policy.preset}, not {preset}")
+    return policy
 
 
 def propose(problem: Problem, device: Device, count: int = 1) -> list[Schedule]:

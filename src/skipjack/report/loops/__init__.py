@@ -1,5 +1,10 @@
 """Reports on the game of loops: tables, CSV, plots and graphs of searches."""
 
+from skipjack.report.loops.comparisons import (
+    LibraryComparison,
+    print_comparisons,
+    write_comparisons,
+)
 from skipjack.report.loops.search_graph import GraphvizMissingError, graph_text, write_graph
 from skipjack.report.loops.search_plots import search_plots, write_search_plots, write_search_report
 from skipjack.report.loops.search_steps import COLUMNS, steps_text, write_steps
@@ -9,14 +14,17 @@ from skipjack.report.loops.search_table import print_searches, run_line, run_rec
 __all__ = [
     "COLUMNS",
     "GraphvizMissingError",
+    "LibraryComparison",
     "SearchSummary",
     "graph_text",
+    "print_comparisons",
     "print_searches",
     "run_line",
     "run_record",
     "search_plots",
     "steps_text",
     "summarize_searches",
+    "write_comparisons",
     "write_graph",
     "write_search_plots",
     "write_search_report",

@@ -1,0 +1,142 @@
+"""``skipjack loops compare``: a policy beside libraries."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from skipjack.cli.options import JsonOption, PluginOption, examples
+
+if TYPE_CHECKING:
+    from skipjack.core.problem import Problem
+    from skipjack.learn.policy import Policy
+    from skipjack.report.loops import LibraryComparison
+    from skipjack.tuning import ConfigTimer
+
+EXAMPLES = examples(
+    "skipjack loops compare --policy RUN --against numpy,mkl,tvm --size 25",
+    "skipjack loops compare matmul:160x224x192 --policy shipped --against numpy --csv out.csv",
+)
+TVM = "tvm"
+
+
+def compare(
+    problems: Annotated[
+        list[str] | None,
+        typer.Argument(help="Problems, as matmul:128x128x128 (the 25 test shapes of LoopTune)."),
+    ] = None,
+    policy: Annotated[
+        str, typer.Option(help="The folder of a training run, a policy's file, or shipped.")
+    ] = "shipped",
+    against: Annotated[
+        str, typer.Option(help="Libraries, joined by commas: numpy, cblas, mkl, tvm.")
+    ] = "numpy,mkl,tvm",
+    dataset: Annotated[str | None, typer.Option(help="A dataset to take problems from.")] = None,
+    size: Annotated[
+        int | None, typer.Option(min=1, help="How many of the problems, the first ones (all).")
+    ] = None,
+    split: Annotated[str, typer.Option(help="Which part of a dataset: test, train or all.")] = (
+        "test"
+    ),
+    threads: Annotated[int, typer.Option(min=1, help="Threads, of libraries as well.")] = 1,
+    csv: Annotated[Path | None, typer.Option(help="Write the table as CSV.")] = None,
+    plugin: PluginOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Time what a policy makes of problems, without a measurement, beside libraries.
+
+    Beside it are the untuned nest and the first schedule of the analytic order. All is timed in
+    turns in the same process.
+    """
+    from json import dumps
+
+    from skipjack import plugins
+    from skipjack.learn.policy import find_policy
+    from skipjack.native import cpu
+    from skipjack.report.loops import print_comparisons, write_comparisons
+    from skipjack.settings import load_settings
+    from skipjack.tuning import ConfigTimer
+
+    settings = load_settings(plugins=tuple(plugin) if plugin else None)
+    plugins.load(settings.plugins)
+    judged = find_policy(policy)
+    libraries = _libraries(against)
+    chosen = _chosen(problems or [], dataset, size, split)
+    found: list[LibraryComparison] = []
+    with ConfigTimer(cpu.detect(threads), settings) as timer:
+        for number, problem in enumerate(chosen, 1):
+            one = _compared(problem, judged, libraries, timer, threads)
+            found.append(one)
+            if json:
+                typer.echo(dumps(one.to_json()))
+            else:
+                typer.echo(f"{number}/{len(chosen)} {problem.key}", err=True)
+    if not json:
+        print_comparisons(found)
+    if csv is not None:
+        write_comparisons(found, csv)
+
+
+def _libraries(text: str) -> list[str]:
+    from skipjack.errors import UsageError
+
+    known = ("numpy", "cblas", "mkl", TVM)
+    names = list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    for name in names:
+        if name not in known:
+            raise UsageError(f"--against: no library {name!r}; choose from {', '.join(known)}")
+    return names
+
+
+def _chosen(texts: list[str], dataset: str | None, size: int | None, split: str) -> list[Problem]:
+    from skipjack.cli.loops.search import chosen_problems
+    from skipjack.lists import path_of
+    from skipjack.operations import parse
+
+    if texts or dataset is not None:
+        return chosen_problems(texts, dataset, None, split)[:size]
+    lines = path_of("looptune").read_text(encoding="utf-8").splitlines()
+    return [parse(line) for line in lines if line and not line.startswith("#")][:size]
+
+
+def _compared(
+    problem: Problem, policy: Policy, libraries: list[str], timer: ConfigTimer, threads: int
+) -> LibraryComparison:
+    from skipjack.learn.loops import loop_game, loop_solver
+    from skipjack.learn.policy import greedy
+    from skipjack.native import cpu
+    from skipjack.report.loops import LibraryComparison
+    from skipjack.solvers.cpu.nest import ScheduleSpace
+
+    device = cpu.detect(threads)
+    game, solver = loop_game(problem, device, policy.preset), loop_solver(problem)
+    space = solver.space(problem, device)
+    assert isinstance(space, ScheduleSpace)
+    played = greedy(policy, game)
+    configs = {
+        "policy": space.config(played.schedule),
+        "first proposal": space.promising(1)[0],
+        "untuned": space.config(game.built(game.start())),
+    }
+    times = timer.evaluate(problem, list(configs.values()), solver.name)
+    times_ns = {name: ns for name, ns in zip(configs, times, strict=True) if ns < float("inf")}
+    missing = {name: "it could not be run" for name in configs if name not in times_ns}
+    for name, took in timer.libraries(problem, [x for x in libraries if x != TVM]).items():
+        if isinstance(took, str):
+            missing[name] = took
+        else:
+            times_ns[name] = took
+    if TVM in libraries:
+        missing[TVM] = _without_tvm()
+    names = tuple(game.actions[action] for action in played.actions)
+    return LibraryComparison(problem.key, times_ns, missing, played.schedule.text(), names)
+
+
+def _without_tvm() -> str:
+    from importlib.util import find_spec
+
+    if find_spec(TVM) is None:
+        return "TVM is not installed here"
+    return "kernels of TVM are tuned and timed by make bench-loops, after bench/cpu.py --tvm"

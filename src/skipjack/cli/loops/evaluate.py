@@ -1,0 +1,95 @@
+"""``skipjack loops evaluate``: a policy beside every search, on equal budgets."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from skipjack.cli.loops.search import LONGEST, chosen_problems, open_source, run_all
+from skipjack.cli.options import JsonOption, PluginOption, examples
+
+EXAMPLES = examples(
+    "skipjack loops evaluate --policy RUN --dataset mm64_256_16 --size 25",
+    "skipjack loops evaluate matmul:112x208x256 --policy shipped --budget 10 --seeds 5 -o out",
+)
+
+
+def evaluate(
+    problems: Annotated[
+        list[str] | None,
+        typer.Argument(help="Problems, as matmul:128x128x128, or of a dataset, as NAME:64x64x64."),
+    ] = None,
+    policy: Annotated[
+        str, typer.Option(help="The folder of a training run, a policy's file, or shipped.")
+    ] = "shipped",
+    dataset: Annotated[str | None, typer.Option(help="A dataset to take problems from.")] = None,
+    size: Annotated[
+        int | None, typer.Option(min=1, help="How many of its problems, the first ones (all).")
+    ] = None,
+    split: Annotated[str, typer.Option(help="Which of its parts: test, train or all.")] = "test",
+    budget: Annotated[
+        int, typer.Option(min=1, help="Most distinct schedules that each measures.")
+    ] = 30,
+    seeds: Annotated[int, typer.Option(min=1, help="Runs of each search.")] = 1,
+    threads: Annotated[int, typer.Option(min=1, help="Threads that loops can be shared to.")] = 1,
+    rates: Annotated[
+        str,
+        typer.Option(help="Where times are from: live, model, mixed:SHARE, or a file of tables."),
+    ] = "live",
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="Folder of steps.csv and plots (RUN/evaluation, or evaluation)."
+        ),
+    ] = None,
+    plugin: PluginOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Let a policy and every search play the same problems with equally many measurements.
+
+    The policy's first schedule is what it makes of the nest alone; the others are what it holds to
+    be next best. The folder gets every step as CSV and plots: gains of each method, each problem,
+    gain per action, and the best so far.
+    """
+    from skipjack import plugins
+    from skipjack.interrupt import watch_for_interrupt
+    from skipjack.learn.loops import loop_game
+    from skipjack.learn.policy import find_policy
+    from skipjack.learn.tree import SearchBudget, all_methods
+    from skipjack.native import cpu
+    from skipjack.report.loops import print_searches, write_search_report
+    from skipjack.settings import load_settings
+
+    settings = load_settings(plugins=tuple(plugin) if plugin else None)
+    plugins.load(settings.plugins)
+    judged = find_policy(policy)
+    device = cpu.detect(threads)
+    games = {
+        problem: loop_game(problem, device, judged.preset)
+        for problem in chosen_problems(problems or [], dataset, size, split)
+    }
+    limits = SearchBudget(budget, LONGEST[judged.preset])
+    with ExitStack() as stack:
+        interrupt = stack.enter_context(watch_for_interrupt())
+        source = open_source(rates, device, False, stack)
+        methods = all_methods(judged)
+        every = range(seeds)
+        runs = list(
+            run_all(games, source, methods, limits, every, lambda: interrupt.requested, json)
+        )
+        used = source.sources
+    if output is None:
+        output = (Path(policy) if Path(policy).is_dir() else Path()) / "evaluation"
+    note = write_search_report(runs, output)
+    if not json:
+        print_searches(runs)
+        counts = ", ".join(f"{count} {kind}" for kind, count in used.items())
+        typer.echo(f"Schedules by where their times are from: {counts}.")
+        typer.echo(f"Saved at: {output}")
+    if note:
+        typer.echo(f"skipjack: the report is in {output}, without plots: {note}", err=True)
+    if any(run.interrupted for run in runs):
+        raise KeyboardInterrupt

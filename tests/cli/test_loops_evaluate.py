@@ -1,0 +1,71 @@
+"""``skipjack loops evaluate`` and ``compare`` as a user types them."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from skipjack.cli.main import app
+from skipjack.errors import UsageError
+from skipjack.learn.loops import GLOBAL_COLUMNS, ROW_COLUMNS, Preset
+from skipjack.learn.policy import find_policy, write_policy
+from skipjack.testing.policies import random_weights
+
+
+@pytest.fixture(autouse=True)
+def own_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SKIPJACK_USER_DB_PATH", str(tmp_path / "user"))
+    monkeypatch.chdir(tmp_path)
+
+
+def run_folder(preset: Preset) -> str:
+    """The folder of a training run that has learned nothing."""
+    Path("run").mkdir()
+    sizes = len(ROW_COLUMNS), len(GLOBAL_COLUMNS), len(preset.actions)
+    write_policy(Path("run/policy.npz"), random_weights(*sizes), preset)
+    return "run"
+
+
+def loops(*words: str) -> str:
+    done = CliRunner().invoke(app, ["loops", *words], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_a_policy_is_evaluated_beside_every_search() -> None:
+    run = run_folder(Preset.LOOPTUNE)
+    words = ("matmul:24x16x32", "--policy", run, "--budget", "4", "--rates", "model")
+    said = loops("evaluate", *words)
+    assert "Saved at: run/evaluation" in said
+    with Path("run/evaluation/steps.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert {"policy", "mcts-policy", "beam-4-lookahead-2", "random"} <= {r["search"] for r in rows}
+    assert max(int(row["measured"]) for row in rows) == 4
+
+
+def test_a_policy_is_compared_with_libraries() -> None:
+    run = run_folder(Preset.FULL)
+    words = ("matmul:24x16x32", "--policy", run, "--against", "numpy,tvm")
+    record = json.loads(loops("compare", *words, "--csv", "out.csv", "--json"))
+    assert record["problem"] == "matmul:24x16x32:f32"
+    assert record["time_ns"].keys() == {"policy", "first proposal", "untuned", "numpy"}
+    assert "tvm" in record["missing"]
+    said = loops("compare", *words)
+    assert "policy over numpy:" in said
+    assert "without tvm:" in said
+    with Path("out.csv").open() as file:
+        assert [row["problem"] for row in csv.DictReader(file)] == ["matmul:24x16x32:f32"]
+
+
+def test_what_cannot_be_compared_is_refused_by_name() -> None:
+    run = run_folder(Preset.FULL)
+    with pytest.raises(UsageError, match="no library 'cudnn'; choose from numpy, cblas, mkl, tvm"):
+        loops("compare", "--policy", run, "--against", "cudnn")
+    with pytest.raises(UsageError, match="policy absent cannot be read"):
+        loops("compare", "--policy", "absent")
+    with pytest.raises(UsageError, match="plays the preset full, not looptune"):
+        find_policy(run, Preset.LOOPTUNE)
