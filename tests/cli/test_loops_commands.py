@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import select
+import signal
 import subprocess
 from pathlib import Path
 
@@ -81,14 +82,20 @@ def test_a_game_is_played_from_lines() -> None:
     assert "GFLOP/s, at first" in rated
 
 
-def test_a_game_is_played_by_keys() -> None:
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_a_game_is_played_by_keys(interrupted: bool) -> None:
     ours, theirs = pty.openpty()
     words = command(("loops", "play", "matmul:64x64x64", "--preset", "full", "--no-rates"))
     process = subprocess.Popen(words, stdin=theirs, stdout=theirs, stderr=theirs)
     os.close(theirs)
     try:
         said = read_until(ours, b"quit")  # keys that are pressed before are lost
-        os.write(ours, b"j\x1b[Bs16\nb" + b"s8\njvxq")
+        os.write(ours, b"j\x1b[Bs16\nb" + b"s8\njvx")
+        if interrupted:
+            said += read_until(ours, b"vectorize <--")
+            process.send_signal(signal.SIGINT)
+        else:
+            os.write(ours, b"q")
         said += read_until(ours, b"schedule: m k n:8 n/v")
         assert process.wait(PATIENCE_S) == 0
     finally:

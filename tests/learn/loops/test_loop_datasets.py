@@ -134,9 +134,13 @@ def test_a_text_names_a_dataset_one_of_its_problems_or_a_problem() -> None:
     assert len(find_problems("small")) == 9
     assert [each.key for each in find_problems("small", "test")] == list(dataset.test)
     wanted = ["matmul:64x96x64:f32"]
-    for text in ("small:64x96x64", "small:64_96_64", "small:matmul:64x96x64", "matmul:64x96x64"):
+    spellings = (
+        *("small:64x96x64", "small:64_96_64", "small:matmul:64x96x64", "matmul:64x96x64"),
+        *("small:mm64_96_64", "small/mm64_96_64.txt", "small/mm64_96_64"),
+    )
+    for text in spellings:
         assert [each.key for each in find_problems(text)] == wanted
-    with pytest.raises(UsageError, match="dataset small has no problem 1x2x3"):
+    with pytest.raises(UsageError, match="dataset small has no problem 1x2x3; its 9 problems"):
         find_problems("small:1x2x3")
     with pytest.raises(UsageError, match="no split 'dev'"):
         find_problems("small", "dev")

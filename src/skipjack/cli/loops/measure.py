@@ -53,6 +53,7 @@ def measure(
     from skipjack import plugins
     from skipjack.learn.rates import LiveRates, MeasurePlan, measure_problem, write_table
     from skipjack.native import cpu
+    from skipjack.reading import numbered
     from skipjack.settings import load_settings
 
     settings = load_settings(plugins=plugin)
@@ -75,7 +76,8 @@ def measure(
             write_table(output, table)
             _report(problem, table, number, len(chosen), json=json)
     if not json:
-        typer.echo(f"{output}: {len(table.times_ns)} problems, {table.entries} schedules")
+        count = numbered(len(table.times_ns), "problem")
+        typer.echo(f"{output}: {count}, {numbered(table.entries, 'schedule')}")
 
 
 def _problems(texts: list[str], split: str, size: int | None) -> list[Problem]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -40,11 +40,10 @@ _KEYS = {
 _BEGUN = re.compile(r"\x1b(\[[0-9;]*)?")
 """An escape sequence that is not at its end."""
 _SPLIT, _BACK, _QUIT = "s", "b", "q"
-_ENDS = (_QUIT, "\x03", "\x04", "")
-_HELP = (
-    "arrows or k j: move   shift and arrows or K J: swap   s: split   m: merge   "
-    "u v a p t: marks   b: back   q: quit"
-)
+_ENDS = (_QUIT, "\x04", "")
+_HELP = "arrows or k j: move   shift and arrows or K J: swap   s: split   {}b: back   q: quit"
+_MORE_HELP = "m: merge   u v a p t: marks   "
+"""Of the preset full."""
 
 Rate = Callable[[Sequence["Schedule"]], list[float]]
 """GFLOP/s of schedules."""
@@ -145,7 +144,8 @@ class _Board:
             parts.insert(1, Text(f"rate      {self.gflops():.1f} GFLOP/s", style="bold green"))
         if self.said:
             parts.append(Text(self.said, style="red"))
-        parts.append(Text(_HELP, style="dim"))
+        more = _MORE_HELP if "merge" in game.actions else ""
+        parts.append(Text(_HELP.format(more), style="dim"))
         return Panel(Group(*parts), title=self.title)
 
 
@@ -167,7 +167,11 @@ def _by_keys(board: _Board) -> None:
     from rich.console import Console
     from rich.live import Live
 
-    with _keys() as pressed, Live(board.shown(), console=Console(), auto_refresh=False) as live:
+    with (
+        suppress(KeyboardInterrupt),  # Ctrl-C quits, and what was played is shown
+        _keys() as pressed,
+        Live(board.shown(), console=Console(), auto_refresh=False) as live,
+    ):
         for key in pressed:
             if key in _ENDS:
                 return

@@ -31,6 +31,8 @@ SPLITS = ("train", "test", "all")
 _MOST = 100_000
 _NAME = re.compile(r"[A-Za-z0-9][\w.+-]*", re.ASCII)
 _BETWEEN_SIZES = re.compile(r"(?<=\d)_(?=\d)")
+_BENCHMARK = re.compile(r"(.+)/(mm\d+_\d+_\d+)(?:\.txt)?", re.ASCII)
+"""What LoopTune calls a benchmark: a file in the folder of its dataset."""
 _RANGE = re.compile(r"(\d{1,9})(?::(\d{1,9})(?::(\d{1,9}))?)?", re.ASCII)
 
 
@@ -284,24 +286,36 @@ def dataset_names() -> list[str]:
 
 
 def find_problems(text: str, split: str = "all") -> list[Problem]:
-    """What a text names: a dataset, ``dataset:shape`` for one of its problems, or a problem."""
+    """What a text names: a dataset, ``dataset:shape`` for one of its problems, or a problem.
+
+    A benchmark of LoopTune, ``dataset/mm64_80_96.txt``, is ``dataset:64x80x96``.
+    """
+    benchmark = _BENCHMARK.fullmatch(text)
+    if benchmark:
+        text = f"{benchmark[1]}:{benchmark[2]}"
     head, _, rest = text.partition(":")
     if head in names() and rest:
         return [parse(text)]
     if rest:
         dataset = read_dataset(head)
         wanted = _BETWEEN_SIZES.sub("x", rest)
-        found = [key for key in dataset.keys("all") if wanted in _spellings(key)]
+        found = [key for key in dataset.keys("all") if wanted in _spellings(key, dataset.kind)]
         if not found:
-            raise UsageError(f"dataset {head} has no problem {rest}")
+            some = ", ".join(key.split(":")[1] for key in dataset.keys("all")[:3])
+            raise UsageError(
+                f"dataset {head} has no problem {rest}; its {len(dataset.keys())} problems begin "
+                f"with {some}"
+                if some
+                else f"dataset {head} has no problems"
+            )
         return [parse(found[0])]
     return read_dataset(text).problems(split)
 
 
-def _spellings(key: str) -> tuple[str, str, str]:
+def _spellings(key: str, kind: str) -> tuple[str, ...]:
     """A key, its shape with attributes, and it without what follows the shape."""
     operation, shape, *_ = key.split(":")
-    return key, shape, f"{operation}:{shape}"
+    return key, shape, f"{operation}:{shape}", f"{kind}{shape}"
 
 
 def _check_name(name: str) -> None:
