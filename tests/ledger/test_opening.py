@@ -2,6 +2,7 @@
 
 import logging
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,9 @@ from skipjack.core.trial import Trial
 from skipjack.errors import CorruptFileError, NewerFormatError, StorageError
 from skipjack.ledger import Ledger, connection
 from skipjack.ledger.migrations import MIGRATIONS, migrate
+from small_disks import disk, make_read_only
+
+__all__ = ["disk"]
 
 
 def schema(path: Path) -> list[tuple[str, ...]]:
@@ -168,3 +172,31 @@ def test_a_place_that_is_no_directory_is_a_storage_error(tmp_path: Path) -> None
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError, match="not a directory"):
         Ledger.open(tmp_path / "file")
+
+
+def test_a_ledger_that_cannot_be_written_to_is_read(disk: Path, study: Study) -> None:
+    path = filled(disk, study)
+    make_read_only(disk)
+    with Ledger.read(disk) as ledger:
+        assert ledger.summary().tells == 300
+        with pytest.raises(StorageError):
+            ledger.start_study(study, 2)
+    with pytest.raises(StorageError, match="cannot use the directory"):
+        Ledger.open(disk)
+    assert sorted(one.name for one in disk.iterdir()) == ["ledger.lock", path.name]
+
+
+def test_an_earlier_ledger_that_cannot_be_written_to_is_refused(
+    tmp_path: Path, study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = filled(tmp_path, study)
+    with closing(sqlite3.connect(path)) as opened:
+        opened.execute(f"PRAGMA user_version = {len(MIGRATIONS) - 1}")
+    monkeypatch.setattr(connection, "can_create_in", lambda directory: False)
+    with pytest.raises(StorageError, match="is read-only; copy it to a directory"):
+        Ledger.read(tmp_path)
+
+
+def test_who_only_reads_gets_an_empty_ledger_where_there_is_none(tmp_path: Path) -> None:
+    with Ledger.read(tmp_path / "new") as ledger:
+        assert ledger.summary().tells == 0

@@ -45,11 +45,10 @@ def show(
     from skipjack.operations import parse
     from skipjack.report.ledger import print_problem, problem_records
     from skipjack.settings import load_settings
-    from skipjack.storage import user_directory
 
     settings = load_settings()
     plugins.load(settings.plugins)
-    with Ledger.open(user_directory(settings)) as ledger:
+    with Ledger.read(settings.user_dir) as ledger:
         if problem.startswith(_SWEEP):
             keys = _sweeps(ledger, problem)
         else:
@@ -81,9 +80,8 @@ def summary(json: JsonOption = False) -> None:
 
     from skipjack.ledger import Ledger
     from skipjack.settings import load_settings
-    from skipjack.storage import user_directory
 
-    with Ledger.open(user_directory(load_settings())) as ledger:
+    with Ledger.read(load_settings().user_dir) as ledger:
         counts = asdict(ledger.summary())
     if json:
         typer.echo(dumps({"format": 1, **counts}))

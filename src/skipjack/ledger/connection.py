@@ -10,7 +10,14 @@ from pathlib import Path
 
 from skipjack.errors import CorruptFileError, StorageError
 from skipjack.ledger.migrations import MIGRATIONS, check_schema, migrate, read_version
-from skipjack.storage import FileLock, ensure_directory, is_network_file_system, set_aside
+from skipjack.storage import (
+    FileLock,
+    can_create_in,
+    ensure_directory,
+    is_network_file_system,
+    read_only_uri,
+    set_aside,
+)
 from skipjack.storage.sqlite_files import (
     WRITE_AHEAD_LOG,
     DamagedError,
@@ -50,6 +57,30 @@ def open_connection(directory: Path) -> sqlite3.Connection:
                 if isinstance(error, sqlite3.Error):
                     raise storage_error(error, path) from error
                 raise
+    return connection
+
+
+def open_to_read(directory: Path) -> sqlite3.Connection:
+    """The same for who only reads: the ledger of a directory that is read-only will do."""
+    path = directory / FILE_NAME
+    if not path.is_file() or can_create_in(directory):
+        return open_connection(directory)
+    connection = connect(path, uri=read_only_uri(path))
+    try:
+        if (version := read_version(connection, path)) != len(MIGRATIONS):
+            raise StorageError(
+                f"{path} has format {version} and must be brought to {len(MIGRATIONS)} first, but "
+                f"{directory} is read-only; copy it to a directory that you can write to"
+            )
+        check_schema(connection)
+    except BaseException as error:
+        connection.close()
+        if is_damage(error):
+            said = f"the ledger {path} is damaged ({damage_in_words(error)}); it was left as it is"
+            raise CorruptFileError(said) from error
+        if isinstance(error, sqlite3.Error):
+            raise storage_error(error, path) from error
+        raise
     return connection
 
 

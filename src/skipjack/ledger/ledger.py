@@ -16,7 +16,13 @@ from skipjack.core.device import Device
 from skipjack.core.trial import Trial
 from skipjack.errors import StorageError
 from skipjack.ledger import checking, facts, rows, studies
-from skipjack.ledger.connection import FILE_NAME, connect, open_connection, retire_damaged
+from skipjack.ledger.connection import (
+    FILE_NAME,
+    connect,
+    open_connection,
+    open_to_read,
+    retire_damaged,
+)
 from skipjack.ledger.merge import Merged, merge_file
 from skipjack.ledger.migrations import migrate
 from skipjack.ledger.records import (
@@ -64,6 +70,11 @@ class Ledger:
     def open(cls, directory: Path, *, clock: Clock = utc_now) -> Ledger:
         """Open the ledger in `directory`, creating either if need be."""
         return cls(open_connection(directory), directory / FILE_NAME, clock)
+
+    @classmethod
+    def read(cls, directory: Path) -> Ledger:
+        """The same for who only reads; the directory may be read-only."""
+        return cls(open_to_read(directory), directory / FILE_NAME, utc_now)
 
     @classmethod
     def in_memory(cls, *, clock: Clock = utc_now) -> Ledger:

@@ -7,7 +7,6 @@ counts, except for a candidate's map to its build, where the last does.
 from __future__ import annotations
 
 import sqlite3
-import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from skipjack.errors import CorruptFileError, StorageError
 from skipjack.ledger.checking import remove_bad_rows
 from skipjack.ledger.connection import check_pages, connect
 from skipjack.ledger.migrations import check_schema, migrate, read_version
+from skipjack.storage import read_only_uri
 from skipjack.storage.failure import disk_full
 from skipjack.storage.litter import temporary_folder
 from skipjack.storage.sqlite_files import (
@@ -133,7 +133,9 @@ def _check_complete(copy: sqlite3.Connection, other: Path) -> None:
 
 def _source(other: Path, scratch: Path) -> sqlite3.Connection:
     """A connection that only reads; the file is known to be a ledger that is read here."""
-    source = connect(other, uri=_read_only_uri(other))
+    if not other.is_file():
+        raise StorageError(f"there is no ledger at {other}")
+    source = connect(other, uri=read_only_uri(other))
     try:
         read_version(source, other)
         return source
@@ -155,23 +157,6 @@ def _damaged(other: Path, reason: object) -> CorruptFileError:
     return CorruptFileError(
         f"{other} is damaged ({reason}); it was left as it is and nothing was merged"
     )
-
-
-def _read_only_uri(path: Path) -> str:
-    if not path.is_file():
-        raise StorageError(f"there is no ledger at {path}")
-    uri = f"{path.absolute().as_uri()}?mode=ro"
-    wal = path.with_name(path.name + "-wal")
-    # Where SQLite cannot create its shared memory beside it, a closed ledger is still readable.
-    return uri if wal.exists() or _can_create_beside(path) else f"{uri}&immutable=1"
-
-
-def _can_create_beside(path: Path) -> bool:
-    try:
-        with tempfile.TemporaryFile(dir=path.parent):
-            return True
-    except OSError:
-        return False
 
 
 @contextmanager

@@ -15,11 +15,17 @@ if TYPE_CHECKING:
     from skipjack.storage.atomic import atomic_replacement, atomic_write, write_synced
     from skipjack.storage.clock import Clock, timestamp, utc_now
     from skipjack.storage.damage import set_aside
-    from skipjack.storage.directory import ensure_directory, output_directory, user_directory
+    from skipjack.storage.directory import (
+        can_create_in,
+        ensure_directory,
+        output_directory,
+        user_directory,
+    )
     from skipjack.storage.failure import write_failure
     from skipjack.storage.litter import sweep
     from skipjack.storage.lock import FileLock
     from skipjack.storage.mounts import is_network_file_system
+    from skipjack.storage.sqlite_files import read_only_uri
 
 __all__ = [
     "ARTIFACTS",
@@ -32,10 +38,12 @@ __all__ = [
     "StoredArtifact",
     "atomic_replacement",
     "atomic_write",
+    "can_create_in",
     "ensure_directory",
     "is_network_file_system",
     "mark_used",
     "output_directory",
+    "read_only_uri",
     "set_aside",
     "sweep",
     "timestamp",
@@ -53,11 +61,12 @@ _HOMES = {
     "atomic": ("atomic_replacement", "atomic_write", "write_synced"),
     "clock": ("Clock", "timestamp", "utc_now"),
     "damage": ("set_aside",),
-    "directory": ("ensure_directory", "output_directory", "user_directory"),
+    "directory": ("can_create_in", "ensure_directory", "output_directory", "user_directory"),
     "failure": ("write_failure",),
     "litter": ("sweep",),
     "lock": ("FileLock",),
     "mounts": ("is_network_file_system",),
+    "sqlite_files": ("read_only_uri",),
 }
 """Modules and their names, loaded when asked for: a program that looks things up needs few."""
 

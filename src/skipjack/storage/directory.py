@@ -27,6 +27,15 @@ def output_directory(directory: Path) -> Path:
     return ensure_directory(directory, _ADVICE)
 
 
+def can_create_in(directory: Path) -> bool:
+    """Whether files can be made there; permission bits do not tell about read-only mounts."""
+    try:
+        with tempfile.TemporaryFile(dir=directory):
+            return True
+    except OSError:
+        return False
+
+
 def ensure_directory(directory: Path, advice: str = _OF_THE_USER) -> Path:
     """Create a directory, private to the user if new, and check that files can be made in it."""
     try:

@@ -15,6 +15,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from skipjack.errors import CorruptFileError, StorageError
+from skipjack.storage.directory import can_create_in
 
 MAGIC = b"SQLite format 3\0"
 WRITE_AHEAD_LOG = "-wal"
@@ -119,6 +120,16 @@ def _dangerous(path: Path, journal: Path, named: bytes) -> CorruptFileError:
         f"{path} was not opened: its journal, {journal.name}, names another file{other}, which "
         "SQLite would delete; if the database came from somebody else, move the journal away"
     )
+
+
+def read_only_uri(path: Path) -> str:
+    """What to connect to for a database that is only read.
+
+    Where SQLite cannot create its shared memory beside it, one that nobody uses is still readable.
+    """
+    uri = f"{path.absolute().as_uri()}?mode=ro"
+    usable = beside(path, WRITE_AHEAD_LOG).exists() or can_create_in(path.parent)
+    return uri if usable else f"{uri}&immutable=1"
 
 
 def connect_immutable(path: Path, *, any_thread: bool = False) -> sqlite3.Connection:

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
+from skipjack.errors import StorageError
 from skipjack.fleet.store import clock
+from skipjack.fleet.store.opening import open_store
 from skipjack.fleet.store.problems import NewProblem
 from skipjack.fleet.store.store import Store
+from skipjack.settings import Settings
+from small_disks import disk, make_read_only, mounted
+
+__all__ = ["disk"]
 
 _TOLD = {
     "sqlite": {
@@ -68,3 +75,29 @@ def test_a_text_that_is_too_long_is_refused_not_cut(store: Store) -> None:
         connection.execute(
             text("INSERT INTO devices (name, created) VALUES (:name, 0)"), {"name": "x" * 300}
         )
+
+
+def test_the_store_of_a_user_directory_that_is_read_only_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SKIPJACK_DB", raising=False)
+    with mounted(tmp_path / "disk", "4m") as disk:
+        settings = Settings(disk)
+        with open_store(settings=settings) as store:
+            store.add_problems([NewProblem("matmul:8x8x8:f32", "matmul")], "tonight")
+            before = store.tags()
+        make_read_only(disk)
+        with open_store(settings=settings, to_read=True) as store:
+            assert store.tags() == before and len(before) == 1
+            assert not store.labels() and not store.machines() and not store.registrations()
+        with pytest.raises(StorageError, match="cannot use the directory"):
+            open_store(settings=settings)
+
+
+def test_a_user_directory_that_is_read_only_and_has_no_store_has_no_jobs(
+    disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SKIPJACK_DB", raising=False)
+    make_read_only(disk)
+    with pytest.raises(StorageError, match="there are no jobs"):
+        open_store(settings=Settings(disk), to_read=True)

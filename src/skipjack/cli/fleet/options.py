@@ -53,8 +53,8 @@ def state_of(text: str) -> State:
         raise UsageError(f"unknown state {text!r}: choose one of {known}") from None
 
 
-def the_store(give_up: Callable[[], bool] = lambda: False) -> Store:
+def the_store(give_up: Callable[[], bool] = lambda: False, *, to_read: bool = False) -> Store:
     """The store of SKIPJACK_DB, or the file in the user directory."""
     from skipjack.fleet.store.opening import open_store
 
-    return open_store(give_up=give_up)
+    return open_store(give_up=give_up, to_read=to_read)

@@ -49,7 +49,7 @@ def status(
     """Count jobs; without a label, say what labels and machines there are."""
     named = device_of(device, arch, units)
     only = state_of(state) if state else None
-    with the_store() as store:
+    with the_store(to_read=True) as store:
         from skipjack.report.fleet import status as report
 
         if label is not None:

@@ -6,11 +6,14 @@ middle of a transaction does not keep others out.
 
 from __future__ import annotations
 
+import sqlite3
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event
 
 from skipjack.fleet.store.retrying import READ_ONLY
+from skipjack.storage import read_only_uri
 
 _BUSY_S = 30.0
 _LOCK_WAIT_S = 30
@@ -37,10 +40,10 @@ _QUICK_COMPRESSION = (
 )
 
 
-def engine_for(url: URL) -> Engine:
-    """An engine on this database; nothing is connected yet."""
+def engine_for(url: URL, *, read_only: bool = False) -> Engine:
+    """An engine on this database; nothing is connected yet. A file may be `read_only`."""
     if url.get_backend_name() == "sqlite":
-        return _sqlite(url)
+        return _sqlite(url, read_only)
     if url.get_backend_name() == "postgresql":
         return _postgresql(url)
     return _mariadb(url)
@@ -53,8 +56,12 @@ def streaming_options(engine: Engine) -> dict[str, object]:
     return {"isolation_level": "AUTOCOMMIT"}
 
 
-def _sqlite(url: URL) -> Engine:
-    engine = create_engine(url, hide_parameters=True, connect_args={"timeout": _BUSY_S})
+def _sqlite(url: URL, read_only: bool) -> Engine:
+    options: dict[str, Any] = {"connect_args": {"timeout": _BUSY_S}}
+    if read_only:
+        uri = read_only_uri(Path(str(url.database)))
+        options = {"creator": lambda: sqlite3.connect(uri, _BUSY_S, uri=True)}
+    engine = create_engine(url, hide_parameters=True, **options)
 
     @event.listens_for(engine, "connect")
     def _(connection: Any, record: Any) -> None:
@@ -65,7 +72,7 @@ def _sqlite(url: URL) -> Engine:
 
     @event.listens_for(engine, "begin")
     def _(connection: Connection) -> None:
-        reading = connection.get_execution_options().get(READ_ONLY, False)
+        reading = read_only or connection.get_execution_options().get(READ_ONLY, False)
         # Taken at once, a write lock is waited for; a reader that turns writer would only fail.
         connection.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")
 

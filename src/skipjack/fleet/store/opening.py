@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TypeVar
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import URL, Connection, Engine
 
 from skipjack.errors import StorageError
 from skipjack.fleet.seal import fleet_key
@@ -19,7 +19,7 @@ from skipjack.fleet.store.retrying import PATIENCE_S, Patience
 from skipjack.fleet.store.store import Store
 from skipjack.fleet.store.urls import database_url, for_people
 from skipjack.settings import Settings, load_settings
-from skipjack.storage import ensure_directory, is_network_file_system
+from skipjack.storage import can_create_in, ensure_directory, is_network_file_system
 from skipjack.storage.sqlite_files import check_journal
 
 _PATIENCE_AT_START_S = 30.0
@@ -37,18 +37,21 @@ def open_store(
     patience_s: float = PATIENCE_S,
     on_wait: Callable[[str], None] = log.warning,
     give_up: Callable[[], bool] = lambda: False,
+    to_read: bool = False,
 ) -> Store:
     """The store at `url`, otherwise at SKIPJACK_DB, otherwise in a file of the user directory.
 
     An empty database gets its tables. One of an older Skipjack is upgraded if it is a file, and
     refused if it is a server's, which others use: see `upgrade`. One of a newer Skipjack is
     refused. A database that is down is an error here; once open, it is waited for `patience_s`
-    seconds, and `on_wait` is told once each time; `give_up` ends the waiting.
+    seconds, and `on_wait` is told once each time; `give_up` ends the waiting. One that is opened
+    only `to_read` may be in a user directory that is read-only.
     """
     settings = settings or load_settings()
-    engine = _engine(url, settings)
+    file = _file_to_read(url, settings) if to_read else None
+    engine = engine_for(file, read_only=True) if file else _engine(url, settings)
     try:
-        _prepare(engine)
+        _prepare(engine, read_only=file is not None)
     except BaseException:
         engine.dispose()
         raise
@@ -82,11 +85,28 @@ def _engine(url: str | None, settings: Settings) -> Engine:
     return engine_for(parsed)
 
 
-def _prepare(engine: Engine) -> None:
-    is_file = engine.dialect.name == "sqlite"
+def _file_to_read(url: str | None, settings: Settings) -> URL | None:
+    """The store in a user directory that is read-only; None for any other."""
+    parsed, folder = database_url(url, settings), settings.user_dir
+    if parsed.get_backend_name() != "sqlite" or Path(str(parsed.database)).parent != folder:
+        return None
+    if not folder.is_dir() or can_create_in(folder):
+        return None
+    if not Path(str(parsed.database)).is_file():
+        raise StorageError(f"there are no jobs: {folder} has no store, and is read-only")
+    return parsed
+
+
+def _prepare(engine: Engine, *, read_only: bool = False) -> None:
+    is_file = engine.dialect.name == "sqlite" and not read_only
     if is_file:
         _set_journal_mode(engine)
     found = _ask(engine, _version, reading=True)
+    if read_only and found != REVISIONS[-1]:
+        raise StorageError(
+            f"{for_people(engine.url)} is of another version of Skipjack, and its directory is "
+            "read-only; copy it to a directory that you can write to"
+        )
     if found in (None, schema.UNFINISHED):
         _ask(engine, schema.create)
     elif found != REVISIONS[-1] and is_file:

@@ -107,7 +107,7 @@ def _candidates(entries: Sequence[BankEntry], user_dir: Path | None) -> Iterator
     if not (user_dir / FILE_NAME).is_file():
         return
     try:
-        with Ledger.open(user_dir) as ledger:
+        with Ledger.read(user_dir) as ledger:
             others = next_best(ledger, entries[0])
     except SkipjackError as error:
         log.info("the ledger is not asked for another kernel of %s: %s", entries[0].problem, error)
