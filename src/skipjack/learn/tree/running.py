@@ -16,10 +16,11 @@ from skipjack.learn.loops import LoopGame
 from skipjack.learn.rates import Rates
 from skipjack.learn.tree.methods import Method
 from skipjack.learn.tree.paths import Asking, GamePath, TreeContext
+from skipjack.learn.tree.remembered_game import RememberedGame
 from skipjack.learn.tree.result import SearchRun, SearchStep
 from skipjack.solvers.cpu.nest import Schedule
 
-MAX_IDLE = 1000
+MAX_IDLE = 300
 """A search that meets no new schedule in so many steps has seen what it can reach."""
 _AT_ONCE = 16
 """Schedules that are handed over together; between them it is looked whether to stop."""
@@ -67,6 +68,7 @@ def run_search(
     Searches that are compared are given the same `costs`. Then each is charged the seconds that its
     measurements took when they were made, whichever search made them first.
     """
+    game = RememberedGame(game)
     context = TreeContext(game, np.random.default_rng(seed), budget.actions, budget.measurements)
     recorder = _Recorder(
         problem,
