@@ -74,7 +74,11 @@ def search(
     threads: Annotated[int, typer.Option(min=1, help="Threads that loops can be shared to.")] = 1,
     rates: Annotated[
         str,
-        typer.Option(help="Where times are from: live, model, mixed:SHARE, or a file of tables."),
+        typer.Option(
+            "--rates",
+            "--rates-from",
+            help="Where times are from: live, model, mixed:SHARE, or a file of tables.",
+        ),
     ] = "live",
     cold: Annotated[
         bool, typer.Option("--cold", help="With live rates: use and keep no earlier times.")
