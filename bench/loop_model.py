@@ -28,7 +28,7 @@ from skipjack.learn.rates.features import cost_facts, cost_features, log_scale
 from skipjack.operations import parse
 from skipjack.solvers.cpu.nest import Schedule
 
-HIDDEN = (96, 48)
+HIDDEN = (160, 96)
 LEFT_OUT = 10
 """One problem in so many is not fitted but predicted."""
 _AT_ONCE = 24
