@@ -54,7 +54,7 @@ def test_a_policy_is_compared_with_libraries() -> None:
     assert record["problem"] == "matmul:24x16x32:f32"
     assert record["time_ns"].keys() == {"policy", "first proposal", "untuned", "numpy"}
     assert "tvm" in record["missing"]
-    said = loops("compare", *words)
+    said = loops("compare", *(word.replace("--policy", "--wandb_url") for word in words))
     assert "policy over numpy:" in said
     assert "without tvm:" in said
     with Path("out.csv").open() as file:

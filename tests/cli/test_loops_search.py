@@ -55,6 +55,14 @@ def test_a_beam_finds_schedules_of_a_dataset(
     assert Path("graph.dot").read_text().count("subgraph") == 2
 
 
+@pytest.mark.parametrize("last", [("--debug",), ("--debug", "--seed", "1")])
+def test_a_graph_needs_no_name(last: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    words = ("matmul:64x64x64", "--method", "recipe", *ESTIMATED, *last)
+    assert "the graph is in graph.dot" in invoke("search", *words).stderr
+    assert "digraph" in Path("graph.dot").read_text()
+
+
 def test_all_searches_have_the_same_budget_and_every_step_is_written() -> None:
     words = ("matmul:64x64x64", "--method", "all", "--budget", "12", "--seeds", "2")
     runs = records(*words, "--csv", "steps.csv")

@@ -22,7 +22,7 @@ app = typer.Typer(
 )
 app.command("dataset", epilog=dataset.EXAMPLES)(dataset.dataset)
 app.command("show", epilog=show.EXAMPLES)(show.show)
-app.command("search", epilog=search.EXAMPLES)(search.search)
+app.command("search", cls=search.Drawing, epilog=search.EXAMPLES)(search.search)
 app.command("measure", epilog=measure.EXAMPLES)(measure.measure)
 app.command("play", epilog=play.EXAMPLES)(play.play)
 app.command("evaluate", epilog=evaluate.EXAMPLES)(evaluate.evaluate)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from skipjack.cli.loops.judging import PolicyOption, judged_problems
 from skipjack.cli.options import JsonOption, PluginOption, examples
 
 if TYPE_CHECKING:
@@ -27,9 +28,7 @@ def compare(
         list[str] | None,
         typer.Argument(help="Problems, as matmul:128x128x128 (the 25 test shapes of LoopTune)."),
     ] = None,
-    policy: Annotated[
-        str, typer.Option(help="The folder of a training run, a policy's file, or shipped.")
-    ] = "shipped",
+    policy: PolicyOption = "shipped",
     against: Annotated[
         str, typer.Option(help="Libraries, joined by commas: numpy, cblas, mkl, tvm.")
     ] = "numpy,mkl,tvm",
@@ -63,7 +62,7 @@ def compare(
     plugins.load(settings.plugins)
     judged = find_policy(policy)
     libraries = _libraries(against)
-    chosen = _chosen(problems or [], dataset, size, split)
+    chosen = judged_problems(problems or [], dataset, size, split)
     found: list[LibraryComparison] = []
     with ConfigTimer(cpu.detect(threads), settings) as timer:
         for number, problem in enumerate(chosen, 1):
@@ -88,17 +87,6 @@ def _libraries(text: str) -> list[str]:
         if name not in known:
             raise UsageError(f"--against: no library {name!r}; choose from {', '.join(known)}")
     return names
-
-
-def _chosen(texts: list[str], dataset: str | None, size: int | None, split: str) -> list[Problem]:
-    from skipjack.cli.loops.search import chosen_problems
-    from skipjack.lists import path_of
-    from skipjack.operations import parse
-
-    if texts or dataset is not None:
-        return chosen_problems(texts, dataset, None, split)[:size]
-    lines = path_of("looptune").read_text(encoding="utf-8").splitlines()
-    return [parse(line) for line in lines if line and not line.startswith("#")][:size]
 
 
 def _compared(

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from skipjack.cli.loops.game import PresetOption
 from skipjack.cli.options import JsonOption, PluginOption, examples
@@ -29,6 +30,25 @@ EXAMPLES = examples(
 ALL = "all"
 LONGEST = {"looptune": 10, "full": 20}
 """Actions of an episode, by preset."""
+DebugOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--debug", help="Draw the searches with Graphviz (graph.svg); its text is written beside."
+    ),
+]
+
+
+class Drawing(TyperCommand):
+    """A command whose --debug need not name a file."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """What was typed, with a name after --debug where none was."""
+        for at, word in enumerate(args, 1):
+            if word == "--debug" and (at == len(args) or args[at].startswith("-")):
+                args.insert(at, "graph.svg")
+                break
+        parsed: list[str] = super().parse_args(ctx, args)
+        return parsed
 
 
 def search(
@@ -87,10 +107,7 @@ def search(
     report: Annotated[
         Path | None, typer.Option(help="Write steps.csv and plots into this folder.")
     ] = None,
-    debug: Annotated[
-        Path | None,
-        typer.Option(help="Draw the searches: graph.svg with Graphviz, and graph.dot always."),
-    ] = None,
+    debug: DebugOption = None,
     plugin: PluginOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -238,14 +255,7 @@ def _finish(
     debug: Path | None,
     json: bool,
 ) -> None:
-    from skipjack.report.loops import (
-        GraphvizMissingError,
-        graph_text,
-        print_searches,
-        write_graph,
-        write_search_report,
-        write_steps,
-    )
+    from skipjack.report.loops import print_searches, write_search_report, write_steps
 
     if not json:
         print_searches(runs)
@@ -255,9 +265,17 @@ def _finish(
         note = write_search_report(runs, report)
         if note:
             typer.echo(f"skipjack: the report is in {report}, without plots: {note}", err=True)
-    if debug is not None:
-        text = graph_text(runs, {problem.key: game for problem, game in games.items()})
-        try:
-            write_graph(debug, text)
-        except GraphvizMissingError as error:
-            typer.echo(f"skipjack: {error}", err=True)
+    draw(runs, games, debug)
+
+
+def draw(runs: Sequence[SearchRun], games: dict[Problem, LoopGame], path: Path | None) -> None:
+    """Write the graph of searches, if a file for it is named."""
+    from skipjack.report.loops import GraphvizMissingError, graph_text, write_graph
+
+    if path is None:
+        return
+    text = graph_text(runs, {problem.key: game for problem, game in games.items()})
+    try:
+        write_graph(path, text)
+    except GraphvizMissingError as error:
+        typer.echo(f"skipjack: {error}", err=True)
