@@ -47,17 +47,17 @@ def command(*arguments: str) -> str:
 
 
 ENTRY_POINTS = [
-    EntryPoint("help", command("--help"), 45, ("numpy", "sqlalchemy", "rich", "pydantic")),
+    EntryPoint("help", command("--help"), 52, ("numpy", "sqlalchemy", "rich", "pydantic")),
     EntryPoint(
         "bank list",
         command("bank", "list"),
-        70,
+        80,
         ("numpy", "sqlalchemy", "rich.progress", "pydantic"),
     ),
     EntryPoint(
         "status",
         command("status"),
-        108,
+        114,
         (
             *("numpy", "llvmlite", "rich.progress", "pydantic", "sqlalchemy.orm"),
             *("sqlalchemy.dialects.mysql", "sqlalchemy.dialects.postgresql"),
