@@ -5,6 +5,7 @@ SkipjackError                 exit code 1: something failed
 │   ├── ProblemError          a problem key that cannot be understood or computed
 │   ├── SpaceError            a space that is empty or malformed, or a config outside of it
 │   └── ExpressionError       an expression that is not allowed or cannot be evaluated
+├── InterruptedRunError       exit code 130: Ctrl-C; the message says how to go on
 ├── StorageError              a ledger, bank or directory that cannot be used
 │   ├── CorruptFileError      set aside under a new name, nothing overwritten
 │   ├── StoreAwayError        a database that cannot be reached any more
@@ -44,6 +45,12 @@ class SpaceError(UsageError):
 
 class ExpressionError(UsageError):
     """An expression with something in it that is not allowed, or that cannot be evaluated."""
+
+
+class InterruptedRunError(SkipjackError):
+    """Ctrl-C ended something that goes on with another command, which the message says."""
+
+    exit_code = 130
 
 
 class StorageError(SkipjackError):

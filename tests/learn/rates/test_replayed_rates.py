@@ -13,6 +13,7 @@ from skipjack.core.device import Device
 from skipjack.core.problem import Problem
 from skipjack.core.protocol import cpu_protocol
 from skipjack.errors import MalformedError, UsageError
+from skipjack.learn.loops import Preset, loop_game
 from skipjack.learn.rates import (
     LoopTable,
     MixedRates,
@@ -28,6 +29,7 @@ from skipjack.learn.rates import (
 )
 from skipjack.learn.rates.features import cost_facts, cost_features
 from skipjack.learn.rates.model import FILE
+from skipjack.native import cpu
 from skipjack.native.named_cpu import describe
 from skipjack.operations import parse
 from skipjack.settings import load_settings
@@ -162,3 +164,16 @@ def test_max_gflops_takes_the_place_of_the_measured_peak(monkeypatch: pytest.Mon
 def test_rates_are_flops_over_seconds() -> None:
     assert gflops(PROBLEM, 1e-6) == pytest.approx(2 * 64 * 48 * 32 * 1e-3)
     assert gflops(PROBLEM, None) == 0.0
+
+
+def test_an_estimate_does_not_depend_on_what_else_is_asked_for() -> None:
+    problem, device = parse("matmul:48x64x80"), cpu.detect(1)
+    game = loop_game(problem, device, Preset.LOOPTUNE)
+    state, schedules = game.start(), []
+    rng = np.random.default_rng(0)
+    for _ in range(40):
+        state = game.apply(state, int(rng.choice(np.flatnonzero(game.mask(state)))))
+        schedules.append(game.built(state))
+    together = open_rates("model", device).seconds(problem, schedules)
+    alone = [open_rates("model", device).seconds(problem, [one])[0] for one in schedules]
+    assert together == alone

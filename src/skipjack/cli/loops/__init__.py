@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from skipjack.cli.loops import compare, dataset, evaluate, measure, play, search, show
+from skipjack.cli.loops import compare, dataset, evaluate, measure, play, search, show, train
 from skipjack.cli.options import examples
 
 app = typer.Typer(
@@ -15,6 +15,7 @@ app = typer.Typer(
         "skipjack loops show mm64_256_16:112x208x256 --actions split_4,down,swap_down --tree",
         "skipjack loops search --dataset mm64_256_16 --size 5 --method beam --width 4 "
         "--lookahead 2 --budget 200",
+        "skipjack loops train --dataset mm64_256_16 --total-steps 200000 --out RUN",
         "skipjack loops play matmul:128x128x128",
     ),
     no_args_is_help=True,
@@ -25,5 +26,6 @@ app.command("show", epilog=show.EXAMPLES)(show.show)
 app.command("search", cls=search.Drawing, epilog=search.EXAMPLES)(search.search)
 app.command("measure", epilog=measure.EXAMPLES)(measure.measure)
 app.command("play", epilog=play.EXAMPLES)(play.play)
+app.command("train", epilog=train.EXAMPLES)(train.train)
 app.command("evaluate", epilog=evaluate.EXAMPLES)(evaluate.evaluate)
 app.command("compare", epilog=compare.EXAMPLES)(compare.compare)

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from skipjack.cli.loops.search import LONGEST, chosen_problems, open_source, run_all
 from skipjack.cli.options import JsonOption, PluginOption, examples
+
+if TYPE_CHECKING:
+    from skipjack.core.problem import Problem
+    from skipjack.learn.policy import Policy
+    from skipjack.learn.tree import SearchBudget
 
 EXAMPLES = examples(
     "skipjack loops evaluate --policy RUN --dataset mm64_256_16 --size 25",
@@ -33,6 +40,7 @@ def evaluate(
     budget: Annotated[
         int, typer.Option(min=1, help="Most distinct schedules that each measures.")
     ] = 30,
+    seconds: Annotated[float | None, typer.Option(help="Most seconds for each search.")] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Runs of each search.")] = 1,
     threads: Annotated[int, typer.Option(min=1, help="Threads that loops can be shared to.")] = 1,
     rates: Annotated[
@@ -56,40 +64,57 @@ def evaluate(
     """
     from skipjack import plugins
     from skipjack.interrupt import watch_for_interrupt
-    from skipjack.learn.loops import loop_game
     from skipjack.learn.policy import find_policy
-    from skipjack.learn.tree import SearchBudget, all_methods
-    from skipjack.native import cpu
-    from skipjack.report.loops import print_searches, write_search_report
+    from skipjack.learn.tree import SearchBudget
     from skipjack.settings import load_settings
 
     settings = load_settings(plugins=tuple(plugin) if plugin else None)
     plugins.load(settings.plugins)
     judged = find_policy(policy)
-    device = cpu.detect(threads)
-    games = {
-        problem: loop_game(problem, device, judged.preset)
-        for problem in chosen_problems(problems or [], dataset, size, split)
-    }
-    limits = SearchBudget(budget, LONGEST[judged.preset])
-    with ExitStack() as stack:
-        interrupt = stack.enter_context(watch_for_interrupt())
-        source = open_source(rates, device, False, stack)
-        methods = all_methods(judged)
-        every = range(seeds)
-        runs = list(
-            run_all(games, source, methods, limits, every, lambda: interrupt.requested, json)
-        )
-        used = source.sources
     if output is None:
         output = (Path(policy) if Path(policy).is_dir() else Path()) / "evaluation"
-    note = write_search_report(runs, output)
+    chosen = chosen_problems(problems or [], dataset, size, split)
+    limits = SearchBudget(budget, LONGEST[judged.preset], seconds)
+    with watch_for_interrupt() as interrupt:
+        asked = Judging(judged, chosen, rates, limits, threads, range(seeds), output)
+        judge(asked, lambda: interrupt.requested, json)
+
+
+@dataclass(frozen=True)
+class Judging:
+    """A policy, what it plays, and what beside it the searches may use."""
+
+    policy: Policy
+    problems: Sequence[Problem]
+    rates: str
+    limits: SearchBudget
+    threads: int
+    seeds: range
+    output: Path
+
+
+def judge(asked: Judging, stop: Callable[[], bool], json: bool) -> None:
+    """Run it, write the report and show it; `KeyboardInterrupt` if it was stopped."""
+    from skipjack.learn.loops import loop_game
+    from skipjack.learn.tree import all_methods
+    from skipjack.native import cpu
+    from skipjack.report.loops import print_searches, write_search_report
+
+    device = cpu.detect(asked.threads)
+    preset = asked.policy.preset
+    games = {problem: loop_game(problem, device, preset) for problem in asked.problems}
+    with ExitStack() as stack:
+        source = open_source(asked.rates, device, False, stack)
+        methods = all_methods(asked.policy)
+        runs = list(run_all(games, source, methods, asked.limits, asked.seeds, stop, json))
+        used = source.sources
+    note = write_search_report(runs, asked.output)
     if not json:
         print_searches(runs)
         counts = ", ".join(f"{count} {kind}" for kind, count in used.items())
         typer.echo(f"Schedules by where their times are from: {counts}.")
-        typer.echo(f"Saved at: {output}")
+        typer.echo(f"Saved at: {asked.output}")
     if note:
-        typer.echo(f"skipjack: the report is in {output}, without plots: {note}", err=True)
+        typer.echo(f"skipjack: the report is in {asked.output}, without plots: {note}", err=True)
     if any(run.interrupted for run in runs):
         raise KeyboardInterrupt

@@ -124,7 +124,7 @@ def search(
 
     settings = load_settings(plugins=tuple(plugin) if plugin else None)
     plugins.load(settings.plugins)
-    chosen = _preset(preset)
+    chosen = chosen_preset(preset)
     methods = chosen_methods(method or ["beam"], width, lookahead, policy, chosen)
     limits = SearchBudget(budget or None, episode_steps or LONGEST[chosen], seconds)
     device = cpu.detect(threads)
@@ -150,7 +150,7 @@ def search(
         raise typer.Exit(1)
 
 
-def _preset(text: str) -> Preset:
+def chosen_preset(text: str) -> Preset:
     from skipjack.errors import UsageError
     from skipjack.learn.loops import Preset
 

@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from operator import index
-from pathlib import Path
 from typing import Any, SupportsFloat, TypeVar
 
 import gymnasium
@@ -26,7 +25,6 @@ from numpy.typing import NDArray
 
 from skipjack.core.device import Device
 from skipjack.core.problem import Problem
-from skipjack.devices import find_device
 from skipjack.errors import ScheduleError, UsageError
 from skipjack.learn.environment.rewards import GameReward, StepTimes, reward_of
 from skipjack.learn.environment.spaces import observation_space, with_mask
@@ -43,7 +41,6 @@ from skipjack.learn.loops import (
     refusal,
 )
 from skipjack.learn.rates import (
-    EXACTLY,
     LIVE,
     LoopTable,
     Rates,
@@ -51,7 +48,7 @@ from skipjack.learn.rates import (
     gflops,
     open_rates,
     peak_gflops,
-    read_tables,
+    rated_device,
 )
 from skipjack.operations import get, names, parse
 from skipjack.solvers.cpu.nest import Schedule
@@ -106,7 +103,7 @@ class LoopNestEnv(gymnasium.Env[Any, Any]):
         self.reward_kind = _member(GameReward, reward, "reward")
         self.render_mode = _checked_mode(render_mode)
         self.problems = _problems(dataset, split)
-        self.device = _device(device, threads, rates)
+        self.device = rated_device(rates, device, threads)
         self._refuse_unplayable()
         self._owns_rates = isinstance(rates, str)
         self.rates = open_rates(rates, self.device) if isinstance(rates, str) else rates
@@ -306,20 +303,6 @@ def _measured(rates: Rates, problem: Problem, schedule: Schedule) -> float | Non
         _log.warning("no rate of %s under '%s': %s", problem.key, schedule, error)
         return None
     return seconds if seconds and seconds > 0 else None
-
-
-def _device(device: Device | str | None, threads: int | None, rates: Rates | str) -> Device:
-    """The one that is named, or this machine's; the one of a table that has another's times."""
-    if isinstance(device, Device):
-        return device
-    here = find_device(device, threads)
-    path = Path(rates.removeprefix(EXACTLY)) if isinstance(rates, str) else None
-    if device is not None or path is None or not path.exists():
-        return here
-    measured = [table.header.device for table in read_tables(path)]
-    if here.class_key in {each.class_key for each in measured}:
-        return here
-    return next((each for each in measured if each.units == here.units), measured[0])
 
 
 def highest_gflops(table: LoopTable, dtype: str) -> float:

@@ -217,6 +217,18 @@ def write_dataset(dataset: LoopDataset, target: Path | None = None) -> list[Path
     """Write it into the folder of datasets, and to another file where one is named."""
     own = dataset_folder() / f"{dataset.name}.json"
     paths = [own] if target is None else [target, own]
+    text = dataset_text(dataset)
+    for path in paths:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise StorageError(f"cannot write the dataset {path}: {error.strerror}") from None
+    return paths
+
+
+def dataset_text(dataset: LoopDataset) -> str:
+    """What its file holds."""
     record = {
         "format": FORMAT,
         "version": VERSION,
@@ -226,14 +238,7 @@ def write_dataset(dataset: LoopDataset, target: Path | None = None) -> list[Path
         "train": dataset.train,
         "test": dataset.test,
     }
-    text = json.dumps(record, indent=1) + "\n"
-    for path in paths:
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise StorageError(f"cannot write the dataset {path}: {error.strerror}") from None
-    return paths
+    return json.dumps(record, indent=1) + "\n"
 
 
 def read_dataset(text: str) -> LoopDataset:

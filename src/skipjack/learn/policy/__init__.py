@@ -1,8 +1,8 @@
 """Policies that schedule loop nests, without torch: their files, how they play, a searcher."""
 
 from skipjack.learn.policy.built_in import FOLDER as POLICY_FOLDER
-from skipjack.learn.policy.built_in import SHIPPED, card, find_policy, propose, shipped
-from skipjack.learn.policy.file import Policy, read_policy, write_policy
+from skipjack.learn.policy.built_in import RUN_FILE, SHIPPED, card, find_policy, propose, shipped
+from skipjack.learn.policy.file import Policy, read_policy, read_weights, write_policy
 from skipjack.learn.policy.games import game_on
 from skipjack.learn.policy.grounds import Ground, evidence, ground_of
 from skipjack.learn.policy.network import FORBIDDEN, PolicyNetwork, log_probabilities
@@ -12,6 +12,7 @@ __all__ = [
     "FORBIDDEN",
     "MOST_ACTIONS",
     "POLICY_FOLDER",
+    "RUN_FILE",
     "SHIPPED",
     "Ground",
     "PlayedGame",
@@ -27,6 +28,7 @@ __all__ = [
     "proposals",
     "propose",
     "read_policy",
+    "read_weights",
     "shipped",
     "write_policy",
 ]

@@ -63,20 +63,31 @@ def write_policy(path: Path, arrays: Arrays, preset: Preset) -> None:
 
 def read_policy(path: Path) -> Policy:
     """The policy of a file; `UsageError` if it is none, or plays another version's game."""
+    return _checked(_file_arrays(path), f"policy {path}", path)
+
+
+def read_weights(path: Path) -> dict[str, NDArray[Any]]:
+    """The weights of the policy of a file, by name; errors are those of `read_policy`."""
+    arrays = _file_arrays(path)
+    _checked(arrays, f"policy {path}", path)
+    return arrays
+
+
+def _file_arrays(path: Path) -> dict[str, NDArray[Any]]:
     where = f"policy {path}"
     try:
         size = path.stat().st_size
         if size > MAX_BYTES:
             raise UsageError(f"{where} has {size} bytes; at most {MAX_BYTES} are read")
-        arrays = _read_arrays(path, where)
+        return _read_arrays(path, where)
     except OSError as error:
         raise UsageError(f"{where} cannot be read: {error.strerror or error}") from None
     except (ValueError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
         raise UsageError(f"{where} is not a file of plain arrays: {error}") from None
-    return _checked(arrays, where, path)
 
 
 def _checked(arrays: dict[str, NDArray[Any]], where: str, path: Path) -> Policy:
+    """The policy of arrays, which are the weights alone afterwards."""
     lacking = next((name for name in _FIELDS if name not in arrays), "")
     if lacking:
         raise UsageError(f"{where} has no array {lacking}: it is not a policy")

@@ -3,7 +3,14 @@
 from skipjack.learn.rates.live import LiveRates
 from skipjack.learn.rates.measuring import MeasurePlan, measure_problem, played_schedules
 from skipjack.learn.rates.model import NetworkCostModel, read_model, shipped_model
-from skipjack.learn.rates.opening import EXACTLY, LIVE, open_rates, read_tables, table_of
+from skipjack.learn.rates.opening import (
+    EXACTLY,
+    LIVE,
+    open_rates,
+    rated_device,
+    read_tables,
+    table_of,
+)
 from skipjack.learn.rates.rates import Rates, gflops, peak_gflops
 from skipjack.learn.rates.replay import CostModel, MixedRates, ModelRates, TableRates
 from skipjack.learn.rates.table import (
@@ -36,6 +43,7 @@ __all__ = [
     "peak_gflops",
     "played_schedules",
     "problem_line",
+    "rated_device",
     "read_model",
     "read_table",
     "read_tables",

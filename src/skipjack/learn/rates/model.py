@@ -30,6 +30,8 @@ FILE = "cost_model.npz"
 FORMAT = "skipjack-cost-model"
 _LAYERS = 3
 _LOG2 = log(2.0)
+_DIGITS = 6
+"""Of what is estimated, behind the point."""
 
 Matrix = NDArray[np.float32]
 
@@ -61,11 +63,13 @@ class NetworkCostModel:
 
     def predict(self, features: Matrix) -> Matrix:
         """For each row of features one number."""
-        values = np.clip((features - self.mean) / self.scale, -6.0, 6.0)
+        # A product's last bits depend on how many rows it has. A schedule has one time, whatever it
+        # is asked for with: so more bits are computed than are kept.
+        values = np.clip((features.astype(np.float64) - self.mean) / self.scale, -6.0, 6.0)
         for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
             values = np.maximum(values @ weight + bias, 0.0)
-        result: Matrix = (values @ self.weights[-1] + self.biases[-1])[:, 0]
-        return result
+        result = (values @ self.weights[-1] + self.biases[-1])[:, 0]
+        return np.round(result, _DIGITS).astype(np.float32)
 
     def save(self, path: Path) -> None:
         """Plain arrays and a text of JSON."""

@@ -16,6 +16,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from skipjack.core.device import Device
+from skipjack.devices import find_device
 from skipjack.errors import UsageError
 from skipjack.learn.rates.live import LiveRates
 from skipjack.learn.rates.model import shipped_model
@@ -42,6 +43,22 @@ def open_rates(text: str, device: Device) -> Rates:
     exactly = text.startswith(EXACTLY)
     table = table_of(Path(text.removeprefix(EXACTLY)), device)
     return TableRates(table, None if exactly else shipped_model())
+
+
+def rated_device(
+    rates: Rates | str, device: Device | str | None = None, threads: int | None = None
+) -> Device:
+    """The device that is named, or this machine's; that of a table which has another's times."""
+    if isinstance(device, Device):
+        return device
+    here = find_device(device, threads)
+    path = Path(rates.removeprefix(EXACTLY)) if isinstance(rates, str) else None
+    if device is not None or path is None or not path.exists():
+        return here
+    measured = [table.header.device for table in read_tables(path)]
+    if here.class_key in {each.class_key for each in measured}:
+        return here
+    return next((each for each in measured if each.units == here.units), measured[0])
 
 
 def table_of(path: Path, device: Device) -> LoopTable:

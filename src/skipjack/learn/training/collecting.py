@@ -1,4 +1,4 @@
-"""Where episodes are played: groups of them, here or elsewhere (`elsewhere`).
+"""Where episodes are played: groups of them, here or elsewhere (`skipjack.learn.runs.elsewhere`).
 
 A request is cut into groups of `GROUP` episodes, each with problems and a source of chance of its
 own, and a group is always played as one batch. So the same request gives the same episodes,
@@ -59,5 +59,12 @@ class HereCollector:
             for episode in play_group(self._player, network, wanted, group, self._seed)
         ]
 
+    def sources(self) -> dict[str, int]:
+        """As the player's rates count them."""
+        return dict(getattr(self._player.rates, "sources", {}))
+
     def close(self) -> None:
-        """Nothing was started."""
+        """End the processes of rates that are measured."""
+        close = getattr(self._player.rates, "close", None)
+        if close is not None:
+            close()

@@ -19,7 +19,14 @@ import torch
 from numpy.typing import NDArray
 
 from skipjack.learn.training.episodes import Episode, Player, joined
-from skipjack.learn.training.network import FORBIDDEN, Batch, LoopNetwork, NetworkSizes, exported
+from skipjack.learn.training.network import (
+    FORBIDDEN,
+    Batch,
+    LoopNetwork,
+    NetworkSizes,
+    exported,
+    imported,
+)
 from skipjack.learn.training.trainer import (
     Collector,
     Curves,
@@ -64,11 +71,17 @@ class DQN:
     """
 
     def __init__(
-        self, sizes: NetworkSizes, seed: int, player: Player, options: DQNOptions | None = None
+        self,
+        sizes: NetworkSizes,
+        seed: int,
+        player: Player,
+        options: DQNOptions | None = None,
+        start: Mapping[str, NDArray[Any]] | None = None,
     ) -> None:
+        """`start` are the weights that the network has at first, instead of random ones."""
         torch_seed(seed)
         self.options = options or DQNOptions()
-        self.network = LoopNetwork(sizes)
+        self.network = LoopNetwork(sizes) if start is None else imported(start)
         self._older = LoopNetwork(sizes)
         self._older.load_state_dict(self.network.state_dict())
         self._optimizer = torch.optim.Adam(

@@ -118,7 +118,10 @@ class Player:
             if not open_ones:
                 break
             views = joined([each.look() for each in open_ones])
-            logits, _ = network.forward_many(views.rows, views.present, views.cursor, views.machine)
+            most = int(views.present.sum(axis=1).max())  # the others are padding in all
+            logits, _ = network.forward_many(
+                views.rows[:, :most], views.present[:, :most], views.cursor, views.machine
+            )
             chances = log_probabilities(logits, views.mask)
             for at, each in enumerate(open_ones):
                 each.act(_choice(chances[at], rng, greedy, explore))

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from skipjack.learn.training.episodes import Episode, joined
-from skipjack.learn.training.network import Batch, LoopNetwork, NetworkSizes, exported
+from skipjack.learn.training.network import Batch, LoopNetwork, NetworkSizes, exported, imported
 from skipjack.learn.training.trainer import (
     Collector,
     Curves,
@@ -56,10 +56,17 @@ class PPOOptions:
 class PPO:
     """The trainer; see `skipjack.learn.training.trainer.Trainer`."""
 
-    def __init__(self, sizes: NetworkSizes, seed: int, options: PPOOptions | None = None) -> None:
+    def __init__(
+        self,
+        sizes: NetworkSizes,
+        seed: int,
+        options: PPOOptions | None = None,
+        start: Mapping[str, NDArray[Any]] | None = None,
+    ) -> None:
+        """`start` are the weights that the network has at first, instead of random ones."""
         torch_seed(seed)
         self.options = options or PPOOptions()
-        self.network = LoopNetwork(sizes)
+        self.network = LoopNetwork(sizes) if start is None else imported(start)
         self._optimizer = torch.optim.Adam(
             self.network.parameters(), lr=self.options.learning_rate, eps=1e-5
         )

@@ -95,13 +95,16 @@ def torch_seed(seed: int) -> None:
 
 
 def batch_of(views: Views) -> Batch:
-    """As tensors."""
+    """As tensors, without rows that are padding in all of them."""
+    most = max(1, int(views.present.sum(axis=1).max(initial=1)))
+    # Copies, for torch aligns its own memory: products of matrices that lie otherwise may differ in
+    # the last bit, and a resumed run would be another one.
     return Batch(
-        torch.from_numpy(views.rows),
-        torch.from_numpy(views.present),
-        torch.from_numpy(views.cursor),
-        torch.from_numpy(views.machine),
-        torch.from_numpy(views.mask),
+        torch.tensor(views.rows[:, :most]),
+        torch.tensor(views.present[:, :most]),
+        torch.tensor(views.cursor),
+        torch.tensor(views.machine),
+        torch.tensor(views.mask),
     )
 
 

@@ -10,6 +10,7 @@ from skipjack.report.loops.search_plots import search_plots, write_search_plots,
 from skipjack.report.loops.search_steps import COLUMNS, steps_text, write_steps
 from skipjack.report.loops.search_summary import SearchSummary, summarize_searches
 from skipjack.report.loops.search_table import print_searches, run_line, run_record
+from skipjack.report.loops.training import sparkline, training_line, training_progress
 
 __all__ = [
     "COLUMNS",
@@ -22,8 +23,11 @@ __all__ = [
     "run_line",
     "run_record",
     "search_plots",
+    "sparkline",
     "steps_text",
     "summarize_searches",
+    "training_line",
+    "training_progress",
     "write_comparisons",
     "write_graph",
     "write_search_plots",

@@ -1,0 +1,119 @@
+"""``skipjack loops train``: a policy learns to play loop nests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from skipjack.cli.loops.training import RunPlaces, Telling, run_training
+from skipjack.cli.options import JsonOption, PluginOption, examples
+
+EXAMPLES = examples(
+    "skipjack loops train --dataset mm64_256_16 --total-steps 200000 --out RUN",
+    "skipjack loops train --dataset mm64_256_16 --trainer dqn --episode-steps 10 --eval-size 5 "
+    "--eval-time 10",
+    "skipjack loops train --dataset mm64_256_16 --rates tables --seed 3",
+    "skipjack loops train --resume RUN --total-steps 400000",
+)
+
+
+def train(
+    dataset: Annotated[
+        str | None, typer.Option(help="The problems: a dataset's name or file.")
+    ] = None,
+    trainer: Annotated[str | None, typer.Option(help="ppo, dqn or sb3 (ppo).")] = None,
+    total_steps: Annotated[
+        int | None, typer.Option(help="Actions to play in all (200000).")
+    ] = None,
+    episode_steps: Annotated[
+        int | None,
+        typer.Option(
+            "--episode-steps", "--steps", help="Most of an episode (10; 20 with the preset full)."
+        ),
+    ] = None,
+    episodes: Annotated[
+        int | None, typer.Option(help="Played in an iteration (64; dqn 32).")
+    ] = None,
+    preset: Annotated[
+        str | None, typer.Option(help="Which actions there are: looptune or full (looptune).")
+    ] = None,
+    rates: Annotated[
+        str | None,
+        typer.Option(
+            "--rates",
+            "--rates-from",
+            help="Times to train on: live, model, mixed:SHARE, or a file of tables (model).",
+        ),
+    ] = None,
+    threads: Annotated[
+        int | None, typer.Option(help="Threads that loops can be shared to (1).")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Of all chance (0).")] = None,
+    start: Annotated[
+        str | None,
+        typer.Option(help="A policy to begin with: a training run, a file, or shipped."),
+    ] = None,
+    eval_size: Annotated[
+        int | None,
+        typer.Option(
+            "--eval-size",
+            "--eval_size",
+            help="Problems that it is judged on in the end; 0 for none (5).",
+        ),
+    ] = None,
+    eval_time: Annotated[
+        float | None,
+        typer.Option("--eval-time", "--eval_time", help="Most seconds of each search (10)."),
+    ] = None,
+    eval_budget: Annotated[
+        int | None, typer.Option(help="Most distinct schedules that each search measures (30).")
+    ] = None,
+    eval_rates: Annotated[
+        str | None, typer.Option(help="Times to be judged on, as --rates (live).")
+    ] = None,
+    resume: Annotated[Path | None, typer.Option(help="The folder of a run to go on with.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Folder of the run (runs/DATASET-TRAINER-SEED)."),
+    ] = None,
+    wandb: Annotated[bool, typer.Option("--wandb", help="Tell Weights & Biases, too.")] = False,
+    wandb_url: Annotated[
+        str | None,
+        typer.Option(
+            "--wandb-url",
+            "--wandb_url",
+            help="entity/project/run of Weights & Biases to begin with its policy and tell it.",
+        ),
+    ] = None,
+    plugin: PluginOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Train a policy on the problems of a dataset, and judge it beside every search.
+
+    Ctrl-C saves a checkpoint; --resume goes on from there as if nothing had happened.
+    """
+    from skipjack import plugins
+    from skipjack.settings import load_settings
+
+    settings = load_settings(plugins=tuple(plugin) if plugin else None)
+    plugins.load(settings.plugins)
+    given: dict[str, Any] = {
+        "dataset": dataset,
+        "trainer": trainer,
+        "total_steps": total_steps,
+        "preset": preset,
+        "episode_steps": episode_steps,
+        "episodes": episodes,
+        "rates": rates,
+        "threads": threads,
+        "seed": seed,
+        "start": start,
+        "eval_size": eval_size,
+        "eval_time": eval_time,
+        "eval_budget": eval_budget,
+        "eval_rates": eval_rates,
+    }
+    asked = {name: value for name, value in given.items() if value is not None}
+    run_training(asked, RunPlaces(resume, out), Telling(wandb, wandb_url or "", json))

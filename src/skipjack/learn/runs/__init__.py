@@ -1,0 +1,40 @@
+"""Training runs: their folder, who learns and who plays, and how they go on. Torch comes late."""
+
+from skipjack.learn.runs.folder import PlayedEpisode, RunFolder, TrainingSession
+from skipjack.learn.runs.learners import Learner, check_installed
+from skipjack.learn.runs.options import (
+    LONGEST,
+    TrainerName,
+    TrainOptions,
+    continued,
+    trainer_named,
+    what_rates_are,
+    whole_rates,
+)
+from skipjack.learn.runs.running import Crewing, TrainingProgress, resume, train
+from skipjack.learn.runs.starting import begin_run, free_folder, open_learner
+from skipjack.learn.runs.tracking import fetch_policy, open_sinks
+
+__all__ = [
+    "LONGEST",
+    "Crewing",
+    "Learner",
+    "PlayedEpisode",
+    "RunFolder",
+    "TrainOptions",
+    "TrainerName",
+    "TrainingProgress",
+    "TrainingSession",
+    "begin_run",
+    "check_installed",
+    "continued",
+    "fetch_policy",
+    "free_folder",
+    "open_learner",
+    "open_sinks",
+    "resume",
+    "train",
+    "trainer_named",
+    "what_rates_are",
+    "whole_rates",
+]

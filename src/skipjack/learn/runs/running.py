@@ -1,0 +1,137 @@
+"""A run from its last checkpoint to its last step."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from skipjack.learn.runs.folder import RunFolder, TrainingSession, versions
+from skipjack.learn.runs.learners import Learner
+from skipjack.storage import timestamp, utc_now
+
+SAVE_EVERY = 20
+"""Iterations between two checkpoints,"""
+SAVE_EVERY_S = 60.0
+"""unless so many seconds went by."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingProgress:
+    """Where a run stands after an iteration."""
+
+    iteration: int
+    steps: int
+    total_steps: int
+    seconds: float
+    """Of training, in all sessions."""
+    steps_per_s: float
+    """In this session."""
+    curves: Mapping[str, float]
+
+
+class CurveSink(Protocol):
+    """Takes curves while a run goes on."""
+
+    def add(self, step: int, curves: Mapping[str, float]) -> None:
+        """The curves after so many steps."""
+        ...
+
+    def close(self, run: Path) -> None:
+        """The run is done or interrupted."""
+        ...
+
+
+Watching = Callable[[TrainingProgress], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Crewing:
+    """Who plays the episodes, as ``run.json`` names it."""
+
+    engine: str = "here"
+    workers: int = 1
+
+
+def resume(folder: RunFolder, learner: Learner) -> None:
+    """Bring a learner to the folder's last checkpoint; a run without one begins."""
+    last = folder.last_checkpoint()
+    if last is not None:
+        learner.restore(last[1])
+    folder.cut(learner.iteration)
+
+
+def train(
+    folder: RunFolder,
+    learner: Learner,
+    crew: Crewing = Crewing(),  # noqa: B008 (frozen)
+    *,
+    watch: Watching = lambda progress: None,
+    sinks: Sequence[CurveSink] = (),
+    stop: Callable[[], bool] = lambda: False,
+    clock: Callable[[], float] = time.monotonic,
+) -> bool:
+    """Learn until the steps are played or `stop` says so; whether all of them were played.
+
+    Then the folder has a checkpoint of the last iteration; after an exception, an earlier one.
+    """
+    total, first = folder.options.total_steps, learner.steps
+    before_s = _seconds_before(folder)
+    began_s = saved_s = clock()
+    saved = learner.iteration
+    folder.sessions.append(
+        TrainingSession(
+            timestamp(utc_now()), crew.engine, crew.workers, versions(), first, learner.steps
+        )
+    )
+    folder.write_record()
+    if learner.steps < total:
+        folder.forget_evaluation()
+    ended = "failed"
+    try:
+        while learner.steps < total and not stop():
+            curves, episodes = learner.iterate()
+            spent_s = clock() - began_s
+            line = {
+                "iteration": learner.iteration,
+                "steps": learner.steps,
+                "seconds": round(before_s + spent_s, 3),
+                **curves,
+            }
+            folder.add(line, episodes, learner.iteration)
+            for sink in sinks:
+                sink.add(learner.steps, line)
+            pace = (learner.steps - first) / max(spent_s, 1e-9)
+            watch(
+                TrainingProgress(
+                    learner.iteration, learner.steps, total, before_s + spent_s, pace, line
+                )
+            )
+            if learner.iteration - saved >= SAVE_EVERY or clock() - saved_s > SAVE_EVERY_S:
+                _save(folder, learner)
+                saved, saved_s = learner.iteration, clock()
+        # Not after an exception: the learner may be in the middle of an iteration.
+        if learner.iteration:
+            _save(folder, learner)
+        ended = "done" if learner.steps >= total else "interrupted"
+    finally:
+        folder.change_session(
+            to_step=learner.steps,
+            seconds=round(clock() - began_s, 3),
+            ended=ended,
+            schedules=learner.sources(),
+        )
+    return ended == "done"
+
+
+def _save(folder: RunFolder, learner: Learner) -> None:
+    learner.save(folder.checkpoint(learner.iteration, learner.suffix))
+    folder.keep(learner.arrays())
+
+
+def _seconds_before(folder: RunFolder) -> float:
+    """Of training in earlier sessions, as far as it was kept."""
+    rows = folder.curves()
+    return float(rows[-1]["seconds"]) if rows else 0.0

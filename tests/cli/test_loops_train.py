@@ -1,0 +1,241 @@
+"""``skipjack loops train`` as a user types it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+pytest.importorskip("torch")
+
+from processes import PATIENCE_S, command
+from skipjack.cli.main import app
+from skipjack.errors import InterruptedRunError, MalformedError, UsageError
+from skipjack.interrupt import Interrupt
+from skipjack.learn.loops import Preset
+from skipjack.learn.policy import find_policy, read_weights
+from skipjack.learn.runs import RunFolder
+
+SMALL = ("--episodes", "4", "--episode-steps", "5", "--eval-size", "0")
+
+
+@pytest.fixture(autouse=True)
+def own_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SKIPJACK_USER_DB_PATH", str(tmp_path / "user"))
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def dataset() -> str:
+    dims = ("--dim-a", "16:32:16,16:32:16", "--dim-b", "16:32:16,16:32:16")
+    loops("dataset", "--kind", "mm", *dims, "-o", "tiny")
+    return "tiny"
+
+
+def loops(*words: str) -> str:
+    done = CliRunner().invoke(app, ["loops", *words], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def train(*words: str) -> str:
+    return loops("train", *words)
+
+
+def rows(path: str) -> list[dict[str, str]]:
+    with Path(path).open() as file:
+        return list(csv.DictReader(file))
+
+
+def learned(run: str) -> dict[str, np.ndarray]:
+    return read_weights(Path(run) / "policy.npz")
+
+
+def same(mine: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> bool:
+    return mine.keys() == other.keys() and all(np.array_equal(mine[k], other[k]) for k in mine)
+
+
+def without_time(path: str) -> list[dict[str, str]]:
+    return [{name: row[name] for name in row if name != "seconds"} for row in rows(path)]
+
+
+def test_a_run_folder_has_all_that_is_documented(dataset: str) -> None:
+    said = train(
+        *("--dataset", dataset, "--total-steps", "40", "--out", "run", "--episodes", "4"),
+        *("--eval-size", "1", "--eval-time", "5", "--eval-budget", "4", "--eval-rates", "model"),
+    )
+    assert "Times to train on are estimated (--rates model)" in said
+    assert "Saved at: run/evaluation" in said
+    record = json.loads(Path("run/run.json").read_text())
+    assert record["options"]["trainer"] == "ppo"
+    assert (record["trained_on"], record["judged_on"]) == ("estimated", "estimated")
+    (session,) = record["sessions"]
+    assert (session["ended"], session["to_step"]) == ("done", 40)
+    assert session["schedules"].keys() == {"estimated"}
+    (curve,) = rows("run/curves.csv")
+    assert (curve["iteration"], curve["steps"], curve["episodes"]) == ("1", "40", "4")
+    steps = rows("run/steps.csv")
+    assert len(steps) == 40
+    ends = [step for step in steps if step["schedule"]]
+    assert len(ends) == 4
+    rewards = sum(float(step["reward"]) for step in steps if step["episode"] == "0")
+    assert np.exp(rewards) == pytest.approx(float(ends[0]["speed_up"]), rel=1e-4)
+    judged = {row["search"] for row in rows("run/evaluation/steps.csv")}
+    assert {"policy", "random", "beam-4-lookahead-2"} <= judged
+    assert find_policy("run", Preset.LOOPTUNE).network.actions == 7
+
+
+@pytest.mark.parametrize("trainer", ["ppo", "dqn.ApexTrainer"])
+def test_an_interrupted_and_resumed_run_equals_one_that_was_not(
+    dataset: str, trainer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("--dataset", dataset, "--trainer", trainer, *SMALL, "--seed", "3")
+    train(*words, "--total-steps", "60", "--out", "whole")
+    assert len(rows("whole/curves.csv")) == 3
+
+    with monkeypatch.context() as patch:
+        asked = iter([False, True])  # before the first iteration, and before the second
+        requested = property(lambda _: next(asked), lambda *_: None)
+        patch.setattr(Interrupt, "requested", requested, raising=False)
+        with pytest.raises(InterruptedRunError, match="20 of 60 steps are done and saved; go on"):
+            train(*words, "--total-steps", "60", "--out", "cut")
+    assert len(rows("cut/curves.csv")) == 1
+    train("--resume", "cut")
+
+    assert same(learned("cut"), learned("whole"))
+    assert without_time("cut/curves.csv") == without_time("whole/curves.csv")
+    assert rows("cut/steps.csv") == rows("whole/steps.csv")
+    record = json.loads(Path("cut/run.json").read_text())
+    assert [each["ended"] for each in record["sessions"]] == ["interrupted", "done"]
+    assert record["sessions"][1]["from_step"] == 20
+
+
+def test_what_was_written_after_the_last_checkpoint_is_played_again(dataset: str) -> None:
+    train("--dataset", dataset, *SMALL, "--total-steps", "40", "--out", "run")
+    before = learned("run"), without_time("run/curves.csv"), rows("run/steps.csv")
+    for name in ("curves.csv", "steps.csv"):
+        with Path(f"run/{name}").open("a") as file:
+            file.write("3,60,9.9,4\n3,0,mat")  # as a process that was killed left it
+    train("--resume", "run")
+    assert (without_time("run/curves.csv"), rows("run/steps.csv")) == before[1:]
+    train("--resume", "run", "--total-steps", "60")
+    train("--dataset", dataset, *SMALL, "--total-steps", "60", "--out", "whole")
+    assert same(learned("run"), learned("whole"))
+    assert len(list(Path("run/checkpoints").iterdir())) == 2
+
+
+def test_ctrl_c_saves_a_checkpoint_and_says_how_to_go_on(dataset: str) -> None:
+    words = ("loops", "train", "--dataset", dataset, *SMALL, "--out", "run")
+    with subprocess.Popen(command(words), stderr=subprocess.PIPE, text=True) as process:
+        deadline = time.monotonic() + PATIENCE_S
+        while not Path("run/curves.csv").exists():
+            assert time.monotonic() < deadline and process.poll() is None
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 130
+    assert said.splitlines()[-1].endswith("go on with skipjack loops train --resume run")
+    assert "Traceback" not in said
+    done = int(rows("run/curves.csv")[-1]["steps"])
+    train("--resume", "run", "--total-steps", str(done + 20))
+    assert int(rows("run/curves.csv")[-1]["steps"]) == done + 20
+
+
+def test_a_run_may_begin_with_a_policy(dataset: str) -> None:
+    train("--dataset", dataset, *SMALL, "--total-steps", "20", "--out", "first")
+    train("--dataset", dataset, *SMALL, "--total-steps", "20", "--out", "next", "--start", "first")
+    assert same(read_weights(Path("next/start.npz")), learned("first"))
+    assert not same(learned("next"), learned("first"))
+
+
+def test_iterations_are_json_lines_for_machines(dataset: str) -> None:
+    said = train("--dataset", dataset, *SMALL, "--total-steps", "40", "--out", "run", "--json")
+    lines = [json.loads(line) for line in said.splitlines()]
+    assert [line["steps"] for line in lines if "steps" in line] == [20, 40]
+
+
+def test_runs_get_names_of_their_own(dataset: str) -> None:
+    for _ in range(2):
+        train("--dataset", dataset, *SMALL, "--total-steps", "20", "--trainer", "ppo.PPOTrainer")
+    assert sorted(path.name for path in Path("runs").iterdir()) == ["tiny-ppo-0", "tiny-ppo-0-2"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--dataset", "absent"), "there is no dataset 'absent'"),
+        (("--trainer", "a3c"), "there is no trainer 'a3c'; choose from ppo, dqn, sb3"),
+        (("--total-steps", "0"), "--total-steps is 0; give 1 or more"),
+        (("--total-steps", "-5"), "--total-steps is -5; give 1 or more"),
+        (("--preset", "half"), "there is no preset 'half'"),
+        (("--rates", "absent"), "there are no rates 'absent'"),
+        (("--eval-time", "0"), "--eval-time is 0; give seconds above 0"),
+        (("--start", "absent"), "policy absent cannot be read"),
+        (("--resume", "."), ". is not a training run: it has no run.json"),
+        (("--wandb-url", "somewhere"), "write it as entity/project/run"),
+    ],
+)
+def test_bad_requests_are_refused_in_a_sentence(
+    dataset: str, words: tuple[str, ...], said: str
+) -> None:
+    given = ("--dataset", dataset) if "--dataset" not in words and "--resume" not in words else ()
+    with pytest.raises(UsageError, match=said.replace("(", r"\(")):
+        train(*given, *words, "--out", "run") if "--resume" not in words else train(*words)
+    assert not Path("run").exists()
+
+
+def test_a_folder_that_is_taken_is_refused(dataset: str) -> None:
+    Path("full").mkdir()
+    Path("full/thing").touch()
+    with pytest.raises(UsageError, match="full is there and not an empty folder"):
+        train("--dataset", dataset, "--out", "full")
+    train("--dataset", dataset, *SMALL, "--total-steps", "20", "--out", "run")
+    with pytest.raises(UsageError, match="run holds a run already; go on with --resume run"):
+        train("--dataset", dataset, "--out", "run")
+    with pytest.raises(UsageError, match="run was begun with --seed 0, not 4"):
+        train("--resume", "run", "--seed", "4")
+    with pytest.raises(UsageError, match="leave --out out"):
+        train("--resume", "run", "--out", "other")
+
+
+def test_a_run_of_another_version_is_refused(dataset: str) -> None:
+    train("--dataset", dataset, *SMALL, "--total-steps", "20", "--out", "run")
+    path = Path("run/run.json")
+    record = json.loads(path.read_text())
+    path.write_text(json.dumps(record | {"observation": 0}))
+    with pytest.raises(UsageError, match="trained on observations of version 0, this version"):
+        train("--resume", "run")
+    path.write_text(json.dumps(record | {"version": 9}))
+    with pytest.raises(UsageError, match="run is a run of format 9"):
+        train("--resume", "run")
+    path.write_text(json.dumps({"some": "thing"}))
+    with pytest.raises(MalformedError, match="is not of a training run"):
+        train("--resume", "run")
+
+
+def test_a_damaged_checkpoint_is_named_and_nothing_of_it_is_run(dataset: str) -> None:
+    train("--dataset", dataset, *SMALL, "--total-steps", "20", "--out", "run")
+    (path,) = Path("run/checkpoints").iterdir()
+    path.write_bytes(b"cos\nsystem\n(S'touch pwned'\ntR.")
+    with pytest.raises(Exception, match=f"cannot go on from the checkpoint {path}"):
+        train("--resume", "run", "--total-steps", "40")
+    assert not Path("pwned").exists()
+
+
+def test_two_processes_do_not_train_in_one_folder(dataset: str) -> None:
+    from skipjack.storage import FileLock
+
+    train("--dataset", dataset, *SMALL, "--total-steps", "20", "--out", "run")
+    with (
+        FileLock(Path("run/run.lock")),
+        pytest.raises(UsageError, match="another process trains in run"),
+    ):
+        train("--resume", "run")
+    assert RunFolder.open(Path("run")).options.total_steps == 20
