@@ -22,6 +22,7 @@ import numpy as np
 
 from skipjack.core.problem import Problem
 from skipjack.errors import MalformedError, ProblemError, StorageError, UsageError
+from skipjack.learn.loops.looptune_file import parse_benchmark
 from skipjack.operations import names, parse
 from skipjack.reading import read_json, read_plain
 from skipjack.settings import load_settings
@@ -293,8 +294,11 @@ def dataset_names() -> list[str]:
 def find_problems(text: str, split: str = "all") -> list[Problem]:
     """What a text names: a dataset, ``dataset:shape`` for one of its problems, or a problem.
 
-    A benchmark of LoopTune, ``dataset/mm64_80_96.txt``, is ``dataset:64x80x96``.
+    A benchmark of LoopTune, ``dataset/mm64_80_96.txt``, is ``dataset:64x80x96``, or what the file
+    says if there is one.
     """
+    if text.endswith(".txt") and Path(text).is_file():
+        return [_read_benchmark(Path(text))]
     benchmark = _BENCHMARK.fullmatch(text)
     if benchmark:
         text = f"{benchmark[1]}:{benchmark[2]}"
@@ -315,6 +319,14 @@ def find_problems(text: str, split: str = "all") -> list[Problem]:
             )
         return [parse(found[0])]
     return read_dataset(text).problems(split)
+
+
+def _read_benchmark(path: Path) -> Problem:
+    try:
+        content = read_plain(path).decode(errors="replace")
+    except OSError as error:
+        raise StorageError(f"cannot read the benchmark {path}: {error.strerror}") from None
+    return parse_benchmark(content, str(path))
 
 
 def _spellings(key: str, kind: str) -> tuple[str, ...]:
