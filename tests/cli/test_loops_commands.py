@@ -103,6 +103,27 @@ def test_a_game_is_played_by_keys(interrupted: bool) -> None:
         process.wait()
         os.close(ours)
     assert b"actions:  down,down,split_8,down,vectorize" in said
+    assert b"\x1b[" in said, "the board is redrawn in its place"
+    assert rb"\x1b" not in said, "what moves the cursor is obeyed, not spelled out"
+
+
+def test_the_prompt_for_a_factor_is_left_by_any_other_key() -> None:
+    ours, theirs = pty.openpty()
+    words = command(("loops", "play", "matmul:64x64x64", "--no-rates"))
+    process = subprocess.Popen(words, stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    try:
+        said = read_until(ours, b"quit")
+        os.write(ours, b"sx" + b"s4\n" + b"s3\nq")
+        said += read_until(ours, b"schedule: ")
+        assert process.wait(PATIENCE_S) == 0
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+    assert b"'split_'" not in said
+    assert b"no action 'split_3'" in said
+    assert b"actions:  split_4\r" in said
 
 
 def read_until(terminal: int, wanted: bytes) -> bytes:

@@ -164,13 +164,14 @@ def _by_lines(board: _Board) -> None:
 
 
 def _by_keys(board: _Board) -> None:
-    from rich.console import Console
     from rich.live import Live
+
+    from skipjack.report.screen import out
 
     with (
         suppress(KeyboardInterrupt),  # Ctrl-C quits, and what was played is shown
         _keys() as pressed,
-        Live(board.shown(), console=Console(), auto_refresh=False) as live,
+        Live(board.shown(), console=out(), auto_refresh=False) as live,
     ):
         for key in pressed:
             if key in _ENDS:
@@ -178,7 +179,10 @@ def _by_keys(board: _Board) -> None:
             if key == _SPLIT:
                 board.said = "split by which factor? digits, then Enter"
                 live.update(board.shown(), refresh=True)
-                board.do(f"split_{_factor(pressed)}")
+                factor = _factor(pressed)
+                board.said = ""
+                if factor:
+                    board.do(f"split_{factor}")
             elif key == _BACK:
                 board.back()
             elif key in _KEYS:

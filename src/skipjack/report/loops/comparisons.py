@@ -11,10 +11,10 @@ from statistics import geometric_mean
 from typing import Any
 
 from rich import box
-from rich.console import Console
 from rich.table import Table
 
 from skipjack.operations import get, parse
+from skipjack.report.screen import out
 from skipjack.storage import atomic_write
 
 _POLICY = "policy"
@@ -67,19 +67,18 @@ def print_comparisons(found: Sequence[LibraryComparison]) -> None:
         rates = one.rates
         cells = [f"{rates[name]:.1f}" if name in rates else "-" for name in names]
         table.add_row(one.problem, *cells)
-    console = Console()
+    console = out()
     console.print(table)
     for name in names:
         gains = [gain for one in found if (gain := one.gain(name))]
         if name != _POLICY and gains:
             console.print(
                 f"policy over {name}: {geometric_mean(gains):.3f} in the geometric mean of "
-                f"{len(gains)}, from {min(gains):.3f} to {max(gains):.3f}",
-                highlight=False,
+                f"{len(gains)}, from {min(gains):.3f} to {max(gains):.3f}"
             )
     reasons = dict.fromkeys((name, why) for one in found for name, why in one.missing.items())
     for name, why in reasons:
-        console.print(f"without {name}: {why}", highlight=False)
+        console.print(f"without {name}: {why}")
 
 
 def write_comparisons(found: Sequence[LibraryComparison], path: Path) -> None:
