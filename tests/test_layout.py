@@ -101,7 +101,9 @@ for _name, _below in BELOW.items():
 INSIDE: dict[str, set[str]] = {
     "solvers/cpu/nest": {"core", "errors", "reading"},
     # Many environments start at once: no compiler, no engine.
-    "learn/loops": {"core", "errors", "reading", "native", "operations", "solvers", "settings"},
+    "learn/loops": {
+        *("core", "errors", "reading", "native", "operations", "solvers", "settings", "storage"),
+    },
 }
 """For folders that may import less than their package: what they may, besides themselves."""
 

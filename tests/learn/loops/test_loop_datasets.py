@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from skipjack.errors import MalformedError, UsageError
+from skipjack.errors import MalformedError, StorageError, UsageError
 from skipjack.learn.loops import (
     DatasetRequest,
     LoopDataset,
@@ -77,11 +77,34 @@ def test_every_kind_has_problems(request_: DatasetRequest, count: int, one: str)
         (DatasetRequest("elementwise", "64,64", operations=("ad",)), "unknown operation 'ad'"),
         (DatasetRequest("elementwise", "64,64", train_share=2.0), "give 0 to 1"),
         (DatasetRequest("elementwise", "64,64", limit=0), "give 1 or more"),
+        (DatasetRequest("elementwise", "64,64", operations=("softmax",)), "not a single loop nest"),
+        (DatasetRequest("elementwise", "64,64", dtype="bf16"), "in f32 and f64, not in bf16"),
+        (DatasetRequest("elementwise", "64,64", dtype="f99"), "unknown dtype 'f99'"),
     ],
 )
 def test_a_bad_request_is_refused_with_what_to_do(request_: DatasetRequest, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         make_dataset("some", request_)
+
+
+@pytest.mark.parametrize(
+    ("kind", "dim_a", "dim_b"),
+    [
+        ("mm", "1:999999999,64", "64,64"),
+        ("mm", "1:100000,1:100000", "1:100000,64"),
+        ("conv", "1:999999999,1:999999999,1:999999999,3", "64,3,3"),
+    ],
+)
+def test_endless_ranges_are_counted_and_not_walked_through(
+    kind: str, dim_a: str, dim_b: str
+) -> None:
+    with pytest.raises(UsageError, match="at most 100000 are allowed"):
+        make_dataset("some", DatasetRequest(kind, dim_a, dim_b))
+
+
+def test_no_problem_is_in_a_dataset_twice() -> None:
+    request = DatasetRequest("elementwise", "64:128:64,64", operations=("add", "mul", "add"))
+    assert len(make_dataset("some", request).keys()) == 4
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "matmul", "a b"])
@@ -120,6 +143,11 @@ def test_an_unknown_dataset_is_refused_with_those_there_are() -> None:
             '"seed": 0, "train": ["matmul:4"], "test": []}',
             "matmul:4",
         ),
+        (
+            '{"format": "skipjack-loop-dataset", "version": 1, "name": "x", "kind": "mm", '
+            '"seed": 0, "train": ["matmul:4x4x4:f32"], "test": ["matmul:4x4x4:f32"]}',
+            "matmul:4x4x4:f32 is to train on and to be judged on",
+        ),
     ],
 )
 def test_a_damaged_dataset_is_named(tmp_path: Path, text: str, message: str) -> None:
@@ -144,3 +172,36 @@ def test_a_text_names_a_dataset_one_of_its_problems_or_a_problem() -> None:
         find_problems("small:1x2x3")
     with pytest.raises(UsageError, match="no split 'dev'"):
         find_problems("small", "dev")
+
+
+def test_a_shape_of_several_operations_is_asked_back() -> None:
+    write_dataset(make_dataset("rows", DatasetRequest("reduce", "8,9", operations=("sum", "max"))))
+    (found,) = find_problems("rows:max:8x9/axis=1")
+    assert found.key == "max:8x9/axis=1:f32"
+    with pytest.raises(
+        UsageError, match=r"has 2 problems 8x9/axis=1; write which, as rows:\w+:8x9"
+    ):
+        find_problems("rows:8x9/axis=1")
+
+
+def test_an_empty_part_of_a_dataset_is_named() -> None:
+    request = DatasetRequest("elementwise", "64,64", operations=("add",))
+    write_dataset(make_dataset("one", request))
+    with pytest.raises(UsageError, match="dataset one has no problems in the part train"):
+        find_problems("one", "train")
+
+
+def test_a_dataset_that_cannot_be_written_leaves_the_one_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = small()
+    (path,) = write_dataset(before)
+
+    def full(descriptor: int, *_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(StorageError, match="disk full"):
+        write_dataset(make_dataset("small", DatasetRequest("elementwise", "64,64")))
+    assert read_dataset("small") == before
+    assert [each.name for each in path.parent.iterdir()] == ["small.json"]

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from skipjack.cli.options import JsonOption, examples
+from skipjack.cli.options import JsonOption, PluginOption, examples
 
 EXAMPLES = examples(
     "skipjack loops dataset --kind mm --dim-a 64:256:16,64:256:16 --dim-b 64:256:16,64:256:16 "
@@ -52,6 +52,7 @@ def dataset(
     limit: Annotated[
         int | None, typer.Option(help="At most so many problems, drawn by the seed.")
     ] = None,
+    plugin: PluginOption = None,
     json: JsonOption = False,
 ) -> None:
     """Make a dataset of problems, shuffled and split into those to train on and to be judged on.
@@ -59,11 +60,15 @@ def dataset(
     The last size of a range is in it: 64:256:16 has 13 sizes. A dataset is known by its name
     afterwards; a file that is named gets a copy.
     """
+    from skipjack import plugins
     from skipjack.learn.loops import DatasetRequest, make_dataset, write_dataset
+    from skipjack.reading import numbered
+    from skipjack.settings import load_settings
 
+    plugins.load(load_settings(plugins=plugin).plugins)
     path = Path(out)
     name, target = path.name.removesuffix(".json"), None
-    if path.name != out or out.endswith(".json"):
+    if path.name and (path.name != out or out.endswith(".json")):
         target = path.with_name(f"{name}.json")
     chosen = tuple(each.strip() for each in operations.split(",")) if operations else ()
     request = DatasetRequest(kind, dim_a, dim_b, chosen, dtype, seed, train_share, limit)
@@ -77,8 +82,8 @@ def dataset(
         typer.echo(dumps({"dataset": name, "kind": kind, "seed": seed, **counts, "files": files}))
         return
     typer.echo(
-        f"Dataset {name}: {len(made.keys())} problems, {len(made.train)} to train on and "
-        f"{len(made.test)} to be judged on."
+        f"Dataset {name}: {numbered(len(made.keys()), 'problem')}, {len(made.train)} to train on "
+        f"and {len(made.test)} to be judged on."
     )
     for each in paths:
         typer.echo(f"Written to {each}")

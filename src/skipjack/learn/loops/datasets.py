@@ -10,9 +10,10 @@ It is known by its name once it is in the folder ``loops/datasets`` of the user 
 
 from __future__ import annotations
 
+import functools
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import ceil, prod
@@ -20,12 +21,15 @@ from pathlib import Path
 
 import numpy as np
 
+from skipjack.core.dtypes import CPU_DTYPES, DTYPES, listed
+from skipjack.core.operation import ProgramOperation
 from skipjack.core.problem import Problem
 from skipjack.errors import MalformedError, ProblemError, StorageError, UsageError
 from skipjack.learn.loops.looptune_file import parse_benchmark
-from skipjack.operations import names, parse
+from skipjack.operations import get, names, parse
 from skipjack.reading import read_json, read_plain
 from skipjack.settings import load_settings
+from skipjack.storage import atomic_write
 
 FORMAT, VERSION = "skipjack-loop-dataset", 1
 SPLITS = ("train", "test", "all")
@@ -55,7 +59,7 @@ class LoopDataset:
 
     def problems(self, split: str = "all") -> list[Problem]:
         """The problems of a part of it."""
-        return list(map(parse, self.keys(split)))
+        return list(map(_problem, self.keys(split)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +79,16 @@ class DatasetRequest:
     """At most so many problems, drawn by the seed."""
 
 
+@functools.lru_cache(maxsize=1 << 14)
+def _problem(key: str) -> Problem:
+    """Parsed once: environments by the dozen read the same dataset of thousands."""
+    return parse(key)
+
+
 # Ranges
 
 
-def parse_range(text: str) -> tuple[int, ...]:
+def parse_range(text: str) -> range:
     """``64:256:16`` as 64, 80, ... 256: the last is in it; ``64`` is 64 alone."""
     match = _RANGE.fullmatch(text.strip())
     if not match:
@@ -91,10 +101,10 @@ def parse_range(text: str) -> tuple[int, ...]:
             f"the range {text} is empty; the first size is at least 1 and at most the last, and "
             "the step is at least 1"
         )
-    return tuple(range(first, last + 1, step))
+    return range(first, last + 1, step)
 
 
-def _ranges(text: str, option: str, what: Sequence[str]) -> list[tuple[int, ...]]:
+def _ranges(text: str, option: str, what: Sequence[str]) -> list[range]:
     parts = text.split(",") if text else []
     if len(parts) != len(what):
         raise UsageError(
@@ -177,25 +187,29 @@ def make_dataset(name: str, request: DatasetRequest) -> LoopDataset:
 
 def _all_keys(request: DatasetRequest) -> list[str]:
     kind = KINDS[request.kind]
-    operations = request.operations or kind.operations
-    unknown = [each for each in operations if each not in names()]
-    if unknown:
-        raise UsageError(f"unknown operation {unknown[0]!r} for a dataset")
+    operations = list(dict.fromkeys(request.operations or kind.operations))
+    for operation in operations:
+        _check_playable(operation, request.dtype)
     a = _ranges(request.dim_a, "--dim-a", kind.a)
     if not kind.b and request.dim_b:
         raise UsageError(f"a dataset of kind {request.kind} has no --dim-b; leave it out")
     b = _ranges(request.dim_b, "--dim-b", kind.b)
-    count = prod(map(len, (*a, *b))) * len(operations)
+    # Ranges are counted before they are walked through: they may be of any length.
+    for sizes in (*a, *b):
+        _check_count(len(sizes))
+    pairs: Iterable[tuple[Sequence[int], Sequence[int]]]
     if request.kind == "mm":
-        count = len(a[0]) * len(set(a[1]) & set(b[0])) * len(b[1]) * len(operations)
-        b[0] = a[1] = tuple(size for size in a[1] if size in set(b[0]))
-    if count > _MOST:
-        raise UsageError(f"these ranges have {count} problems; at most {_MOST} are allowed")
+        inner = [size for size in a[1] if size in b[0]]
+        _check_count(len(a[0]) * len(inner) * len(b[1]) * len(operations))
+        pairs = (((m, k), (k, n)) for m, k, n in product(a[0], inner, b[1]))
+    else:
+        _check_count(prod(map(len, (*a, *b))) * len(operations))
+        pairs = product(product(*a), product(*b))
+    every = list(pairs)
     found = [
         f"{key}:{request.dtype}"
         for operation in operations
-        for sizes in product(*a)
-        for others in product(*b)
+        for sizes, others in every
         for key in kind.keys(operation, sizes, others)
     ]
     if not found:
@@ -204,6 +218,20 @@ def _all_keys(request: DatasetRequest) -> list[str]:
             "not larger than images"
         )
     return [parse(key).key for key in found]
+
+
+def _check_count(count: int) -> None:
+    if count > _MOST:
+        raise UsageError(f"these ranges have {count} problems; at most {_MOST} are allowed")
+
+
+def _check_playable(operation: str, dtype: str) -> None:
+    if operation not in names():
+        raise UsageError(f"unknown operation {operation!r} for a dataset")
+    if isinstance(get(operation), ProgramOperation):
+        raise UsageError(f"{operation} is not a single loop nest, so it cannot be in a dataset")
+    if dtype in DTYPES and dtype not in CPU_DTYPES:
+        raise UsageError(f"datasets are of problems in {listed(CPU_DTYPES)}, not in {dtype}")
 
 
 # Files
@@ -222,9 +250,9 @@ def write_dataset(dataset: LoopDataset, target: Path | None = None) -> list[Path
     for path in paths:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
         except OSError as error:
             raise StorageError(f"cannot write the dataset {path}: {error.strerror}") from None
+        atomic_write(path, text.encode())
     return paths
 
 
@@ -276,10 +304,12 @@ def _parsed(content: bytes, where: str) -> LoopDataset:
         keys = tuple(each.text() for each in record[split].elements())
         for key in keys:
             try:
-                parse(key)
+                _problem(key)
             except ProblemError as error:
                 raise MalformedError(f"{where}: {error}") from None
         parts.append(keys)
+    if twice := set(parts[0]) & set(parts[1]):
+        raise MalformedError(f"{where}: {min(twice)} is to train on and to be judged on")
     return LoopDataset(
         record["name"].text(), record["kind"].text(), record["seed"].integer(), *parts
     )
@@ -288,7 +318,7 @@ def _parsed(content: bytes, where: str) -> LoopDataset:
 def dataset_names() -> list[str]:
     """Datasets that are known by their names, sorted."""
     folder = dataset_folder()
-    return sorted(path.stem for path in folder.glob("*.json")) if folder.is_dir() else []
+    return sorted(path.stem for path in folder.glob("*.json") if path.is_file())
 
 
 def find_problems(text: str, split: str = "all") -> list[Problem]:
@@ -306,19 +336,31 @@ def find_problems(text: str, split: str = "all") -> list[Problem]:
     if head in names() and rest:
         return [parse(text)]
     if rest:
-        dataset = read_dataset(head)
-        wanted = _BETWEEN_SIZES.sub("x", rest)
-        found = [key for key in dataset.keys("all") if wanted in _spellings(key, dataset.kind)]
-        if not found:
-            some = ", ".join(key.split(":")[1] for key in dataset.keys("all")[:3])
-            raise UsageError(
-                f"dataset {head} has no problem {rest}; its {len(dataset.keys())} problems begin "
-                f"with {some}"
-                if some
-                else f"dataset {head} has no problems"
-            )
-        return [parse(found[0])]
-    return read_dataset(text).problems(split)
+        return [_of_dataset(head, rest)]
+    found = read_dataset(text).problems(split)
+    if not found:
+        part = "" if split == "all" else f" in the part {split}"
+        raise UsageError(f"dataset {text} has no problems{part}")
+    return found
+
+
+def _of_dataset(name: str, text: str) -> Problem:
+    """The problem of a dataset that a text names."""
+    dataset = read_dataset(name)
+    keys = dataset.keys()
+    wanted = _BETWEEN_SIZES.sub("x", text)
+    found = [key for key in keys if wanted in _spellings(key, dataset.kind)]
+    if len(found) > 1:
+        some = " or ".join(f"{name}:{':'.join(key.split(':')[:2])}" for key in found[:2])
+        raise UsageError(f"dataset {name} has {len(found)} problems {text}; write which, as {some}")
+    if not found:
+        some = ", ".join(key.split(":")[1] for key in keys[:3])
+        raise UsageError(
+            f"dataset {name} has no problem {text}; its {len(keys)} problems begin with {some}"
+            if some
+            else f"dataset {name} has no problems"
+        )
+    return _problem(found[0])
 
 
 def _read_benchmark(path: Path) -> Problem:
