@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
+import sys
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from typer.testing import CliRunner
@@ -45,6 +49,52 @@ def test_a_policy_is_evaluated_beside_every_search() -> None:
         rows = list(csv.DictReader(file))
     assert {"policy", "mcts-policy", "beam-4-lookahead-2", "random"} <= {r["search"] for r in rows}
     assert max(int(row["measured"]) for row in rows) == 4
+
+
+def test_a_run_is_evaluated_by_looptunes_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    run = run_folder(Preset.LOOPTUNE)
+    dims = ("--dim-a", "16:32:16,16", "--dim-b", "16,16:32:16")
+    loops("dataset", "--kind", "mm", *dims, "--train-share", "0", "-o", "run/dataset.json")
+    words = ("--trainer=dqn.ApexTrainer", f"--wandb_url={run}", "--size=3", "--debug")
+    said = loops("evaluate", *words, "--budget", "2", "--rates", "model")
+    assert "--trainer is not needed: the policy's file says what it is" in said
+    assert Path("graph.dot").read_text().count("matmul:") >= 3
+    with Path("run/evaluation/steps.csv").open() as file:
+        problems = {row["problem"] for row in csv.DictReader(file)}
+    assert len(problems) == 3
+    assert problems < {f"matmul:{m}x{n}x16:f32" for m in (16, 32) for n in (16, 32)}
+
+
+def test_a_policy_is_fetched_from_weights_and_biases(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = run_folder(Preset.LOOPTUNE)
+    words = ("matmul:16x16x16", "--budget", "2", "--rates", "model", "--wandb_url")
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    with pytest.raises(UsageError, match="is needed: pip install wandb"):
+        loops("evaluate", *words, "me/project/abc")
+    asked = []
+
+    class File:
+        def download(self, root: str, replace: bool) -> None:
+            shutil.copy(f"{run}/policy.npz", root)
+
+    class Api:
+        def run(self, path: str) -> Api:
+            asked.append(path)
+            return self
+
+        def file(self, name: str) -> File:
+            asked.append(name)
+            return File()
+
+    wandb = ModuleType("wandb")
+    wandb.__spec__ = ModuleSpec("wandb", None)
+    wandb.Api = Api
+    monkeypatch.setitem(sys.modules, "wandb", wandb)
+    assert "Saved at: evaluation" in loops(
+        "evaluate", *words, "https://wandb.ai/me/project/runs/abc"
+    )
+    assert asked == ["me/project/abc", "policy.npz"]
 
 
 def test_a_policy_is_compared_with_libraries() -> None:

@@ -155,6 +155,25 @@ def test_a_run_may_begin_with_a_policy(dataset: str) -> None:
     assert not same(learned("next"), learned("first"))
 
 
+def test_a_run_by_looptunes_words(dataset: str) -> None:
+    words = ("--app=rllib_agent.py", "-ng=2", "--iter=2", "--steps=5", "--eval_size=0")
+    said = train(*words, f"--dataset={dataset}", "--trainer=dqn.ApexTrainer", "--out", "run")
+    assert "--app is not needed" in said
+    assert "-ng is not needed: no GPU is used for training" in said
+    record = json.loads(Path("run/run.json").read_text())
+    assert record["options"]["total_steps"] == 2 * 32 * 5
+    assert [row["episodes"] for row in rows("run/curves.csv")] == ["32", "32"]
+
+
+def test_iterations_have_as_many_episodes_as_the_trainers_play() -> None:
+    from skipjack.cli.loops.train import EPISODES
+    from skipjack.learn.training.dqn import DQNOptions
+    from skipjack.learn.training.ppo import PPOOptions
+
+    assert EPISODES["ppo"] == PPOOptions().episodes
+    assert EPISODES["dqn"] == DQNOptions().episodes
+
+
 def test_iterations_are_json_lines_for_machines(dataset: str) -> None:
     said = train("--dataset", dataset, *SMALL, "--total-steps", "40", "--out", "run", "--json")
     lines = [json.loads(line) for line in said.splitlines()]
@@ -174,6 +193,9 @@ def test_runs_get_names_of_their_own(dataset: str) -> None:
         (("--trainer", "a3c"), "there is no trainer 'a3c'; choose from ppo, dqn, sb3"),
         (("--total-steps", "0"), "--total-steps is 0; give 1 or more"),
         (("--total-steps", "-5"), "--total-steps is -5; give 1 or more"),
+        (("--iter", "0"), "--iter is 0; give 1 or more"),
+        (("--iter", "1", "--total-steps", "9"), "--iter and --total-steps both say"),
+        (("--resume", ".", "--iter", "1"), "--iter is for new runs"),
         (("--preset", "half"), "there is no preset 'half'"),
         (("--rates", "absent"), "there are no rates 'absent'"),
         (("--eval-time", "0"), "--eval-time is 0; give seconds above 0"),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from skipjack.cli.loops.judging import PolicyOption, judged_problems
+from skipjack.cli.loops.judging import PolicyOption, judged_policy, judged_problems
 from skipjack.cli.options import JsonOption, PluginOption, examples
 
 if TYPE_CHECKING:
@@ -52,7 +52,6 @@ def compare(
     from json import dumps
 
     from skipjack import plugins
-    from skipjack.learn.policy import find_policy
     from skipjack.native import cpu
     from skipjack.report.loops import print_comparisons, write_comparisons
     from skipjack.settings import load_settings
@@ -60,7 +59,7 @@ def compare(
 
     settings = load_settings(plugins=tuple(plugin) if plugin else None)
     plugins.load(settings.plugins)
-    judged = find_policy(policy)
+    judged = judged_policy(policy)
     libraries = _libraries(against)
     chosen = judged_problems(problems or [], dataset, size, split)
     found: list[LibraryComparison] = []

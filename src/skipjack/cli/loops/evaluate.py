@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from skipjack.cli.loops.search import LONGEST, chosen_problems, open_source, run_all
+from skipjack.cli.loops.judging import PolicyOption, judged_policy, judged_problems, own_dataset
+from skipjack.cli.loops.looptune import UnusedTrainerOption, remark_unneeded
+from skipjack.cli.loops.search import LONGEST, DebugOption, draw, open_source, run_all
 from skipjack.cli.options import JsonOption, PluginOption, examples
 
 if TYPE_CHECKING:
@@ -27,14 +29,15 @@ EXAMPLES = examples(
 def evaluate(
     problems: Annotated[
         list[str] | None,
-        typer.Argument(help="Problems, as matmul:128x128x128, or of a dataset, as NAME:64x64x64."),
+        typer.Argument(
+            help="Problems, as matmul:128x128x128, or of a dataset, as NAME:64x64x64 (the run's "
+            "own, or LoopTune's 25 test shapes)."
+        ),
     ] = None,
-    policy: Annotated[
-        str, typer.Option(help="The folder of a training run, a policy's file, or shipped.")
-    ] = "shipped",
+    policy: PolicyOption = "shipped",
     dataset: Annotated[str | None, typer.Option(help="A dataset to take problems from.")] = None,
     size: Annotated[
-        int | None, typer.Option(min=1, help="How many of its problems, the first ones (all).")
+        int | None, typer.Option(min=1, help="How many of the problems, the first ones (all).")
     ] = None,
     split: Annotated[str, typer.Option(help="Which of its parts: test, train or all.")] = "test",
     budget: Annotated[
@@ -53,6 +56,8 @@ def evaluate(
             "--output", "-o", help="Folder of steps.csv and plots (RUN/evaluation, or evaluation)."
         ),
     ] = None,
+    debug: DebugOption = None,
+    trainer: UnusedTrainerOption = None,
     plugin: PluginOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -64,19 +69,20 @@ def evaluate(
     """
     from skipjack import plugins
     from skipjack.interrupt import watch_for_interrupt
-    from skipjack.learn.policy import find_policy
     from skipjack.learn.tree import SearchBudget
     from skipjack.settings import load_settings
 
     settings = load_settings(plugins=tuple(plugin) if plugin else None)
     plugins.load(settings.plugins)
-    judged = find_policy(policy)
+    texts = problems or []
+    remark_unneeded({"--trainer": trainer})
+    judged = judged_policy(policy)
     if output is None:
         output = (Path(policy) if Path(policy).is_dir() else Path()) / "evaluation"
-    chosen = chosen_problems(problems or [], dataset, size, split)
+    chosen = judged_problems(texts, dataset or own_dataset(policy, texts), size, split)
     limits = SearchBudget(budget, LONGEST[judged.preset], seconds)
     with watch_for_interrupt() as interrupt:
-        asked = Judging(judged, chosen, rates, limits, threads, range(seeds), output)
+        asked = Judging(judged, chosen, rates, limits, threads, range(seeds), output, debug)
         judge(asked, lambda: interrupt.requested, json)
 
 
@@ -91,6 +97,8 @@ class Judging:
     threads: int
     seeds: range
     output: Path
+    debug: Path | None = None
+    """Where the graph of the searches is drawn."""
 
 
 def judge(asked: Judging, stop: Callable[[], bool], json: bool) -> None:
@@ -116,5 +124,6 @@ def judge(asked: Judging, stop: Callable[[], bool], json: bool) -> None:
         typer.echo(f"Saved at: {asked.output}")
     if note:
         typer.echo(f"skipjack: the report is in {asked.output}, without plots: {note}", err=True)
+    draw(runs, games, asked.debug)
     if any(run.interrupted for run in runs):
         raise KeyboardInterrupt

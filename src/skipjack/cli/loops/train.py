@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from skipjack.cli.loops.looptune import AppOption, GpusOption, remark_unneeded
+from skipjack.cli.loops.search import chosen_preset
 from skipjack.cli.loops.training import RunPlaces, Telling, run_training
 from skipjack.cli.options import JsonOption, PluginOption, examples
 
@@ -17,6 +19,8 @@ EXAMPLES = examples(
     "skipjack loops train --dataset mm64_256_16 --rates tables --seed 3",
     "skipjack loops train --resume RUN --total-steps 400000",
 )
+EPISODES = {"ppo": 64, "dqn": 32, "sb3": 64}
+"""Of an iteration, by trainer."""
 
 
 def train(
@@ -26,6 +30,9 @@ def train(
     trainer: Annotated[str | None, typer.Option(help="ppo, dqn or sb3 (ppo).")] = None,
     total_steps: Annotated[
         int | None, typer.Option(help="Actions to play in all (200000).")
+    ] = None,
+    iterations: Annotated[
+        int | None, typer.Option("--iter", help="The same in iterations: --total-steps of so many.")
     ] = None,
     episode_steps: Annotated[
         int | None,
@@ -87,6 +94,8 @@ def train(
             help="entity/project/run of Weights & Biases to begin with its policy and tell it.",
         ),
     ] = None,
+    app: AppOption = None,
+    gpus: GpusOption = None,
     plugin: PluginOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -99,6 +108,7 @@ def train(
 
     settings = load_settings(plugins=tuple(plugin) if plugin else None)
     plugins.load(settings.plugins)
+    remark_unneeded({"--app": app, "-ng": gpus})
     given: dict[str, Any] = {
         "dataset": dataset,
         "trainer": trainer,
@@ -116,4 +126,22 @@ def train(
         "eval_rates": eval_rates,
     }
     asked = {name: value for name, value in given.items() if value is not None}
+    if iterations is not None:
+        asked["total_steps"] = _steps_of(iterations, asked, resume)
     run_training(asked, RunPlaces(resume, out), Telling(wandb, wandb_url or "", json))
+
+
+def _steps_of(iterations: int, asked: dict[str, Any], resume: Path | None) -> int:
+    """Actions of so many iterations, if no episode ends early."""
+    from skipjack.errors import UsageError
+    from skipjack.learn.runs import LONGEST, trainer_named
+
+    if "total_steps" in asked:
+        raise UsageError("--iter and --total-steps both say how long to train; give one of them")
+    if resume is not None:
+        raise UsageError("--iter is for new runs; to go on with one, give --total-steps")
+    if iterations < 1:
+        raise UsageError(f"--iter is {iterations}; give 1 or more")
+    episodes = asked.get("episodes") or EPISODES[trainer_named(asked.get("trainer", "ppo"))]
+    steps = asked.get("episode_steps") or LONGEST[chosen_preset(asked.get("preset", "looptune"))]
+    return int(iterations * episodes * steps)

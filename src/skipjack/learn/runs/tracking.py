@@ -77,9 +77,9 @@ class WandbSink:
 
 def fetch_policy(run: str, into: Path) -> Path:
     """The policy that a run of Weights & Biases ended with."""
-    wandb_path(run)
+    path, module = "/".join(wandb_path(run)), _wandb()
     try:
-        _wandb().Api().run(run).file(RUN_FILE).download(root=str(into), replace=True)
+        module.Api().run(path).file(RUN_FILE).download(root=str(into), replace=True)
     except Exception as error:  # as above
         raise SkipjackError(f"{run} of Weights & Biases has no {RUN_FILE}: {error}") from None
     return into / RUN_FILE
@@ -96,7 +96,7 @@ def wandb_path(run: str) -> tuple[str, str, str]:
 def _wandb() -> Any:
     if find_spec("wandb") is None:
         raise UsageError(
-            "--wandb needs the package of Weights & Biases: pip install wandb; curves are in "
-            "curves.csv without it"
+            "Weights & Biases needs its package: pip install wandb; a run's folder has its curves "
+            "and its policy without it"
         )
     return importlib.import_module("wandb")
