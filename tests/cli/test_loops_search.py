@@ -91,6 +91,10 @@ def test_an_exhaustive_search_needs_no_budget() -> None:
     (beam,) = records(*words, "20", "--method", "beam")
     assert oracle["measured"] > 30
     assert beam["gain"] <= oracle["gain"]
+    cut = invoke("search", *words, "9", "--method", "exhaustive", *ESTIMATED)
+    assert "the budget of 9 ended before every state was seen; --budget 0" in cut.stderr
+    whole = invoke("search", *words, "0", "--method", "exhaustive", *ESTIMATED)
+    assert "the budget" not in whole.stderr
 
 
 def test_ctrl_c_ends_with_what_was_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from skipjack.cli.loops.game import check_outputs
 from skipjack.cli.loops.judging import PolicyOption, judged_policy, judged_problems
 from skipjack.cli.options import JsonOption, PluginOption, examples
 
 if TYPE_CHECKING:
+    from skipjack.core.device import Device
     from skipjack.core.problem import Problem
+    from skipjack.learn.loops import LoopGame
     from skipjack.learn.policy import Policy
     from skipjack.report.loops import LibraryComparison
     from skipjack.tuning import ConfigTimer
@@ -47,11 +50,13 @@ def compare(
     """Time what a policy makes of problems, without a measurement, beside libraries.
 
     Beside it are the untuned nest and the first schedule of the analytic order. All is timed in
-    turns in the same process.
+    turns in the same process. Ctrl-C ends with what was timed until then.
     """
     from json import dumps
 
     from skipjack import plugins
+    from skipjack.interrupt import watch_for_interrupt
+    from skipjack.learn.loops import loop_game
     from skipjack.native import cpu
     from skipjack.report.loops import print_comparisons, write_comparisons
     from skipjack.settings import load_settings
@@ -62,10 +67,15 @@ def compare(
     judged = judged_policy(policy)
     libraries = _libraries(against)
     chosen = judged_problems(problems or [], dataset, size, split)
+    device = cpu.detect(threads)
+    games = {problem: loop_game(problem, device, judged.preset) for problem in chosen}
+    check_outputs(csv)
     found: list[LibraryComparison] = []
-    with ConfigTimer(cpu.detect(threads), settings) as timer:
-        for number, problem in enumerate(chosen, 1):
-            one = _compared(problem, judged, libraries, timer, threads)
+    with watch_for_interrupt() as interrupt, ConfigTimer(device, settings) as timer:
+        for number, (problem, game) in enumerate(games.items(), 1):
+            if interrupt.requested:
+                break
+            one = _compared(problem, game, judged, libraries, timer, device)
             found.append(one)
             if json:
                 typer.echo(dumps(one.to_json()))
@@ -75,6 +85,8 @@ def compare(
         print_comparisons(found)
     if csv is not None:
         write_comparisons(found, csv)
+    if interrupt.requested:
+        raise KeyboardInterrupt
 
 
 def _libraries(text: str) -> list[str]:
@@ -89,16 +101,19 @@ def _libraries(text: str) -> list[str]:
 
 
 def _compared(
-    problem: Problem, policy: Policy, libraries: list[str], timer: ConfigTimer, threads: int
+    problem: Problem,
+    game: LoopGame,
+    policy: Policy,
+    libraries: list[str],
+    timer: ConfigTimer,
+    device: Device,
 ) -> LibraryComparison:
-    from skipjack.learn.loops import loop_game, loop_solver
+    from skipjack.learn.loops import loop_solver
     from skipjack.learn.policy import greedy
-    from skipjack.native import cpu
     from skipjack.report.loops import LibraryComparison
     from skipjack.solvers.cpu.nest import ScheduleSpace
 
-    device = cpu.detect(threads)
-    game, solver = loop_game(problem, device, policy.preset), loop_solver(problem)
+    solver = loop_solver(problem)
     space = solver.space(problem, device)
     assert isinstance(space, ScheduleSpace)
     played = greedy(policy, game)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from skipjack.cli.loops.game import check_outputs
 from skipjack.cli.loops.judging import PolicyOption, judged_policy, judged_problems, own_dataset
 from skipjack.cli.loops.looptune import UnusedTrainerOption, remark_unneeded
 from skipjack.cli.loops.search import LONGEST, DebugOption, draw, open_source, run_all
@@ -111,19 +112,21 @@ def judge(asked: Judging, stop: Callable[[], bool], json: bool) -> None:
     device = cpu.detect(asked.threads)
     preset = asked.policy.preset
     games = {problem: loop_game(problem, device, preset) for problem in asked.problems}
+    check_outputs(asked.debug, folder=asked.output)
     with ExitStack() as stack:
         source = open_source(asked.rates, device, False, stack)
         methods = all_methods(asked.policy)
         runs = list(run_all(games, source, methods, asked.limits, asked.seeds, stop, json))
         used = source.sources
-    note = write_search_report(runs, asked.output)
     if not json:
         print_searches(runs)
-        counts = ", ".join(f"{count} {kind}" for kind, count in used.items())
+    note = write_search_report(runs, asked.output)
+    if not json:
+        counts = ", ".join(f"{count} {kind}" for kind, count in used.items()) or "none"
         typer.echo(f"Schedules by where their times are from: {counts}.")
         typer.echo(f"Saved at: {asked.output}")
     if note:
         typer.echo(f"skipjack: the report is in {asked.output}, without plots: {note}", err=True)
     draw(runs, games, asked.debug)
-    if any(run.interrupted for run in runs):
+    if stop():
         raise KeyboardInterrupt

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -69,3 +70,17 @@ def rating(
         close = getattr(rates, "close", None)
         if close:
             close()
+
+
+def check_outputs(*files: Path | None, folder: Path | None = None) -> None:
+    """`StorageError` now, and not after an hour, where results cannot be written."""
+    from skipjack.errors import StorageError
+    from skipjack.storage import can_create_in, output_directory
+
+    if folder is not None:
+        output_directory(folder)
+    for path in files:
+        if path is not None and not can_create_in(path.parent):
+            raise StorageError(f"cannot write {path}: no file can be made in {path.parent}")
+        if path is not None and path.is_dir():
+            raise StorageError(f"cannot write {path}: it is a directory; name a file")

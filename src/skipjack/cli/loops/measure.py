@@ -35,7 +35,7 @@ def measure(
     ] = "all",
     minutes: Annotated[float | None, typer.Option(min=0.0, help="Stop after so long.")] = None,
     threads: Annotated[int, typer.Option(min=1, help="Threads that loops can be shared to.")] = 1,
-    seed: Annotated[int, typer.Option(help="Of the schedules that are drawn.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of the schedules that are drawn.")] = 0,
     plugin: PluginOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -43,14 +43,16 @@ def measure(
 
     Environments, searches and training replay a table exactly (--rates TABLE), without a quiet
     machine. It has good and bad schedules: those that are proposed first, random ones, states of
-    games, and neighbours of the fastest. The table is written problem by problem: stop it with
-    Ctrl-C, and continue it by the same command.
+    games, and neighbours of the fastest. The table is written problem by problem: Ctrl-C ends with
+    what was measured until then, and the same command continues.
     """
     import time
 
     import numpy as np
 
     from skipjack import plugins
+    from skipjack.interrupt import watch_for_interrupt
+    from skipjack.learn.loops import Preset, loop_game
     from skipjack.learn.rates import LiveRates, MeasurePlan, measure_problem, write_table
     from skipjack.native import cpu
     from skipjack.reading import numbered
@@ -60,13 +62,16 @@ def measure(
     plugins.load(settings.plugins)
     chosen = _problems(problems, split, size)
     device = cpu.detect(threads)
+    for problem in chosen:
+        loop_game(problem, device, Preset.FULL)  # says now that one is none
     table = _begun(output, threads)
+    write_table(output, table)
     ends = float("inf") if minutes is None else time.monotonic() + 60.0 * minutes
 
     def late() -> bool:
-        return time.monotonic() > ends
+        return interrupt.requested or time.monotonic() > ends
 
-    with LiveRates(device, settings) as rates:
+    with watch_for_interrupt() as interrupt, LiveRates(device, settings) as rates:
         for number, problem in enumerate(chosen, 1):
             if late():
                 break
@@ -78,6 +83,8 @@ def measure(
     if not json:
         count = numbered(len(table.times_ns), "problem")
         typer.echo(f"{output}: {count}, {numbered(table.entries, 'schedule')}")
+    if interrupt.requested:
+        raise KeyboardInterrupt
 
 
 def _problems(texts: list[str], split: str, size: int | None) -> list[Problem]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from skipjack.cli.loops.game import PresetOption
+from skipjack.cli.loops.game import PresetOption, check_outputs
 from skipjack.cli.options import JsonOption, PluginOption, examples
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ EXAMPLES = examples(
     "skipjack loops search matmul:64x64x64 --method exhaustive --episode-steps 4 --budget 0",
     "skipjack loops search matmul:64x64x64 --method mcts --policy shipped --rates tables",
 )
-ALL = "all"
+ALL, EXHAUSTIVE = "all", "exhaustive"
 LONGEST = {"looptune": 10, "full": 20}
 """Actions of an episode, by preset."""
 DebugOption = Annotated[
@@ -87,7 +87,9 @@ def search(
         int | None,
         typer.Option(min=1, help="Most actions from the start (10; 20 with the preset full)."),
     ] = None,
-    seconds: Annotated[float | None, typer.Option(help="Most seconds for each search.")] = None,
+    seconds: Annotated[
+        float | None, typer.Option(min=0.001, help="Most seconds for each search.")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the first run of each search.")] = 0,
     seeds: Annotated[int, typer.Option(min=1, help="Runs of each search, with seeds on.")] = 1,
     preset: PresetOption = "looptune",
@@ -132,6 +134,7 @@ def search(
         problem: loop_game(problem, device, chosen)
         for problem in chosen_problems(problems or [], dataset, size, split)
     }
+    check_outputs(csv, debug, folder=report)
     with ExitStack() as stack:
         interrupt = stack.enter_context(watch_for_interrupt())
         source = open_source(rates, device, cold, stack)
@@ -142,10 +145,17 @@ def search(
         used = source.sources
     _finish(runs, games, csv, report, debug, json)
     if not json:
-        counts = ", ".join(f"{count} {kind}" for kind, count in used.items())
+        counts = ", ".join(f"{count} {kind}" for kind, count in used.items()) or "none"
         typer.echo(f"Schedules by where their times are from: {counts}.")
-    if any(run.interrupted for run in runs):
+    if interrupt.requested:
         raise KeyboardInterrupt
+    for run in runs:
+        if run.search == EXHAUSTIVE and run.measured == limits.measurements:
+            typer.echo(
+                f"skipjack: {run.problem}: the budget of {run.measured} ended before every state "
+                f"was seen; --budget 0 sets no limit",
+                err=True,
+            )
     if not any(run.best for run in runs):
         raise typer.Exit(1)
 
@@ -163,13 +173,13 @@ def chosen_problems(
     texts: Sequence[str], dataset: str | None, size: int | None, split: str
 ) -> list[Problem]:
     from skipjack.errors import UsageError
-    from skipjack.learn.loops import find_problems, read_dataset
+    from skipjack.learn.loops import find_problems
 
     if size is not None and dataset is None:
         raise UsageError("--size is of a dataset; name one with --dataset")
     found = [problem for text in texts for problem in find_problems(text, split)]
     if dataset is not None:
-        found += read_dataset(dataset).problems(split)[:size]
+        found += find_problems(dataset, split)[:size]
     if not found:
         raise UsageError("no problem given; write one as matmul:128x128x128, or --dataset NAME")
     return list(dict.fromkeys(found))

@@ -109,7 +109,8 @@ def _records(
 def _line(at: int, record: dict[str, Any]) -> str:
     built = f", built as {record['built']}" if record["built"] != record["schedule"] else ""
     reached = f"  {record['gflops']:.1f} GFLOP/s" if "gflops" in record else ""
-    return f"{at:3d} {record['action']:<10} {record['schedule']}{built}{reached}"
+    schedule = record["schedule"] or "no loops"
+    return f"{at:3d} {record['action']:<10} {schedule}{built}{reached}"
 
 
 def _indented(text: str) -> str:

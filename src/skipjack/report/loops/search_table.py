@@ -25,7 +25,7 @@ def print_searches(runs: Sequence[SearchRun], console: Console | None = None) ->
     console.print(table)
     for run in runs:
         best = run.best
-        found = "nothing that runs" if best is None else best.schedule
+        found = "nothing that runs" if best is None else best.schedule or "no loops"
         console.print(Text(f"{run.problem} {run.search} {run.seed}: {found}"), soft_wrap=True)
         if best is not None and best.actions:
             console.print(Text(f"  by {','.join(best.actions)}"), soft_wrap=True)
