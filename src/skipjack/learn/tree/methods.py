@@ -39,6 +39,8 @@ class Method:
 
     name: str
     search: TreeSearch
+    ends: bool = False
+    """Whether it ends by itself soon, so that it goes on where it meets nothing new for long."""
 
 
 def method_of(
@@ -60,16 +62,18 @@ def method_of(
         raise UsageError(f"the search {kind} asks no policy; {' and '.join(POLICIES)} do")
     ahead, wide = lookahead or 1, width or 4
     if kind == "greedy":
-        return Method(f"greedy-{ahead}", greedy(ahead))
+        return Method(f"greedy-{ahead}", greedy(ahead), ends=True)
     if kind in WIDTHS:
         name = f"{kind}-{wide}" + (f"-lookahead-{ahead}" if ahead > 1 else "")
-        return Method(name, (beam if kind == "beam" else depth_first_beam)(wide, ahead))
+        if kind == "beam":
+            return Method(name, beam(wide, ahead), ends=True)
+        return Method(name, depth_first_beam(wide, ahead))
     if kind == "mcts" and policy is not None:
         return Method("mcts-policy", mcts(policy_prior(policy)))
     if kind == "policy":
         if policy is None:
             raise UsageError("the search policy needs one; name its file with --policy")
-        return Method("policy", policy_proposals(policy))
+        return Method("policy", policy_proposals(policy), ends=True)
     plain: dict[str, TreeSearch] = {
         "random": random_walks,
         "genetic": genetic(),
@@ -78,7 +82,7 @@ def method_of(
         "exhaustive": exhaustive,
         "recipe": recipe,
     }
-    return Method(kind, plain[kind])
+    return Method(kind, plain[kind], ends=kind in ("exhaustive", "recipe"))
 
 
 def all_methods(policy: Policy | None = None) -> list[Method]:

@@ -21,7 +21,7 @@ from skipjack.learn.tree.result import SearchRun, SearchStep
 from skipjack.solvers.cpu.nest import Schedule
 
 MAX_IDLE = 300
-"""A search that meets no new schedule in so many steps has seen what it can reach."""
+"""A search without an end that meets no new schedule in so many steps has seen what it can."""
 _AT_ONCE = 16
 """Schedules that are handed over together; between them it is looked whether to stop."""
 
@@ -82,7 +82,7 @@ def run_search(
         clock(),
         {} if costs is None else costs,
     )
-    recorder.follow(method.search(context))
+    recorder.follow(method.search(context), math.inf if method.ends else MAX_IDLE)
     return SearchRun(
         problem.key, method.name, seed, tuple(recorder.steps), flops, recorder.interrupted
     )
@@ -109,11 +109,11 @@ class _Recorder:
     """Seconds that are charged beyond those that went by; less than 0 where they are fewer."""
     interrupted: bool = False
 
-    def follow(self, asking: Asking) -> None:
+    def follow(self, asking: Asking, max_idle: float) -> None:
         idle = 0
         try:
             paths = next(asking)
-            while idle < MAX_IDLE:
+            while idle < max_idle:
                 before = len(self.known)
                 seconds = self._answer(paths)
                 if len(seconds) < len(paths):
