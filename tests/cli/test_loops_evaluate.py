@@ -117,5 +117,7 @@ def test_what_cannot_be_compared_is_refused_by_name() -> None:
         loops("compare", "--policy", run, "--against", "cudnn")
     with pytest.raises(UsageError, match="policy absent cannot be read"):
         loops("compare", "--policy", "absent")
+    with pytest.raises(UsageError, match="--policy is empty; name the folder of a training run"):
+        loops("evaluate", "--wandb_url=")
     with pytest.raises(UsageError, match="plays the preset full, not looptune"):
         find_policy(run, Preset.LOOPTUNE)

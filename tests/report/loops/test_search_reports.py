@@ -27,7 +27,7 @@ from skipjack.report.loops import (
     write_graph,
     write_search_plots,
 )
-from skipjack.report.loops.search_plots import best_gain_curve
+from skipjack.report.loops.search_plots import best_gain_curve, draw_problems
 from skipjack.report.sweep_drawing import PlotsMissingError
 from skipjack.solvers.cpu.nest import Schedule, ScheduleLimits
 from skipjack.testing.nests import matmul_nest
@@ -119,6 +119,18 @@ def test_plots_are_written(tmp_path: Path) -> None:
     assert names == {"gains.svg", "problems.svg", "gain-per-action.svg", "best-so-far.svg"}
     assert all((tmp_path / name).read_bytes().startswith(b"<?xml") for name in names)
     assert search_plots([]) == {}
+
+
+def test_bars_of_problems_have_rates_and_seconds_as_means_over_seeds() -> None:
+    pytest.importorskip("matplotlib")
+    drawn = draw_problems(RUNS)
+    assert drawn is not None
+    rates, seconds = ([bar.get_height() for bar in axes.patches] for axes in drawn.axes)
+    assert len(rates) == len(seconds) == 4, "untuned, and each search"
+    some = [run for run in RUNS if run.search == "random"]
+    assert seconds[2] == pytest.approx(sum(run.elapsed_s for run in some) / 2)
+    assert seconds[0] == 0
+    assert rates[1] == pytest.approx(65536.0 / RUNS[0].best.seconds / 1e9)
 
 
 def test_without_matplotlib_a_sentence_says_what_to_install(

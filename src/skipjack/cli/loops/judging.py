@@ -33,6 +33,10 @@ def judged_policy(text: str) -> Policy:
     from skipjack.learn.policy import find_policy
     from skipjack.learn.runs import fetch_policy
 
+    if not text.strip():
+        raise UsageError(
+            "--policy is empty; name the folder of a training run, a policy's file, or shipped"
+        )
     if Path(text).exists() or text.count("/") < 2 or text.endswith(".npz"):
         return find_policy(text)
     if find_spec("wandb") is None:

@@ -91,22 +91,27 @@ def draw_gains(runs: Sequence[SearchRun]) -> Figure | None:
 
 
 def draw_problems(runs: Sequence[SearchRun]) -> Figure | None:
-    """For every problem a bar a search: GFLOP/s, or the gain where the work is not known."""
+    """For every problem a bar a search: GFLOP/s (or the gain), and below them the seconds."""
     names, problems = _names(runs), list(dict.fromkeys(run.problem for run in runs))
     rated = all(run.flops for run in runs)
-    drawn = figure(max(6.0, 0.18 * len(problems) * (len(names) + 2) + 2.0), 4.5)
-    axes = drawn.subplots()
+    drawn = figure(max(6.0, 0.18 * len(problems) * (len(names) + 2) + 2.0), 7.0)
+    rates, seconds = drawn.subplots(2, 1, sharex=True)
     wide = 0.85 / (len(names) + 1)
     colors = _colors(names)
     for number, name in enumerate(["untuned", *names]):
-        heights = [_height(runs, problem, name, rated) for problem in problems]
         left = [at + (number - len(names) / 2) * wide for at in range(len(problems))]
-        axes.bar(left, heights, wide, label=name, color=colors.get(name, "black"))
-    axes.set_xticks(range(len(problems)), problems, rotation=30, ha="right")
-    axes.set_ylabel("GFLOP/s" if rated else _GAIN)
-    axes.set_title("the best of each search; means over seeds")
-    axes.grid(alpha=0.25, axis="y")
-    _legend(drawn, axes)
+        heights = [_height(runs, problem, name, rated) for problem in problems]
+        rates.bar(left, heights, wide, label=name, color=colors.get(name, "black"))
+        spent = [_seconds(runs, problem, name) for problem in problems]
+        seconds.bar(left, spent, wide, color=colors.get(name, "black"))
+    seconds.set_xticks(range(len(problems)), problems, rotation=30, ha="right")
+    rates.set_ylabel("GFLOP/s" if rated else _GAIN)
+    rates.set_title("the best of each search, and how long it took; means over seeds")
+    seconds.set_ylabel("seconds of the search")
+    scale(seconds, "y", [run.elapsed_s for run in runs if run.elapsed_s > 0.0])
+    for axes in (rates, seconds):
+        axes.grid(alpha=0.25, axis="y")
+    _legend(drawn, rates)
     return drawn
 
 
@@ -194,6 +199,12 @@ def _height(runs: Sequence[SearchRun], problem: str, name: str, rated: bool) -> 
         if run.best and run.best.seconds and run.gain
     ]
     return geometric_mean(values) if values else 0.0
+
+
+def _seconds(runs: Sequence[SearchRun], problem: str, name: str) -> float:
+    """Of a search on a problem, the mean over seeds."""
+    some = [run.elapsed_s for run in runs if (run.problem, run.search) == (problem, name)]
+    return sum(some) / len(some) if some else 0.0
 
 
 def _names(runs: Sequence[SearchRun]) -> list[str]:
