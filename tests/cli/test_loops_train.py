@@ -261,3 +261,35 @@ def test_two_processes_do_not_train_in_one_folder(dataset: str) -> None:
     ):
         train("--resume", "run")
     assert RunFolder.open(Path("run")).options.total_steps == 20
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--address", "auto"), "--address is for --engine ray"),
+        (("-N", "2", "--until-done"), "--nodes, --until-done: for --engine slurm alone"),
+        (("--engine", "ray", "--trainer", "sb3"), "sb3 trains on one machine"),
+        (("--workers", "2", "--rates", "live"), "measured by one process at a time"),
+    ],
+)
+def test_who_plays_is_checked(dataset: str, words: tuple[str, ...], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        train("--dataset", dataset, *words)
+    assert not Path("runs").exists()
+
+
+def test_the_script_for_slurm_is_shown_and_nothing_is_made(dataset: str) -> None:
+    words = ("--engine", "slurm", "-N", "4", "--time", "2:00:00", "-nc=8", "--dry-run")
+    script = train("--dataset", dataset, *words, "--out", "my run")
+    place = Path("my run").absolute()
+    assert "#SBATCH --nodes=4" in script
+    assert f"loops train --resume '{place}' --engine ray --workers 8)" in script
+    assert not place.exists()
+
+
+def test_processes_train_as_one_does(dataset: str) -> None:
+    words = ("--dataset", dataset, "--episodes", "20", "--episode-steps", "3", "--eval-size", "0")
+    train(*words, "--total-steps", "60", "--out", "one")
+    train(*words, "--total-steps", "60", "--out", "two", "--workers", "2")
+    assert same(learned("one"), learned("two"))
+    assert rows("one/steps.csv") == rows("two/steps.csv")

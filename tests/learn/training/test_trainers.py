@@ -14,8 +14,9 @@ from skipjack.learn.training.collecting import HereCollector  # noqa: E402
 from skipjack.learn.training.dqn import DQN, DQNOptions  # noqa: E402
 from skipjack.learn.training.episodes import Episode, Player, Reward, packed, unpacked  # noqa: E402
 from skipjack.learn.training.network import NetworkSizes  # noqa: E402
+from skipjack.learn.training.orders import EpisodeOrder  # noqa: E402
 from skipjack.learn.training.ppo import PPO, PPOOptions  # noqa: E402
-from skipjack.learn.training.trainer import EpisodeOrder, Trainer  # noqa: E402
+from skipjack.learn.training.trainer import Trainer  # noqa: E402
 
 PPO_OPTIONS = PPOOptions(episodes=32, learning_rate=3e-3, batch=64, entropy=0.04)
 DQN_OPTIONS = DQNOptions(

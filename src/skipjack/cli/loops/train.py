@@ -7,10 +7,20 @@ from typing import Annotated, Any
 
 import typer
 
+from skipjack.cli.fleet.coordinating import EngineName
 from skipjack.cli.loops.looptune import AppOption, GpusOption, remark_unneeded
 from skipjack.cli.loops.search import chosen_preset
-from skipjack.cli.loops.training import RunPlaces, Telling, run_training
+from skipjack.cli.loops.training import (
+    RunPlaces,
+    Telling,
+    crew_of,
+    run_training,
+    submit_training,
+)
 from skipjack.cli.options import JsonOption, PluginOption, examples
+from skipjack.errors import UsageError
+
+_HOUR = "1:00:00"
 
 EXAMPLES = examples(
     "skipjack loops train --dataset mm64_256_16 --total-steps 200000 --out RUN",
@@ -18,6 +28,7 @@ EXAMPLES = examples(
     "--eval-time 10",
     "skipjack loops train --dataset mm64_256_16 --rates tables --seed 3",
     "skipjack loops train --resume RUN --total-steps 400000",
+    "skipjack loops train --dataset mm64_256_16 --engine slurm -N 4 --time 1:00:00 --out RUN",
 )
 EPISODES = {"ppo": 64, "dqn": 32, "sb3": 64}
 """Of an iteration, by trainer."""
@@ -94,6 +105,36 @@ def train(
             help="entity/project/run of Weights & Biases to begin with its policy and tell it.",
         ),
     ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            "--workers",
+            "-nc",
+            min=1,
+            help="Processes that play; of a Ray cluster on each node (1; Ray: one on each CPU).",
+        ),
+    ] = None,
+    engine: Annotated[
+        EngineName, typer.Option(help="Where they play: here, on a Ray cluster, in a Slurm job.")
+    ] = EngineName.LOCAL,
+    address: Annotated[
+        str | None,
+        typer.Option(help="Ray: as ray://head:10001 or auto (a Ray of its own)."),
+    ] = None,
+    nodes: Annotated[int, typer.Option("-N", "--nodes", min=1, help="Slurm: nodes.")] = 1,
+    time: Annotated[str, typer.Option(help="Slurm: time limit.")] = _HOUR,
+    partition: Annotated[str, typer.Option(help="Slurm: partition.")] = "",
+    account: Annotated[str, typer.Option(help="Slurm: account.")] = "",
+    qos: Annotated[str, typer.Option(help="Slurm: quality of service.")] = "",
+    sbatch: Annotated[
+        list[str] | None, typer.Option(help="Slurm: a further option, as --constraint=highmem.")
+    ] = None,
+    until_done: Annotated[
+        bool, typer.Option("--until-done", help="Slurm: queue again until all steps are played.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Slurm: print the script and submit nothing.")
+    ] = False,
     app: AppOption = None,
     gpus: GpusOption = None,
     plugin: PluginOption = None,
@@ -128,12 +169,31 @@ def train(
     asked = {name: value for name, value in given.items() if value is not None}
     if iterations is not None:
         asked["total_steps"] = _steps_of(iterations, asked, resume)
-    run_training(asked, RunPlaces(resume, out), Telling(wandb, wandb_url or "", json))
+    telling = Telling(wandb, wandb_url or "", json)
+    if engine is not EngineName.RAY and address:
+        raise UsageError("--address is for --engine ray")
+    slurm: dict[str, Any] = {
+        "nodes": nodes,
+        "time": time,
+        "partition": partition,
+        "account": account,
+        "qos": qos,
+        "extra": tuple(sbatch or ()),
+        "until_done": until_done,
+    }
+    if engine is EngineName.SLURM:
+        submit_training(asked, RunPlaces(resume, out), telling, workers, slurm, dry_run)
+        return
+    unusual = slurm | {"nodes": nodes > 1, "time": time != _HOUR, "dry_run": dry_run}
+    words = [f"--{name.replace('_', '-')}" for name, on in unusual.items() if on]
+    if words:
+        named = ", ".join(words).replace("--extra", "--sbatch")
+        raise UsageError(f"{named}: for --engine slurm alone")
+    run_training(asked, RunPlaces(resume, out), telling, crew_of(engine, workers, address))
 
 
 def _steps_of(iterations: int, asked: dict[str, Any], resume: Path | None) -> int:
     """Actions of so many iterations, if no episode ends early."""
-    from skipjack.errors import UsageError
     from skipjack.learn.runs import LONGEST, trainer_named
 
     if "total_steps" in asked:

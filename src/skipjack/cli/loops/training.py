@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from skipjack.cli.fleet.coordinating import EngineName
+
 if TYPE_CHECKING:
-    from skipjack.learn.runs import RunFolder, TrainingProgress, TrainOptions
+    from skipjack.learn.runs import Crewing, RunFolder, TrainingProgress, TrainOptions
 
 
 @dataclass(frozen=True)
@@ -32,13 +34,69 @@ class Telling:
     json: bool
 
 
-def run_training(asked: Mapping[str, Any], places: RunPlaces, telling: Telling) -> None:
+def run_training(
+    asked: Mapping[str, Any], places: RunPlaces, telling: Telling, crew: Crewing
+) -> None:
     """Begin a run or go on with one, then judge its policy."""
-    folder = _folder(_read(asked), places, telling)
+    folder = _folder(_read(asked), places, telling, crew)
     with ExitStack() as stack:
         _hold(folder, stack)
-        _train(folder, telling)
+        folder.write_record()
+        _train(folder, telling, crew)
         _judge(folder, telling)
+
+
+def crew_of(engine: EngineName, workers: int | None, address: str | None) -> Crewing:
+    """Who plays."""
+    from skipjack.learn.runs import HERE, LOCAL, RAY, Crewing
+
+    if engine is EngineName.RAY:
+        return Crewing(RAY, workers, address)
+    return Crewing(LOCAL if (workers or 1) > 1 else HERE, workers or 1)
+
+
+def submit_training(
+    asked: Mapping[str, Any],
+    places: RunPlaces,
+    telling: Telling,
+    workers: int | None,
+    slurm: Mapping[str, Any],
+    dry_run: bool,
+) -> None:
+    """A Slurm job that goes on with a run which is begun here, so that what is wrong is said now.
+
+    The job starts Ray on its nodes; they need not share the folder, but the first must see it.
+    """
+    from json import dumps
+
+    from skipjack.fleet.slurm import SlurmRequest, batch_script, submit
+    from skipjack.learn.runs import RAY, Crewing
+
+    if dry_run:
+        path = places.resume or places.out or Path("RUN")
+    else:
+        path = _written(_folder(_read(asked), places, telling, Crewing(RAY)))
+    words = ["loops", "train", "--resume", str(path.absolute()), "--engine", "ray"]
+    words += [] if workers is None else ["--workers", str(workers)]
+    words += ["--wandb"] if telling.wandb else []
+    request = SlurmRequest(f"train-{path.name}", command=tuple(words), **slurm)
+    if dry_run:
+        typer.echo(batch_script(request), nl=False)
+        return
+    submitted = submit(request)
+    if telling.json:
+        job = {"format": 1, "slurm_job": submitted.job, "cluster": submitted.cluster}
+        typer.echo(dumps(job | {"run": str(path)}))
+    else:
+        typer.echo(f"submitted as Slurm job {submitted.job}; squeue shows it; the run is in {path}")
+
+
+def _written(folder: RunFolder) -> Path:
+    """The folder of a run, with what is asked for now in its record."""
+    with ExitStack() as stack:
+        _hold(folder, stack)
+        folder.write_record()
+    return folder.path
 
 
 # Begin and find
@@ -58,34 +116,37 @@ def _read(asked: Mapping[str, Any]) -> dict[str, Any]:
     return {name: read[name](value) if name in read else value for name, value in asked.items()}
 
 
-def _folder(asked: dict[str, Any], places: RunPlaces, telling: Telling) -> RunFolder:
+def _folder(asked: dict[str, Any], places: RunPlaces, telling: Telling, crew: Crewing) -> RunFolder:
     from skipjack.errors import UsageError
-    from skipjack.learn.runs import LONGEST, RunFolder, TrainOptions, continued
+    from skipjack.learn.runs import LONGEST, RunFolder, TrainOptions, check_crew, continued
 
     if places.resume is not None:
         if places.out is not None:
             raise UsageError("--resume goes on in its own folder; leave --out out")
         folder = RunFolder.open(places.resume)
         folder.options = continued(folder.options, asked, places.resume)
+        check_crew(folder.options, crew)
         return folder
     if "dataset" not in asked:
         raise UsageError("name the problems with --dataset, or a run to go on with by --resume")
     if "preset" in asked:
         asked.setdefault("episode_steps", LONGEST[asked["preset"]])
     if telling.wandb_url:
-        asked.setdefault("start", telling.wandb_url)
-    return _begun(TrainOptions(**asked), places.out, telling)
+        asked.setdefault("start", telling.wandb_url)  # also a run that is here
+    options = TrainOptions(**asked)
+    check_crew(options, crew)
+    return _begun(options, places.out, telling)
 
 
 def _begun(options: TrainOptions, out: Path | None, telling: Telling) -> RunFolder:
     from skipjack.learn.runs import begin_run, fetch_policy, free_folder
 
     place = out or free_folder(options)
-    if not telling.wandb_url or options.start != telling.wandb_url:
+    if not telling.wandb_url or options.start != telling.wandb_url or Path(options.start).exists():
         return begin_run(place, options)
     with tempfile.TemporaryDirectory() as fetched:
         policy = fetch_policy(telling.wandb_url, Path(fetched))
-        return begin_run(place, options, str(policy))
+        return begin_run(place, options, start=str(policy))
 
 
 def _hold(folder: RunFolder, stack: ExitStack) -> None:
@@ -104,7 +165,7 @@ def _hold(folder: RunFolder, stack: ExitStack) -> None:
 # Training
 
 
-def _train(folder: RunFolder, telling: Telling) -> None:
+def _train(folder: RunFolder, telling: Telling, crew: Crewing) -> None:
     from skipjack.errors import InterruptedRunError
     from skipjack.interrupt import watch_for_interrupt
     from skipjack.learn.runs import open_learner, open_sinks, resume, train
@@ -114,19 +175,21 @@ def _train(folder: RunFolder, telling: Telling) -> None:
         interrupt = stack.enter_context(
             watch_for_interrupt("a checkpoint is saved after this iteration", terminate=True)
         )
-        learner = open_learner(folder)
+        learner = open_learner(folder, crew)
         stack.callback(learner.close)
         resume(folder, learner)
         _announce(folder, learner.steps, telling.json)
         if learner.steps >= folder.options.total_steps:
             return
-        sinks = open_sinks(folder, wandb=telling.wandb, wandb_run=telling.wandb_url)
+        other = "" if Path(telling.wandb_url).exists() else telling.wandb_url
+        sinks = open_sinks(folder, wandb=telling.wandb, wandb_run=other)
         for sink in sinks:
             stack.callback(sink.close, folder.path)
         show = stack.enter_context(training_progress(not telling.json))
         done = train(
             folder,
             learner,
+            crew,
             watch=_told if telling.json else show,
             sinks=sinks,
             stop=lambda: interrupt.requested,
@@ -149,10 +212,11 @@ def _announce(folder: RunFolder, steps: int, json: bool) -> None:
         f"Run {folder.path} {how}: {options.trainer} on {len(dataset.train)} problems of "
         f"{dataset.name} for {folder.device.name}, preset {options.preset}, seed {options.seed}."
     )
-    typer.echo(
-        f"Times to train on are {what_rates_are(options.rates)} (--rates {options.rates}), those "
-        f"to be judged on {what_rates_are(options.eval_rates)} (--eval-rates {options.eval_rates})."
-    )
+    said = f"Times to train on are {what_rates_are(options.rates)} (--rates {options.rates})"
+    if options.eval_size:
+        judged = what_rates_are(options.eval_rates)
+        said += f", those to be judged on {judged} (--eval-rates {options.eval_rates})"
+    typer.echo(f"{said}.")
 
 
 def _told(progress: TrainingProgress) -> None:

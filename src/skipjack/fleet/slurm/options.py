@@ -77,6 +77,8 @@ class SlurmRequest:
     """Further options of sbatch, each one word: ``--constraint=a100``."""
     run_arguments: tuple[str, ...] = ()
     """Further options of ``skipjack run``."""
+    command: tuple[str, ...] = ()
+    """Words behind ``skipjack`` of another command than ``run``; it is given ``--address``, too."""
 
     def __post_init__(self) -> None:
         if not self.label or _CONTROL.search(self.label):
@@ -93,6 +95,8 @@ class SlurmRequest:
             _check_extra(option)
         for argument in self.run_arguments:
             _check_run_argument(argument)
+        for argument in self.command:
+            _check_word(argument)
 
     def _check_time(self) -> None:
         needed_s = self.margin_s + SIGNAL_DELAY_S + SHORTEST_WORK_S
@@ -180,6 +184,13 @@ def _check_extra(option: str) -> None:
 
 
 def _check_run_argument(argument: str) -> None:
+    _check_word(argument)
+    name = argument.partition("=")[0]
+    if name in _RUN_FIXED or re.match(r"-l[^-]", argument):
+        raise UsageError(f"{name} is set by the script itself; leave it out")
+
+
+def _check_word(argument: str) -> None:
     if _CONTROL.search(argument):
         raise UsageError(f"argument {argument!r} has control characters in it")
     if _PASSWORD.search(argument):
@@ -187,6 +198,3 @@ def _check_run_argument(argument: str) -> None:
             "an argument of run holds a password, which would be written into the script; "
             "set SKIPJACK_DB in the environment instead, which sbatch hands on"
         )
-    name = argument.partition("=")[0]
-    if name in _RUN_FIXED or re.match(r"-l[^-]", argument):
-        raise UsageError(f"{name} is set by the script itself; leave it out")

@@ -16,7 +16,8 @@ BODY = "allocation.sh"
 def batch_script(request: SlurmRequest, *, skipjack: Sequence[str] = ()) -> str:
     """The script for sbatch. It holds nothing of the environment but the path of Python.
 
-    ``skipjack`` is the command that is run with ``run ...``; without it, this Python's own.
+    ``skipjack`` is the command that is run with ``run ...`` or what the request says instead;
+    without it, this Python's own.
     """
     body = resources.files("skipjack.fleet.slurm").joinpath(BODY).read_text(encoding="utf-8")
     directives = [f"#SBATCH {option}" for option in request.options()]
@@ -24,13 +25,11 @@ def batch_script(request: SlurmRequest, *, skipjack: Sequence[str] = ()) -> str:
 
 
 def _values(request: SlurmRequest, skipjack: Sequence[str]) -> list[str]:
-    command = [
-        *(skipjack or python_command("skipjack")),
-        *("run", "-l", request.label, "--engine", "ray", *request.run_arguments),
-    ]
+    run = ("run", "-l", request.label, "--engine", "ray", *request.run_arguments)
+    words = [*(skipjack or python_command("skipjack")), *(request.command or run)]
     return [
         f"python={shlex.quote(sys.executable)}",
-        f"coordinator=({shlex.join(command)})",
+        f"coordinator=({shlex.join(words)})",
         f"gpus_per_node={request.gpus_per_node}",
         f"gather_s={request.gather_s}",
         f"margin_s={request.margin_s}",

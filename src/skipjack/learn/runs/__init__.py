@@ -11,12 +11,15 @@ from skipjack.learn.runs.options import (
     what_rates_are,
     whole_rates,
 )
-from skipjack.learn.runs.running import Crewing, TrainingProgress, resume, train
-from skipjack.learn.runs.starting import begin_run, free_folder, open_learner
+from skipjack.learn.runs.running import HERE, LOCAL, RAY, Crewing, TrainingProgress, resume, train
+from skipjack.learn.runs.starting import begin_run, check_crew, free_folder, open_learner
 from skipjack.learn.runs.tracking import fetch_policy, open_sinks
 
 __all__ = [
+    "HERE",
+    "LOCAL",
     "LONGEST",
+    "RAY",
     "Crewing",
     "Learner",
     "PlayedEpisode",
@@ -26,6 +29,7 @@ __all__ = [
     "TrainingProgress",
     "TrainingSession",
     "begin_run",
+    "check_crew",
     "check_installed",
     "continued",
     "fetch_policy",

@@ -72,7 +72,7 @@ class TrainingSession:
 
     began: str
     engine: str
-    workers: int
+    workers: int | None
     versions: Mapping[str, str]
     from_step: int
     to_step: int

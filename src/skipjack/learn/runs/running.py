@@ -47,12 +47,19 @@ class CurveSink(Protocol):
 Watching = Callable[[TrainingProgress], None]
 
 
+HERE, LOCAL, RAY = "here", "local", "ray"
+"""In this process, in others of this machine, on a Ray cluster."""
+
+
 @dataclass(frozen=True, slots=True)
 class Crewing:
-    """Who plays the episodes, as ``run.json`` names it."""
+    """Who plays the episodes."""
 
-    engine: str = "here"
-    workers: int = 1
+    engine: str = HERE
+    workers: int | None = 1
+    """Processes, of a Ray cluster on each node; None there for one on each CPU."""
+    address: str | None = None
+    """Of a Ray cluster; None for one of its own on this machine."""
 
 
 def resume(folder: RunFolder, learner: Learner) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from functools import partial
 from pathlib import Path
 
 from skipjack.errors import UsageError
@@ -11,12 +12,13 @@ from skipjack.learn.policy import find_policy
 from skipjack.learn.rates import open_rates, rated_device
 from skipjack.learn.runs.folder import START, RunFolder
 from skipjack.learn.runs.learners import Learner, OwnLearner, RunCollector, check_installed
-from skipjack.learn.runs.options import TrainOptions
+from skipjack.learn.runs.options import SLOW_RATES, TrainerName, TrainOptions
+from skipjack.learn.runs.running import HERE, RAY, Crewing
 from skipjack.learn.runs.setup import PlayerSetup
 from skipjack.operations import parse
 
 
-def begin_run(path: Path, options: TrainOptions, start: str = "") -> RunFolder:
+def begin_run(path: Path, options: TrainOptions, *, start: str = "") -> RunFolder:
     """The folder of a new run. Whatever is wrong with the options is said before it is made.
 
     `start` is where the policy lies that the options name as theirs.
@@ -50,10 +52,34 @@ def free_folder(options: TrainOptions) -> Path:
     return next(path for path in names if not path.exists())
 
 
-def open_learner(folder: RunFolder) -> Learner:
-    """Who learns in a run, in this process."""
+def check_crew(options: TrainOptions, crew: Crewing) -> None:
+    """`UsageError` if these cannot play what the options ask for."""
+    if options.trainer is TrainerName.SB3 and crew.engine == RAY:
+        raise UsageError("sb3 trains on one machine; use --workers, or --trainer ppo or dqn")
+    if options.rates.startswith(SLOW_RATES) and crew.engine != HERE:
+        raise UsageError(
+            f"--rates {options.rates} is measured by one process at a time, on this machine; "
+            "measure a table first (skipjack loops measure), or train with --workers 1"
+        )
+
+
+def open_learner(folder: RunFolder, crew: Crewing = Crewing()) -> Learner:  # noqa: B008 (frozen)
+    """Who learns in a run; who plays is the crew."""
     check_installed(folder.options.trainer)
-    return OwnLearner(folder, here)
+    check_crew(folder.options, crew)
+    if folder.options.trainer is TrainerName.SB3:
+        from skipjack.learn.runs.sb3 import Sb3Learner
+
+        return Sb3Learner(folder, crew.workers or 1)
+    return OwnLearner(folder, here if crew.engine == HERE else partial(_elsewhere, crew))
+
+
+def _elsewhere(crew: Crewing, setup: PlayerSetup, seed: int) -> RunCollector:
+    from skipjack.learn.runs.elsewhere import engine_collector
+
+    return engine_collector(
+        setup, seed, workers=crew.workers, ray=crew.engine == RAY, address=crew.address
+    )
 
 
 def here(setup: PlayerSetup, seed: int) -> RunCollector:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from skipjack.learn.policy import PolicyNetwork
 from skipjack.learn.training.episodes import Episode, Player
-from skipjack.learn.training.trainer import EpisodeOrder, Purpose, generator
+from skipjack.learn.training.orders import EpisodeOrder, Purpose, generator
 
 GROUP = 16
 """Episodes that are played side by side."""

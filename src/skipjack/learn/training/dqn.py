@@ -27,16 +27,8 @@ from skipjack.learn.training.network import (
     exported,
     imported,
 )
-from skipjack.learn.training.trainer import (
-    Collector,
-    Curves,
-    EpisodeOrder,
-    Purpose,
-    batch_of,
-    generator,
-    summary,
-    torch_seed,
-)
+from skipjack.learn.training.orders import Collector, EpisodeOrder, Purpose, generator
+from skipjack.learn.training.trainer import Curves, batch_of, summary, torch_seed
 
 
 @dataclass(frozen=True, slots=True)

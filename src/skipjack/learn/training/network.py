@@ -100,8 +100,8 @@ class _Layer(nn.Module):
         return x + feed
 
 
-class LoopNetwork(nn.Module):
-    """Logits of actions and the worth of a state; see the text at the top of this file."""
+class LoopBody(nn.Module):
+    """The network up to ``trunk``; see the text at the top of this file."""
 
     def __init__(self, sizes: NetworkSizes) -> None:
         super().__init__()
@@ -114,23 +114,18 @@ class LoopNetwork(nn.Module):
         self.from_bottom = nn.Embedding(MOST_FROM_END + 1, width)
         self.layers = nn.ModuleList(_Layer(width) for _ in range(sizes.layers))
         self.trunk = nn.Linear(6 * width, sizes.trunk)
-        self.logits = nn.Linear(sizes.trunk, sizes.actions)
-        self.worth = nn.Linear(sizes.trunk, 1)
         with torch.no_grad():
             for table in (self.from_cursor, self.from_top, self.from_bottom):
                 table.weight.mul_(0.1)
-            self.logits.weight.mul_(0.01)  # nearly equal probabilities at first
 
-    def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Logits with those of illegal actions at `FORBIDDEN`, and the worth of each state."""
+    def features(self, batch: Batch) -> Tensor:
+        """What logits and worth are computed from."""
         context = self.context(batch.machine)
         x = self.row_out(torch.relu(self.row_in(batch.rows))).relu() + context[:, None, :]
         x = x + self._places(batch)
         for layer in self.layers:
             x = layer(x, batch.present)
-        h = torch.relu(self.trunk(self._joined(_scaled(x), batch, context)))
-        logits = self.logits(h).masked_fill(~batch.mask, FORBIDDEN)
-        return logits, self.worth(h)[:, 0]
+        return torch.relu(self.trunk(self._joined(_scaled(x), batch, context)))
 
     def _places(self, batch: Batch) -> Tensor:
         at = torch.arange(batch.rows.shape[1])[None, :]
@@ -153,7 +148,24 @@ class LoopNetwork(nn.Module):
         return torch.cat([mean, largest, *near, context], dim=1)
 
 
-def exported(network: LoopNetwork) -> dict[str, NDArray[np.float32]]:
+class LoopNetwork(LoopBody):
+    """Logits of actions and the worth of a state."""
+
+    def __init__(self, sizes: NetworkSizes) -> None:
+        super().__init__(sizes)
+        self.logits = nn.Linear(sizes.trunk, sizes.actions)
+        self.worth = nn.Linear(sizes.trunk, 1)
+        with torch.no_grad():
+            self.logits.weight.mul_(0.01)  # nearly equal probabilities at first
+
+    def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Logits with those of illegal actions at `FORBIDDEN`, and the worth of each state."""
+        h = self.features(batch)
+        logits = self.logits(h).masked_fill(~batch.mask, FORBIDDEN)
+        return logits, self.worth(h)[:, 0]
+
+
+def exported(network: nn.Module) -> dict[str, NDArray[np.float32]]:
     """The weights as plain arrays, by the names of layers."""
     return {name: value.detach().numpy().copy() for name, value in network.state_dict().items()}
 

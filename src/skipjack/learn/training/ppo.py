@@ -19,16 +19,8 @@ from torch import Tensor
 
 from skipjack.learn.training.episodes import Episode, joined
 from skipjack.learn.training.network import Batch, LoopNetwork, NetworkSizes, exported, imported
-from skipjack.learn.training.trainer import (
-    Collector,
-    Curves,
-    EpisodeOrder,
-    Purpose,
-    batch_of,
-    generator,
-    summary,
-    torch_seed,
-)
+from skipjack.learn.training.orders import Collector, EpisodeOrder, Purpose, generator
+from skipjack.learn.training.trainer import Curves, batch_of, summary, torch_seed
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,8 @@
-"""What trainers have in common: where episodes come from, what an iteration says, what is kept.
-
-All chance comes from generators that are made anew for each purpose from the seed and the number of
-the iteration, so the state of a trainer holds none, and a run that was interrupted goes on as if it
-had not been.
-"""
+"""What trainers have in common: what an iteration says of itself, and what is kept."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from enum import IntEnum
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,43 +11,7 @@ from numpy.typing import NDArray
 
 from skipjack.learn.training.episodes import Episode, Views
 from skipjack.learn.training.network import Batch
-
-Arrays = Mapping[str, NDArray[np.float32]]
-
-
-class Purpose(IntEnum):
-    """What a generator is for."""
-
-    WEIGHTS = 0
-    PROBLEMS = 1
-    ACTIONS = 2
-    BATCHES = 3
-    NOISE = 4
-
-
-@dataclass(frozen=True, slots=True)
-class EpisodeOrder:
-    """Episodes that a trainer asks for."""
-
-    arrays: Arrays
-    """The weights of the network that plays."""
-    count: int
-    iteration: int
-    greedy: bool = False
-    explore: float = 0.0
-
-
-class Collector(Protocol):
-    """Plays episodes, here or elsewhere. The same request gives the same episodes everywhere."""
-
-    def collect(self, wanted: EpisodeOrder) -> list[Episode]:
-        """Episodes of problems drawn by the seed and the iteration."""
-        ...
-
-    def close(self) -> None:
-        """End what was started."""
-        ...
-
+from skipjack.learn.training.orders import Collector, Purpose, generator
 
 Curves = dict[str, float]
 """What an iteration says of itself, by the column of ``curves.csv``."""
@@ -82,11 +39,6 @@ class Trainer(Protocol):
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from a `state`."""
         ...
-
-
-def generator(seed: int, iteration: int, purpose: Purpose, *more: int) -> np.random.Generator:
-    """The source of chance for one purpose."""
-    return np.random.default_rng((seed, iteration, int(purpose), *more))
 
 
 def torch_seed(seed: int) -> None:

@@ -1,0 +1,309 @@
+"""Stable-Baselines3: MaskablePPO of sb3-contrib learns in the same environment, for runs.
+
+Its policy has our network, so what it learns is exported as the others' is. A checkpoint is the zip
+file that Stable-Baselines3 writes. Part of that is pickled, and that part is never read: weights
+and optimizer are loaded as plain tensors, all else is made anew from the run's options. All chance
+of an iteration comes from the seed and the iteration's number, so runs are resumed exactly.
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from skipjack.errors import SkipjackError
+from skipjack.learn.environment import LoopNestEnv
+from skipjack.learn.loops import ROW_COLUMNS
+from skipjack.learn.policy import read_weights
+from skipjack.learn.rates import open_rates
+from skipjack.learn.runs.folder import PlayedEpisode, RunFolder
+from skipjack.learn.runs.learners import network_sizes, setup_of
+from skipjack.learn.runs.setup import PlayerSetup
+from skipjack.learn.training.network import Batch, LoopBody, exported, imported
+from skipjack.learn.training.orders import Purpose, generator
+from skipjack.learn.training.ppo import PPOOptions
+from skipjack.learn.training.trainer import torch_seed
+from skipjack.operations import parse
+from skipjack.reading import read_json
+from skipjack.storage import atomic_write
+
+_SIDE_BY_SIDE = 16
+"""Environments in one process: the network sees them as one batch."""
+_CURSOR = ROW_COLUMNS.index("cursor")
+_HEADS = {"action_net": "logits", "value_net": "worth"}
+"""What Stable-Baselines3 calls the last layers."""
+_MOST_BYTES = 256 << 20
+_CURVES = {
+    "train/policy_gradient_loss": "loss",
+    "train/value_loss": "worth_error",
+    "train/entropy_loss": "entropy",
+    "train/clip_fraction": "clipped",
+}
+"""What it logs, by our names."""
+
+
+class TellingEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Says at the end of an episode what it was, in ``info["played"]``.
+
+    An episode that is cut off counts as ended: nothing follows that would be worth anything.
+    """
+
+    def __init__(self, env: LoopNestEnv) -> None:
+        super().__init__(env)
+        self._game, self._seconds = env, list[float | None]()
+
+    def reset(self, **how: Any) -> tuple[Any, dict[str, Any]]:
+        """A new episode."""
+        self._seconds = []
+        return super().reset(**how)
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Play, and tell."""
+        seen, reward, over, cut, info = super().step(action)
+        built = self._game.game.built(self._game.state)
+        self._seconds.append(self._game.measurements().get(built))
+        if over or cut:
+            info["played"] = self._played()
+            info["sources"] = dict(self._game.rates.sources)
+        return seen, reward, over or cut, False, info
+
+    def _played(self) -> PlayedEpisode:
+        record = self._game.record()
+        return PlayedEpisode(
+            record.problem,
+            record.actions,
+            [reward * float(np.log(2)) for reward in record.rewards],
+            self._seconds,
+            record.schedule,
+            float(2.0 ** sum(record.rewards)),
+        )
+
+    def action_masks(self) -> NDArray[np.bool_]:
+        """For every action whether it is legal now."""
+        return self._game.action_masks()
+
+
+class _MakeEnv:
+    """Makes an environment, in another process where there are several."""
+
+    def __init__(self, setup: PlayerSetup, rates: Any = None) -> None:
+        self._setup, self._rates = setup, rates
+
+    def __call__(self) -> TellingEnv:
+        setup = self._setup
+        torch.set_num_threads(1)
+        return TellingEnv(
+            LoopNestEnv(
+                [parse(key) for key in setup.problems],
+                observation="policy",
+                reward="log_speedup",
+                preset=setup.preset,
+                episode_steps=setup.steps,
+                rates=self._rates or setup.rates,
+                device=setup.device,
+            )
+        )
+
+
+class Sb3Learner:
+    """`Learner` by MaskablePPO."""
+
+    suffix = ".zip"
+
+    def __init__(self, folder: RunFolder, workers: int = 1) -> None:
+        torch.set_num_threads(1)
+        options, setup = folder.options, setup_of(folder)
+        self._seed, self.iteration = options.seed, 0
+        self._sources: dict[int, dict[str, int]] = {}
+        self._rates: Any = None
+        usual = PPOOptions()
+        episodes = options.episodes or usual.episodes
+        count = min(workers if workers > 1 else _SIDE_BY_SIDE, episodes)
+        self._env = self._environments(setup, count, workers)
+        self._rollout = -(-episodes // count) * options.episode_steps
+        arrays = read_weights(folder.start) if folder.start.is_file() else None
+        torch_seed(options.seed)
+        contrib: Any = importlib.import_module("sb3_contrib")
+        self._model: Any = contrib.MaskablePPO(
+            "MultiInputPolicy",
+            self._env,
+            learning_rate=usual.learning_rate,
+            n_steps=self._rollout,
+            batch_size=min(usual.batch, count * self._rollout),
+            n_epochs=usual.passes,
+            gamma=usual.discount,
+            gae_lambda=usual.smoothing,
+            clip_range=usual.clip,
+            ent_coef=usual.entropy,
+            vf_coef=usual.worth,
+            max_grad_norm=usual.largest_gradient,
+            policy_kwargs={
+                "features_extractor_class": features_class(),
+                "features_extractor_kwargs": {"sizes": network_sizes(options, arrays)},
+                "net_arch": {"pi": [], "vf": []},
+                "ortho_init": False,
+            },
+            device="cpu",
+        )
+        logger: Any = importlib.import_module("stable_baselines3.common.logger")
+        self._model.set_logger(logger.Logger(folder=None, output_formats=[]))
+        self._begin(arrays)
+
+    def _environments(self, setup: PlayerSetup, count: int, workers: int) -> Any:
+        vectors: Any = importlib.import_module("stable_baselines3.common.vec_env")
+        if workers > 1:
+            return vectors.SubprocVecEnv([_MakeEnv(setup)] * count, start_method="spawn")
+        self._rates = open_rates(setup.rates, setup.device)
+        return vectors.DummyVecEnv([_MakeEnv(setup, self._rates)] * count)
+
+    def _begin(self, arrays: dict[str, NDArray[Any]] | None) -> None:
+        """Give the last layers the weights of a policy, or such that all actions are alike."""
+        policy = self._model.policy
+        if arrays is None:
+            with torch.no_grad():
+                policy.action_net.weight.mul_(0.01)
+            return
+        start = imported(arrays)
+        body = {name: value for name, value in start.state_dict().items() if not _is_head(name)}
+        policy.features_extractor.body.load_state_dict(body)
+        policy.action_net.load_state_dict(start.logits.state_dict())
+        policy.value_net.load_state_dict(start.worth.state_dict())
+
+    @property
+    def steps(self) -> int:
+        """Actions that were played."""
+        return int(self._model.num_timesteps)
+
+    def iterate(self) -> tuple[dict[str, float], list[PlayedEpisode]]:
+        """Play some episodes and learn from them."""
+        self.iteration += 1
+        drawn = generator(self._seed, self.iteration, Purpose.ACTIONS)
+        self._model.set_random_seed(int(drawn.integers(2**31)))
+        self._model._last_obs = None  # so that all episodes begin anew, from this seed
+        watcher = _watcher()
+        count = self._rollout * self._env.num_envs
+        self._model.learn(
+            count, callback=watcher, log_interval=None, reset_num_timesteps=not self.steps
+        )
+        self._sources |= watcher.sources
+        return self._curves(watcher.episodes), watcher.episodes
+
+    def _curves(self, episodes: list[PlayedEpisode]) -> dict[str, float]:
+        logged = self._model.logger.name_to_value
+        speed_ups = [each.speed_up for each in episodes] or [1.0]
+        curves = {
+            "episodes": len(episodes),
+            "episode_steps": float(np.mean([len(each.actions) for each in episodes] or [0])),
+            "episode_reward": float(np.log(speed_ups).mean()),
+            "speed_up": float(np.exp(np.log(speed_ups).mean())),
+            "best_speed_up": float(max(speed_ups)),
+        }
+        curves |= {mine: float(logged.get(name, 0.0)) for name, mine in _CURVES.items()}
+        return curves | {"entropy": -curves["entropy"]}  # what it logs is the loss
+
+    def arrays(self) -> dict[str, NDArray[np.float32]]:
+        """The network as it is now."""
+        policy = self._model.policy
+        found = exported(policy.features_extractor.body)
+        for name, mine in _HEADS.items():
+            head = exported(getattr(policy, name))
+            found |= {f"{mine}.{part}": value for part, value in head.items()}
+        return found
+
+    def save(self, path: Path) -> None:
+        """The zip file of Stable-Baselines3."""
+        data = io.BytesIO()
+        self._model.save(data, exclude=["logger", "env"])
+        atomic_write(path, data.getvalue())
+
+    def restore(self, path: Path) -> None:
+        """Weights and optimizer as tensors, and how many steps were played."""
+        try:
+            with zipfile.ZipFile(path) as archive:
+                if sum(each.file_size for each in archive.infolist()) > _MOST_BYTES:
+                    raise SkipjackError(f"{path} unpacks to more than {_MOST_BYTES} bytes")
+                record = read_json(archive.read("data"), str(path))
+                steps = record["num_timesteps"].integer(0)
+                self._model.policy.load_state_dict(_tensors(archive, "policy.pth"))
+                self._model.policy.optimizer.load_state_dict(
+                    _tensors(archive, "policy.optimizer.pth")
+                )
+        except SkipjackError:
+            raise
+        except Exception as error:  # torch has no kind of its own for what it cannot read
+            raise SkipjackError(f"cannot go on from the checkpoint {path}: {error}") from None
+        self.iteration, self._model.num_timesteps = int(path.stem), steps
+
+    def sources(self) -> dict[str, int]:
+        """Schedules that were asked for, in each process."""
+        if self._rates is not None:
+            return dict(self._rates.sources)
+        found: dict[str, int] = {}
+        for counts in self._sources.values():
+            for kind, count in counts.items():
+                found[kind] = found.get(kind, 0) + count
+        return found
+
+    def close(self) -> None:
+        """End the environments."""
+        self._env.close()
+        close = getattr(self._rates, "close", None)
+        if close is not None:
+            close()
+
+
+def features_class() -> Any:
+    """`LoopBody` as Stable-Baselines3 wants it."""
+    torch_layers: Any = importlib.import_module("stable_baselines3.common.torch_layers")
+
+    class LoopFeatures(torch_layers.BaseFeaturesExtractor):  # type: ignore[misc]
+        """From observations of the kind ``policy``."""
+
+        def __init__(self, space: Any, sizes: Any) -> None:
+            super().__init__(space, sizes.trunk)
+            self.body = LoopBody(sizes)
+
+        def forward(self, seen: dict[str, torch.Tensor]) -> torch.Tensor:
+            rows, present = seen["loops"], seen["rows"] > 0.5
+            cursor = rows[:, :, _CURSOR].argmax(dim=1)
+            mask = torch.ones(len(rows), 1, dtype=torch.bool)  # which is for logits
+            return self.body.features(Batch(rows, present, cursor, seen["globals"], mask))
+
+    return LoopFeatures
+
+
+def _watcher() -> Any:
+    callbacks: Any = importlib.import_module("stable_baselines3.common.callbacks")
+
+    class Watcher(callbacks.BaseCallback):  # type: ignore[misc]
+        """Keeps the episodes that end."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.episodes: list[PlayedEpisode] = []
+            self.sources: dict[int, dict[str, int]] = {}
+
+        def _on_step(self) -> bool:
+            for number, info in enumerate(self.locals["infos"]):
+                if "played" in info:
+                    self.episodes.append(info["played"])
+                    self.sources[number] = info["sources"]
+            return True
+
+    return Watcher()
+
+
+def _tensors(archive: zipfile.ZipFile, name: str) -> Any:
+    return torch.load(io.BytesIO(archive.read(name)), weights_only=True)
+
+
+def _is_head(name: str) -> bool:
+    return name.partition(".")[0] in _HEADS.values()
