@@ -69,7 +69,7 @@ def submit_training(
     """
     from json import dumps
 
-    from skipjack.fleet.slurm import SlurmRequest, batch_script, submit
+    from skipjack.fleet import slurm as batch
     from skipjack.learn.runs import RAY, Crewing
 
     if dry_run:
@@ -79,11 +79,11 @@ def submit_training(
     words = ["loops", "train", "--resume", str(path.absolute()), "--engine", "ray"]
     words += [] if workers is None else ["--workers", str(workers)]
     words += ["--wandb"] if telling.wandb else []
-    request = SlurmRequest(f"train-{path.name}", command=tuple(words), **slurm)
+    request = batch.SlurmRequest(f"train-{path.name}", command=tuple(words), **slurm)
     if dry_run:
-        typer.echo(batch_script(request), nl=False)
+        typer.echo(batch.batch_script(request), nl=False)
         return
-    submitted = submit(request)
+    submitted = batch.submit(request)
     if telling.json:
         job = {"format": 1, "slurm_job": submitted.job, "cluster": submitted.cluster}
         typer.echo(dumps(job | {"run": str(path)}))
