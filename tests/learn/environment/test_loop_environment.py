@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
+import subprocess
+import sys
 import warnings
 from collections.abc import Sequence
 from math import log2
@@ -271,6 +274,51 @@ def test_environments_run_side_by_side(kind: str) -> None:
         vector.close()
 
 
+@pytest.mark.parametrize("name", ["runtime", "flops"])
+def test_the_checker_has_nothing_to_remark_on_measured_observations(name: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_env(make(observation=name), skip_render_check=True)
+
+
+def test_graphs_are_observed_side_by_side_without_shared_memory() -> None:
+    vector = gymnasium.make_vec(
+        "skipjack/LoopNest-v0",
+        num_envs=2,
+        vectorization_mode="async",
+        vector_kwargs={"shared_memory": False},
+        **{"dataset": PROBLEMS[0], "observation": "ir_tree_networkx", "rates": "model"},
+        max_gflops=100.0,
+    )
+    try:
+        seen, _ = vector.reset(seed=1)
+        assert [graph.number_of_nodes() for graph in seen] == [4, 4]
+    finally:
+        vector.close()
+
+
+def test_an_environment_is_copied_with_its_episode() -> None:
+    env = make(rates="model", device=None, preset="full")
+    env.reset(seed=1)
+    env.step(1)
+    other = pickle.loads(pickle.dumps(env))
+    actions = [int(np.flatnonzero(env.action_masks())[-2]), env.game.number("stop")]
+    assert [env.step(a)[1] for a in actions] == [other.step(a)[1] for a in actions]
+    assert env.record() == other.record()
+
+
+def test_the_door_loads_no_engine_and_no_compiler() -> None:
+    """Many environments start at once, each in a process of its own."""
+    heavy = ("torch", "sqlalchemy", "llvmlite", "networkx", "matplotlib", "typer", "rich")
+    parts = ("tuning", "ledger", "bank", "execute", "fleet", "report", "cli")
+    words = [*heavy, *(f"skipjack.{part}" for part in parts)]
+    program = f"import skipjack.loops, sys; print([w for w in {words!r} if w in sys.modules])"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
+
+
 def test_rendering_shows_the_loops() -> None:
     env = made(render_mode="ansi", dataset=["matmul:64x64x64"])
     env.reset(seed=0)
@@ -288,7 +336,15 @@ def test_rendering_shows_the_loops() -> None:
         ({"dataset": ["softmax:4x4"]}, "not a game of loops"),
         ({"render_mode": "human"}, "no render mode 'human'"),
         ({"max_gflops": 0.0}, "max_gflops is 0.0"),
-        ({"episode_steps": -1}, "give 1 or more"),
+        ({"max_gflops": float("inf")}, "max_gflops is inf"),
+        ({"episode_steps": -1}, "1 or more: -1"),
+        ({"episode_steps": 0}, "1 or more: 0"),
+        ({"episode_steps": 1.5}, "1 or more: 1.5"),
+        ({"illegal_reward": float("nan")}, "illegal_reward is nan"),
+        ({"rates": None}, "rates is None; give a text"),
+        ({"threads": 0}, "0 threads"),
+        ({"split": "dev", "dataset": "matmul:8x8x8"}, "no split 'dev'"),
+        ({"dataset": ["matmul:8x8x8", "matmul:8x8x8:bf16"]}, "not in bf16"),
     ],
 )
 def test_a_bad_option_is_refused_with_those_there_are(

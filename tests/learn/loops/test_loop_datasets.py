@@ -172,6 +172,8 @@ def test_a_text_names_a_dataset_one_of_its_problems_or_a_problem() -> None:
         find_problems("small:1x2x3")
     with pytest.raises(UsageError, match="no split 'dev'"):
         find_problems("small", "dev")
+    with pytest.raises(UsageError, match=r"no dataset 'smal'.*; no operation has this name either"):
+        find_problems("smal:1x2x3")
 
 
 def test_a_shape_of_several_operations_is_asked_back() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 
@@ -112,6 +114,28 @@ def test_schedules_of_another_cpu_are_not_timed_here() -> None:
     other = "haswell" if cpu.detect().arch != "haswell" else "skylake"
     with pytest.raises(UsageError, match="replay a table"):
         LiveRates(describe(f"{other}/1"))
+
+
+def test_a_forked_process_leaves_its_parents_workers_alone(
+    tmp_path: Path, contexts: Contexts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with rates_in(tmp_path, contexts.timer) as rates:
+        (slow,) = rates.seconds(PROBLEM, [SLOW])
+        ours = os.getpid()
+        monkeypatch.setattr(os, "getpid", lambda: ours + 1)
+        assert rates.seconds(PROBLEM, [SLOW]) == [slow]
+        assert len(contexts.made) == 1, "what is known needs no workers"
+        rates.seconds(PROBLEM, [FAST])
+        assert len(contexts.made) == 2
+        monkeypatch.undo()
+
+
+def test_rates_travel_to_other_processes(tmp_path: Path) -> None:
+    with LiveRates(settings=load_settings(user_dir=tmp_path)) as rates:
+        found = rates.seconds(PROBLEM, [SLOW])
+        with pickle.loads(pickle.dumps(rates)) as others:
+            assert others.seconds(PROBLEM, [SLOW]) == found
+            assert others.seconds(PROBLEM, [FAST])[0] is not None
 
 
 def test_real_schedules_are_timed(tmp_path: Path) -> None:

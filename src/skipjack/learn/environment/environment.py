@@ -15,6 +15,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from math import inf, isfinite
 from operator import index
 from typing import Any, SupportsFloat, TypeVar
 
@@ -103,18 +104,24 @@ class LoopNestEnv(gymnasium.Env[Any, Any]):
         self.reward_kind = _member(GameReward, reward, "reward")
         self.render_mode = _checked_mode(render_mode)
         self.problems = _problems(dataset, split)
+        if threads is not None and threads < 1:
+            raise UsageError(f"a game of {threads} threads cannot be played; give 1 or more")
+        if not (isinstance(rates, str) or hasattr(rates, "seconds")):
+            raise UsageError(f"rates is {rates!r}; give a text, as live or model, or an object")
         self.device = rated_device(rates, device, threads)
         self._refuse_unplayable()
         self._owns_rates = isinstance(rates, str)
         self.rates = open_rates(rates, self.device) if isinstance(rates, str) else rates
-        if max_gflops is not None and not max_gflops > 0:
+        if max_gflops is not None and not 0 < float(max_gflops) < inf:
             raise UsageError(f"max_gflops is {max_gflops}; give the machine's peak in GFLOP/s")
-        self.max_gflops = max_gflops
+        self.max_gflops = None if max_gflops is None else float(max_gflops)
         self.peaks: dict[str, float] = {}
-        self.episode_steps = episode_steps or _EPISODES[self.preset]
-        if self.episode_steps < 1:
-            raise UsageError(f"an episode of {episode_steps} steps is empty; give 1 or more")
+        self.episode_steps = _EPISODES[self.preset] if episode_steps is None else episode_steps
+        if self.episode_steps != int(self.episode_steps) or self.episode_steps < 1:
+            raise UsageError(f"an episode has a whole number of steps, 1 or more: {episode_steps}")
         self.illegal_reward = float(illegal_reward)
+        if not isfinite(self.illegal_reward):
+            raise UsageError(f"illegal_reward is {illegal_reward}; give a number")
         self.names = observation if isinstance(observation, str) else tuple(observation)
         self.masked = action_mask
         self.action_space = spaces.Discrete(len(self.preset.actions))
@@ -285,7 +292,9 @@ class LoopNestEnv(gymnasium.Env[Any, Any]):
         }
 
     def _kinds(self) -> list[Problem]:
-        """One problem of each kind, for a dataset may have thousands."""
+        """One problem of each kind, for a dataset may have thousands; all of a short list."""
+        if len(self.problems) <= _GAMES_KEPT // 4:
+            return self.problems
         kinds = {(each.operation, each.dtype, each.direction): each for each in self.problems}
         return list(kinds.values())
 

@@ -77,7 +77,7 @@ def _one(name: str, preset: Preset) -> spaces.Space[Any]:
     check_observation(name)
     match name:
         case "runtime" | "flops":
-            return spaces.Box(0.0, np.inf, (1,), np.float32)
+            return spaces.Box(0.0, float(np.finfo(np.float32).max), (1,), np.float32)
         case "ir" | "loop_tree":
             return spaces.Text(_LONGEST, charset=string.printable)
         case "loops_tensor":

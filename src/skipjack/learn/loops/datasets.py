@@ -53,8 +53,7 @@ class LoopDataset:
 
     def keys(self, split: str = "all") -> tuple[str, ...]:
         """The keys of a part of it."""
-        if split not in SPLITS:
-            raise UsageError(f"there is no split {split!r}; choose from {', '.join(SPLITS)}")
+        _check_split(split)
         return {"train": self.train, "test": self.test, "all": (*self.train, *self.test)}[split]
 
     def problems(self, split: str = "all") -> list[Problem]:
@@ -77,6 +76,11 @@ class DatasetRequest:
     train_share: float = 0.9
     limit: int | None = None
     """At most so many problems, drawn by the seed."""
+
+
+def _check_split(split: str) -> None:
+    if split not in SPLITS:
+        raise UsageError(f"there is no split {split!r}; choose from {', '.join(SPLITS)}")
 
 
 @functools.lru_cache(maxsize=1 << 14)
@@ -327,6 +331,7 @@ def find_problems(text: str, split: str = "all") -> list[Problem]:
     A benchmark of LoopTune, ``dataset/mm64_80_96.txt``, is ``dataset:64x80x96``, or what the file
     says if there is one.
     """
+    _check_split(split)
     if text.endswith(".txt") and Path(text).is_file():
         return [_read_benchmark(Path(text))]
     benchmark = _BENCHMARK.fullmatch(text)
@@ -346,7 +351,10 @@ def find_problems(text: str, split: str = "all") -> list[Problem]:
 
 def _of_dataset(name: str, text: str) -> Problem:
     """The problem of a dataset that a text names."""
-    dataset = read_dataset(name)
+    try:
+        dataset = read_dataset(name)
+    except UsageError as error:
+        raise UsageError(f"{error}; no operation has this name either") from None
     keys = dataset.keys()
     wanted = _BETWEEN_SIZES.sub("x", text)
     found = [key for key in keys if wanted in _spellings(key, dataset.kind)]

@@ -7,10 +7,12 @@ measured again.
 from __future__ import annotations
 
 import logging
+import os
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +54,9 @@ class RateCache:
     def __init__(self, directory: Path) -> None:
         self._path = directory / FILE_NAME
         self._connection: sqlite3.Connection | None = None
+        self._process = os.getpid()
+        self._inherited: list[sqlite3.Connection | None] = []
+        """Of a process that this one was forked from; not to be used or closed here."""
         self._failed = False
 
     def find(self, place: RatePlace, schedules: Sequence[str]) -> dict[str, float | None]:
@@ -95,7 +100,17 @@ class RateCache:
             self._give_up(error)
             return []
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_connection": None, "_inherited": []}
+
+    def _leave_parent(self) -> None:
+        if self._process != os.getpid():
+            self._process = os.getpid()
+            self._inherited.append(self._connection)
+            self._connection = None
+
     def _open(self) -> sqlite3.Connection | None:
+        self._leave_parent()
         if self._connection is None and not self._failed:
             try:
                 self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -114,6 +129,7 @@ class RateCache:
 
     def close(self) -> None:
         """Close the file."""
+        self._leave_parent()
         if self._connection is not None:
             self._connection.close()
             self._connection = None

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Sequence
 from types import TracebackType
+from typing import TYPE_CHECKING, Any
 
 from skipjack.core.config import Config
 from skipjack.core.device import Device
@@ -18,7 +20,9 @@ from skipjack.native import cpu
 from skipjack.settings import Settings, load_settings
 from skipjack.solvers import BuildingSolver
 from skipjack.solvers.cpu.nest import Schedule
-from skipjack.tuning import ConfigTimer
+
+if TYPE_CHECKING:
+    from skipjack.tuning import ConfigTimer
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +34,8 @@ _ATTEMPTS = 2
 
 class LiveRates(Counted):
     """`Rates` of this machine's CPU. Use it from one thread, and close it.
+
+    A copy in another process (pickled, or forked along) has workers of its own.
 
     A schedule is built and timed in worker processes (`ConfigTimer`), its result checked once for
     each build; a crash or a hang costs that schedule alone. New schedules run in the same blocks as
@@ -55,6 +61,9 @@ class LiveRates(Counted):
             self._check_here()
         self._cache = RateCache(self._settings.user_dir) if keep else None
         self._timer: ConfigTimer | None = None
+        self._process = os.getpid()
+        self._inherited: list[ConfigTimer | None] = []
+        """Whose workers answer another process; to end them is up to it."""
         self._known: dict[str, dict[str, float | None]] = {}
         self._scales: dict[str, float] = {}
         self._protocol = protocol_for(self.device).key
@@ -70,11 +79,14 @@ class LiveRates(Counted):
             )
 
     def _own_timer(self) -> ConfigTimer:
+        from skipjack.tuning import ConfigTimer  # who replays or estimates needs no engine
+
         alone = self._settings.build_workers == 1 and len(cpu.usable_cores()) == 1
         return ConfigTimer(self.device, self._settings, builds_first=alone)
 
     def seconds(self, problem: Problem, schedules: Sequence[Schedule]) -> list[float | None]:
         """Known ones from memory or disk, the others measured now."""
+        self._leave_parent()
         place = self.place(problem)
         known = self._known.setdefault(place.key, {})
         texts = [schedule.text() for schedule in schedules]
@@ -89,6 +101,16 @@ class LiveRates(Counted):
             self.count(problem, schedule, "measured")
         found = (known[text] for text in texts)
         return [None if time_ns is None else time_ns * 1e-9 for time_ns in found]
+
+    def _leave_parent(self) -> None:
+        """After a fork: pipes to workers belong to the process that started them."""
+        if self._process != os.getpid():
+            self._process = os.getpid()
+            self._inherited.append(self._timer)
+            self._timer = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_timer": None, "_inherited": []}
 
     def place(self, problem: Problem) -> RatePlace:
         """What else the times of a problem depend on."""
@@ -147,6 +169,7 @@ class LiveRates(Counted):
 
     def close(self) -> None:
         """End the worker processes."""
+        self._leave_parent()
         self._end_timer()
         if self._cache:
             self._cache.close()
