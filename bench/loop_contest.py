@@ -20,7 +20,7 @@ from skipjack.core.device import Device
 from skipjack.core.problem import Problem
 from skipjack.core.trial import Status, Trial
 from skipjack.learn.loops import LoopGame, Preset, loop_game, loop_solver
-from skipjack.learn.policy import Policy, greedy
+from skipjack.learn.policy import Policy, planned
 from skipjack.learn.rates import LiveRates, Rates
 from skipjack.learn.tree import (
     Method,
@@ -163,7 +163,7 @@ class _Arena:
         game = self.game(Preset.FULL)
         reference = self._searched("genetic", 0, self.plan.reference)
         return {
-            POLICY: [greedy(self.contest.policies[Preset.FULL], game).schedule],
+            POLICY: [planned(self.contest.policies[Preset.FULL], game)[0].schedule],
             PROMISING: self._promising(1),
             CONSTANT: [play_constant(game, self.contest.constants[Preset.FULL])],
             BEST: [Schedule.parse(text) for text in _fastest(reference)],
@@ -179,7 +179,7 @@ class _Arena:
         policy = self.contest.policies[Preset.LOOPTUNE]
         constant = self.contest.constants[Preset.LOOPTUNE][: plan.looptune_actions]
         return {
-            f"looptune {POLICY}": [greedy(policy, game, plan.looptune_actions).schedule],
+            f"looptune {POLICY}": [planned(policy, game, 1, plan.looptune_actions)[0].schedule],
             f"looptune {CONSTANT}": [play_constant(game, constant)],
             f"looptune {BEAM}": [Schedule.parse(text) for text in _fastest(seconds)],
             "looptune untuned": [game.built(game.start())],

@@ -23,7 +23,7 @@ from contenders import LIBRARIES, Field, add_library, build_nest, check, make_ar
 from loop_summary import estimate
 from skipjack.core.config import Config
 from skipjack.learn.loops import Preset, loop_game
-from skipjack.learn.policy import POLICY_FOLDER, Policy, greedy, read_policy
+from skipjack.learn.policy import POLICY_FOLDER, Policy, planned, read_policy
 from skipjack.native import cpu
 from skipjack.settings import load_settings
 from skipjack.tuning.context import timing_cores
@@ -45,7 +45,7 @@ def line_up(
     configs = {UNTUNED: _config(untuned.built(untuned.start()).text()), RECIPE: recipe(stand)}
     for name, preset in ((POLICY, Preset.FULL), (LOOPTUNE, Preset.LOOPTUNE)):
         if preset in policies:
-            played = greedy(policies[preset], loop_game(problem, stand.device, preset))
+            (played,) = planned(policies[preset], loop_game(problem, stand.device, preset))
             configs[name] = _config(played.schedule.text())
     for name, config in configs.items():
         there.kernels[name] = build_nest(problem, config, stand, arrays)

@@ -1,22 +1,22 @@
 """Train the policies for loop nests that come with Skipjack, from tables of measured schedules.
 
-Needs torch, and tables that `loop_tables.py` measured::
+Needs torch, tables that `loop_tables.py` measured, and the cost model that `loop_model.py` fitted
+to them::
 
-    PYTHONPATH=src python3 bench/train_loop_policy.py --tables tables --out out --minutes 30
+    PYTHONPATH=src python3 bench/train_loop_policy.py --tables bench/results/loop_tables --out out
 
-1. The network is taught the first proposals of the analytic order, on problems drawn by a seed:
-   nothing is measured for that, and it learns to play.
-2. It is taught what was measured: on each problem of the tables the way to a schedule that is as
-   good as the best (of several, the one that comes first in the analytic order, so that alike
-   problems have alike answers), and of all measured schedules what they are worth: the logarithm of
-   their speed over that of the best.
-3. Its own proposals and the analytic ones on further problems are ranked by what it holds them to
-   be worth; where one is clearly better than what it plays, it is taught that (expert iteration).
-4. For the preset looptune, a beam over games of ten actions looks for what the network holds to be
-   worth most, and a second network is taught the ways there.
+1. For some thousand problems, drawn by a seed, and for those of the tables, a good schedule is
+   looked for: the first proposals of the analytic order and what is bred from them, judged by the
+   cost model and by what was measured. The network is taught the ways there, with detours.
+2. Of schedules in the tables it is taught what they are worth: the logarithm of their speed over
+   that of the best.
+3. It plays further problems. Where the best of its own games and of the analytic proposals is
+   clearly better than what it plays, it is taught that (expert iteration).
+4. For the preset looptune, a beam over games of ten actions looks for what the cost model holds to
+   be fastest, and a second network is taught the ways there.
 
-A tenth of the tables' problems is held out, and the log says how the policy does on them. Writes
-``full.npz``, ``looptune.npz``, a card for each, and ``log.txt``.
+A tenth of the tables' problems is held out, as from the fit of the cost model, and the log says how
+the policy does on them. Writes ``full.npz``, ``looptune.npz``, a card for each, and ``log.txt``.
 """
 
 from __future__ import annotations
@@ -38,11 +38,13 @@ import loop_problems
 from skipjack import __version__
 from skipjack.core.device import Device
 from skipjack.core.problem import Problem
+from skipjack.learn.costs import shipped_model
 from skipjack.learn.loops import GameState, LoopGame, Preset, loop_game, loop_solver
 from skipjack.learn.policy import (
     Policy,
     PolicyNetwork,
     greedy,
+    planned,
     proposals,
     write_policy,
 )
@@ -62,12 +64,16 @@ from skipjack.learn.training.planner import Planner
 from skipjack.operations import parse
 from skipjack.solvers.cpu.nest import Schedule, ScheduleSpace
 
-NEAR = 1.03
-"""A schedule that takes up to this much of the best one's time is as good."""
-CLEARLY = 0.04
-"""By how much more a schedule must be worth than what is played, to be taught instead."""
+CLEARLY = 0.02
+"""By how much faster (as a logarithm) a schedule must be than what is played, to be taught."""
 WORST = -4.0
 """What schedules are worth at least: the logarithm of a speed over the best."""
+MEASURED = 0.5
+"""What a measured time counts beside the estimated one, in logarithms: single times are noisy."""
+PROPOSED, BRED, ROUNDS, PARENTS = 64, 24, 2, 8
+"""Candidates of a problem: of the analytic order, and bred from the best in each round."""
+WORTHS = 16_000
+"""Schedules whose worth is taught."""
 LONGEST_PLAN = 40
 LOOPTUNE_ACTIONS = 10
 HELD_OUT = 10
@@ -150,62 +156,85 @@ def reachable(game: LoopGame, targets: Sequence[Schedule]) -> Schedule | None:
     return None
 
 
-def good_schedule(each: Measured, game: LoopGame) -> Schedule | None:
-    """As good as the best, and the first of those in the analytic order."""
-    proposed = [one.text() for one in first_proposals(each.problem, each.device, 64)]
-    known = {text: ns for text, ns in each.times_ns.items() if ns is not None}
-    limit = NEAR * each.best_ns
-    near = [text for text in proposed if known.get(text, limit + 1) <= limit]
-    rest = sorted(known, key=known.__getitem__)[:24]
-    return reachable(game, [Schedule.parse(text) for text in (*near, *rest)])
+class Judge:
+    """What schedules of a problem take, in logarithms: estimated, and measured where they were."""
+
+    def __init__(self, problem: Problem, device: Device, known: Measured | None = None) -> None:
+        self.problem, self.device = problem, device
+        self._costs: dict[Schedule, float] = {}
+        self._measured: dict[Schedule, float] = {}
+        if known is not None:
+            timed = {t: ns for t, ns in known.times_ns.items() if ns is not None}
+            schedules = [Schedule.parse(text) for text in timed]
+            estimates = self._estimates(schedules)
+            logs = [log(ns) for ns in timed.values()]
+            shift = float(np.median(np.array(estimates) - np.array(logs)))
+            self._measured = {s: ns + shift for s, ns in zip(schedules, logs, strict=True)}
+
+    def __call__(self, schedules: Sequence[Schedule]) -> list[float]:
+        new = [one for one in dict.fromkeys(schedules) if one not in self._costs]
+        for one, cost in zip(new, self._estimates(new), strict=True):
+            sure = self._measured.get(one)
+            self._costs[one] = cost if sure is None else MEASURED * sure + (1 - MEASURED) * cost
+        return [self._costs[one] for one in schedules]
+
+    def _estimates(self, schedules: Sequence[Schedule]) -> list[float]:
+        return shipped_model().log_seconds(self.problem, self.device, schedules)
+
+    def best_first(self, schedules: Sequence[Schedule]) -> list[Schedule]:
+        """The fastest first, each once."""
+        distinct = list(dict.fromkeys(schedules))
+        costs = dict(zip(distinct, self(distinct), strict=True))
+        return sorted(distinct, key=costs.__getitem__)
+
+
+def candidates(judge: Judge, rng: np.random.Generator) -> list[Schedule]:
+    """Good schedules of a problem, the best first."""
+    space = space_of(judge.problem, judge.device)
+    found = [space.schedule(config) for config in space.promising(PROPOSED)]
+    for _ in range(ROUNDS):
+        parents = [space.config(one) for one in judge.best_first(found)[:PARENTS]]
+        children = [space.mutate(parents[at % len(parents)], rng) for at in range(BRED)]
+        found += [space.schedule(child) for child in children]
+    return judge.best_first([one for one in found if len(one.loops) <= 16])
 
 
 # The phases
 
 
-def analytic(
-    devices: Sequence[Device], seed: int, count: int, rng: np.random.Generator, log_: Log
+def good_ways(
+    where: Sequence[tuple[Problem, Device, Measured | None]],
+    repeats: int,
+    rng: np.random.Generator,
+    log_: Log,
 ) -> Iterator[Demonstration]:
-    """The first proposal for each of so many problems, on one device each in turn."""
-    drawn = itertools.islice(loop_problems.problems(seed), count)
-    for number, problem in enumerate(drawn):
-        device = devices[number % len(devices)]
+    """The ways to a good schedule of each problem."""
+    for number, (problem, device, known) in enumerate(where, 1):
         game = loop_game(problem, device, Preset.FULL)
-        target = reachable(game, first_proposals(problem, device, 3))
-        shown = demonstrate(game, target, rng, DETOURS) if target else None
-        if shown is not None:
-            yield shown
-        if number % 500 == 499:
-            log_(f"{number + 1} problems of {count} for the analytic order")
-
-
-def taught_by_tables(
-    measured: Sequence[Measured], repeats: int, rng: np.random.Generator
-) -> tuple[list[Demonstration], list[tuple[Views, float]]]:
-    shown: list[Demonstration] = []
-    ends: list[tuple[Views, float]] = []
-    for each in measured:
-        game = loop_game(each.problem, each.device, Preset.FULL)
-        target = good_schedule(each, game)
+        target = reachable(game, candidates(Judge(problem, device, known), rng)[:6])
         for repeat in range(repeats if target else 0):
             assert target is not None
             one = demonstrate(game, target, rng, DETOURS if repeat else 0.0)
             if one is not None:
-                shown.append(one)
-        for text in each.times_ns:
-            worth = each.worth(text)
-            assert worth is not None
-            schedule = Schedule.parse(text)
-            if len(schedule.loops) <= 16:
+                yield one
+        if number % 500 == 0:
+            log_(f"{number} problems of {len(where)}")
+
+
+def worths(
+    measured: Sequence[Measured], count: int, rng: np.random.Generator
+) -> list[tuple[Views, float]]:
+    """Some schedules of tables with what they are worth."""
+    each_ = max(1, count // len(measured))
+    ends: list[tuple[Views, float]] = []
+    for each in measured:
+        game = loop_game(each.problem, each.device, Preset.FULL)
+        texts = list(each.times_ns)
+        for at in rng.permutation(len(texts))[:each_]:
+            schedule, worth = Schedule.parse(texts[at]), each.worth(texts[at])
+            if worth is not None and len(schedule.loops) <= 16:
                 ends.append((end_of(game, schedule), worth))
-    return shown, ends
-
-
-def held(network: PolicyNetwork, game: LoopGame, schedules: Sequence[Schedule]) -> list[float]:
-    """What the network holds schedules to be worth."""
-    views = joined([end_of(game, schedule) for schedule in schedules])
-    _, worth = network.forward_many(views.rows, views.present, views.cursor, views.machine)
-    return [float(each) for each in worth]
+    return ends
 
 
 def improved(
@@ -213,21 +242,17 @@ def improved(
     where: Sequence[tuple[Problem, Device, Measured | None]],
     rng: np.random.Generator,
 ) -> tuple[list[Demonstration], int]:
-    """Demonstrations of what is held to be better than what is played; of what is played else."""
+    """Demonstrations of what is better than what is played; of what is played else."""
     policy = Policy(network, Preset.FULL, "in training")
     shown, better = [], 0
     for problem, device, known in where:
         game = loop_game(problem, device, Preset.FULL)
-        played = [each.schedule for each in proposals(policy, game, 6)]
-        every = list(dict.fromkeys([*played, *first_proposals(problem, device, 12)]))
-        worth = dict(zip(every, held(network, game, every), strict=True))
-        for one in every:
-            sure = known.worth(one.text()) if known else None
-            worth[one] = worth[one] if sure is None else sure
-        best = sorted(every, key=lambda one: -worth[one])
+        judge = Judge(problem, device, known)
+        played = [each.schedule for each in proposals(policy, game, 12)]
         target = played[0]
-        if worth[best[0]] > worth[target] + CLEARLY:
-            target, better = best[0], better + 1
+        best = judge.best_first([*played, *first_proposals(problem, device, 24)])[0]
+        if judge([best])[0] < judge([target])[0] - CLEARLY:
+            target, better = best, better + 1
         reached = reachable(game, [target])
         way = demonstrate(game, reached, rng, DETOURS) if reached else None
         if way is not None:
@@ -235,37 +260,31 @@ def improved(
     return shown, better
 
 
-def beam_ways(
-    network: PolicyNetwork, where: Sequence[tuple[Problem, Device]], width: int
-) -> Iterator[Demonstration]:
-    """In the preset looptune: the ways to what is held to be worth most, found by a beam."""
-    for problem, device in where:
-        game = loop_game(problem, device, Preset.LOOPTUNE)
-        full = loop_game(problem, device, Preset.FULL)
-        best: tuple[int, ...] = ()
-        best_worth = -np.inf
-        lines: dict[GameState, tuple[int, ...]] = {game.start(): ()}
-        seen = set(lines)
-        for _ in range(LOOPTUNE_ACTIONS):
-            nexts: dict[GameState, tuple[int, ...]] = {}
-            for state, way in lines.items():
-                for action in np.flatnonzero(game.mask(state)).tolist():
-                    after = game.apply(state, action)
-                    if after not in seen:
-                        seen.add(after)
-                        nexts[after] = (*way, action)
-            if not nexts:
-                break
-            built = {state: game.built(state) for state in nexts}
-            texts = list(dict.fromkeys(built.values()))
-            worth = dict(zip(texts, held(network, full, texts), strict=True))
-            # Several states of one schedule differ in the cursor: each line keeps its own.
-            order = sorted(nexts, key=lambda state: -worth[built[state]])
-            if order and worth[built[order[0]]] > best_worth + 1e-6:
-                best, best_worth = nexts[order[0]], worth[built[order[0]]]
-            lines = {state: nexts[state] for state in order[:width]}
-        if best:
-            yield _shown(game, best)
+def beam_ways(problem: Problem, device: Device, width: int) -> Demonstration | None:
+    """In the preset looptune: the way to what is estimated to be fastest, found by a beam."""
+    game = loop_game(problem, device, Preset.LOOPTUNE)
+    judge = Judge(problem, device)
+    best, best_cost = tuple[int, ...](), judge([game.built(game.start())])[0]
+    lines: dict[GameState, tuple[int, ...]] = {game.start(): ()}
+    seen = set(lines)
+    for _ in range(LOOPTUNE_ACTIONS):
+        nexts: dict[GameState, tuple[int, ...]] = {}
+        for state, way in lines.items():
+            for action in np.flatnonzero(game.mask(state)).tolist():
+                after = game.apply(state, action)
+                if after not in seen:
+                    seen.add(after)
+                    nexts[after] = (*way, action)
+        if not nexts:
+            break
+        built = [game.built(state) for state in nexts]
+        costs = dict(zip(nexts, judge(built), strict=True))
+        # Several states of one schedule differ in the cursor: each line keeps its own.
+        order = sorted(nexts, key=costs.__getitem__)
+        if costs[order[0]] < best_cost - 1e-6:
+            best, best_cost = nexts[order[0]], costs[order[0]]
+        lines = {state: nexts[state] for state in order[:width]}
+    return _shown(game, best) if best else None
 
 
 def _shown(game: LoopGame, way: Sequence[int]) -> Demonstration:
@@ -277,30 +296,32 @@ def _shown(game: LoopGame, way: Sequence[int]) -> Demonstration:
 
 
 def check(network: PolicyNetwork, measured: Sequence[Measured], log_: Log, name: str) -> float:
-    """How the first proposal does where it was measured, and what it is held to be worth else."""
+    """How what is planned does where it was measured, and what is estimated else."""
     policy = Policy(network, Preset.FULL, "in training")
-    found, analytic_found, sure, errors = [], [], 0, []
+    found: dict[str, list[float]] = {"planned": [], "greedy": [], "analytic": []}
+    sure = 0
     for each in measured:
         game = loop_game(each.problem, each.device, Preset.FULL)
-        schedule = greedy(policy, game).schedule
-        (thought,) = held(network, game, [schedule])
-        worth = each.worth(schedule.text())
-        if worth is not None:
-            sure += 1
-            errors.append(abs(worth - thought))
-        found.append(min(0.0, thought) if worth is None else worth)
-        (first,) = first_proposals(each.problem, each.device, 1)
-        known = each.worth(first.text())
-        if known is not None:
-            analytic_found.append(known)
-    mine, other = float(np.exp(np.mean(found))), float(np.exp(np.mean(analytic_found)))
+        chosen = {
+            "planned": planned(policy, game)[0].schedule,
+            "greedy": greedy(policy, game).schedule,
+            "analytic": first_proposals(each.problem, each.device, 1)[0],
+        }
+        judge = Judge(each.problem, each.device, each)
+        timed = [text for text, ns in each.times_ns.items() if ns is not None]
+        least = judge(judge.best_first([Schedule.parse(text) for text in timed])[:1])[0]
+        for who, schedule in chosen.items():
+            found[who].append(least - judge([schedule])[0])
+        sure += chosen["planned"].text() in each.times_ns
+    means = {who: float(np.exp(np.mean(values))) for who, values in found.items()}
     log_(
-        f"{name}: {len(found)} problems, policy {mine:.3f} of the best measured "
-        f"(least {np.exp(min(found)):.2f}, {sure} of them measured), first of the analytic order "
-        f"{other:.3f} (least {np.exp(min(analytic_found)):.2f}); error of worth "
-        f"{np.mean(errors) if errors else float('nan'):.3f}"
+        f"{name}: {len(measured)} problems, {sure} of them measured: "
+        + ", ".join(
+            f"{who} {means[who]:.3f} of the best (least {np.exp(min(values)):.2f})"
+            for who, values in found.items()
+        )
     )
-    return mine
+    return means["planned"]
 
 
 def variants(tables: Sequence[LoopTable]) -> list[Device]:
@@ -313,11 +334,11 @@ def main() -> None:
     parser.add_argument("--tables", type=Path, nargs="+", required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--minutes", type=float, default=60.0)
-    parser.add_argument("--problems", type=int, default=4000, help="for the analytic order")
+    parser.add_argument("--problems", type=int, default=4000, help="drawn to be taught")
     parser.add_argument("--further", type=int, default=400, help="for expert iteration, each round")
     parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--passes", type=int, default=8, help="over the analytic order")
-    parser.add_argument("--start", type=Path, help="an analytic.npz of an earlier run, for 1.")
+    parser.add_argument("--passes", type=int, default=8, help="over what is taught")
+    parser.add_argument("--ways", type=int, default=1200, help="of the preset looptune")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--width", type=int, default=64)
     asked = parser.parse_args()
@@ -338,37 +359,35 @@ def main() -> None:
 
     # 1
     preset = Preset.FULL
-    if asked.start:
-        shown = []
-        with np.load(asked.start, allow_pickle=False) as file:
-            network = imported({name: file[name] for name in file.files if "." in name})
-    else:
-        shown = list(analytic(devices, asked.seed + 1000, asked.problems, rng, log_))
-        network = taught_to_play(shown, asked, rng, log_)
-        write_policy(asked.out / "analytic.npz", exported(network), preset)
-    sizes = sizes_of(exported(network))
+    fresh = itertools.islice(loop_problems.problems(asked.seed + 1000), asked.problems)
+    drawn: list[tuple[Problem, Device, Measured | None]] = [
+        (problem, devices[number % len(devices)], None) for number, problem in enumerate(fresh)
+    ]
+    own: list[tuple[Problem, Device, Measured | None]] = [
+        (each.problem, each.device, each) for each in learned
+    ]
+    shown = list(good_ways(drawn, 1, rng, log_))
+    shown += good_ways(own, 3, rng, log_)
+    order = rng.permutation(len(shown))
+    shown = [shown[int(at)] for at in order]
     # 2
-    demos, ends = taught_by_tables(learned, 4, rng)
-    log_(f"{len(demos)} games and {len(ends)} schedules of tables")
-    further = shown[: len(demos) // 2]
-    table_lessons = lessons([*demos, *further], ends)
-    for curves in clone(network, table_lessons, rng, CloningOptions(passes=8)):
-        log_(f"tables: {_text(curves)}")
-    best = _checked(network, kept, learned, log_, "tables")
+    ends = worths(learned, WORTHS, rng)
+    network = taught_to_play(shown, ends, asked, rng, log_)
+    sizes = sizes_of(exported(network))
+    best = _checked(network, kept, learned, log_, "taught")
     arrays = exported(network)
     # 3
     for round_ in range(asked.rounds):
-        if over(0.7):
+        if over(0.6):
             break
         numpy_network = PolicyNetwork(exported(network))
         fresh = itertools.islice(loop_problems.problems(asked.seed + 2000 + round_), asked.further)
-        where: list[tuple[Problem, Device, Measured | None]] = [
+        where = [
             (problem, devices[number % len(devices)], None) for number, problem in enumerate(fresh)
         ]
-        where += [(each.problem, each.device, each) for each in learned]
-        more, better = improved(numpy_network, where, rng)
-        log_(f"round {round_ + 1}: of {len(where)} problems {better} can be played better")
-        mixed = lessons([*more, *demos], ends)
+        more, better = improved(numpy_network, [*where, *own[:: 1 + asked.rounds]], rng)
+        log_(f"round {round_ + 1}: of {len(more)} problems {better} can be played better")
+        mixed = lessons([*more, *more, *shown], ends)
         options = CloningOptions(passes=3, learning_rate=4e-4)
         for curves in clone(network, mixed, rng, options):
             log_(f"round {round_ + 1}: {_text(curves)}")
@@ -377,29 +396,31 @@ def main() -> None:
             best, arrays = now, exported(network)
     write(asked.out, preset, arrays, tables, learned, kept, best, asked, log_)
     # 4
-    numpy_network = PolicyNetwork(arrays)
-    fresh = itertools.islice(loop_problems.problems(asked.seed + 3000), 2 * asked.further)
-    ways_at = [(each.problem, each.device) for each in learned]
-    ways_at += [(p, devices[number % len(devices)]) for number, p in enumerate(fresh)]
-    order = rng.permutation(len(ways_at))
     ways = []
-    for at in order:
-        ways += list(beam_ways(numpy_network, [ways_at[int(at)]], 6))
-        if over(0.9):
+    for at in rng.permutation(len(drawn) + len(own)):
+        problem, device, _ = [*drawn, *own][int(at)]
+        way = beam_ways(problem, device, 6)
+        if way is not None:
+            ways.append(way)
+        if over(0.9) or len(ways) >= asked.ways:
             break
     log_(f"looptune: {len(ways)} ways")
     second = LoopNetwork(replace(sizes, actions=len(Preset.LOOPTUNE.actions)))
     cut = len(ways) - len(ways) // 20
-    for curves in clone(second, lessons(ways[:cut]), rng, CloningOptions(passes=20)):
+    for curves in clone(second, lessons(ways[:cut]), rng, CloningOptions(passes=25)):
         log_(f"looptune: {_text(curves)}")
     log_(f"looptune, held out: {_text(judge(second, lessons(ways[cut:])))}")
     write(asked.out, Preset.LOOPTUNE, exported(second), tables, learned, kept, 0.0, asked, log_)
 
 
 def taught_to_play(
-    shown: Sequence[Demonstration], asked: argparse.Namespace, rng: np.random.Generator, log_: Log
+    shown: Sequence[Demonstration],
+    ends: Sequence[tuple[Views, float]],
+    asked: argparse.Namespace,
+    rng: np.random.Generator,
+    log_: Log,
 ) -> LoopNetwork:
-    """A network that does what was shown."""
+    """A network that does what was shown, and knows what schedules are worth."""
     sample = shown[0].views
     network = LoopNetwork(
         NetworkSizes(
@@ -407,11 +428,11 @@ def taught_to_play(
         )
     )
     cut = len(shown) - len(shown) // 20
-    taught, tested = lessons(shown[:cut]), lessons(shown[cut:])
+    taught, tested = lessons(shown[:cut], ends), lessons(shown[cut:])
     log_(f"{len(taught)} states of {cut} games")
     for curves in clone(network, taught, rng, CloningOptions(passes=asked.passes)):
-        log_(f"analytic order: {_text(curves)}")
-    log_(f"analytic order, held out: {_text(judge(network, tested))}")
+        log_(f"taught: {_text(curves)}")
+    log_(f"taught, held out: {_text(judge(network, tested))}")
     return network
 
 
@@ -451,7 +472,7 @@ def write(
         "skipjack": __version__,
         "seed": asked.seed,
         "seconds": round(log_.seconds),
-        "problems_of_the_analytic_order": asked.problems,
+        "problems_drawn": asked.problems,
         "rounds_of_expert_iteration": asked.rounds,
         "tables": [
             {

@@ -14,13 +14,14 @@ from skipjack.core.config import Config
 from skipjack.core.device import Device
 from skipjack.core.space import Space
 from skipjack.errors import UsageError
+from skipjack.learn.costs import shipped_model
 from skipjack.learn.loops.game import Preset
 from skipjack.learn.loops.problems import loop_game
 from skipjack.learn.policy import built_in, grounds, searcher
 from skipjack.learn.policy.file import Policy, read_policy, write_policy
 from skipjack.learn.policy.grounds import Ground, beaten, ground_of
 from skipjack.learn.policy.network import PolicyNetwork
-from skipjack.learn.policy.play import greedy, proposals
+from skipjack.learn.policy.play import greedy, planned, proposals
 from skipjack.operations import parse
 from skipjack.search import SearchContext, Searcher, create, fitting
 from skipjack.solvers import find_solver
@@ -83,6 +84,20 @@ def with_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def test_what_is_planned_is_played_and_ordered_by_the_cost_model() -> None:
+    policy = random_policy()
+    games = {each.schedule for each in proposals(policy, GAME, 32)}
+    best = planned(policy, GAME, 5)
+    assert len({each.schedule for each in best}) == 5
+    assert {each.schedule for each in best} <= games
+    model = shipped_model()
+    costs = model.log_seconds_in(GAME, [each.schedule for each in best])
+    least = min(model.log_seconds_in(GAME, list(games)))
+    assert costs[0] < least + 0.3  # a little is given to likelier games
+    assert planned(policy, GAME, 1) == best[:1]
+    assert planned(policy, GAME, 0) == []
+
+
 def context(space: Space = SPACE, device: Device = HASWELL, **more: Any) -> SearchContext:
     return SearchContext(space, problem=PROBLEM, device=device, **more)
 
@@ -91,7 +106,7 @@ def context(space: Space = SPACE, device: Device = HASWELL, **more: Any) -> Sear
 def test_the_searcher_asks_for_the_proposals_first() -> None:
     asked = create("policy", context(trials=20)).ask(4)
     policy = searcher.shipped(Preset.FULL)
-    wanted = [Config(schedule=each.schedule.text()) for each in proposals(policy, GAME, 16)]
+    wanted = [Config(schedule=each.schedule.text()) for each in planned(policy, GAME, 16)]
     default = SPACE.default()
     assert [config for config in asked if config != default] == [
         config for config in wanted if config != default

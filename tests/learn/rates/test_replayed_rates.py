@@ -12,7 +12,7 @@ import pytest
 from skipjack.core.device import Device
 from skipjack.core.problem import Problem
 from skipjack.core.protocol import cpu_protocol
-from skipjack.errors import MalformedError, UsageError
+from skipjack.errors import UsageError
 from skipjack.learn.loops import Preset, loop_game
 from skipjack.learn.rates import (
     LoopTable,
@@ -23,17 +23,12 @@ from skipjack.learn.rates import (
     gflops,
     open_rates,
     peak_gflops,
-    read_model,
-    shipped_model,
     write_table,
 )
-from skipjack.learn.rates.features import cost_facts, cost_features
-from skipjack.learn.rates.model import FILE
 from skipjack.native import cpu
 from skipjack.native.named_cpu import describe
 from skipjack.operations import parse
 from skipjack.settings import load_settings
-from skipjack.solvers import find_solver
 from skipjack.solvers.cpu.nest import Schedule
 
 DEVICE = describe("skylake-avx512/1")
@@ -111,44 +106,6 @@ def test_a_table_of_another_device_is_refused(tmp_path: Path) -> None:
     write_table(tmp_path / "t.jsonl", table())
     with pytest.raises(UsageError, match=r"haswell/1 \(256-bit\); it has skylake-avx512/1"):
         open_rates(str(tmp_path), describe("haswell/1"))
-
-
-@pytest.mark.parametrize(
-    "key",
-    [
-        *("matmul:7x33x5/ta=1/bias=1/act=gelu", "sum:9x8x7/axis=0,2:f64", "add:100x3/y=3"),
-        *("conv2d:n1c4h9w9k16y3x3p1q1", "exp:1000", "max:50/axis=0", "bmm:2x9x8x7"),
-    ],
-)
-def test_features_are_finite_and_as_many_for_every_schedule(key: str) -> None:
-    problem = parse(key)
-    expected = len(shipped_model().mean)
-    for device in (DEVICE, describe("haswell/2")):
-        name = "direct_nest" if problem.operation == "conv2d" else "nest"
-        space = find_solver(name).space(problem, device)
-        rng = np.random.default_rng(0)
-        configs = [space.default(), *(space.sample(rng) for _ in range(5))]
-        facts = cost_facts(problem, device)
-        for config in configs:
-            row = cost_features(facts, Schedule.parse(str(config["schedule"])))
-            assert len(row) == expected
-            assert np.isfinite(row).all()
-
-
-def test_a_model_of_other_features_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / FILE
-    shipped_model().save(path)
-    assert read_model(path.read_bytes(), FILE).card == shipped_model().card
-    damaged = path.read_bytes().replace(b'"features": 1', b'"features": 9')
-    with pytest.raises(MalformedError, match="not a cost model"):
-        read_model(damaged, FILE)
-    monkeypatch.setattr("skipjack.learn.rates.model.MODEL_FEATURES", 9)
-    with pytest.raises(MalformedError, match="features of version 1"):
-        read_model(path.read_bytes(), FILE)
-    with pytest.raises(MalformedError, match="not a cost model"):
-        read_model(b"nothing", FILE)
 
 
 def test_max_gflops_takes_the_place_of_the_measured_peak(monkeypatch: pytest.MonkeyPatch) -> None:

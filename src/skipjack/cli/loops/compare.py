@@ -109,14 +109,14 @@ def _compared(
     device: Device,
 ) -> LibraryComparison:
     from skipjack.learn.loops import loop_solver
-    from skipjack.learn.policy import greedy
+    from skipjack.learn.policy import planned
     from skipjack.report.loops import LibraryComparison
     from skipjack.solvers.cpu.nest import ScheduleSpace
 
     solver = loop_solver(problem)
     space = solver.space(problem, device)
     assert isinstance(space, ScheduleSpace)
-    played = greedy(policy, game)
+    (played,) = planned(policy, game)
     configs = {
         "policy": space.config(played.schedule),
         "first proposal": space.promising(1)[0],

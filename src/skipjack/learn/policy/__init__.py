@@ -6,7 +6,7 @@ from skipjack.learn.policy.file import Policy, read_policy, read_weights, write_
 from skipjack.learn.policy.games import game_on
 from skipjack.learn.policy.grounds import Ground, evidence, ground_of
 from skipjack.learn.policy.network import FORBIDDEN, PolicyNetwork, log_probabilities
-from skipjack.learn.policy.play import MOST_ACTIONS, PlayedGame, greedy, proposals
+from skipjack.learn.policy.play import MOST_ACTIONS, PlayedGame, greedy, planned, proposals
 
 __all__ = [
     "FORBIDDEN",
@@ -25,6 +25,7 @@ __all__ = [
     "greedy",
     "ground_of",
     "log_probabilities",
+    "planned",
     "proposals",
     "propose",
     "read_policy",

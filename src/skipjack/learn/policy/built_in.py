@@ -11,7 +11,7 @@ from skipjack.core.problem import Problem
 from skipjack.errors import UsageError
 from skipjack.learn.loops import Preset, loop_game
 from skipjack.learn.policy.file import Policy, read_policy
-from skipjack.learn.policy.play import proposals
+from skipjack.learn.policy.play import planned
 from skipjack.reading import parse_json
 from skipjack.solvers.cpu.nest import Schedule
 
@@ -50,7 +50,7 @@ def propose(problem: Problem, device: Device, count: int = 1) -> list[Schedule]:
     `UsageError` where it does not play: row programs, packed products, kernels for GPUs.
     """
     game = loop_game(problem, device, Preset.FULL)
-    return [each.schedule for each in proposals(shipped(Preset.FULL), game, count)]
+    return [each.schedule for each in planned(shipped(Preset.FULL), game, count)]
 
 
 def card(preset: Preset) -> dict[str, Any]:

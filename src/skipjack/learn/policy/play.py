@@ -1,7 +1,8 @@
 """How a policy plays: greedily, or for the schedules that it holds to be best.
 
-Nothing is measured here. `proposals` is the one door for those who want schedules of a problem:
-searchers, comparisons, and tuning without any time to measure.
+Nothing is measured here. `planned` is the one door for those who want schedules of a problem:
+searchers, comparisons, and tuning without any time to measure. `greedy` and `proposals` are what
+the network plays on its own.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from skipjack.learn.costs import shipped_model
 from skipjack.learn.loops import GameState, LoopGame, PolicyView, Preset, observe
 from skipjack.learn.policy.file import Policy
 from skipjack.learn.policy.network import log_probabilities
@@ -22,6 +24,11 @@ MOST_ACTIONS = {Preset.FULL: 64, Preset.LOOPTUNE: 10}
 """Of one game; the preset looptune has no action that ends it."""
 _WIDTH = 8
 """States that a beam keeps at least; it keeps as many as schedules are asked for."""
+_CONSIDERED = 32
+"""Games that are played before one is chosen."""
+_TRUST = 0.01
+"""What a logarithm of a game's probability counts, beside that of the estimated time."""
+_UNLIKELY = -20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +101,23 @@ def proposals(
         played = _played(game, line)
         distinct.setdefault(played.schedule, played)
     return list(distinct.values())[:count]
+
+
+def planned(
+    policy: Policy, game: LoopGame, count: int = 1, actions: int | None = None
+) -> list[PlayedGame]:
+    """Up to `count` games, best first: several are played, and the cost model puts them in order.
+
+    The policy knows what good schedules look like, the model which of some alike ones is faster:
+    together they are better than each alone.
+    """
+    played = proposals(policy, game, max(_CONSIDERED, count), actions)
+    costs = shipped_model().log_seconds_in(game, [each.schedule for each in played])
+    order = sorted(
+        range(len(played)),
+        key=lambda at: costs[at] - _TRUST * max(played[at].log_probability, _UNLIKELY),
+    )
+    return [played[at] for at in order[: max(count, 0)]]
 
 
 class _Found:

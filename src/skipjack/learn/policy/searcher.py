@@ -16,7 +16,7 @@ from skipjack.learn.policy.built_in import shipped
 from skipjack.learn.policy.file import Policy, read_policy
 from skipjack.learn.policy.games import game_on, refusal
 from skipjack.learn.policy.grounds import leads
-from skipjack.learn.policy.play import proposals
+from skipjack.learn.policy.play import planned
 from skipjack.search import Count, GeneticSearch, SearchContext
 from skipjack.solvers.cpu.nest import ScheduleSpace
 
@@ -43,7 +43,7 @@ class PolicySearch(GeneticSearch):
             raise UsageError(f"the policy cannot search this: {reason}")
         policy, game = _policy(file), _game(context)
         configs = [
-            Config(schedule=each.schedule.text()) for each in proposals(policy, game, proposed)
+            Config(schedule=each.schedule.text()) for each in planned(policy, game, proposed)
         ]
         super().__init__(replace(context, seeds=(*configs, *context.seeds)))
 

@@ -2,7 +2,6 @@
 
 from skipjack.learn.rates.live import LiveRates
 from skipjack.learn.rates.measuring import MeasurePlan, measure_problem, played_schedules
-from skipjack.learn.rates.model import NetworkCostModel, read_model, shipped_model
 from skipjack.learn.rates.opening import (
     EXACTLY,
     LIVE,
@@ -32,7 +31,6 @@ __all__ = [
     "MeasurePlan",
     "MixedRates",
     "ModelRates",
-    "NetworkCostModel",
     "Rates",
     "TableHeader",
     "TableRates",
@@ -44,10 +42,8 @@ __all__ = [
     "played_schedules",
     "problem_line",
     "rated_device",
-    "read_model",
     "read_table",
     "read_tables",
-    "shipped_model",
     "table_files",
     "table_of",
     "write_table",

@@ -18,8 +18,8 @@ from pathlib import Path
 from skipjack.core.device import Device
 from skipjack.devices import find_device
 from skipjack.errors import UsageError
+from skipjack.learn.costs import shipped_model
 from skipjack.learn.rates.live import LiveRates
-from skipjack.learn.rates.model import shipped_model
 from skipjack.learn.rates.rates import Rates
 from skipjack.learn.rates.replay import MixedRates, ModelRates, TableRates
 from skipjack.learn.rates.table import LoopTable, join_tables, table_files

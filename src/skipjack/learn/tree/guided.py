@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skipjack.learn.loops import LoopGame, PolicyView, observe
-from skipjack.learn.policy import Policy, log_probabilities, proposals
+from skipjack.learn.policy import Policy, log_probabilities, planned
 from skipjack.learn.tree.paths import Asking, GamePath, Prior, TreeContext, TreeSearch
 
 _ENDLESS = 64
@@ -35,9 +35,7 @@ def policy_proposals(policy: Policy) -> TreeSearch:
     def search(context: TreeContext) -> Asking:
         yield [context.start()]
         most = context.measurements
-        played = proposals(
-            policy, context.game, _ENDLESS if most is None else most, context.actions
-        )
+        played = planned(policy, context.game, _ENDLESS if most is None else most, context.actions)
         yield [GamePath(each.state, each.actions) for each in played]
 
     return search

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
+from itertools import product
 from math import log2, prod
 
 from skipjack.core.device import Device
 from skipjack.core.nest import Access, Accumulator, Call, Scalar
 from skipjack.core.problem import Problem
-from skipjack.learn.loops import loop_solver
+from skipjack.learn.loops import LoopGame, Preset, loop_game
 from skipjack.solvers.cpu.nest import (
     Loop,
     Mark,
     Schedule,
-    ScheduleSpace,
     accumulator_vectors,
     is_parallel,
     is_streaming,
@@ -27,10 +27,9 @@ from skipjack.solvers.cpu.nest import (
     unrolled_copies,
 )
 
-MODEL_FEATURES = 1
+MODEL_FEATURES = 2
 """Changes when the features do; stored in models."""
 _LINE = 64
-_CACHES = ("L1", "L2", "L3")
 _SMALL = (32 << 10, 1 << 20, 32 << 20)
 """Sizes of caches of a machine that does not tell."""
 _SLOW_STEPS = frozenset(
@@ -39,19 +38,13 @@ _SLOW_STEPS = frozenset(
 
 
 class CostFacts:
-    """What features need of a problem on a machine, computed once."""
+    """What features need of a game's nest and machine, computed once."""
 
-    def __init__(self, problem: Problem, device: Device) -> None:
-        solver = loop_solver(problem)
-        space = solver.space(problem, device)
-        assert isinstance(space, ScheduleSpace), "configs are schedules"
-        self.nest, self.lanes = space.nest, space.limits.lanes
-        self.registers, self.threads = space.limits.registers, device.units
-        self.item = device.vector_bytes // self.lanes
-        self.caches = tuple(
-            device.cache_bytes(level) or small for level, small in zip(_CACHES, _SMALL, strict=True)
-        )
-        nest = self.nest
+    def __init__(self, game: LoopGame) -> None:
+        nest, limits, machine = game.nest, game.limits, game.machine
+        self.nest, self.lanes, self.registers = nest, limits.lanes, limits.registers
+        self.threads, self.item = machine.threads, machine.item_bytes
+        self.caches = (*machine.caches, *_SMALL[len(machine.caches) :])[: len(_SMALL)]
         self.accesses = (*nest.inputs, nest.output)
         self.extents = dict(nest.loops)
         self.iterations = float(prod(self.extents.values()))
@@ -78,14 +71,13 @@ class CostFacts:
             float(slow),
             float(ended),
             float(slow_ended) * kept / self.iterations,
-            float(solver.name != "nest"),
         ]
 
 
 @lru_cache(maxsize=256)
 def cost_facts(problem: Problem, device: Device) -> CostFacts:
     """Kept for the problems of late."""
-    return CostFacts(problem, device)
+    return CostFacts(loop_game(problem, device, Preset.FULL))
 
 
 def _steps(scalar: Scalar) -> tuple[int, int]:
@@ -179,6 +171,7 @@ def cost_features(facts: CostFacts, schedule: Schedule) -> list[float]:
     ]
     # Bytes from beyond registers and each cache, for each iteration.
     numbers += _traffic(facts, schedule, spans, trips)
+    numbers += _counts(facts, schedule, spans, carried)
     # Threads.
     shared = prod(t for loop, t in zip(loops, trips, strict=True) if loop.mark is Mark.PARALLEL)
     parallel = is_parallel(schedule)
@@ -207,6 +200,79 @@ def _tails(facts: CostFacts, schedule: Schedule, spans: tuple[int, ...]) -> floa
         ]
         versions += sum(bool(span % loop.step) for loop, span in outer)
     return versions
+
+
+_LATENCY = 8
+"""Half cycles of a multiply-add."""
+
+
+def _counts(
+    facts: CostFacts, schedule: Schedule, spans: tuple[int, ...], carried: int
+) -> list[float]:
+    """Logs of what is really executed for each vector of iterations, tails included.
+
+    Operations, loads, and broadcasts in vectors; half cycles of the busiest part and of the latency
+    of sums, on a core that starts two operations and two loads per cycle; executions of the
+    straight-line code; and sums that are stored.
+    """
+    names = list(facts.extents)
+    pivot = schedule.vectorized
+    pieces = [_pieces(facts, schedule, name) for name in names]
+    width = _width(facts, schedule, spans)
+    accumulates = {loop.variable for loop in schedule.loops if loop.mark is Mark.ACCUMULATE}
+    summed = [
+        at for at, name in enumerate(names) if name not in facts.reduced or name in accumulates
+    ]
+    moved = [
+        (
+            [at for at, name in enumerate(names) if access.stride(name)],
+            bool(pivot and access.stride(pivot.variable) == 0),
+            width if pivot and abs(access.stride(pivot.variable)) > 1 else 1,
+        )
+        for access in facts.nest.inputs
+    ]
+    totals = [0.0] * 7
+    for combination in product(*pieces):
+        times, sizes = 1.0, []
+        for name, (size, count) in zip(names, combination, strict=True):
+            times *= count
+            sizes.append(-(-size // width) if pivot and name == pivot.variable else size)
+        done = float(prod(sizes))
+        read = broadcast = 0.0
+        for dependent, same, price in moved:
+            needed = prod(sizes[at] for at in dependent)
+            read += needed * price
+            broadcast += needed if same else 0
+        sums = prod(sizes[at] for at in summed)
+        waits = _LATENCY * done / sums if facts.reduced else 0.0
+        for at, number in enumerate((done, read, broadcast, waits, max(done, read, waits), 1.0)):
+            totals[at] += times * number
+        totals[6] += times * sums / carried
+    scale = facts.iterations / facts.lanes
+    return [log2(max(total, 1e-3 * scale) / scale) for total in totals]
+
+
+def _pieces(facts: CostFacts, schedule: Schedule, name: str) -> list[tuple[int, float]]:
+    """The sizes that straight-line code has along a variable, each with how often."""
+    found = {facts.extents[name]: 1.0}
+    start = schedule.suffix_start
+    for loop in schedule.loops[:start]:
+        if loop.variable == name:
+            cut: dict[int, float] = {}
+            for size, count in found.items():
+                step = min(loop.step, size)
+                whole, rest = divmod(size, step)
+                cut[step] = cut.get(step, 0.0) + whole * count
+                if rest:
+                    cut[rest] = cut.get(rest, 0.0) + count
+            found = cut
+    return list(found.items())
+
+
+def _width(facts: CostFacts, schedule: Schedule, spans: tuple[int, ...]) -> int:
+    """Elements of a vector."""
+    at = next((n for n, loop in enumerate(schedule.loops) if loop.mark.in_vectors), None)
+    return 1 if at is None else min(facts.lanes, spans[at])
 
 
 def _traffic(

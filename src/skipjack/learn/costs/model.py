@@ -1,0 +1,144 @@
+"""A cost model of schedules: regression trees over `cost_features`, in plain arrays.
+
+It is fitted by ``bench/loop_model.py`` from tables. It knows how schedules of a nest compare; how
+long they take it knows as well as the machines of its tables are like the one that is asked about.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib import resources
+from math import log
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skipjack.core.device import Device
+from skipjack.core.problem import Problem
+from skipjack.errors import MalformedError
+from skipjack.learn.costs.features import (
+    MODEL_FEATURES,
+    CostFacts,
+    cost_facts,
+    cost_features,
+    log_scale,
+)
+from skipjack.learn.loops import LoopGame
+from skipjack.solvers.cpu.nest import Schedule
+
+MODEL_FILE = "cost_model.npz"
+FORMAT = "skipjack-cost-trees"
+_ARRAYS = ("roots", "features", "thresholds", "below", "above", "values")
+_LOG2 = log(2.0)
+_DIGITS = 6
+"""Of what is estimated, behind the point."""
+
+Floats = NDArray[np.float32]
+Integers = NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class TreeCostModel:
+    """A `CostModel`: the sum of what the leaves say that a schedule's features lead to.
+
+    The sum is the logarithm to base 2 of a schedule's time over `log_scale`'s. Nodes of all trees
+    are in one list; a leaf's threshold is infinite, and it leads to itself.
+    """
+
+    roots: Integers
+    features: Integers
+    """Of each node: the feature that decides."""
+    thresholds: Floats
+    below: Integers
+    """Where features up to the threshold lead."""
+    above: Integers
+    values: Floats
+    """What leaves say."""
+    depth: int
+    card: dict[str, Any] = field(default_factory=dict)
+    """What it was fitted on, and how well it does."""
+
+    def log_seconds(
+        self, problem: Problem, device: Device, schedules: Sequence[Schedule]
+    ) -> list[float]:
+        """The logarithm of each schedule's time in seconds."""
+        return self._log_seconds(cost_facts(problem, device), schedules)
+
+    def log_seconds_in(self, game: LoopGame, schedules: Sequence[Schedule]) -> list[float]:
+        """The same for schedules of a game."""
+        return self._log_seconds(CostFacts(game), schedules)
+
+    def _log_seconds(self, facts: CostFacts, schedules: Sequence[Schedule]) -> list[float]:
+        if not schedules:
+            return []
+        rows = np.array([cost_features(facts, one) for one in schedules], np.float32)
+        told = self.predict(rows).astype(float) + log_scale(facts)
+        return [float(value) * _LOG2 for value in told]
+
+    def predict(self, rows: Floats) -> Floats:
+        """For each row of features one number."""
+        at = np.broadcast_to(self.roots, (len(rows), len(self.roots)))
+        every = np.arange(len(rows))[:, None]
+        for _ in range(self.depth):
+            low = rows[every, self.features[at]] <= self.thresholds[at]
+            at = np.where(low, self.below[at], self.above[at])
+        # The last bits of a sum may depend on how many rows there are; a schedule has one time.
+        told = self.values[at].sum(axis=1, dtype=np.float64)
+        return np.round(told, _DIGITS).astype(np.float32)
+
+    def save(self, path: Path) -> None:
+        """Plain arrays and a text of JSON."""
+        about = {
+            "format": FORMAT,
+            "features": MODEL_FEATURES,
+            "depth": self.depth,
+            "card": self.card,
+        }
+        text = np.frombuffer(json.dumps(about, sort_keys=True).encode(), np.uint8)
+        with path.open("wb") as file:
+            arrays = {name: getattr(self, name) for name in _ARRAYS}
+            np.savez_compressed(file, about=text, **arrays)
+
+
+def read_model(data: bytes, where: str) -> TreeCostModel:
+    """A model from the bytes of its file; `MalformedError` if it is none of this version."""
+    try:
+        with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
+            found = {name: arrays[name] for name in arrays.files}
+        about = json.loads(found["about"].tobytes().decode())
+        known = (about["format"], about["features"])
+        model = TreeCostModel(
+            *(found[name] for name in _ARRAYS), int(about["depth"]), about["card"]
+        )
+    except (OSError, KeyError, ValueError, TypeError, EOFError, BadZipFile) as error:
+        raise MalformedError(f"{where} is not a cost model of this version: {error}") from None
+    if known != (FORMAT, MODEL_FEATURES):
+        raise MalformedError(
+            f"{where} is a cost model over features of version {known[1]}, and this Skipjack has "
+            f"version {MODEL_FEATURES}; fit it again with bench/loop_model.py"
+        )
+    _check(model, where)
+    return model
+
+
+def _check(model: TreeCostModel, where: str) -> None:
+    nodes = len(model.features)
+    whole = all(len(getattr(model, name)) == nodes for name in _ARRAYS[1:])
+    places = [model.roots, model.below, model.above]
+    inside = all(at.size and at.min() >= 0 and at.max() < nodes for at in places)
+    if not (whole and inside and 0 <= model.depth <= nodes):
+        raise MalformedError(f"{where} is not a cost model: its trees lead outside of it")
+
+
+@functools.cache
+def shipped_model() -> TreeCostModel:
+    """The one that comes with Skipjack."""
+    file = resources.files("skipjack.learn.costs") / MODEL_FILE
+    return read_model(file.read_bytes(), MODEL_FILE)
