@@ -91,7 +91,8 @@ class TreeCostModel:
             at = np.where(low, self.below[at], self.above[at])
         # The last bits of a sum may depend on how many rows there are; a schedule has one time.
         told = self.values[at].sum(axis=1, dtype=np.float64)
-        return np.round(told, _DIGITS).astype(np.float32)
+        rounded: Floats = np.round(told, _DIGITS).astype(np.float32)
+        return rounded
 
     def save(self, path: Path) -> None:
         """Plain arrays and a text of JSON."""
