@@ -116,7 +116,14 @@ def read_model(data: bytes, where: str) -> TreeCostModel:
         about = json.loads(found["about"].tobytes().decode())
         known = (about["format"], about["features"])
         model = TreeCostModel(
-            *(found[name] for name in _ARRAYS), int(about["depth"]), about["card"]
+            roots=found["roots"],
+            features=found["features"],
+            thresholds=found["thresholds"],
+            below=found["below"],
+            above=found["above"],
+            values=found["values"],
+            depth=int(about["depth"]),
+            card=about["card"],
         )
     except (OSError, KeyError, ValueError, TypeError, EOFError, BadZipFile) as error:
         raise MalformedError(f"{where} is not a cost model of this version: {error}") from None
