@@ -17,7 +17,8 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "loops.md"
 
 def names_in(heading: str, table: int = 0) -> list[str]:
     """What is in backticks in the first column of a table below a heading."""
-    section = re.split(r"^#+ ", PAGE.read_text().partition(f" {heading}\n")[2], flags=re.M)[0]
+    sections = re.split(r"^#+ ", PAGE.read_text(), flags=re.MULTILINE)
+    (section,) = (each for each in sections if each.startswith(f"{heading}\n"))
     tables = re.findall(r"^\|---.*\n((?:\|.*\n)+)", section, re.MULTILINE)
     cells = [row.split("|")[1] for row in tables[table].splitlines()]
     return [name for cell in cells for name in re.findall(r"`([^`]+)`", cell)]
