@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from rich.console import Console
@@ -17,16 +16,17 @@ from skipjack.learn.tree import SearchBudget, SearchRun, method_of, run_search
 from skipjack.operations import parse
 from skipjack.report.loops import (
     COLUMNS,
-    GraphvizMissingError,
     graph_text,
     print_searches,
     run_record,
+    search_graphs,
     search_plots,
     steps_text,
     summarize_searches,
-    write_graph,
+    write_graphs,
     write_search_plots,
 )
+from skipjack.report.loops.search_picture import BEST, GraphNode, SearchGraph, picture_of
 from skipjack.report.loops.search_plots import best_gain_curve, draw_problems
 from skipjack.report.sweep_drawing import PlotsMissingError
 from skipjack.solvers.cpu.nest import Schedule, ScheduleLimits
@@ -142,7 +142,7 @@ def test_without_matplotlib_a_sentence_says_what_to_install(
 
 
 def test_the_graph_has_every_state_once_and_the_best_path_in_red() -> None:
-    text = graph_text(RUNS[:2], {PROBLEM.key: GAME})
+    text = graph_text(search_graphs(RUNS[:2], {PROBLEM.key: GAME}))
     assert text.count("subgraph cluster_") == 2
     first = text.split("subgraph cluster_1")[0]
     nodes = [line for line in first.splitlines() if "fillcolor" in line]
@@ -157,37 +157,39 @@ def test_the_graph_has_every_state_once_and_the_best_path_in_red() -> None:
     assert '"m k n' in first.replace("\\n", '"'), "nodes name the schedule"
 
 
-def fake_dot(code: str) -> Callable[[Path], None]:
-    def make(folder: Path) -> None:
-        program = folder / "dot"
-        program.write_text(f"#!/bin/sh\n{code}\n")
-        program.chmod(0o755)
-
-    return make
-
-
-def test_the_picture_is_drawn_by_dot(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    fake_dot("cat >/dev/null; echo '<svg/>'")(tmp_path)
-    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    written = write_graph(tmp_path / "graph.svg", "digraph search {}\n")
+def test_the_picture_has_every_state_and_action_and_is_well_formed(tmp_path: Path) -> None:
+    graphs = search_graphs(RUNS[:2], {PROBLEM.key: GAME})
+    written = write_graphs(tmp_path / "graph.svg", graphs)
     assert [path.name for path in written] == ["graph.dot", "graph.svg"]
-    assert (tmp_path / "graph.svg").read_text() == "<svg/>\n"
+    picture = ElementTree.parse(written[1]).getroot()
+    space = "{http://www.w3.org/2000/svg}"
+    boxes = picture.findall(f"{space}rect")[1:]
+    assert len(boxes) == sum(len(graph.nodes) for graph in graphs)
+    edges = picture.findall(f"{space}path")
+    assert len(edges) == sum(len(graph.edges) for graph in graphs)
+    red = [edge for edge in edges if edge.get("stroke") == BEST]
+    assert len(red) == sum(len(run.best.actions) for run in RUNS[:2])
+    texts = [text.text for text in picture.findall(f"{space}text")]
+    assert {graph.title for graph in graphs} <= set(texts)
 
 
-def test_without_dot_the_text_is_there_and_a_sentence_says_why_not_more(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(GraphvizMissingError, match=r"graph.dot, without a picture: Graphviz"):
-        write_graph(tmp_path / "graph.svg", "digraph search {}\n")
-    assert (tmp_path / "graph.dot").read_text() == "digraph search {}\n"
-    assert [path.name for path in write_graph(tmp_path / "other.dot", "x")] == ["other.dot"]
+def test_boxes_of_the_picture_do_not_overlap_and_lie_in_it() -> None:
+    (graph,) = search_graphs(RUNS[:1], {PROBLEM.key: GAME})
+    picture = ElementTree.fromstring(picture_of([graph]))
+    frame, *boxes = picture.findall("{http://www.w3.org/2000/svg}rect")
+    assert frame.get("fill") == "white"
+    places = [tuple(float(box.get(n) or 0) for n in ("x", "y", "width", "height")) for box in boxes]
+    for at, (x, y, width, height) in enumerate(places):
+        assert x >= 0
+        assert x + width <= float(picture.get("width") or 0)
+        assert y + height <= float(picture.get("height") or 0)
+        for left, top, *_ in places[at + 1 :]:
+            assert top != y or abs(left - x) >= min(width, 10)
 
 
-def test_a_dot_that_fails_is_said_in_one_sentence(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    fake_dot("cat >/dev/null; echo 'no layout' >&2; exit 3")(tmp_path)
-    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    with pytest.raises(GraphvizMissingError, match="failed: no layout"):
-        write_graph(tmp_path / "graph.svg", "digraph search {}\n")
+def test_texts_of_a_picture_are_escaped_and_a_text_alone_can_be_had(tmp_path: Path) -> None:
+    node = GraphNode(("<a & b>",), "#ffffff", 0, False)
+    graph = SearchGraph("x < y", (node,), ())
+    assert "&lt;a &amp; b&gt;" in picture_of([graph])
+    assert [path.name for path in write_graphs(tmp_path / "other.dot", [graph])] == ["other.dot"]
+    ElementTree.fromstring(picture_of([]))

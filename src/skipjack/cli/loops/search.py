@@ -33,7 +33,7 @@ LONGEST = {"looptune": 10, "full": 20}
 DebugOption = Annotated[
     Path | None,
     typer.Option(
-        "--debug", help="Draw the searches with Graphviz (graph.svg); its text is written beside."
+        "--debug", help="Draw the searches (graph.svg), with a text for Graphviz beside it."
     ),
 ]
 
@@ -280,12 +280,8 @@ def _finish(
 
 def draw(runs: Sequence[SearchRun], games: dict[Problem, LoopGame], path: Path | None) -> None:
     """Write the graph of searches, if a file for it is named."""
-    from skipjack.report.loops import GraphvizMissingError, graph_text, write_graph
+    from skipjack.report.loops import search_graphs, write_graphs
 
-    if path is None:
-        return
-    text = graph_text(runs, {problem.key: game for problem, game in games.items()})
-    try:
-        write_graph(path, text)
-    except GraphvizMissingError as error:
-        typer.echo(f"skipjack: {error}", err=True)
+    if path is not None:
+        by_key = {problem.key: game for problem, game in games.items()}
+        write_graphs(path, search_graphs(runs, by_key))

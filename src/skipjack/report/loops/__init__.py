@@ -5,7 +5,7 @@ from skipjack.report.loops.comparisons import (
     print_comparisons,
     write_comparisons,
 )
-from skipjack.report.loops.search_graph import GraphvizMissingError, graph_text, write_graph
+from skipjack.report.loops.search_graph import graph_text, search_graphs, write_graphs
 from skipjack.report.loops.search_plots import search_plots, write_search_plots, write_search_report
 from skipjack.report.loops.search_steps import COLUMNS, steps_text, write_steps
 from skipjack.report.loops.search_summary import SearchSummary, summarize_searches
@@ -14,7 +14,6 @@ from skipjack.report.loops.training import sparkline, training_line, training_pr
 
 __all__ = [
     "COLUMNS",
-    "GraphvizMissingError",
     "LibraryComparison",
     "SearchSummary",
     "graph_text",
@@ -22,6 +21,7 @@ __all__ = [
     "print_searches",
     "run_line",
     "run_record",
+    "search_graphs",
     "search_plots",
     "sparkline",
     "steps_text",
@@ -29,7 +29,7 @@ __all__ = [
     "training_line",
     "training_progress",
     "write_comparisons",
-    "write_graph",
+    "write_graphs",
     "write_search_plots",
     "write_search_report",
     "write_steps",

@@ -1,103 +1,90 @@
 """The graph of a search: states, the actions between them, and the path to the best.
 
-Graphviz draws it. The text is written always, the picture where its program `dot` is there.
+It is written as a picture (`search_picture`) and as a text for Graphviz.
 """
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from skipjack.errors import SkipjackError
 from skipjack.learn.loops import GameState, LoopGame
 from skipjack.learn.tree import SearchRun
+from skipjack.report.loops.search_picture import BEST, GraphEdge, GraphNode, SearchGraph, picture_of
 from skipjack.report.numbers import gain_text, time_text
 from skipjack.storage import atomic_write
 
 _CREAM, _RED = (255, 248, 225), (226, 88, 62)
-_BEST = "#b3261e"
-_TIMEOUT_S = 120.0
 
 
-class GraphvizMissingError(SkipjackError):
-    """The program `dot` is not there, or does not draw."""
+def search_graphs(runs: Sequence[SearchRun], games: Mapping[str, LoopGame]) -> list[SearchGraph]:
+    """The graph of each run; `games` has the game of each problem's key."""
+    return [_graph(run, games[run.problem]) for run in runs]
 
 
-def graph_text(runs: Sequence[SearchRun], games: Mapping[str, LoopGame]) -> str:
-    """The graphs of runs in Graphviz's language; `games` has the game of each problem's key."""
+def write_graphs(path: Path, graphs: Sequence[SearchGraph]) -> list[Path]:
+    """The text for Graphviz as ``graph.dot``, and the picture if the path ends in ``.svg``."""
+    source = path.with_suffix(".dot")
+    atomic_write(source, graph_text(graphs).encode())
+    if path.suffix != ".svg":
+        return [source]
+    atomic_write(path, picture_of(graphs).encode())
+    return [source, path]
+
+
+def graph_text(graphs: Sequence[SearchGraph]) -> str:
+    """The graphs in Graphviz's language."""
     lines = [
         "digraph search {",
         '  node [shape=box, style=filled, fontname="monospace", fontsize=9];',
         '  edge [fontname="monospace", fontsize=8];',
     ]
-    for number, run in enumerate(runs):
-        title = f"{run.problem}   {run.search}   seed {run.seed}"
-        lines += [f"  subgraph cluster_{number} {{", f"    label={_quoted(title)};"]
-        lines += [f"    {line}" for line in _graph(run, games[run.problem], f"n{number}_")]
+    for number, graph in enumerate(graphs):
+        lines += [f"  subgraph cluster_{number} {{", f"    label={_quoted(graph.title)};"]
+        lines += [f"    {line}" for line in _dot_lines(graph, f"n{number}_")]
         lines.append("  }")
     return "\n".join([*lines, "}", ""])
 
 
-def write_graph(path: Path, text: str) -> list[Path]:
-    """The text beside the picture, as ``graph.dot``; the picture if the path ends in ``.svg``.
-
-    `GraphvizMissingError` after the text is written, if nothing can draw it.
-    """
-    source = path.with_suffix(".dot")
-    atomic_write(source, text.encode())
-    if path.suffix != ".svg":
-        return [source]
-    atomic_write(path, _drawn(text, source))
-    return [source, path]
-
-
-def _drawn(text: str, source: Path) -> bytes:
-    program = shutil.which("dot")
-    if program is None:
-        raise GraphvizMissingError(
-            f"the graph is in {source}, without a picture: Graphviz's program dot is not "
-            "installed; install graphviz, or draw the file elsewhere"
-        )
-    try:
-        done = subprocess.run(
-            [program, "-Tsvg"], input=text.encode(), capture_output=True, timeout=_TIMEOUT_S
-        )
-    except (OSError, subprocess.SubprocessError) as error:
-        raise GraphvizMissingError(f"the graph is in {source}; {program} failed: {error}") from None
-    if done.returncode:
-        said = done.stderr.decode(errors="replace").strip().splitlines()
-        reason = said[0] if said else f"exit code {done.returncode}"
-        raise GraphvizMissingError(f"the graph is in {source}; {program} failed: {reason}")
-    return done.stdout
+def _dot_lines(graph: SearchGraph, prefix: str) -> Iterator[str]:
+    thick = f', color="{BEST}", penwidth=3'
+    for number, node in enumerate(graph.nodes):
+        label = _quoted("\n".join(node.lines))
+        style = thick if node.best else ""
+        yield f'{prefix}{number} [label={label}, fillcolor="{node.color}"{style}];'
+    for edge in graph.edges:
+        style = thick if edge.best else ""
+        label = _quoted(edge.action)
+        yield f"{prefix}{edge.source} -> {prefix}{edge.target} [label={label}{style}];"
 
 
-def _graph(run: SearchRun, game: LoopGame, prefix: str) -> list[str]:
+def _graph(run: SearchRun, game: LoopGame) -> SearchGraph:
     states = _states(run, game)
     numbers: dict[GameState, int] = {}
-    for state in states.values():
-        numbers.setdefault(state, len(numbers))
+    depths: list[int] = []
+    for actions, state in sorted(states.items(), key=lambda item: len(item[0])):
+        if state not in numbers:
+            numbers[state] = len(numbers)
+            depths.append(len(actions))
     best = run.best
     on_path = [best.actions[:length] for length in range(len(best.actions) + 1)] if best else []
     seconds = {step.schedule: step.seconds for step in run.steps}
     chosen = {states[actions] for actions in on_path}
-    lines = []
+    nodes = []
     for state, number in numbers.items():
         measured_s = seconds.get(game.built(state).text())
-        label = "\n".join([_head(run, measured_s), state.schedule.text(), f"cursor {state.cursor}"])
-        color = _color(run, measured_s)
-        thick = f', color="{_BEST}", penwidth=3' if state in chosen else ""
-        lines.append(f'{prefix}{number} [label={_quoted(label)}, fillcolor="{color}"{thick}];')
+        lines = (_head(run, measured_s), state.schedule.text(), f"cursor {state.cursor}")
+        nodes.append(GraphNode(lines, _color(run, measured_s), depths[number], state in chosen))
     edges = {
         (numbers[states[actions[:-1]]], numbers[state], actions[-1]): actions in on_path
         for actions, state in sorted(states.items(), key=lambda item: item[0] in on_path)
         if actions
     }
-    for (source, target, action), thick_edge in edges.items():
-        style = f', color="{_BEST}", penwidth=3' if thick_edge else ""
-        lines.append(f"{prefix}{source} -> {prefix}{target} [label={_quoted(action)}{style}];")
-    return lines
+    return SearchGraph(
+        f"{run.problem}   {run.search}   seed {run.seed}",
+        tuple(nodes),
+        tuple(GraphEdge(*ends, is_best) for ends, is_best in edges.items()),
+    )
 
 
 def _states(run: SearchRun, game: LoopGame) -> dict[tuple[str, ...], GameState]:
@@ -123,7 +110,7 @@ def _color(run: SearchRun, seconds: float | None) -> str:
     """From cream for the slowest to red for the fastest."""
     best = run.best
     if seconds is None or best is None or not best.seconds:
-        return "white"
+        return "#ffffff"
     share = best.seconds / seconds
     mixed = (round(a + (b - a) * share) for a, b in zip(_CREAM, _RED, strict=True))
     return "#" + "".join(f"{part:02x}" for part in mixed)
