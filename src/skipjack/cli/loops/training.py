@@ -185,7 +185,7 @@ def _train(folder: RunFolder, telling: Telling, crew: Crewing) -> None:
         sinks = open_sinks(folder, wandb=telling.wandb, wandb_run=other)
         for sink in sinks:
             stack.callback(sink.close, folder.path)
-        show = stack.enter_context(training_progress(not telling.json))
+        show = stack.enter_context(training_progress(not telling.json, folder.curves()))
         done = train(
             folder,
             learner,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from rich.console import Console, Group, RenderableType
@@ -28,14 +28,17 @@ _SHOWN = ("speed_up", "episode_reward", "loss", "entropy", "explore")
 
 @contextlib.contextmanager
 def training_progress(
-    enabled: bool, console: Console | None = None
+    enabled: bool, before: Sequence[Mapping[str, str]] = (), console: Console | None = None
 ) -> Iterator[Callable[[TrainingProgress], None]]:
-    """An observer that shows where a run stands, on standard error."""
+    """An observer that shows where a run stands, on standard error.
+
+    `before` are the lines of ``curves.csv`` that a resumed run has.
+    """
     console = console or screen.err()
     if not enabled:
         yield lambda progress: None
     elif console.is_terminal:
-        view = _TrainingView()
+        view = _TrainingView(before)
         with Live(view, console=console, transient=True, refresh_per_second=4) as live:
             yield lambda progress: view.show(progress, live)
     else:
@@ -59,9 +62,13 @@ class _Lines:
 class _TrainingView:
     """What `Live` draws."""
 
-    def __init__(self) -> None:
+    def __init__(self, before: Sequence[Mapping[str, str]]) -> None:
         self._last: TrainingProgress | None = None
-        self._history: dict[str, list[float]] = {}
+        self._history: dict[str, list[float]] = {
+            name: [float(line[name]) for line in before if line[name]]
+            for name in _SHOWN
+            if before and name in before[0]
+        }
 
     def show(self, progress: TrainingProgress, live: Live) -> None:
         self._last = progress
