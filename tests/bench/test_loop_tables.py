@@ -6,6 +6,7 @@ from itertools import islice
 from pathlib import Path
 
 import loop_again
+import loop_overheads
 import loop_problems
 import loop_suite
 import loop_tables
@@ -71,3 +72,9 @@ def test_new_times_are_medians_and_the_rest_is_scaled_to_them() -> None:
         **{"lucky": 95.0, "plain": 110.0, "rest": 220.0},
         **{"broken": None, "never": None},
     }
+
+
+def test_overheads_are_of_states_that_games_reach() -> None:
+    costs = loop_overheads.of_game("matmul:24x32x16", loop_overheads.Preset.FULL, 1)
+    assert {"mask", "apply", "built", *loop_overheads.OBSERVED, "estimate"} == set(costs)
+    assert min(costs.values()) >= 0
