@@ -98,6 +98,17 @@ def test_a_damaged_file_is_done_without(tmp_path: Path, contexts: Contexts) -> N
         assert rates.seconds(PROBLEM, [FAST, FAST]) == [pytest.approx(1e-6, rel=0.05)] * 2
 
 
+def test_a_problem_without_a_time_says_why_once(
+    tmp_path: Path, contexts: Contexts, caplog: pytest.LogCaptureFixture
+) -> None:
+    with rates_in(tmp_path, contexts.timer) as rates:
+        assert rates.seconds(PROBLEM, [BAD]) == [None]
+        assert "no time of matmul:16x16x16:f32 under 'n m k': " in caplog.text
+        caplog.clear()
+        rates.seconds(PROBLEM, [SLOW])
+        assert not caplog.text
+
+
 def test_workers_that_do_not_start_are_no_exception(tmp_path: Path) -> None:
     attempts = []
 

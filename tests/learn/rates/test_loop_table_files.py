@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from skipjack.core.protocol import cpu_protocol
-from skipjack.errors import MalformedError, StorageError
+from skipjack.errors import MalformedError, SkipjackError, StorageError
 from skipjack.learn.rates import (
     LoopTable,
     TableHeader,
@@ -81,15 +81,34 @@ def test_what_is_no_table_of_this_version_is_refused(
 
 
 @pytest.mark.parametrize(
-    "line", ["{}", '{"problem":"a","solver":"b","schedules":["m"],"time_ns":[]}']
+    "line",
+    [
+        "{}",
+        '{"problem":"a","solver":"b","schedules":["m"],"time_ns":[]}',
+        '{"problem":"a","solver":"b","schedules":[5],"time_ns":[1.0]}',
+        '{"problem":"a","solver":"b","schedules":["m"],"time_ns":[-1.0]}',
+        '{"problem":"a","solver":"b","schedules":["m"],"time_ns":[Infinity]}',
+        "[]",
+    ],
 )
 def test_a_line_without_schedules_and_times_is_named(tmp_path: Path, line: str) -> None:
     path = tmp_path / "t.jsonl"
     path.write_text(HEADER.line() + line + "\n")
-    with pytest.raises(MalformedError, match="line 2"):
+    with pytest.raises(MalformedError, match=r"t\.jsonl, line 2: ") as caught:
         read_table(path)
+    assert str(caught.value).count(" line ") == 1
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match=r"nowhere\.jsonl"):
         read_table(tmp_path / "nowhere.jsonl")
+
+
+def test_a_compressed_file_with_damage_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl.gz"
+    write_table(path, filled(m=5.0))
+    whole = path.read_bytes()
+    for at in range(10, len(whole), 7):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x55]) + whole[at + 1 :])
+        with pytest.raises(SkipjackError, match=r"t\.jsonl\.gz"):
+            read_table(path)

@@ -12,7 +12,8 @@ import pytest
 from skipjack.core.device import Device
 from skipjack.core.problem import Problem
 from skipjack.core.protocol import cpu_protocol
-from skipjack.errors import UsageError
+from skipjack.errors import MalformedError, UsageError
+from skipjack.learn.costs import shipped_model
 from skipjack.learn.loops import Preset, loop_game
 from skipjack.learn.rates import (
     LoopTable,
@@ -57,6 +58,15 @@ def test_a_table_is_replayed_exactly_and_what_it_lacks_is_scaled_to_it() -> None
     assert rates.sources == {"replayed": 2, "estimated": 1}
     rates.seconds(PROBLEM, [NEW, KNOWN])
     assert rates.measured == 3
+
+
+@pytest.mark.parametrize("text", ["m k z", "m:7/v/v"])
+def test_a_table_with_schedules_of_other_loops_is_refused(text: str) -> None:
+    strange = table()
+    strange.add(PROBLEM.key, "nest", {text: 5_000.0})
+    rates = TableRates(strange, shipped_model())
+    with pytest.raises(MalformedError, match=r"schedules of matmul:64x48x32:f32 that are not of"):
+        rates.seconds(PROBLEM, [NEW])
 
 
 def test_without_a_model_what_a_table_lacks_has_no_time_and_is_counted() -> None:

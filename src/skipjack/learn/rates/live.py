@@ -12,6 +12,7 @@ from skipjack.core.config import Config
 from skipjack.core.device import Device
 from skipjack.core.problem import Problem
 from skipjack.core.protocol import protocol_for
+from skipjack.core.trial import Trial
 from skipjack.errors import UsageError, WorkerError
 from skipjack.learn.loops import loop_solver
 from skipjack.learn.rates.cache import RateCache, RatePlace
@@ -66,6 +67,7 @@ class LiveRates(Counted):
         """Whose workers answer another process; to end them is up to it."""
         self._known: dict[str, dict[str, float | None]] = {}
         self._scales: dict[str, float] = {}
+        self._explained: set[str] = set()
         self._protocol = protocol_for(self.device).key
         self.timed = 0
         """Schedules that were timed by this object; the others were known."""
@@ -156,11 +158,22 @@ class LiveRates(Counted):
                 if self._timer is None:
                     self._timer = self._make_timer().__enter__()
                 trials = self._timer.trials(problem, configs, solver.name)
+                self._say_why(problem, trials)
                 return [float(t.metrics["time_ns"]) if t.ok else None for t in trials]
             except WorkerError as error:
                 self._end_timer()
                 log.warning("%s could not be timed (attempt %d): %s", problem.key, attempt, error)
         return [None] * len(texts)
+
+    def _say_why(self, problem: Problem, trials: Sequence[Trial]) -> None:
+        """Once, if no schedule of a problem has a time so far."""
+        if problem.key in self._explained or any(trial.ok for trial in trials):
+            self._explained.add(problem.key)
+        elif trials:
+            self._explained.add(problem.key)
+            reason = trials[0].reason or trials[0].status
+            text = trials[0].config["schedule"]
+            log.warning("no time of %s under '%s': %s", problem.key, text, reason)
 
     def _end_timer(self) -> None:
         if self._timer is not None:

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from skipjack.core.device import Device
 from skipjack.core.problem import Problem
-from skipjack.errors import UsageError
+from skipjack.errors import MalformedError, ScheduleError, UsageError
 from skipjack.learn.rates.rates import Counted, Rates
 from skipjack.learn.rates.table import LoopTable
 from skipjack.solvers.cpu.nest import Schedule
@@ -77,11 +77,20 @@ class TableRates(Counted):
             anchors = sorted(timed)[:_ANCHORS]
             self._shifts[problem.key] = 0.0
             if anchors and self._model is not None:
-                schedules = [Schedule.parse(text) for _, text in anchors]
-                guessed = self._model.log_seconds(problem, self.device, schedules)
+                guessed = self._guessed(self._model, problem, [text for _, text in anchors])
                 off = [log(ns * 1e-9) - g for (ns, _), g in zip(anchors, guessed, strict=True)]
                 self._shifts[problem.key] = median(off)
         return self._shifts[problem.key]
+
+    def _guessed(self, model: CostModel, problem: Problem, texts: list[str]) -> Sequence[float]:
+        try:
+            schedules = [Schedule.parse(text) for text in texts]
+            return model.log_seconds(problem, self.device, schedules)
+        except (ScheduleError, KeyError):  # of a loop that the problem does not have
+            raise MalformedError(
+                f"the table of {self.device.name} has schedules of {problem.key} that are not of "
+                "its loops; measure it again"
+            ) from None
 
 
 class ModelRates(Counted):

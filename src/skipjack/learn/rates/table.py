@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -117,7 +118,7 @@ def read_table(path: Path) -> LoopTable:
         try:
             problem, solver = str(record["problem"]), str(record["solver"])
             schedules, times = record["schedules"], record["time_ns"]
-            pairs = zip(map(str, schedules), map(_time, times), strict=True)
+            pairs = zip(map(_text, schedules), map(_time, times), strict=True)
             table.add(problem, solver, dict(pairs))
         except (KeyError, TypeError, ValueError):
             raise MalformedError(
@@ -170,7 +171,7 @@ def _header(line: str, where: str) -> TableHeader:
 
 def _record(line: str, where: str) -> dict[str, Any]:
     try:
-        record = parse_json(line)
+        record = parse_json(line.rstrip("\n"))
     except MalformedError as error:
         raise MalformedError(f"{where}: {error}") from None
     if not isinstance(record, dict):
@@ -182,7 +183,7 @@ def _lines(path: Path) -> Iterator[str]:
     try:
         with _opened(path) as file:
             yield from file
-    except (OSError, EOFError, UnicodeDecodeError) as error:
+    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
         raise StorageError(f"cannot read the table {path}: {error}") from None
 
 
@@ -198,6 +199,12 @@ def _line(record: Mapping[str, Any]) -> str:
 
 def _rounded(time_ns: float | None) -> float | None:
     return None if time_ns is None else float(f"{time_ns:.5g}")
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(value)
+    return value
 
 
 def _time(value: object) -> float | None:
