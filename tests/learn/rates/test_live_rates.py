@@ -109,16 +109,19 @@ def test_a_problem_without_a_time_says_why_once(
         assert not caplog.text
 
 
-def test_workers_that_do_not_start_are_no_exception(tmp_path: Path) -> None:
+def test_workers_that_do_not_start_are_no_exception(tmp_path: Path, contexts: Contexts) -> None:
     attempts = []
 
     def broken() -> ConfigTimer:
         attempts.append(1)
         raise WorkerError("run workers fail again and again")
 
-    with rates_in(tmp_path, broken, keep=False) as rates:
+    with rates_in(tmp_path, broken) as rates:
+        assert rates.seconds(PROBLEM, [FAST]) == [None]
         assert rates.seconds(PROBLEM, [FAST]) == [None]
     assert len(attempts) == 2
+    with rates_in(tmp_path, contexts.timer) as rates:
+        assert rates.seconds(PROBLEM, [FAST]) == [pytest.approx(1e-6, rel=0.1)], "tried again"
 
 
 def test_schedules_of_another_cpu_are_not_timed_here() -> None:

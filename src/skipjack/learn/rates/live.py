@@ -99,6 +99,8 @@ class LiveRates(Counted):
         if new:
             times_ns = self._measured(problem, place, new)
             known |= self._cache.keep(place, times_ns) if self._cache else times_ns
+            # What no worker could take on is not written down: that says nothing of the schedule.
+            known |= dict.fromkeys(text for text in new if text not in times_ns)
         for schedule in schedules:
             self.count(problem, schedule, "measured")
         found = (known[text] for text in texts)
@@ -129,13 +131,13 @@ class LiveRates(Counted):
     def _measured(
         self, problem: Problem, place: RatePlace, texts: Sequence[str]
     ) -> dict[str, float | None]:
+        """By text; nothing where no worker came up for the problem."""
         solver = loop_solver(problem)
         scale = self._scale(problem, solver, place)
         times_ns = self._timed(problem, solver, texts)
-        self.timed += len(texts)
+        self.timed += len(times_ns)
         return {
-            text: None if time_ns is None else time_ns * scale
-            for text, time_ns in zip(texts, times_ns, strict=True)
+            text: None if time_ns is None else time_ns * scale for text, time_ns in times_ns.items()
         }
 
     def _scale(self, problem: Problem, solver: BuildingSolver, place: RatePlace) -> float:
@@ -143,7 +145,7 @@ class LiveRates(Counted):
         if place.key not in self._scales:
             self._scales[place.key] = 1.0
             best = self._cache.best(place) if self._cache else None
-            now = self._timed(problem, solver, [best[0]])[0] if best else None
+            now = self._timed(problem, solver, [best[0]]).get(best[0]) if best else None
             if best and now:
                 scale = best[1] / now
                 self._scales[place.key] = min(max(scale, 1 / _MOST_DRIFT), _MOST_DRIFT)
@@ -151,7 +153,7 @@ class LiveRates(Counted):
 
     def _timed(
         self, problem: Problem, solver: BuildingSolver, texts: Sequence[str]
-    ) -> list[float | None]:
+    ) -> dict[str, float | None]:
         configs = [Config(schedule=text) for text in texts]
         for attempt in range(_ATTEMPTS):
             try:
@@ -159,11 +161,12 @@ class LiveRates(Counted):
                     self._timer = self._make_timer().__enter__()
                 trials = self._timer.trials(problem, configs, solver.name)
                 self._say_why(problem, trials)
-                return [float(t.metrics["time_ns"]) if t.ok else None for t in trials]
+                found = (float(t.metrics["time_ns"]) if t.ok else None for t in trials)
+                return dict(zip(texts, found, strict=True))
             except WorkerError as error:
                 self._end_timer()
                 log.warning("%s could not be timed (attempt %d): %s", problem.key, attempt, error)
-        return [None] * len(texts)
+        return {}
 
     def _say_why(self, problem: Problem, trials: Sequence[Trial]) -> None:
         """Once, if no schedule of a problem has a time so far."""
