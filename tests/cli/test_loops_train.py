@@ -19,7 +19,7 @@ from processes import PATIENCE_S, command
 from skipjack.cli.main import app
 from skipjack.errors import InterruptedRunError, MalformedError, UsageError
 from skipjack.interrupt import Interrupt
-from skipjack.learn.loops import Preset
+from skipjack.learn.loops import Preset, read_dataset
 from skipjack.learn.policy import find_policy, read_weights
 from skipjack.learn.runs import RunFolder
 
@@ -72,7 +72,8 @@ def test_a_run_folder_has_all_that_is_documented(dataset: str) -> None:
         *("--eval-size", "1", "--eval-time", "5", "--eval-budget", "4", "--eval-rates", "model"),
     )
     assert "Times to train on are estimated (--rates model)" in said
-    assert "Saved at: run/evaluation" in said
+    assert "the times that were trained on are from: " in said
+    assert said.splitlines()[-1] == "Saved at: run/evaluation"
     record = json.loads(Path("run/run.json").read_text())
     assert record["options"]["trainer"] == "ppo"
     assert (record["trained_on"], record["judged_on"]) == ("estimated", "estimated")
@@ -293,3 +294,16 @@ def test_processes_train_as_one_does(dataset: str) -> None:
     train(*words, "--total-steps", "60", "--out", "two", "--workers", "2")
     assert same(learned("one"), learned("two"))
     assert rows("one/steps.csv") == rows("two/steps.csv")
+
+
+def test_a_table_is_replayed_and_must_know_the_problems_if_nothing_is_estimated(
+    dataset: str,
+) -> None:
+    keys = read_dataset(dataset).train
+    loops("measure", keys[0], "--schedules", "5", "-o", "table.jsonl")
+    with pytest.raises(UsageError, match="has no times of 6 of the 7 problems to train on"):
+        train("--dataset", dataset, "--rates", "exactly:table.jsonl", "--out", "run")
+    train("--dataset", dataset, *SMALL, "--total-steps", "20", "--rates", "table.jsonl", "-o", "r")
+    record = json.loads(Path("r/run.json").read_text())
+    assert record["trained_on"] == "replayed from a table, and estimated where it has none"
+    assert record["options"]["rates"] == str(Path("table.jsonl").absolute())

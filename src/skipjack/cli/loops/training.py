@@ -194,6 +194,10 @@ def _train(folder: RunFolder, telling: Telling, crew: Crewing) -> None:
             sinks=sinks,
             stop=lambda: interrupt.requested,
         )
+    if not telling.json:
+        counts = (folder.sessions[-1].schedules or {}).items()
+        said = ", ".join(f"{count} {kind}" for kind, count in counts)
+        typer.echo(f"Schedules by where the times that were trained on are from: {said}.")
     if not done:
         raise InterruptedRunError(
             f"interrupted: {learner.steps} of {folder.options.total_steps} steps are done and "

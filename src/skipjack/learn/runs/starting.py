@@ -6,10 +6,11 @@ import shutil
 from functools import partial
 from pathlib import Path
 
+from skipjack.core.device import Device
 from skipjack.errors import UsageError
-from skipjack.learn.loops import read_dataset, refusal
+from skipjack.learn.loops import LoopDataset, read_dataset, refusal
 from skipjack.learn.policy import find_policy
-from skipjack.learn.rates import open_rates, rated_device
+from skipjack.learn.rates import EXACTLY, TableRates, open_rates, rated_device
 from skipjack.learn.runs.folder import START, RunFolder
 from skipjack.learn.runs.learners import Learner, OwnLearner, RunCollector, check_installed
 from skipjack.learn.runs.options import SLOW_RATES, TrainerName, TrainOptions
@@ -37,7 +38,7 @@ def begin_run(path: Path, options: TrainOptions, *, start: str = "") -> RunFolde
     for key in kinds.values():
         if reason := refusal(parse(key), device):
             raise UsageError(f"problem {key} is not a game of loops: {reason}")
-    _close(open_rates(options.rates, device))
+    _check_rates(options, dataset, device)
     first = find_policy(start or options.start, options.preset) if options.start else None
     folder = RunFolder.create(path, options, dataset, device)
     if first is not None:
@@ -89,7 +90,16 @@ def here(setup: PlayerSetup, seed: int) -> RunCollector:
     return HereCollector(setup.player(), seed)
 
 
-def _close(rates: object) -> None:
+def _check_rates(options: TrainOptions, dataset: LoopDataset, device: Device) -> None:
+    """`UsageError` if there are no such rates, or they know nothing of some problems."""
+    rates = open_rates(options.rates, device)
     close = getattr(rates, "close", None)
     if close is not None:
         close()
+    if isinstance(rates, TableRates) and options.rates.startswith(EXACTLY):
+        lacking = sum(not rates.table.of(problem) for problem in dataset.problems("train"))
+        if lacking:
+            raise UsageError(
+                f"{options.rates} has no times of {lacking} of the {len(dataset.train)} problems "
+                f"to train on; leave {EXACTLY} out to have them estimated"
+            )
