@@ -124,7 +124,7 @@ class Sb3Learner:
         self._seed, self.iteration = options.seed, 0
         self._sources: dict[int, dict[str, int]] = {}
         self._rates: Any = None
-        usual = PPOOptions()
+        usual = self._options = PPOOptions()
         episodes = options.episodes or usual.episodes
         count = min(workers if workers > 1 else _SIDE_BY_SIDE, episodes)
         self._env = self._environments(setup, count, workers)
@@ -142,7 +142,6 @@ class Sb3Learner:
             gamma=usual.discount,
             gae_lambda=usual.smoothing,
             clip_range=usual.clip,
-            ent_coef=usual.entropy,
             vf_coef=usual.worth,
             max_grad_norm=usual.largest_gradient,
             policy_kwargs={
@@ -188,6 +187,7 @@ class Sb3Learner:
         drawn = generator(self._seed, self.iteration, Purpose.ACTIONS)
         self._model.set_random_seed(int(drawn.integers(2**31)))
         self._model._last_obs = None  # so that all episodes begin anew, from this seed
+        self._model.ent_coef = self._options.entropy_after(self.steps)
         watcher = _watcher()
         count = self._rollout * self._env.num_envs
         self._model.learn(

@@ -38,11 +38,21 @@ class PPOOptions:
     smoothing: float = 0.95
     """Lambda of GAE."""
     clip: float = 0.2
-    entropy: float = 0.01
-    """What a wide choice of actions is worth."""
+    entropy: float = 0.2
+    """What a wide choice of actions is worth at first. With little of it the network settles on
+    the first sequence that gains anything: on 60 products x 1.26 instead of 1.34 after 60,000
+    steps."""
+    entropy_last: float = 0.01
+    entropy_steps: int = 80_000
+    """Until it has fallen to the last."""
     worth: float = 0.5
     """Weight of the error of the worth of states."""
     largest_gradient: float = 0.5
+
+    def entropy_after(self, steps: int) -> float:
+        """What a wide choice is worth after so many steps."""
+        gone = min(1.0, steps / self.entropy_steps)
+        return self.entropy + gone * (self.entropy_last - self.entropy)
 
 
 class PPO:
@@ -125,7 +135,8 @@ class PPO:
         policy_loss = -torch.min(ratio * advantages, held * advantages).mean()
         worth_error = (worth - returns).square().mean()
         entropy = -(chances.exp() * chances).sum(dim=1).mean()
-        loss = policy_loss + options.worth * worth_error - options.entropy * entropy
+        width = options.entropy_after(self.steps)
+        loss = policy_loss + options.worth * worth_error - width * entropy
         self._optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.network.parameters(), options.largest_gradient)
