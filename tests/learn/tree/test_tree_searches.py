@@ -9,7 +9,7 @@ import pytest
 from planted_rates import PROBLEM, PlantedRates, scattered, small_game
 
 from skipjack.errors import UsageError
-from skipjack.learn.loops import LoopGame, Preset
+from skipjack.learn.loops import GameState, LoopGame, Preset
 from skipjack.learn.policy import Policy
 from skipjack.learn.tree import (
     METHODS,
@@ -298,3 +298,25 @@ def test_a_policy_is_a_search_and_the_prior_of_one() -> None:
         assert run.measured <= 5
     names = [method.name for method in all_methods(policy)]
     assert names[-2:] == ["mcts-policy", "policy"]
+
+
+@pytest.mark.parametrize("kind", ["greedy", "beam", "beam_dfs"])
+def test_what_the_budget_does_not_reach_is_not_worked_out(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played, own = [], LoopGame.apply
+
+    def counted(game: LoopGame, state: GameState, action: int) -> GameState:
+        played.append(action)
+        return own(game, state, action)
+
+    monkeypatch.setattr(LoopGame, "apply", counted)
+    method = method_of(kind, lookahead=12)
+    run = searched(method, PlantedRates(scattered), measurements=20, actions=12)
+    assert run.measured == 20
+    assert len(played) < 500
+
+
+def test_a_search_of_endless_actions_is_refused() -> None:
+    with pytest.raises(UsageError, match="1 to 1000 actions from the start, not 100000"):
+        SearchBudget(actions=100_000)

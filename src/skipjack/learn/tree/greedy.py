@@ -24,24 +24,26 @@ def greedy(lookahead: int = 1) -> TreeSearch:
         (here_s,) = yield [here]
         visited = {here.state}
         for left in range(context.actions, 0, -1):
-            ways, layer = {here.state: here}, [here]
+            seen, layer = {*visited, here.state}, [here]
+            found: dict[GamePath, float] = {}
+            # Each layer is asked for before the next is worked out: the budget may end at it.
             for _ in range(min(lookahead, left)):
                 ahead = distinct(path for each in layer for path in successors(context.game, each))
-                layer = [path for path in ahead if path.state not in visited | ways.keys()]
-                ways |= {path.state: path for path in layer}
-            del ways[here.state]
-            if not ways:
+                layer = [path for path in ahead if path.state not in seen]
+                if not layer:
+                    break
+                seen |= {path.state for path in layer}
+                found |= zip(layer, (yield layer), strict=True)
+            if not found:
                 return
-            paths = list(ways.values())
-            seconds = yield paths
             best_s, _, _, best = min(
                 (value, len(path.actions), context.rng.random(), path)
-                for value, path in zip(seconds, paths, strict=True)
+                for path, value in found.items()
             )
             if best_s > here_s:
                 return
             here = _first_step(context, here, best)
-            here_s = dict(zip(ways, seconds, strict=True))[here.state]
+            here_s = {path.state: value for path, value in found.items()}[here.state]
             visited.add(here.state)
 
     return search

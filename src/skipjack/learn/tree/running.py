@@ -20,6 +20,7 @@ from skipjack.learn.tree.remembered_game import RememberedGame
 from skipjack.learn.tree.result import SearchRun, SearchStep
 from skipjack.solvers.cpu.nest import Schedule
 
+MOST_ACTIONS = 1000
 MAX_IDLE = 300
 """A search without an end that meets no new schedule in so many steps has seen what it can."""
 _AT_ONCE = 16
@@ -43,8 +44,10 @@ class SearchBudget:
     def __post_init__(self) -> None:
         if self.measurements is not None and self.measurements < 1:
             raise UsageError(f"a search needs at least 1 measurement, not {self.measurements}")
-        if self.actions < 1:
-            raise UsageError(f"a search needs at least 1 action, not {self.actions}")
+        if not 1 <= self.actions <= MOST_ACTIONS:
+            raise UsageError(
+                f"a search goes 1 to {MOST_ACTIONS} actions from the start, not {self.actions}"
+            )
 
 
 def run_search(
