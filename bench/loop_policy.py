@@ -23,7 +23,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +82,7 @@ def parse_options(argv: Sequence[str] | None = None) -> Options:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--policy", type=Path, default=POLICY_FOLDER, help="a folder of policies")
     parser.add_argument("--seed", type=int, default=loop_suite.SEED, help="of the suite")
+    parser.add_argument("--seeds", type=int, help="of searches, instead of five")
     parser.add_argument("--quick", action="store_true", help="eight entries, few measurements")
     parser.add_argument("--part", default="1/1", help="I/N: one part of the entries, no summary")
     parser.add_argument("--work", type=Path, help="where what is measured is kept")
@@ -91,6 +92,7 @@ def parse_options(argv: Sequence[str] | None = None) -> Options:
     args = parser.parse_args(argv)
     part, _, parts = args.part.partition("/")
     plan = QUICK if args.quick else WHOLE
+    plan = replace(plan, seeds=args.seeds or plan.seeds)
     folder = args.policy.resolve()
     return Options(
         folder=folder,

@@ -292,10 +292,16 @@ def test_a_policy_is_a_search_and_the_prior_of_one() -> None:
     after = game.built(play(game, actions(game, "split_8")).state).text()
     for kind in ("policy", "mcts"):
         run = searched(
-            method_of(kind, policy=policy), PlantedRates(scattered), game, measurements=5, actions=1
+            method_of(kind, policy=policy),
+            PlantedRates(scattered),
+            game,
+            measurements=40,
+            actions=1,
         )
-        assert run.steps[1].schedule == after
-        assert run.measured <= 5
+        # The search takes the policy's games in the order of the cost model.
+        found = [step.schedule for step in run.steps]
+        assert after in found if kind == "policy" else found[1] == after
+        assert run.measured <= 40
     names = [method.name for method in all_methods(policy)]
     assert names[-2:] == ["mcts-policy", "policy"]
 

@@ -23,12 +23,9 @@ from skipjack.solvers.cpu.nest import Schedule
 MOST_ACTIONS = {Preset.FULL: 64, Preset.LOOPTUNE: 10}
 """Of one game; the preset looptune has no action that ends it."""
 _WIDTH = 8
-"""States that a beam keeps at least; it keeps as many as schedules are asked for."""
-_CONSIDERED = 32
-"""Games that are played before one is chosen."""
-_TRUST = 0.01
-"""What a logarithm of a game's probability counts, beside that of the estimated time."""
-_UNLIKELY = -20.0
+"""States that a beam keeps at least; it keeps as many as are needed for what is asked for."""
+_CONSIDERED = {Preset.FULL: 32, Preset.LOOPTUNE: 160}
+"""Schedules among which one is chosen. Where no action ends a game, every state is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +82,7 @@ def proposals(
         return [first][: max(count, 0)]
     most = MOST_ACTIONS[game.preset] if actions is None else actions
     found = _Found(game)
-    width = max(_WIDTH, count)
+    width = max(_WIDTH, count if game.preset is Preset.FULL else count // most)
     layers = [[_Line(game.start(), (), 0.0)]]
     seen = {layers[0][0].state}
     while len(layers) <= most:
@@ -111,12 +108,9 @@ def planned(
     The policy knows what good schedules look like, the model which of some alike ones is faster:
     together they are better than each alone.
     """
-    played = proposals(policy, game, max(_CONSIDERED, count), actions)
+    played = proposals(policy, game, max(_CONSIDERED[game.preset], count), actions)
     costs = shipped_model().log_seconds_in(game, [each.schedule for each in played])
-    order = sorted(
-        range(len(played)),
-        key=lambda at: costs[at] - _TRUST * max(played[at].log_probability, _UNLIKELY),
-    )
+    order = sorted(range(len(played)), key=costs.__getitem__)
     return [played[at] for at in order[: max(count, 0)]]
 
 
