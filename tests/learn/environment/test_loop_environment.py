@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import subprocess
 import sys
@@ -317,6 +318,27 @@ def test_the_door_loads_no_engine_and_no_compiler() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+def test_operations_of_plug_ins_are_played_in_every_process() -> None:
+    """Plug-ins are named by the settings, which processes that are spawned have as well."""
+    program = (
+        "import gymnasium, skipjack.loops\n"
+        "if __name__ == '__main__':\n"
+        "    v = gymnasium.make_vec('skipjack/LoopNest-v0', num_envs=1, max_gflops=1.0,\n"
+        "        vectorization_mode='async', vector_kwargs={'context': 'spawn'},\n"
+        "        dataset='stencil5:32x32', rates='model')\n"
+        "    print(v.reset(seed=1)[1]['problem'][0])\n"
+        "    v.close()\n"
+    )
+    plugin = str(Path(__file__).parents[3] / "bench" / "loop_operations.py")
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "SKIPJACK_PLUGINS": plugin},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.strip() == "stencil5:32x32:f32", done.stderr
 
 
 def test_rendering_shows_the_loops() -> None:

@@ -24,6 +24,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from skipjack import plugins
 from skipjack.core.device import Device
 from skipjack.core.problem import Problem
 from skipjack.errors import ScheduleError, UsageError
@@ -52,6 +53,7 @@ from skipjack.learn.rates import (
     rated_device,
 )
 from skipjack.operations import get, names, parse
+from skipjack.settings import load_settings
 from skipjack.solvers.cpu.nest import Schedule
 
 _EPISODES = {Preset.LOOPTUNE: 10, Preset.FULL: 32}
@@ -103,6 +105,7 @@ class LoopNestEnv(gymnasium.Env[Any, Any]):
         self.preset = _member(Preset, preset, "preset")
         self.reward_kind = _member(GameReward, reward, "reward")
         self.render_mode = _checked_mode(render_mode)
+        plugins.load(load_settings().plugins)
         self.problems = _problems(dataset, split)
         if threads is not None and threads < 1:
             raise UsageError(f"a game of {threads} threads cannot be played; give 1 or more")
