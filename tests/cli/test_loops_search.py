@@ -11,10 +11,15 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from skipjack.cli.loops.search import LONGEST
 from skipjack.cli.main import app
 from skipjack.core.problem import Problem
 from skipjack.errors import SkipjackError
+from skipjack.learn.loops import Preset, loop_game
+from skipjack.learn.policy import greedy, shipped
 from skipjack.learn.rates import ModelRates
+from skipjack.native.named_cpu import describe
+from skipjack.operations import parse
 from skipjack.solvers.cpu.nest import Schedule
 
 ESTIMATED = ("--rates", "model")
@@ -141,3 +146,12 @@ def test_what_cannot_be_searched_is_refused_in_one_sentence(
     with pytest.raises(SkipjackError, match=message) as caught:
         invoke("search", *words)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("key", ["matmul:112x208x256", "conv2d:n1c64h14w14k64y3x3p1q1"])
+def test_the_shipped_policy_has_as_many_actions_as_its_games_take(key: str) -> None:
+    """Else what it proposes would be judged half done, beside searches that need fewer."""
+    game = loop_game(parse(key), describe("skylake-avx512/1"), Preset.FULL)
+    played = greedy(shipped(Preset.FULL), game)
+    assert played.state.stopped
+    assert len(played.actions) <= LONGEST[Preset.FULL]

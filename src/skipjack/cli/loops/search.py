@@ -28,7 +28,7 @@ EXAMPLES = examples(
     "skipjack loops search matmul:64x64x64 --method mcts --policy shipped --rates tables",
 )
 ALL, EXHAUSTIVE = "all", "exhaustive"
-LONGEST = {"looptune": 10, "full": 20}
+LONGEST = {"looptune": 10, "full": 40}
 """Actions of an episode, by preset."""
 DebugOption = Annotated[
     Path | None,
@@ -85,7 +85,7 @@ def search(
     ] = 200,
     episode_steps: Annotated[
         int | None,
-        typer.Option(min=1, help="Most actions from the start (10; 20 with the preset full)."),
+        typer.Option(min=1, help="Most actions from the start (10; 40 with the preset full)."),
     ] = None,
     seconds: Annotated[
         float | None, typer.Option(min=0.001, help="Most seconds for each search.")
