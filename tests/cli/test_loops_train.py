@@ -252,6 +252,17 @@ def test_a_damaged_checkpoint_is_named_and_nothing_of_it_is_run(dataset: str) ->
     assert not Path("pwned").exists()
 
 
+def test_curves_that_are_none_are_named(dataset: str) -> None:
+    train("--dataset", dataset, *SMALL, "--total-steps", "20", "--out", "run")
+    path = Path("run/curves.csv")
+    path.write_text(path.read_text().replace("1,20,", "1,twenty,"))
+    with pytest.raises(MalformedError, match=r"run/curves.csv: line 2 is not of a run's curves"):
+        train("--resume", "run", "--total-steps", "40")
+    path.write_text("some\nthing\n")
+    with pytest.raises(MalformedError, match="has other columns than this run"):
+        train("--resume", "run", "--total-steps", "40")
+
+
 def test_two_processes_do_not_train_in_one_folder(dataset: str) -> None:
     from skipjack.storage import FileLock
 

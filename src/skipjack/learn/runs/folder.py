@@ -203,8 +203,13 @@ class RunFolder:
         )
 
     def curves(self) -> list[dict[str, str]]:
-        """The lines of ``curves.csv``."""
-        return _rows(self.path / CURVES)
+        """The lines of ``curves.csv``; `MalformedError` if there is anything but numbers in it."""
+        path = self.path / CURVES
+        rows = _rows(path)
+        for number, row in enumerate(rows, 2):
+            if "seconds" not in row or not all(map(_is_number, row.values())):
+                raise MalformedError(f"{path}: line {number} is not of a run's curves")
+        return rows
 
     def _begin_curves(self, columns: list[str]) -> list[str]:
         path = self.path / CURVES
@@ -213,7 +218,10 @@ class RunFolder:
             _append(self.path / STEPS, [list(STEP_COLUMNS)])
             return columns
         with path.open(newline="", encoding="utf-8") as file:
-            return next(csv.reader(file), columns)
+            head = next(csv.reader(file), [])
+        if set(head) != set(columns):
+            raise MalformedError(f"{path} has other columns than this run; remove it to go on")
+        return head
 
     def cut(self, iteration: int) -> None:
         """Take off what was written after an iteration: the process was ended before it saved."""
@@ -224,7 +232,8 @@ class RunFolder:
             with path.open(newline="", encoding="utf-8") as old:
                 head, *rows = list(csv.reader(old)) or [[]]
             # A line that was cut off in the middle is the last.
-            kept = [row for row in rows if len(row) == len(head) and int(row[0]) <= iteration]
+            whole = [row for row in rows if len(row) == len(head) and row[0].isdecimal()]
+            kept = [row for row in whole if int(row[0]) <= iteration]
             if len(kept) < len(rows):
                 with atomic_replacement(path) as temporary:
                     temporary.write_text(_text([head, *kept]), encoding="utf-8")
@@ -282,6 +291,14 @@ def _lines(episode: PlayedEpisode) -> list[list[Any]]:
         ]
         for step, action in enumerate(episode.actions)
     ]
+
+
+def _is_number(text: str | None) -> bool:
+    try:
+        float(text or 0)
+    except (TypeError, ValueError):
+        return False
+    return text is not None
 
 
 def _cell(value: float | None) -> str:
