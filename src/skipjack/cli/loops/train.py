@@ -48,7 +48,7 @@ def train(
     episode_steps: Annotated[
         int | None,
         typer.Option(
-            "--episode-steps", "--steps", help="Most of an episode (10; 20 with the preset full)."
+            "--episode-steps", "--steps", help="Most of an episode (10; 40 with the preset full)."
         ),
     ] = None,
     episodes: Annotated[
