@@ -20,7 +20,7 @@ from skipjack.core.device import Device
 from skipjack.core.problem import Problem
 from skipjack.core.trial import Status, Trial
 from skipjack.learn.loops import LoopGame, Preset, loop_game, loop_solver
-from skipjack.learn.policy import Policy, planned
+from skipjack.learn.policy import Policy, planned, propose
 from skipjack.learn.rates import LiveRates, Rates
 from skipjack.learn.tree import (
     Method,
@@ -163,7 +163,7 @@ class _Arena:
         game = self.game(Preset.FULL)
         reference = self._searched("genetic", 0, self.plan.reference)
         return {
-            POLICY: [planned(self.contest.policies[Preset.FULL], game)[0].schedule],
+            POLICY: propose(self.problem, self.device, 1, self.contest.policies[Preset.FULL]),
             PROMISING: self._promising(1),
             CONSTANT: [play_constant(game, self.contest.constants[Preset.FULL])],
             BEST: [Schedule.parse(text) for text in _fastest(reference)],

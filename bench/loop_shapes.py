@@ -22,10 +22,12 @@ import shapes
 from contenders import LIBRARIES, Field, add_library, build_nest, check, make_arrays, recipe
 from loop_summary import estimate
 from skipjack.core.config import Config
+from skipjack.core.problem import Problem
 from skipjack.learn.loops import Preset, loop_game
-from skipjack.learn.policy import POLICY_FOLDER, Policy, planned, read_policy
+from skipjack.learn.policy import POLICY_FOLDER, Policy, planned, propose, read_policy
 from skipjack.native import cpu
 from skipjack.settings import load_settings
+from skipjack.solvers.cpu.nest import Schedule
 from skipjack.tuning.context import timing_cores
 from stand import Plan, Stand
 
@@ -45,8 +47,7 @@ def line_up(
     configs = {UNTUNED: _config(untuned.built(untuned.start()).text()), RECIPE: recipe(stand)}
     for name, preset in ((POLICY, Preset.FULL), (LOOPTUNE, Preset.LOOPTUNE)):
         if preset in policies:
-            (played,) = planned(policies[preset], loop_game(problem, stand.device, preset))
-            configs[name] = _config(played.schedule.text())
+            configs[name] = _config(_scheduled(policies[preset], problem, stand).text())
     for name, config in configs.items():
         there.kernels[name] = build_nest(problem, config, stand, arrays)
     for name in LIBRARIES:
@@ -60,6 +61,13 @@ def line_up(
     check(there, problem, arrays)
     there.tvm = {**there.tvm, "configs": {name: str(x["schedule"]) for name, x in configs.items()}}
     return there
+
+
+def _scheduled(policy: Policy, problem: Problem, stand: Stand) -> Schedule:
+    """What a policy makes of a shape without a measurement."""
+    if policy.preset is Preset.FULL:
+        return propose(problem, stand.device, 1, policy)[0]
+    return planned(policy, loop_game(problem, stand.device, policy.preset))[0].schedule
 
 
 def _config(text: str) -> Config:

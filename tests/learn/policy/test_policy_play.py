@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,23 +16,24 @@ from skipjack.core.device import Device
 from skipjack.core.space import Space
 from skipjack.errors import UsageError
 from skipjack.learn.costs import shipped_model
-from skipjack.learn.loops.game import Preset
+from skipjack.learn.loops.game import LoopGame, Preset
 from skipjack.learn.loops.problems import loop_game
-from skipjack.learn.policy import built_in, grounds, searcher
+from skipjack.learn.policy import built_in, grounds, play, searcher
 from skipjack.learn.policy.file import Policy, read_policy, write_policy
 from skipjack.learn.policy.grounds import Ground, beaten, ground_of
 from skipjack.learn.policy.network import PolicyNetwork
-from skipjack.learn.policy.play import greedy, planned, proposals
+from skipjack.learn.policy.play import ANALYTIC, best_schedules, greedy, planned, proposals
 from skipjack.operations import parse
 from skipjack.search import SearchContext, Searcher, create, fitting
 from skipjack.solvers import find_solver
-from skipjack.solvers.cpu.nest import ScheduleSpace
+from skipjack.solvers.cpu.nest import Schedule, ScheduleSpace
 from skipjack.testing.searchers import SearcherConformance
 from skipjack.testing.spaces import tiny_space
 
 PROBLEM = parse("matmul:48x40x56")
 GAME = loop_game(PROBLEM, HASWELL, Preset.FULL)
 SPACE = find_solver("nest").space(PROBLEM, HASWELL)
+assert isinstance(SPACE, ScheduleSpace)
 
 
 def random_policy(preset: Preset = Preset.FULL) -> Policy:
@@ -97,6 +99,26 @@ def test_what_is_planned_is_played_and_ordered_by_the_cost_model() -> None:
     assert planned(policy, GAME, 0) == []
 
 
+def test_what_the_model_does_not_tell_apart_is_taken_in_the_analytic_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Undecided:
+        def log_seconds_in(self, game: LoopGame, schedules: Sequence[Schedule]) -> list[float]:
+            return [0.0] * len(schedules)
+
+    class Sure(Undecided):
+        def log_seconds_in(self, game: LoopGame, schedules: Sequence[Schedule]) -> list[float]:
+            return [-9.0 if one == played else 0.0 for one in schedules]
+
+    policy = random_policy()
+    played = proposals(policy, GAME, 32)[-1].schedule
+    analytic = [SPACE.schedule(config) for config in SPACE.promising(6)]
+    monkeypatch.setattr(play, "shipped_model", Undecided)
+    assert best_schedules(policy, GAME, analytic, 6) == analytic
+    monkeypatch.setattr(play, "shipped_model", Sure)
+    assert best_schedules(policy, GAME, analytic, 3) == [played, *analytic[:2]]
+
+
 def context(space: Space = SPACE, device: Device = HASWELL, **more: Any) -> SearchContext:
     return SearchContext(space, problem=PROBLEM, device=device, **more)
 
@@ -105,7 +127,9 @@ def context(space: Space = SPACE, device: Device = HASWELL, **more: Any) -> Sear
 def test_the_searcher_asks_for_the_proposals_first() -> None:
     asked = create("policy", context(trials=20)).ask(4)
     policy = searcher.shipped(Preset.FULL)
-    wanted = [Config(schedule=each.schedule.text()) for each in planned(policy, GAME, 16)]
+    analytic = [SPACE.schedule(config) for config in SPACE.promising(ANALYTIC)]
+    found = best_schedules(policy, GAME, analytic, 16)
+    wanted = [Config(schedule=each.text()) for each in found]
     default = SPACE.default()
     assert [config for config in asked if config != default] == [
         config for config in wanted if config != default

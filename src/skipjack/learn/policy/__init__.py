@@ -6,9 +6,18 @@ from skipjack.learn.policy.file import Policy, read_policy, read_weights, write_
 from skipjack.learn.policy.games import game_on
 from skipjack.learn.policy.grounds import Ground, evidence, ground_of
 from skipjack.learn.policy.network import FORBIDDEN, PolicyNetwork, log_probabilities
-from skipjack.learn.policy.play import MOST_ACTIONS, PlayedGame, greedy, planned, proposals
+from skipjack.learn.policy.play import (
+    ANALYTIC,
+    MOST_ACTIONS,
+    PlayedGame,
+    best_schedules,
+    greedy,
+    planned,
+    proposals,
+)
 
 __all__ = [
+    "ANALYTIC",
     "FORBIDDEN",
     "MOST_ACTIONS",
     "POLICY_FOLDER",
@@ -18,6 +27,7 @@ __all__ = [
     "PlayedGame",
     "Policy",
     "PolicyNetwork",
+    "best_schedules",
     "card",
     "evidence",
     "find_policy",

@@ -9,11 +9,11 @@ from typing import Any
 from skipjack.core.device import Device
 from skipjack.core.problem import Problem
 from skipjack.errors import UsageError
-from skipjack.learn.loops import Preset, loop_game
+from skipjack.learn.loops import Preset, loop_game, loop_solver
 from skipjack.learn.policy.file import Policy, read_policy
-from skipjack.learn.policy.play import planned
+from skipjack.learn.policy.play import ANALYTIC, best_schedules
 from skipjack.reading import parse_json
-from skipjack.solvers.cpu.nest import Schedule
+from skipjack.solvers.cpu.nest import Schedule, ScheduleSpace
 
 FOLDER = Path(__file__).parent / "files"
 SHIPPED = "shipped"
@@ -44,13 +44,19 @@ def find_policy(text: str, preset: Preset | None = None) -> Policy:
     return policy
 
 
-def propose(problem: Problem, device: Device, count: int = 1) -> list[Schedule]:
-    """Schedules of a problem that the policy holds to be best, before anything was measured.
+def propose(
+    problem: Problem, device: Device, count: int = 1, policy: Policy | None = None
+) -> list[Schedule]:
+    """Schedules of a problem that a policy holds to be best, before anything was measured.
 
-    `UsageError` where it does not play: row programs, packed products, kernels for GPUs.
+    Without `policy` it is the one that comes with Skipjack. `UsageError` where policies do not
+    play: row programs, packed products, kernels for GPUs.
     """
     game = loop_game(problem, device, Preset.FULL)
-    return [each.schedule for each in planned(shipped(Preset.FULL), game, count)]
+    space = loop_solver(problem).space(problem, device)
+    assert isinstance(space, ScheduleSpace)
+    analytic = [space.schedule(config) for config in space.promising(ANALYTIC)]
+    return best_schedules(policy or shipped(Preset.FULL), game, analytic, count)
 
 
 def card(preset: Preset) -> dict[str, Any]:

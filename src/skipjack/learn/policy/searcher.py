@@ -16,7 +16,7 @@ from skipjack.learn.policy.built_in import shipped
 from skipjack.learn.policy.file import Policy, read_policy
 from skipjack.learn.policy.games import game_on, refusal
 from skipjack.learn.policy.grounds import leads
-from skipjack.learn.policy.play import planned
+from skipjack.learn.policy.play import ANALYTIC, best_schedules
 from skipjack.search import Count, GeneticSearch, SearchContext
 from skipjack.solvers.cpu.nest import ScheduleSpace
 
@@ -42,9 +42,10 @@ class PolicySearch(GeneticSearch):
         if reason := self.refuses(context, proposed=proposed, file=file):
             raise UsageError(f"the policy cannot search this: {reason}")
         policy, game = _policy(file), _game(context)
-        configs = [
-            Config(schedule=each.schedule.text()) for each in planned(policy, game, proposed)
-        ]
+        assert isinstance(context.space, ScheduleSpace)
+        analytic = [context.space.schedule(each) for each in context.space.promising(ANALYTIC)]
+        found = best_schedules(policy, game, analytic, proposed)
+        configs = [Config(schedule=each.text()) for each in found]
         super().__init__(replace(context, seeds=(*configs, *context.seeds)))
 
     @staticmethod
