@@ -6,6 +6,7 @@ import csv
 import json
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -293,6 +294,15 @@ def test_who_plays_is_checked(dataset: str, words: tuple[str, ...], said: str) -
     with pytest.raises(UsageError, match=said):
         train("--dataset", dataset, *words)
     assert not Path("runs").exists()
+
+
+def test_weights_and_biases_must_be_there_before_anything_is_made(
+    dataset: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    with pytest.raises(UsageError, match="pip install wandb"):
+        train("--dataset", dataset, "--wandb", "--out", "run")
+    assert not Path("run").exists()
 
 
 def test_the_script_for_slurm_is_shown_and_nothing_is_made(dataset: str) -> None:

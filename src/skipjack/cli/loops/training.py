@@ -118,8 +118,17 @@ def _read(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 def _folder(asked: dict[str, Any], places: RunPlaces, telling: Telling, crew: Crewing) -> RunFolder:
     from skipjack.errors import UsageError
-    from skipjack.learn.runs import LONGEST, RunFolder, TrainOptions, check_crew, continued
+    from skipjack.learn.runs import (
+        LONGEST,
+        RunFolder,
+        TrainOptions,
+        check_crew,
+        check_wandb,
+        continued,
+    )
 
+    if telling.wandb:
+        check_wandb()
     if places.resume is not None:
         if places.out is not None:
             raise UsageError("--resume goes on in its own folder; leave --out out")

@@ -13,7 +13,7 @@ from skipjack.learn.runs.options import (
 )
 from skipjack.learn.runs.running import HERE, LOCAL, RAY, Crewing, TrainingProgress, resume, train
 from skipjack.learn.runs.starting import begin_run, check_crew, free_folder, open_learner
-from skipjack.learn.runs.tracking import fetch_policy, open_sinks
+from skipjack.learn.runs.tracking import check_wandb, fetch_policy, open_sinks
 
 __all__ = [
     "HERE",
@@ -31,6 +31,7 @@ __all__ = [
     "begin_run",
     "check_crew",
     "check_installed",
+    "check_wandb",
     "continued",
     "fetch_policy",
     "free_folder",

@@ -93,10 +93,15 @@ def wandb_path(run: str) -> tuple[str, str, str]:
     return parts[0], parts[1], parts[2]
 
 
-def _wandb() -> Any:
+def check_wandb() -> None:
+    """`UsageError` if the package is not there."""
     if find_spec("wandb") is None:
         raise UsageError(
             "Weights & Biases needs its package: pip install wandb; a run's folder has its curves "
             "and its policy without it"
         )
+
+
+def _wandb() -> Any:
+    check_wandb()
     return importlib.import_module("wandb")
