@@ -84,38 +84,17 @@ def train(
 
     Then the folder has a checkpoint of the last iteration; after an exception, an earlier one.
     """
-    total, first = folder.options.total_steps, learner.steps
-    before_s = _seconds_before(folder)
-    began_s = saved_s = clock()
-    saved = learner.iteration
-    folder.sessions.append(
-        TrainingSession(
-            timestamp(utc_now()), crew.engine, crew.workers, versions(), first, learner.steps
-        )
-    )
-    folder.write_record()
-    if learner.steps < total:
-        folder.forget_evaluation()
+    total, session = folder.options.total_steps, _begin(folder, learner, crew, clock)
+    saved, saved_s = learner.iteration, session.began_s
     ended = "failed"
     try:
         while learner.steps < total and not stop():
             curves, episodes = learner.iterate()
-            spent_s = clock() - began_s
-            line = {
-                "iteration": learner.iteration,
-                "steps": learner.steps,
-                "seconds": round(before_s + spent_s, 3),
-                **curves,
-            }
-            folder.add(line, episodes, learner.iteration)
+            progress = session.progress(learner, total, curves)
+            folder.add(progress.curves, episodes, learner.iteration)
             for sink in sinks:
-                sink.add(learner.steps, line)
-            pace = (learner.steps - first) / max(spent_s, 1e-9)
-            watch(
-                TrainingProgress(
-                    learner.iteration, learner.steps, total, before_s + spent_s, pace, line
-                )
-            )
+                sink.add(learner.steps, progress.curves)
+            watch(progress)
             if learner.iteration - saved >= SAVE_EVERY or clock() - saved_s > SAVE_EVERY_S:
                 _save(folder, learner)
                 saved, saved_s = learner.iteration, clock()
@@ -126,11 +105,47 @@ def train(
     finally:
         folder.change_session(
             to_step=learner.steps,
-            seconds=round(clock() - began_s, 3),
+            seconds=round(clock() - session.began_s, 3),
             ended=ended,
             schedules=learner.sources(),
         )
     return ended == "done"
+
+
+@dataclass(frozen=True, slots=True)
+class _Since:
+    """Where a session began."""
+
+    first_step: int
+    began_s: float
+    before_s: float
+    """Of training in earlier sessions."""
+    clock: Callable[[], float]
+
+    def progress(
+        self, learner: Learner, total: int, curves: Mapping[str, float]
+    ) -> TrainingProgress:
+        spent_s = self.clock() - self.began_s
+        seconds = self.before_s + spent_s
+        pace = (learner.steps - self.first_step) / max(spent_s, 1e-9)
+        place = {"iteration": learner.iteration, "steps": learner.steps}
+        line = {**place, "seconds": round(seconds, 3), **curves}
+        return TrainingProgress(learner.iteration, learner.steps, total, seconds, pace, line)
+
+
+def _begin(
+    folder: RunFolder, learner: Learner, crew: Crewing, clock: Callable[[], float]
+) -> _Since:
+    steps = learner.steps
+    since = _Since(steps, clock(), _seconds_before(folder), clock)
+    now = timestamp(utc_now())
+    folder.sessions.append(
+        TrainingSession(now, crew.engine, crew.workers, versions(), steps, steps)
+    )
+    folder.write_record()
+    if steps < folder.options.total_steps:
+        folder.forget_evaluation()
+    return since
 
 
 def _save(folder: RunFolder, learner: Learner) -> None:
