@@ -27,12 +27,12 @@ import machine
 from loop_contest import play_constant
 from skipjack.core.device import Device
 from skipjack.core.problem import Problem
-from skipjack.learn.loops import LoopGame, Preset, loop_game, loop_solver
+from skipjack.learn.loops import LoopGame, Preset, loop_game, loop_space
 from skipjack.learn.rates import Rates, open_rates
 from skipjack.learn.training.planner import Planner
 from skipjack.learn.tree import recipe_actions
 from skipjack.native import cpu
-from skipjack.solvers.cpu.nest import Schedule, ScheduleSpace
+from skipjack.solvers.cpu.nest import Schedule
 
 RESULT = machine.RESULTS / "loops_constant.json"
 SEED = 1
@@ -56,8 +56,7 @@ def cases(preset: Preset, count: int, rates: Rates, device: Device, seed: int = 
     """The first training problems of a seed."""
     found = []
     for problem in islice(loop_problems.problems(seed), count):
-        space = loop_solver(problem).space(problem, device)
-        assert isinstance(space, ScheduleSpace)
+        space = loop_space(problem, device)
         proposed = [space.schedule(config) for config in space.promising(_PROMISING)]
         seconds = rates.seconds(problem, proposed)
         known = [(taken, at) for at, taken in enumerate(seconds) if taken is not None]

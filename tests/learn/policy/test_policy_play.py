@@ -170,9 +170,9 @@ def test_what_the_policy_does_not_play_goes_to_the_usual_searcher() -> None:
     assert fitting("policy:proposed=4", context()) == ("policy:proposed=4", "")
     name, reason = fitting("policy", context(tiny_space()))
     assert name == "exhaustive"
-    assert reason == "its configs are not schedules of loops, which alone the policy plays"
+    assert reason == "its configs are not schedules of loops; the policy plays loop nests alone"
     gpu = Device("cuda", "sm_90", 132)
-    assert "schedules loops for CPUs, not for" in fitting("policy", context(device=gpu))[1]
+    assert "loops are scheduled for CPUs, not for" in fitting("policy", context(device=gpu))[1]
     assert fitting("genetic", context()) == ("genetic", "")
     with pytest.raises(UsageError, match="this is not the tuning of a problem"):
         create("policy", SearchContext(SPACE))

@@ -108,21 +108,18 @@ def _compared(
     timer: ConfigTimer,
     device: Device,
 ) -> LibraryComparison:
-    from skipjack.learn.loops import loop_solver
+    from skipjack.learn.loops import loop_solver, loop_space
     from skipjack.learn.policy import planned
     from skipjack.report.loops import LibraryComparison
-    from skipjack.solvers.cpu.nest import ScheduleSpace
 
-    solver = loop_solver(problem)
-    space = solver.space(problem, device)
-    assert isinstance(space, ScheduleSpace)
+    space = loop_space(problem, device)
     (played,) = planned(policy, game)
     configs = {
         "policy": space.config(played.schedule),
         "first proposal": space.promising(1)[0],
         "untuned": space.config(game.built(game.start())),
     }
-    times = timer.evaluate(problem, list(configs.values()), solver.name)
+    times = timer.evaluate(problem, list(configs.values()), loop_solver(problem).name)
     times_ns = {name: ns for name, ns in zip(configs, times, strict=True) if ns < float("inf")}
     missing = {name: "it could not be run" for name in configs if name not in times_ns}
     for name, took in timer.libraries(problem, [x for x in libraries if x != TVM]).items():

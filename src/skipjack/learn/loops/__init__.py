@@ -25,7 +25,14 @@ from skipjack.learn.loops.policy_view import (
     PolicyView,
     policy_view,
 )
-from skipjack.learn.loops.problems import loop_game, loop_solver, refusal
+from skipjack.learn.loops.problems import (
+    loop_game,
+    loop_solver,
+    loop_space,
+    refusal,
+    space_game,
+    space_refusal,
+)
 from skipjack.learn.loops.tensors import LOOP_COLUMNS, STRIDE_BINS
 from skipjack.learn.loops.texts import ir_text, loop_tree, parse_actions, play
 
@@ -54,6 +61,7 @@ __all__ = [
     "ir_text",
     "loop_game",
     "loop_solver",
+    "loop_space",
     "loop_tree",
     "make_dataset",
     "observe",
@@ -62,6 +70,8 @@ __all__ = [
     "policy_view",
     "read_dataset",
     "refusal",
+    "space_game",
+    "space_refusal",
     "untuned",
     "write_dataset",
 ]

@@ -11,25 +11,28 @@ from skipjack.core.device import Device
 from skipjack.core.dtypes import CPU_DTYPES, DTYPES, listed
 from skipjack.core.operation import NestOperation, ProgramOperation
 from skipjack.core.problem import Problem
+from skipjack.core.space import Space
 from skipjack.errors import UsageError
 from skipjack.learn.loops.game import LoopGame, MachineFacts, Preset
 from skipjack.learn.loops.legal import MAX_LOOPS
 from skipjack.operations import get
 from skipjack.solvers import BuildingSolver, find_solver
 from skipjack.solvers import refusal as solver_refusal
-from skipjack.solvers.cpu.nest import Schedule, ScheduleSpace
+from skipjack.solvers.cpu.nest import ScheduleSpace
 
 _NEST, _DIRECT_NEST = "nest", "direct_nest"
 
 
-def loop_game(
-    problem: Problem, device: Device, preset: Preset, *, start: Schedule | None = None
-) -> LoopGame:
+def loop_game(problem: Problem, device: Device, preset: Preset) -> LoopGame:
     """The game on a problem's nest; `UsageError` where there is none to play."""
     reason = refusal(problem, device)
     if reason:
         raise UsageError(f"problem {problem.key} is not a game of loops: {reason}")
-    space = _space(problem, device)
+    return space_game(loop_space(problem, device), problem.dtype, device, preset)
+
+
+def space_game(space: ScheduleSpace, dtype: str, device: Device, preset: Preset) -> LoopGame:
+    """The game whose states are the schedules of a space."""
     caches = tuple(size for _, size in device.caches)
     return LoopGame(
         space.nest,
@@ -37,25 +40,33 @@ def loop_game(
         preset=preset,
         threads=space.threads,
         streaming=space.streaming,
-        start=start,
-        machine=MachineFacts(device.units, caches, DTYPES[problem.dtype].bytes),
+        machine=MachineFacts(space.threads, caches, DTYPES[dtype].bytes),
     )
 
 
 def refusal(problem: Problem, device: Device) -> str:
     """Why a problem is not a game of loops on a device; empty if it is one."""
     if device.kind != "cpu":
-        return f"schedules of loops are for CPUs, not for {device.name}"
+        return _only_cpus(device)
     if problem.dtype not in CPU_DTYPES:
         return f"code for CPUs is generated in {listed(CPU_DTYPES)}, not in {problem.dtype}"
     operation = get(problem.operation)
     if isinstance(operation, ProgramOperation):
         return f"{problem.operation} is not a single loop nest; tune it with another searcher"
     reason = solver_refusal(loop_solver(problem), problem, device)
-    if reason:
-        return reason
-    count = sum(extent > 1 for _, extent in _space(problem, device).nest.loops)
-    return f"it has {count} loops, at most {MAX_LOOPS} are played" if count > MAX_LOOPS else ""
+    return reason or space_refusal(loop_space(problem, device), device)
+
+
+def space_refusal(space: Space, device: Device) -> str:
+    """Why no game is on a space; empty if one is."""
+    if device.kind != "cpu":
+        return _only_cpus(device)
+    if not isinstance(space, ScheduleSpace):
+        return "its configs are not schedules of loops"
+    count = sum(extent > 1 for _, extent in space.nest.loops)
+    return (
+        f"its nest has {count} loops; at most {MAX_LOOPS} are played" if count > MAX_LOOPS else ""
+    )
 
 
 def loop_solver(problem: Problem) -> BuildingSolver:
@@ -66,7 +77,12 @@ def loop_solver(problem: Problem) -> BuildingSolver:
     return solver
 
 
-def _space(problem: Problem, device: Device) -> ScheduleSpace:
+def loop_space(problem: Problem, device: Device) -> ScheduleSpace:
+    """All schedules of the problem's nest."""
     space = loop_solver(problem).space(problem, device)
     assert isinstance(space, ScheduleSpace), "the configs of both solvers are schedules"
     return space
+
+
+def _only_cpus(device: Device) -> str:
+    return f"loops are scheduled for CPUs, not for {device.name}"

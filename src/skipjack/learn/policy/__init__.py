@@ -3,7 +3,6 @@
 from skipjack.learn.policy.built_in import FOLDER as POLICY_FOLDER
 from skipjack.learn.policy.built_in import RUN_FILE, SHIPPED, card, find_policy, propose, shipped
 from skipjack.learn.policy.file import Policy, read_policy, read_weights, write_policy
-from skipjack.learn.policy.games import game_on
 from skipjack.learn.policy.grounds import Ground, evidence, ground_of
 from skipjack.learn.policy.network import FORBIDDEN, PolicyNetwork, log_probabilities
 from skipjack.learn.policy.play import (
@@ -31,7 +30,6 @@ __all__ = [
     "card",
     "evidence",
     "find_policy",
-    "game_on",
     "greedy",
     "ground_of",
     "log_probabilities",

@@ -9,11 +9,11 @@ from typing import Any
 from skipjack.core.device import Device
 from skipjack.core.problem import Problem
 from skipjack.errors import UsageError
-from skipjack.learn.loops import Preset, loop_game, loop_solver
+from skipjack.learn.loops import Preset, loop_game, loop_space
 from skipjack.learn.policy.file import Policy, read_policy
 from skipjack.learn.policy.play import ANALYTIC, best_schedules
 from skipjack.reading import parse_json
-from skipjack.solvers.cpu.nest import Schedule, ScheduleSpace
+from skipjack.solvers.cpu.nest import Schedule
 
 FOLDER = Path(__file__).parent / "files"
 SHIPPED = "shipped"
@@ -53,8 +53,7 @@ def propose(
     play: row programs, packed products, kernels for GPUs.
     """
     game = loop_game(problem, device, Preset.FULL)
-    space = loop_solver(problem).space(problem, device)
-    assert isinstance(space, ScheduleSpace)
+    space = loop_space(problem, device)
     analytic = [space.schedule(config) for config in space.promising(ANALYTIC)]
     return best_schedules(policy or shipped(Preset.FULL), game, analytic, count)
 

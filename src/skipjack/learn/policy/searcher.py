@@ -11,10 +11,9 @@ from pathlib import Path
 
 from skipjack.core.config import Config
 from skipjack.errors import SkipjackError, UsageError
-from skipjack.learn.loops import LoopGame, Preset
+from skipjack.learn.loops import Preset, space_game, space_refusal
 from skipjack.learn.policy.built_in import shipped
 from skipjack.learn.policy.file import Policy, read_policy
-from skipjack.learn.policy.games import game_on, refusal
 from skipjack.learn.policy.grounds import leads
 from skipjack.learn.policy.play import ANALYTIC, best_schedules
 from skipjack.search import Count, GeneticSearch, SearchContext
@@ -41,10 +40,13 @@ class PolicySearch(GeneticSearch):
     ) -> None:
         if reason := self.refuses(context, proposed=proposed, file=file):
             raise UsageError(f"the policy cannot search this: {reason}")
-        policy, game = _policy(file), _game(context)
-        assert isinstance(context.space, ScheduleSpace)
-        analytic = [context.space.schedule(each) for each in context.space.promising(ANALYTIC)]
-        found = best_schedules(policy, game, analytic, proposed)
+        space, problem, device = context.space, context.problem, context.device
+        assert isinstance(space, ScheduleSpace)
+        assert problem is not None
+        assert device is not None
+        game = space_game(space, problem.dtype, device, Preset.FULL)
+        analytic = [space.schedule(each) for each in space.promising(ANALYTIC)]
+        found = best_schedules(_policy(file), game, analytic, proposed)
         configs = [Config(schedule=each.text()) for each in found]
         super().__init__(replace(context, seeds=(*configs, *context.seeds)))
 
@@ -53,8 +55,8 @@ class PolicySearch(GeneticSearch):
         """Why it cannot search a space; empty if it can."""
         if context.problem is None or context.device is None:
             return "it plays loop nests, and this is not the tuning of a problem"
-        if reason := refusal(context.space, context.device):
-            return reason
+        if reason := space_refusal(context.space, context.device):
+            return f"{reason}; the policy plays loop nests alone"
         try:
             policy = _policy(file)
         except SkipjackError as error:
@@ -75,10 +77,3 @@ class PolicySearch(GeneticSearch):
 
 def _policy(file: str) -> Policy:
     return read_policy(Path(file)) if file else shipped(Preset.FULL)
-
-
-def _game(context: SearchContext) -> LoopGame:
-    assert isinstance(context.space, ScheduleSpace)
-    assert context.problem is not None
-    assert context.device is not None
-    return game_on(context.space, context.problem.dtype, context.device)

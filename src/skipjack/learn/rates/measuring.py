@@ -11,7 +11,7 @@ import numpy as np
 from skipjack.core.config import Config
 from skipjack.core.device import Device
 from skipjack.core.problem import Problem
-from skipjack.learn.loops import LoopGame, Preset, loop_game, loop_solver
+from skipjack.learn.loops import LoopGame, Preset, loop_game, loop_space
 from skipjack.learn.rates.rates import Rates
 from skipjack.solvers.cpu.nest import Schedule, ScheduleSpace
 
@@ -57,8 +57,7 @@ def measure_problem(
     `UsageError` for a problem that is no game of loops.
     """
     games = [loop_game(problem, device, preset) for preset in Preset]
-    space = loop_solver(problem).space(problem, device)
-    assert isinstance(space, ScheduleSpace), "configs are schedules"
+    space = loop_space(problem, device)
     times_ns: dict[str, float | None] = {}
 
     def take(schedules: Sequence[Schedule]) -> None:

@@ -1,1 +1,1 @@
-"""Training policies: PPO, DQN and Stable-Baselines3. Needs torch, which nothing else here does."""
+"""Training policies: PPO, DQN and cloning with torch; episodes, which are played without it."""

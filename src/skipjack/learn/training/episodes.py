@@ -278,7 +278,7 @@ def unpacked(data: bytes) -> list[Episode]:
 def packed_arrays(arrays: Mapping[str, NDArray[Any]]) -> bytes:
     """Arrays as the bytes of an npz file."""
     data = io.BytesIO()
-    np.savez(data, allow_pickle=False, **dict(arrays))
+    np.savez(data, **dict(arrays))  # type: ignore[arg-type]
     return data.getvalue()
 
 

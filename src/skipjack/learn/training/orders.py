@@ -27,7 +27,6 @@ class Purpose(IntEnum):
     PROBLEMS = 1
     ACTIONS = 2
     BATCHES = 3
-    NOISE = 4
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,13 +18,9 @@ def policy_prior(policy: Policy) -> Prior:
 
     def prior(game: LoopGame, path: GamePath) -> NDArray[np.floating]:
         view: PolicyView = observe(game, path.state, "policy", path.actions)
-        logits, _ = policy.network.forward_many(
-            view["loops"][None],
-            view["rows"][None].astype(np.bool_),
-            np.array([path.state.cursor]),
-            view["globals"][None],
-        )
-        return np.exp(log_probabilities(logits[0], game.mask(path.state)))
+        rows = view["rows"].astype(np.bool_)
+        logits, _ = policy.network.forward(view["loops"], rows, path.state.cursor, view["globals"])
+        return np.exp(log_probabilities(logits, game.mask(path.state)))
 
     return prior
 
