@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from skipjack.cli.loops.search import LONGEST
 from skipjack.cli.main import app
 from skipjack.core.problem import Problem
+from skipjack.core.protocol import cpu_protocol
 from skipjack.errors import SkipjackError
 from skipjack.learn.loops import Preset, loop_game
 from skipjack.learn.policy import greedy, shipped
-from skipjack.learn.rates import ModelRates
+from skipjack.learn.rates import LoopTable, ModelRates, TableHeader, write_table
 from skipjack.native.named_cpu import describe
 from skipjack.operations import parse
 from skipjack.solvers.cpu.nest import Schedule
@@ -148,10 +148,24 @@ def test_what_cannot_be_searched_is_refused_in_one_sentence(
     assert "\n" not in str(caught.value)
 
 
+def test_a_table_of_another_machine_is_searched_as_that_machine() -> None:
+    problem, other = parse("matmul:64x64x64"), describe("haswell/1")
+    game = loop_game(problem, other, Preset.LOOPTUNE)
+    table = LoopTable(TableHeader(other, "llvm 20", cpu_protocol().key))
+    table.add(problem.key, "nest", {game.built(game.start()).text(): 10_000.0})
+    write_table(Path("haswell.jsonl"), table)
+    words = (problem.key, "--method", "recipe", "--rates", "haswell.jsonl")
+    done = invoke("search", *words)
+    assert done.exit_code == 0, done.output
+    assert "1 replayed" in done.stdout
+    shown = invoke("show", problem.key, "--rates", "--rates-from", "haswell.jsonl")
+    assert f"{2 * 64**3 / 1e4:.1f} GFLOP/s" in shown.stdout
+
+
 @pytest.mark.parametrize("key", ["matmul:112x208x256", "conv2d:n1c64h14w14k64y3x3p1q1"])
 def test_the_shipped_policy_has_as_many_actions_as_its_games_take(key: str) -> None:
     """Else what it proposes would be judged half done, beside searches that need fewer."""
     game = loop_game(parse(key), describe("skylake-avx512/1"), Preset.FULL)
     played = greedy(shipped(Preset.FULL), game)
     assert played.state.stopped
-    assert len(played.actions) <= LONGEST[Preset.FULL]
+    assert len(played.actions) <= Preset.FULL.episode_steps

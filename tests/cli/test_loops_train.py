@@ -17,13 +17,12 @@ from typer.testing import CliRunner
 pytest.importorskip("torch")
 
 from processes import PATIENCE_S, command
-from skipjack.cli.loops import search
 from skipjack.cli.main import app
 from skipjack.errors import InterruptedRunError, MalformedError, UsageError
 from skipjack.interrupt import Interrupt
 from skipjack.learn.loops import Preset, read_dataset
 from skipjack.learn.policy import find_policy, read_weights
-from skipjack.learn.runs import LONGEST, RunFolder
+from skipjack.learn.runs import RunFolder
 
 SMALL = ("--episodes", "4", "--episode-steps", "5", "--eval-size", "0")
 
@@ -181,10 +180,6 @@ def test_iterations_are_json_lines_for_machines(dataset: str) -> None:
     said = train("--dataset", dataset, *SMALL, "--total-steps", "40", "--out", "run", "--json")
     lines = [json.loads(line) for line in said.splitlines()]
     assert [line["steps"] for line in lines if "steps" in line] == [20, 40]
-
-
-def test_episodes_are_as_long_as_those_of_searches() -> None:
-    assert {str(preset): steps for preset, steps in LONGEST.items()} == search.LONGEST
 
 
 def test_runs_get_names_of_their_own(dataset: str) -> None:

@@ -88,6 +88,18 @@ def test_mixed_rates_ask_the_same_of_each_whoever_asks() -> None:
     assert apart[0].measured == len(schedules)
 
 
+def test_mixed_rates_close_those_that_measure() -> None:
+    class Closed(TableRates):
+        closed = False
+
+        def close(self) -> None:
+            self.closed = True
+
+    measuring = Closed(table())
+    MixedRates(ModelRates(LengthModel(), DEVICE), measuring, 0.3).close()
+    assert measuring.closed
+
+
 def test_rates_are_opened_by_a_text(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     write_table(path, table())

@@ -13,7 +13,7 @@ import typer
 from skipjack.cli.loops.game import check_outputs
 from skipjack.cli.loops.judging import PolicyOption, judged_policy, judged_problems, own_dataset
 from skipjack.cli.loops.looptune import UnusedTrainerOption, remark_unneeded
-from skipjack.cli.loops.search import LONGEST, DebugOption, draw, open_source, run_all
+from skipjack.cli.loops.search import DebugOption, draw, open_source, run_all
 from skipjack.cli.options import JsonOption, PluginOption, examples
 
 if TYPE_CHECKING:
@@ -44,7 +44,9 @@ def evaluate(
     budget: Annotated[
         int, typer.Option(min=1, help="Most distinct schedules that each measures.")
     ] = 30,
-    seconds: Annotated[float | None, typer.Option(help="Most seconds for each search.")] = None,
+    seconds: Annotated[
+        float | None, typer.Option(min=0.001, help="Most seconds for each search.")
+    ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Runs of each search.")] = 1,
     threads: Annotated[int, typer.Option(min=1, help="Threads that loops can be shared to.")] = 1,
     rates: Annotated[
@@ -81,7 +83,7 @@ def evaluate(
     if output is None:
         output = (Path(policy) if Path(policy).is_dir() else Path()) / "evaluation"
     chosen = judged_problems(texts, dataset or own_dataset(policy, texts), size, split)
-    limits = SearchBudget(budget, LONGEST[judged.preset], seconds)
+    limits = SearchBudget(budget, judged.preset.episode_steps, seconds)
     with watch_for_interrupt() as interrupt:
         asked = Judging(judged, chosen, rates, limits, threads, range(seeds), output, debug)
         judge(asked, lambda: interrupt.requested, json)
@@ -105,11 +107,11 @@ class Judging:
 def judge(asked: Judging, stop: Callable[[], bool], json: bool) -> None:
     """Run it, write the report and show it; `KeyboardInterrupt` if it was stopped."""
     from skipjack.learn.loops import loop_game
+    from skipjack.learn.rates import rated_device
     from skipjack.learn.tree import all_methods
-    from skipjack.native import cpu
     from skipjack.report.loops import print_searches, write_search_report
 
-    device = cpu.detect(asked.threads)
+    device = rated_device(asked.rates, None, asked.threads)
     preset = asked.policy.preset
     games = {problem: loop_game(problem, device, preset) for problem in asked.problems}
     check_outputs(asked.debug, folder=asked.output)

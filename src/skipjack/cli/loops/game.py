@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from skipjack.core.device import Device
     from skipjack.core.problem import Problem
-    from skipjack.learn.loops import LoopGame
+    from skipjack.learn.loops import LoopGame, Preset
     from skipjack.solvers.cpu.nest import Schedule
 
 PresetOption = Annotated[
@@ -34,42 +35,47 @@ RatesOption = Annotated[
 ThreadsOption = Annotated[int, typer.Option(min=1, help="Threads that loops can be shared to.")]
 
 
-def game_of(text: str | None, preset: str, threads: int) -> tuple[Problem, LoopGame]:
-    """The problem that a command names, and the game on it on this machine's CPU."""
+def chosen_preset(text: str) -> Preset:
+    """The preset of this name; `UsageError` if there is none."""
     from skipjack.errors import UsageError
-    from skipjack.learn.loops import Preset, find_problems, loop_game
-    from skipjack.native import cpu
+    from skipjack.learn.loops import Preset
+
+    if text not in list(Preset):
+        raise UsageError(f"there is no preset {text!r}; choose from {', '.join(Preset)}")
+    return Preset(text)
+
+
+def game_of(text: str | None, preset: str, device: Device) -> tuple[Problem, LoopGame]:
+    """The problem that a command names, and the game on it."""
+    from skipjack.errors import UsageError
+    from skipjack.learn.loops import find_problems, loop_game
 
     if text is None:
         raise UsageError("no problem given; write one as matmul:128x128x128, or DATASET:64x64x64")
-    if preset not in list(Preset):
-        raise UsageError(f"there is no preset {preset!r}; choose from {', '.join(Preset)}")
+    chosen = chosen_preset(preset)
     problems = find_problems(text)
     if len(problems) > 1:
         raise UsageError(
             f"{text} is a dataset of {len(problems)} problems; name one, as {text}:"
             f"{problems[0].key.split(':')[1]}"
         )
-    return problems[0], loop_game(problems[0], cpu.detect(threads), Preset(preset))
+    return problems[0], loop_game(problems[0], device, chosen)
 
 
 @contextmanager
 def rating(
-    text: str, problem: Problem, threads: int
+    text: str, problem: Problem, device: Device
 ) -> Iterator[Callable[[Sequence[Schedule]], list[float]]]:
     """GFLOP/s of schedules of a problem, from the rates that a text names; 0 where one has none."""
-    from skipjack.learn.rates import gflops, open_rates
-    from skipjack.native import cpu
+    from skipjack.learn.rates import close_rates, gflops, open_rates
 
-    rates = open_rates(text, cpu.detect(threads))
+    rates = open_rates(text, device)
     try:
         yield lambda schedules: [
             gflops(problem, seconds) for seconds in rates.seconds(problem, schedules)
         ]
     finally:
-        close = getattr(rates, "close", None)
-        if close:
-            close()
+        close_rates(rates)
 
 
 def check_outputs(*files: Path | None, folder: Path | None = None) -> None:

@@ -62,13 +62,15 @@ def play(
     Where the input is no terminal, it has one action a line.
     """
     from skipjack import plugins
+    from skipjack.learn.rates import rated_device
     from skipjack.settings import load_settings
 
     plugins.load(load_settings(plugins=plugin).plugins)
-    chosen, game = game_of(problem, preset, threads)
+    device = rated_device(rates_from, None, threads)
+    chosen, game = game_of(problem, preset, device)
     title = f"{chosen.key}, preset {game.preset}"
     with ExitStack() as stack:
-        rate = None if no_rates else stack.enter_context(rating(rates_from, chosen, threads))
+        rate = None if no_rates else stack.enter_context(rating(rates_from, chosen, device))
         board = _Board(game, title, rate)
         if sys.stdin.isatty() and sys.stdout.isatty():
             _by_keys(board)

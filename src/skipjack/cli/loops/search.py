@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from skipjack.cli.loops.game import PresetOption, check_outputs
+from skipjack.cli.loops.game import PresetOption, check_outputs, chosen_preset
 from skipjack.cli.options import JsonOption, PluginOption, examples
 
 if TYPE_CHECKING:
@@ -28,8 +28,6 @@ EXAMPLES = examples(
     "skipjack loops search matmul:64x64x64 --method mcts --policy shipped --rates tables",
 )
 ALL, EXHAUSTIVE = "all", "exhaustive"
-LONGEST = {"looptune": 10, "full": 40}
-"""Actions of an episode, by preset."""
 DebugOption = Annotated[
     Path | None,
     typer.Option(
@@ -120,16 +118,16 @@ def search(
     from skipjack import plugins
     from skipjack.interrupt import watch_for_interrupt
     from skipjack.learn.loops import loop_game
+    from skipjack.learn.rates import rated_device
     from skipjack.learn.tree import SearchBudget
-    from skipjack.native import cpu
     from skipjack.settings import load_settings
 
     settings = load_settings(plugins=tuple(plugin) if plugin else None)
     plugins.load(settings.plugins)
     chosen = chosen_preset(preset)
     methods = chosen_methods(method or ["beam"], width, lookahead, policy, chosen)
-    limits = SearchBudget(budget or None, episode_steps or LONGEST[chosen], seconds)
-    device = cpu.detect(threads)
+    limits = SearchBudget(budget or None, episode_steps or chosen.episode_steps, seconds)
+    device = rated_device(rates, None, threads)
     games = {
         problem: loop_game(problem, device, chosen)
         for problem in chosen_problems(problems or [], dataset, size, split)
@@ -158,15 +156,6 @@ def search(
             )
     if not any(run.best for run in runs):
         raise typer.Exit(1)
-
-
-def chosen_preset(text: str) -> Preset:
-    from skipjack.errors import UsageError
-    from skipjack.learn.loops import Preset
-
-    if text not in list(Preset):
-        raise UsageError(f"there is no preset {text!r}; choose from {', '.join(Preset)}")
-    return Preset(text)
 
 
 def chosen_problems(
@@ -213,14 +202,12 @@ def chosen_methods(
 
 def open_source(text: str, device: Device, cold: bool, stack: ExitStack) -> Rates:
     from skipjack.errors import UsageError
-    from skipjack.learn.rates import LiveRates, open_rates
+    from skipjack.learn.rates import LiveRates, close_rates, open_rates
 
     if cold and text != "live":
         raise UsageError(f"--cold is for live rates, not for {text}; leave it out")
     rates: Rates = LiveRates(device, keep=False) if cold else open_rates(text, device)
-    close = getattr(rates, "close", None)
-    if close is not None:
-        stack.callback(close)
+    stack.callback(close_rates, rates)
     return rates
 
 

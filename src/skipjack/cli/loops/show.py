@@ -17,6 +17,7 @@ from skipjack.cli.loops.game import (
 from skipjack.cli.options import JsonOption, PluginOption, examples
 
 if TYPE_CHECKING:
+    from skipjack.core.device import Device
     from skipjack.core.problem import Problem
     from skipjack.learn.loops import GameState, LoopGame
 
@@ -52,19 +53,21 @@ def show(
     """
     from skipjack import plugins
     from skipjack.learn.loops import parse_actions, play
+    from skipjack.learn.rates import rated_device
     from skipjack.settings import load_settings
 
     settings = load_settings(plugins=plugin)
     plugins.load(settings.plugins)
-    chosen, game = game_of(problem or bench, preset, threads)
+    device = rated_device(rates_from, None, threads)
+    chosen, game = game_of(problem or bench, preset, device)
     numbers = parse_actions(actions, game)
     states = [game.start(), *play(game, numbers)]
     names = ["start", *(game.actions[number] for number in numbers)]
     reached = None
     if rates:
-        with rating(rates_from, chosen, threads) as rate:
+        with rating(rates_from, chosen, device) as rate:
             reached = rate([game.built(state) for state in states])
-    text = _code(chosen, game, states[-1], threads) if code else None
+    text = _code(chosen, game, states[-1], device) if code else None
     records = _records(game, names, states, reached)
     if json:
         from json import dumps
@@ -117,10 +120,9 @@ def _indented(text: str) -> str:
     return "\n".join(f"      {line}" for line in text.splitlines())
 
 
-def _code(problem: Problem, game: LoopGame, state: GameState, threads: int) -> str:
+def _code(problem: Problem, game: LoopGame, state: GameState, device: Device) -> str:
     from skipjack.core.config import Config
     from skipjack.learn.loops import loop_solver
-    from skipjack.native import cpu
 
     config = Config(schedule=game.built(state).text())
-    return loop_solver(problem).lower(problem, cpu.detect(threads), config).text
+    return loop_solver(problem).lower(problem, device, config).text

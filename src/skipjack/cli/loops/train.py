@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from skipjack.cli.fleet.coordinating import EngineName
+from skipjack.cli.loops.game import chosen_preset
 from skipjack.cli.loops.looptune import AppOption, GpusOption, remark_unneeded
-from skipjack.cli.loops.search import chosen_preset
 from skipjack.cli.loops.training import (
     RunPlaces,
     Telling,
@@ -194,7 +194,7 @@ def train(
 
 def _steps_of(iterations: int, asked: dict[str, Any], resume: Path | None) -> int:
     """Actions of so many iterations, if no episode ends early."""
-    from skipjack.learn.runs import LONGEST, trainer_named
+    from skipjack.learn.runs import trainer_named
 
     if "total_steps" in asked:
         raise UsageError("--iter and --total-steps both say how long to train; give one of them")
@@ -203,5 +203,7 @@ def _steps_of(iterations: int, asked: dict[str, Any], resume: Path | None) -> in
     if iterations < 1:
         raise UsageError(f"--iter is {iterations}; give 1 or more")
     episodes = asked.get("episodes") or EPISODES[trainer_named(asked.get("trainer", "ppo"))]
-    steps = asked.get("episode_steps") or LONGEST[chosen_preset(asked.get("preset", "looptune"))]
+    steps = (
+        asked.get("episode_steps") or chosen_preset(asked.get("preset", "looptune")).episode_steps
+    )
     return int(iterations * episodes * steps)

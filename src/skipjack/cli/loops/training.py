@@ -104,7 +104,7 @@ def _written(folder: RunFolder) -> Path:
 
 def _read(asked: Mapping[str, Any]) -> dict[str, Any]:
     """Texts as what they name."""
-    from skipjack.cli.loops.search import chosen_preset
+    from skipjack.cli.loops.game import chosen_preset
     from skipjack.learn.runs import trainer_named, whole_rates
 
     read: dict[str, Callable[[str], Any]] = {
@@ -119,7 +119,6 @@ def _read(asked: Mapping[str, Any]) -> dict[str, Any]:
 def _folder(asked: dict[str, Any], places: RunPlaces, telling: Telling, crew: Crewing) -> RunFolder:
     from skipjack.errors import UsageError
     from skipjack.learn.runs import (
-        LONGEST,
         RunFolder,
         TrainOptions,
         check_crew,
@@ -139,7 +138,7 @@ def _folder(asked: dict[str, Any], places: RunPlaces, telling: Telling, crew: Cr
     if "dataset" not in asked:
         raise UsageError("name the problems with --dataset, or a run to go on with by --resume")
     if "preset" in asked:
-        asked.setdefault("episode_steps", LONGEST[asked["preset"]])
+        asked.setdefault("episode_steps", asked["preset"].episode_steps)
     if telling.wandb_url:
         asked.setdefault("start", telling.wandb_url)  # also a run that is here
     options = TrainOptions(**asked)

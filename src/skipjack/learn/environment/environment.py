@@ -47,6 +47,7 @@ from skipjack.learn.rates import (
     LoopTable,
     Rates,
     TableRates,
+    close_rates,
     gflops,
     open_rates,
     peak_gflops,
@@ -56,7 +57,6 @@ from skipjack.operations import get, names, parse
 from skipjack.settings import load_settings
 from skipjack.solvers.cpu.nest import Schedule
 
-_EPISODES = {Preset.LOOPTUNE: 10, Preset.FULL: 32}
 _GAMES_KEPT = 256
 _log = logging.getLogger(__name__)
 
@@ -119,7 +119,7 @@ class LoopNestEnv(gymnasium.Env[Any, Any]):
             raise UsageError(f"max_gflops is {max_gflops}; give the machine's peak in GFLOP/s")
         self.max_gflops = None if max_gflops is None else float(max_gflops)
         self.peaks: dict[str, float] = {}
-        self.episode_steps = _EPISODES[self.preset] if episode_steps is None else episode_steps
+        self.episode_steps = self.preset.episode_steps if episode_steps is None else episode_steps
         if self.episode_steps != int(self.episode_steps) or self.episode_steps < 1:
             raise UsageError(f"an episode has a whole number of steps, 1 or more: {episode_steps}")
         self.illegal_reward = float(illegal_reward)
@@ -169,9 +169,8 @@ class LoopNestEnv(gymnasium.Env[Any, Any]):
 
     def close(self) -> None:
         """End the processes that measure."""
-        close = getattr(self.rates, "close", None)
-        if close and self._owns_rates:
-            close()
+        if self._owns_rates:
+            close_rates(self.rates)
 
     # What learners ask besides
 

@@ -84,6 +84,11 @@ class Preset(StrEnum):
         marks = () if self is Preset.LOOPTUNE else ("merge", *MARKS, "stop")
         return (*_MOVES, *splits, *marks)
 
+    @property
+    def episode_steps(self) -> int:
+        """The most actions of an episode, unless told otherwise."""
+        return 10 if self is Preset.LOOPTUNE else 40
+
 
 @dataclass(frozen=True, slots=True)
 class GameState:

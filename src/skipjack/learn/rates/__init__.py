@@ -10,7 +10,7 @@ from skipjack.learn.rates.opening import (
     read_tables,
     table_of,
 )
-from skipjack.learn.rates.rates import Rates, gflops, peak_gflops
+from skipjack.learn.rates.rates import Rates, close_rates, gflops, peak_gflops
 from skipjack.learn.rates.replay import CostModel, MixedRates, ModelRates, TableRates
 from skipjack.learn.rates.table import (
     LoopTable,
@@ -34,6 +34,7 @@ __all__ = [
     "Rates",
     "TableHeader",
     "TableRates",
+    "close_rates",
     "gflops",
     "join_tables",
     "measure_problem",

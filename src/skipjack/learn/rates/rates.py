@@ -79,6 +79,13 @@ def peak_gflops(problem: Problem, device: Device, settings: Settings | None = No
     return peaks.flops(problem.dtype) * device.units * 1e-9
 
 
+def close_rates(rates: object) -> None:
+    """End the processes of rates that measure; others have nothing to end."""
+    close = getattr(rates, "close", None)
+    if close is not None:
+        close()
+
+
 def gflops(problem: Problem, seconds: float | None) -> float:
     """The rate of a time; 0 for none."""
     return get(problem.operation).flops(problem) / seconds * 1e-9 if seconds else 0.0

@@ -11,7 +11,7 @@ from typing import Protocol
 from skipjack.core.device import Device
 from skipjack.core.problem import Problem
 from skipjack.errors import MalformedError, ScheduleError, UsageError
-from skipjack.learn.rates.rates import Counted, Rates
+from skipjack.learn.rates.rates import Counted, Rates, close_rates
 from skipjack.learn.rates.table import LoopTable
 from skipjack.solvers.cpu.nest import Schedule
 
@@ -149,6 +149,11 @@ class MixedRates:
             for one, rates in ((False, self._most), (True, self._some))
         }
         return [next(parts[own]) for own in chosen]
+
+    def close(self) -> None:
+        """End the processes of the rates that measure."""
+        close_rates(self._most)
+        close_rates(self._some)
 
     def _is_of_some(self, problem: Problem, schedule: Schedule) -> bool:
         digest = hashlib.sha256(f"{problem.key} {schedule.text()}".encode()).digest()

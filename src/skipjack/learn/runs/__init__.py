@@ -3,7 +3,6 @@
 from skipjack.learn.runs.folder import PlayedEpisode, RunFolder, TrainingSession
 from skipjack.learn.runs.learners import Learner, check_installed
 from skipjack.learn.runs.options import (
-    LONGEST,
     TrainerName,
     TrainOptions,
     continued,
@@ -18,7 +17,6 @@ from skipjack.learn.runs.tracking import check_wandb, fetch_policy, open_sinks
 __all__ = [
     "HERE",
     "LOCAL",
-    "LONGEST",
     "RAY",
     "Crewing",
     "Learner",

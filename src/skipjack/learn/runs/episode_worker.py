@@ -15,6 +15,7 @@ from skipjack import plugins
 from skipjack.fleet.states import Stage
 from skipjack.fleet.task import Outcome, Task
 from skipjack.learn.policy import PolicyNetwork
+from skipjack.learn.rates import close_rates
 from skipjack.learn.runs.setup import PlayerSetup
 from skipjack.learn.training.collecting import Group, play_group
 from skipjack.learn.training.episodes import Player, packed, unpacked_arrays
@@ -77,9 +78,7 @@ class EpisodeWorker:
     def close(self) -> None:
         """End what the rates started."""
         if self._player is not None:
-            close = getattr(self._player[1].rates, "close", None)
-            if close is not None:
-                close()
+            close_rates(self._player[1].rates)
             self._player = None
 
 

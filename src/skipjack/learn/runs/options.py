@@ -14,8 +14,6 @@ from skipjack.learn.rates import EXACTLY
 
 MAY_CHANGE = ("total_steps", "eval_size", "eval_time", "eval_budget", "eval_rates")
 """Options that a run may be continued with other values of."""
-LONGEST = {Preset.LOOPTUNE: 10, Preset.FULL: 40}
-"""Actions of an episode."""
 SLOW_RATES = ("live", "mixed:")
 """How texts of rates begin that are measured while they are asked for."""
 

@@ -23,7 +23,7 @@ from skipjack.errors import SkipjackError
 from skipjack.learn.environment import LoopNestEnv
 from skipjack.learn.loops import ROW_COLUMNS
 from skipjack.learn.policy import read_weights
-from skipjack.learn.rates import open_rates
+from skipjack.learn.rates import close_rates, open_rates
 from skipjack.learn.runs.folder import PlayedEpisode, RunFolder
 from skipjack.learn.runs.learners import network_sizes, setup_of
 from skipjack.learn.runs.setup import PlayerSetup
@@ -255,9 +255,7 @@ class Sb3Learner:
     def close(self) -> None:
         """End the environments."""
         self._env.close()
-        close = getattr(self._rates, "close", None)
-        if close is not None:
-            close()
+        close_rates(self._rates)
 
 
 def features_class() -> Any:

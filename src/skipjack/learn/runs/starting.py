@@ -10,7 +10,7 @@ from skipjack.core.device import Device
 from skipjack.errors import UsageError
 from skipjack.learn.loops import LoopDataset, read_dataset, refusal
 from skipjack.learn.policy import find_policy
-from skipjack.learn.rates import EXACTLY, TableRates, open_rates, rated_device
+from skipjack.learn.rates import EXACTLY, TableRates, close_rates, open_rates, rated_device
 from skipjack.learn.runs.folder import START, RunFolder
 from skipjack.learn.runs.learners import Learner, OwnLearner, RunCollector, check_installed
 from skipjack.learn.runs.options import SLOW_RATES, TrainerName, TrainOptions
@@ -93,9 +93,7 @@ def here(setup: PlayerSetup, seed: int) -> RunCollector:
 def _check_rates(options: TrainOptions, dataset: LoopDataset, device: Device) -> None:
     """`UsageError` if there are no such rates, or they know nothing of some problems."""
     rates = open_rates(options.rates, device)
-    close = getattr(rates, "close", None)
-    if close is not None:
-        close()
+    close_rates(rates)
     if isinstance(rates, TableRates) and options.rates.startswith(EXACTLY):
         lacking = sum(not rates.table.of(problem) for problem in dataset.problems("train"))
         if lacking:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from skipjack.learn.policy import PolicyNetwork
+from skipjack.learn.rates import close_rates
 from skipjack.learn.training.episodes import Episode, Player
 from skipjack.learn.training.orders import EpisodeOrder, Purpose, generator
 
@@ -65,6 +66,4 @@ class HereCollector:
 
     def close(self) -> None:
         """End the processes of rates that are measured."""
-        close = getattr(self._player.rates, "close", None)
-        if close is not None:
-            close()
+        close_rates(self._player.rates)
