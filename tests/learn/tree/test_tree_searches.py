@@ -282,6 +282,9 @@ class LikesOneAction:
         self._logits = np.zeros(len(game.actions), dtype=np.float32)
         self._logits[game.number(name)] = 50.0
 
+    def forward(self, *_: object) -> tuple[np.ndarray, float]:
+        return self._logits, 0.0
+
     def forward_many(self, loops: np.ndarray, *_: object) -> tuple[np.ndarray, np.ndarray]:
         return np.stack([self._logits] * len(loops)), np.zeros(len(loops))
 
