@@ -13,8 +13,8 @@ pytest.importorskip("torch")
 from skipjack.learn.loops import LoopDataset
 from skipjack.learn.runs import (
     RAY,
-    Crewing,
     RunFolder,
+    TrainingWorkers,
     TrainOptions,
     open_learner,
     train,
@@ -38,14 +38,14 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[RayCluster]:
         ray.close()
 
 
-def trained(path: Path, crew: Crewing) -> RunFolder:
+def trained(path: Path, workers: TrainingWorkers) -> RunFolder:
     keys = ("matmul:16x32x24:f32", "matmul:32x32x16:f32")
     options = TrainOptions("tiny", total_steps=320, episode_steps=5, episodes=32, eval_size=0)
     dataset = LoopDataset("tiny", "mm", 0, keys, ())
     folder = RunFolder.create(path, options, dataset, cpu.detect(1))
-    learner = open_learner(folder, crew)
+    learner = open_learner(folder, workers)
     try:
-        assert train(folder, learner, crew)
+        assert train(folder, learner, workers)
     finally:
         learner.close()
     return folder
@@ -54,8 +54,8 @@ def trained(path: Path, crew: Crewing) -> RunFolder:
 def test_workers_on_a_ray_cluster_train_the_same_policy(
     cluster: RayCluster, tmp_path: Path
 ) -> None:
-    there = trained(tmp_path / "there", Crewing(RAY, 1, cluster.address))
-    trained(tmp_path / "here", Crewing())
+    there = trained(tmp_path / "there", TrainingWorkers(RAY, 1, cluster.address))
+    trained(tmp_path / "here", TrainingWorkers())
     names = ("policy.npz", "steps.csv")
     for name in names:
         assert (tmp_path / "there" / name).read_bytes() == (tmp_path / "here" / name).read_bytes()

@@ -16,10 +16,10 @@ from skipjack.learn.loops import LoopDataset, Preset  # noqa: E402
 from skipjack.learn.policy import PolicyNetwork, find_policy, read_weights  # noqa: E402
 from skipjack.learn.runs import (  # noqa: E402
     RAY,
-    Crewing,
     Learner,
     RunFolder,
     TrainerName,
+    TrainingWorkers,
     TrainOptions,
     open_learner,
     resume,
@@ -92,13 +92,13 @@ def test_nothing_pickled_is_read_from_a_checkpoint(tmp_path: Path) -> None:
 
 def test_it_trains_on_one_machine(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="sb3 trains on one machine"):
-        open_learner(folder(tmp_path / "run"), Crewing(RAY))
+        open_learner(folder(tmp_path / "run"), TrainingWorkers(RAY))
 
 
 @pytest.mark.long
 def test_environments_may_have_processes_of_their_own(tmp_path: Path) -> None:
     run = folder(tmp_path / "run", 40)
-    learner = open_learner(run, Crewing("local", 2))
+    learner = open_learner(run, TrainingWorkers("local", 2))
     try:
         assert train(run, learner)
         assert learner.sources()["estimated"] > 0

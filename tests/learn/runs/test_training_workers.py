@@ -13,7 +13,7 @@ from skipjack.fleet.engine import Done, Host, Slot
 from skipjack.fleet.states import Stage
 from skipjack.fleet.task import Outcome, Task
 from skipjack.learn.loops import GLOBAL_COLUMNS, ROW_COLUMNS, Preset
-from skipjack.learn.runs.elsewhere import EngineCollector, engine_collector
+from skipjack.learn.runs.engine_collector import EngineCollector, engine_collector
 from skipjack.learn.runs.episode_worker import EpisodeWorker
 from skipjack.learn.runs.setup import PlayerSetup
 from skipjack.learn.training.collecting import HereCollector

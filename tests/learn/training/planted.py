@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from skipjack.core.nest import Nest
 from skipjack.core.problem import Problem
 from skipjack.learn.loops import LoopGame, Preset
-from skipjack.learn.training.episodes import EpisodeRules, Player, Reward, view_of
+from skipjack.learn.training.episodes import Player, view_of
 from skipjack.operations import get, parse
 from skipjack.solvers.cpu.nest import Schedule, ScheduleLimits
 
@@ -38,9 +38,9 @@ class PlantedRates:
         return float(2.0 ** -len(found))
 
 
-def planted_player(steps: int = 5, reward: Reward = Reward.GAIN) -> Player:
+def planted_player(steps: int = 5) -> Player:
     game = LoopGame(nest_of(PROBLEM), LIMITS, preset=Preset.LOOPTUNE)
-    return Player([parse(PROBLEM)], [game], PlantedRates(), EpisodeRules(steps, reward))
+    return Player([parse(PROBLEM)], [game], PlantedRates(), steps)
 
 
 def sizes_for(player: Player) -> dict[str, int]:

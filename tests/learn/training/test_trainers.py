@@ -12,11 +12,12 @@ from planted import BEST_SPEED_UP, planted_player, sizes_for  # noqa: E402  (tor
 from skipjack.learn.policy import PolicyNetwork  # noqa: E402
 from skipjack.learn.training.collecting import HereCollector  # noqa: E402
 from skipjack.learn.training.dqn import DQN, DQNOptions  # noqa: E402
-from skipjack.learn.training.episodes import Episode, Player, Reward, packed, unpacked  # noqa: E402
+from skipjack.learn.training.episodes import Episode, Player, packed, unpacked  # noqa: E402
 from skipjack.learn.training.network import NetworkSizes  # noqa: E402
 from skipjack.learn.training.orders import EpisodeOrder  # noqa: E402
 from skipjack.learn.training.ppo import PPO, PPOOptions  # noqa: E402
 from skipjack.learn.training.trainer import Trainer  # noqa: E402
+from skipjack.solvers.cpu.nest import Schedule  # noqa: E402
 
 PPO_OPTIONS = PPOOptions(episodes=32, learning_rate=3e-3, batch=64, entropy=0.04)
 DQN_OPTIONS = DQNOptions(
@@ -93,16 +94,15 @@ def test_illegal_actions_are_never_taken(explore: float) -> None:
         assert episode.views.mask[np.arange(len(episode)), episode.actions].all()
 
 
-def test_gains_add_up_to_the_reward_of_the_end() -> None:
-    gains, end = planted_player(), planted_player(reward=Reward.END)
-    network = PolicyNetwork(trainer_of("ppo", gains).arrays())
-    first = gains.play(network, [0] * 5, np.random.default_rng(0))
-    second = end.play(network, [0] * 5, np.random.default_rng(0))
-    for mine, other in zip(first, second, strict=True):
-        assert np.array_equal(mine.actions, other.actions)
-        assert mine.rewards.sum() == pytest.approx(other.rewards[-1])
-        assert not other.rewards[:-1].any()
-        assert mine.speed_up == pytest.approx(other.speed_up)
+def test_rewards_add_up_to_the_logarithm_of_the_speed_up() -> None:
+    player = planted_player()
+    network = PolicyNetwork(trainer_of("ppo", player).arrays())
+    episodes = player.play(network, [0] * 20, np.random.default_rng(0))
+    assert len({episode.speed_up for episode in episodes}) > 1
+    for episode in episodes:
+        (last,) = player.rates.seconds(player.problems[0], [Schedule.parse(episode.schedule)])
+        assert last == pytest.approx(1 / episode.speed_up)
+        assert np.exp(episode.rewards.sum()) == pytest.approx(episode.speed_up)
 
 
 def test_episodes_travel_as_plain_arrays() -> None:

@@ -85,13 +85,15 @@ def evaluate(
     chosen = judged_problems(texts, dataset or own_dataset(policy, texts), size, split)
     limits = SearchBudget(budget, judged.preset.episode_steps, seconds)
     with watch_for_interrupt() as interrupt:
-        asked = Judging(judged, chosen, rates, limits, threads, range(seeds), output, debug)
+        asked = EvaluationRequest(
+            judged, chosen, rates, limits, threads, range(seeds), output, debug
+        )
         judge(asked, lambda: interrupt.requested, json)
 
 
 @dataclass(frozen=True)
-class Judging:
-    """A policy, what it plays, and what beside it the searches may use."""
+class EvaluationRequest:
+    """A policy, the problems that it is judged on, and what every search may use."""
 
     policy: Policy
     problems: Sequence[Problem]
@@ -104,7 +106,7 @@ class Judging:
     """Where the graph of the searches is drawn."""
 
 
-def judge(asked: Judging, stop: Callable[[], bool], json: bool) -> None:
+def judge(asked: EvaluationRequest, stop: Callable[[], bool], json: bool) -> None:
     """Run it, write the report and show it; `KeyboardInterrupt` if it was stopped."""
     from skipjack.learn.loops import loop_game
     from skipjack.learn.rates import rated_device

@@ -11,11 +11,11 @@ from skipjack.cli.fleet.coordinating import EngineName
 from skipjack.cli.loops.game import chosen_preset
 from skipjack.cli.loops.looptune import AppOption, GpusOption, remark_unneeded
 from skipjack.cli.loops.training import (
-    RunPlaces,
-    Telling,
-    crew_of,
+    RunPaths,
+    TrainingOutput,
     run_training,
     submit_training,
+    workers_of,
 )
 from skipjack.cli.options import JsonOption, PluginOption, examples
 from skipjack.errors import UsageError
@@ -169,7 +169,7 @@ def train(
     asked = {name: value for name, value in given.items() if value is not None}
     if iterations is not None:
         asked["total_steps"] = _steps_of(iterations, asked, resume)
-    telling = Telling(wandb, wandb_url or "", json)
+    output = TrainingOutput(wandb, wandb_url or "", json)
     if engine is not EngineName.RAY and address:
         raise UsageError("--address is for --engine ray")
     slurm: dict[str, Any] = {
@@ -182,14 +182,14 @@ def train(
         "until_done": until_done,
     }
     if engine is EngineName.SLURM:
-        submit_training(asked, RunPlaces(resume, out), telling, workers, slurm, dry_run)
+        submit_training(asked, RunPaths(resume, out), output, workers, slurm, dry_run)
         return
     unusual = slurm | {"nodes": nodes > 1, "time": time != _HOUR, "dry_run": dry_run}
     words = [f"--{name.replace('_', '-')}" for name, on in unusual.items() if on]
     if words:
         named = ", ".join(words).replace("--extra", "--sbatch")
         raise UsageError(f"{named}: for --engine slurm alone")
-    run_training(asked, RunPlaces(resume, out), telling, crew_of(engine, workers, address))
+    run_training(asked, RunPaths(resume, out), output, workers_of(engine, workers, address))
 
 
 def _steps_of(iterations: int, asked: dict[str, Any], resume: Path | None) -> int:

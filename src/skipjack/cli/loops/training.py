@@ -14,20 +14,20 @@ import typer
 from skipjack.cli.fleet.coordinating import EngineName
 
 if TYPE_CHECKING:
-    from skipjack.learn.runs import Crewing, RunFolder, TrainingProgress, TrainOptions
+    from skipjack.learn.runs import RunFolder, TrainingProgress, TrainingWorkers, TrainOptions
 
 
 @dataclass(frozen=True)
-class RunPlaces:
-    """Where a run is."""
+class RunPaths:
+    """The folder of a run that goes on, or of a new one."""
 
     resume: Path | None
     out: Path | None
 
 
 @dataclass(frozen=True)
-class Telling:
-    """Who hears of it."""
+class TrainingOutput:
+    """Where the progress of a run is reported."""
 
     wandb: bool
     wandb_url: str
@@ -35,30 +35,30 @@ class Telling:
 
 
 def run_training(
-    asked: Mapping[str, Any], places: RunPlaces, telling: Telling, crew: Crewing
+    asked: Mapping[str, Any], paths: RunPaths, output: TrainingOutput, workers: TrainingWorkers
 ) -> None:
     """Begin a run or go on with one, then judge its policy."""
-    folder = _folder(_read(asked), places, telling, crew)
+    folder = _folder(_read(asked), paths, output, workers)
     with ExitStack() as stack:
         _hold(folder, stack)
         folder.write_record()
-        _train(folder, telling, crew)
-        _judge(folder, telling)
+        _train(folder, output, workers)
+        _judge(folder, output)
 
 
-def crew_of(engine: EngineName, workers: int | None, address: str | None) -> Crewing:
+def workers_of(engine: EngineName, workers: int | None, address: str | None) -> TrainingWorkers:
     """Who plays."""
-    from skipjack.learn.runs import HERE, LOCAL, RAY, Crewing
+    from skipjack.learn.runs import HERE, LOCAL, RAY, TrainingWorkers
 
     if engine is EngineName.RAY:
-        return Crewing(RAY, workers, address)
-    return Crewing(LOCAL if (workers or 1) > 1 else HERE, workers or 1)
+        return TrainingWorkers(RAY, workers, address)
+    return TrainingWorkers(LOCAL if (workers or 1) > 1 else HERE, workers or 1)
 
 
 def submit_training(
     asked: Mapping[str, Any],
-    places: RunPlaces,
-    telling: Telling,
+    paths: RunPaths,
+    output: TrainingOutput,
     workers: int | None,
     slurm: Mapping[str, Any],
     dry_run: bool,
@@ -70,21 +70,21 @@ def submit_training(
     from json import dumps
 
     from skipjack.fleet import slurm as batch
-    from skipjack.learn.runs import RAY, Crewing
+    from skipjack.learn.runs import RAY, TrainingWorkers
 
     if dry_run:
-        path = places.resume or places.out or Path("RUN")
+        path = paths.resume or paths.out or Path("RUN")
     else:
-        path = _written(_folder(_read(asked), places, telling, Crewing(RAY)))
+        path = _written(_folder(_read(asked), paths, output, TrainingWorkers(RAY)))
     words = ["loops", "train", "--resume", str(path.absolute()), "--engine", "ray"]
     words += [] if workers is None else ["--workers", str(workers)]
-    words += ["--wandb"] if telling.wandb else []
+    words += ["--wandb"] if output.wandb else []
     request = batch.SlurmRequest(f"train-{path.name}", command=tuple(words), **slurm)
     if dry_run:
         typer.echo(batch.batch_script(request), nl=False)
         return
     submitted = batch.submit(request)
-    if telling.json:
+    if output.json:
         job = {"format": 1, "slurm_job": submitted.job, "cluster": submitted.cluster}
         typer.echo(dumps(job | {"run": str(path)}))
     else:
@@ -116,44 +116,46 @@ def _read(asked: Mapping[str, Any]) -> dict[str, Any]:
     return {name: read[name](value) if name in read else value for name, value in asked.items()}
 
 
-def _folder(asked: dict[str, Any], places: RunPlaces, telling: Telling, crew: Crewing) -> RunFolder:
+def _folder(
+    asked: dict[str, Any], paths: RunPaths, output: TrainingOutput, workers: TrainingWorkers
+) -> RunFolder:
     from skipjack.errors import UsageError
     from skipjack.learn.runs import (
         RunFolder,
         TrainOptions,
-        check_crew,
         check_wandb,
+        check_workers,
         continued,
     )
 
-    if telling.wandb:
+    if output.wandb:
         check_wandb()
-    if places.resume is not None:
-        if places.out is not None:
+    if paths.resume is not None:
+        if paths.out is not None:
             raise UsageError("--resume goes on in its own folder; leave --out out")
-        folder = RunFolder.open(places.resume)
-        folder.options = continued(folder.options, asked, places.resume)
-        check_crew(folder.options, crew)
+        folder = RunFolder.open(paths.resume)
+        folder.options = continued(folder.options, asked, paths.resume)
+        check_workers(folder.options, workers)
         return folder
     if "dataset" not in asked:
         raise UsageError("name the problems with --dataset, or a run to go on with by --resume")
     if "preset" in asked:
         asked.setdefault("episode_steps", asked["preset"].episode_steps)
-    if telling.wandb_url:
-        asked.setdefault("start", telling.wandb_url)  # also a run that is here
+    if output.wandb_url:
+        asked.setdefault("start", output.wandb_url)  # also a run that is here
     options = TrainOptions(**asked)
-    check_crew(options, crew)
-    return _begun(options, places.out, telling)
+    check_workers(options, workers)
+    return _begun(options, paths.out, output)
 
 
-def _begun(options: TrainOptions, out: Path | None, telling: Telling) -> RunFolder:
+def _begun(options: TrainOptions, out: Path | None, output: TrainingOutput) -> RunFolder:
     from skipjack.learn.runs import begin_run, fetch_policy, free_folder
 
     place = out or free_folder(options)
-    if not telling.wandb_url or options.start != telling.wandb_url or Path(options.start).exists():
+    if not output.wandb_url or options.start != output.wandb_url or Path(options.start).exists():
         return begin_run(place, options)
     with tempfile.TemporaryDirectory() as fetched:
-        policy = fetch_policy(telling.wandb_url, Path(fetched))
+        policy = fetch_policy(output.wandb_url, Path(fetched))
         return begin_run(place, options, start=str(policy))
 
 
@@ -173,7 +175,7 @@ def _hold(folder: RunFolder, stack: ExitStack) -> None:
 # Training
 
 
-def _train(folder: RunFolder, telling: Telling, crew: Crewing) -> None:
+def _train(folder: RunFolder, output: TrainingOutput, workers: TrainingWorkers) -> None:
     from skipjack.errors import InterruptedRunError
     from skipjack.interrupt import watch_for_interrupt
     from skipjack.learn.runs import open_learner, open_sinks, resume, train
@@ -183,26 +185,26 @@ def _train(folder: RunFolder, telling: Telling, crew: Crewing) -> None:
         interrupt = stack.enter_context(
             watch_for_interrupt("a checkpoint is saved after this iteration", terminate=True)
         )
-        learner = open_learner(folder, crew)
+        learner = open_learner(folder, workers)
         stack.callback(learner.close)
         resume(folder, learner)
-        _announce(folder, learner.steps, telling.json)
+        _announce(folder, learner.steps, output.json)
         if learner.steps >= folder.options.total_steps:
             return
-        other = "" if Path(telling.wandb_url).exists() else telling.wandb_url
-        sinks = open_sinks(folder, wandb=telling.wandb, wandb_run=other)
+        other = "" if Path(output.wandb_url).exists() else output.wandb_url
+        sinks = open_sinks(folder, wandb=output.wandb, wandb_run=other)
         for sink in sinks:
             stack.callback(sink.close, folder.path)
-        show = stack.enter_context(training_progress(not telling.json, folder.curves()))
+        show = stack.enter_context(training_progress(not output.json, folder.curves()))
         done = train(
             folder,
             learner,
-            crew,
-            watch=_told if telling.json else show,
+            workers,
+            watch=_print_line if output.json else show,
             sinks=sinks,
             stop=lambda: interrupt.requested,
         )
-    if not telling.json:
+    if not output.json:
         counts = (folder.sessions[-1].schedules or {}).items()
         said = ", ".join(f"{count} {kind}" for kind, count in counts)
         typer.echo(f"Schedules by where the times that were trained on are from: {said}.")
@@ -231,19 +233,19 @@ def _announce(folder: RunFolder, steps: int, json: bool) -> None:
     typer.echo(f"{said}.")
 
 
-def _told(progress: TrainingProgress) -> None:
+def _print_line(progress: TrainingProgress) -> None:
     from json import dumps
 
     typer.echo(dumps({"total_steps": progress.total_steps, **progress.curves}))
 
 
-# Judging
+# Evaluation
 
 
-def _judge(folder: RunFolder, telling: Telling) -> None:
+def _judge(folder: RunFolder, output: TrainingOutput) -> None:
     from json import dumps
 
-    from skipjack.cli.loops.evaluate import Judging, judge
+    from skipjack.cli.loops.evaluate import EvaluationRequest, judge
     from skipjack.errors import InterruptedRunError
     from skipjack.interrupt import watch_for_interrupt
     from skipjack.learn.policy import find_policy
@@ -251,22 +253,22 @@ def _judge(folder: RunFolder, telling: Telling) -> None:
 
     options = folder.options
     if not options.eval_size:
-        if not telling.json:
+        if not output.json:
             typer.echo(f"Saved at: {folder.path}")
         return
     limits = SearchBudget(options.eval_budget, options.episode_steps, options.eval_time)
     problems = folder.dataset().problems("test")[: options.eval_size]
     policy = find_policy(str(folder.path), options.preset)
-    asked = Judging(
+    asked = EvaluationRequest(
         policy, problems, options.eval_rates, limits, options.threads, range(1), folder.evaluation
     )
     try:
         with watch_for_interrupt() as interrupt:
-            judge(asked, lambda: interrupt.requested, telling.json)
+            judge(asked, lambda: interrupt.requested, output.json)
     except KeyboardInterrupt:
         raise InterruptedRunError(
             f"interrupted: the policy is trained; skipjack loops train --resume {folder.path} "
             "judges it"
         ) from None
-    if telling.json:
+    if output.json:
         typer.echo(dumps({"run": str(folder.path), "options": asdict(options)}))

@@ -10,15 +10,22 @@ from skipjack.learn.runs.options import (
     what_rates_are,
     whole_rates,
 )
-from skipjack.learn.runs.running import HERE, LOCAL, RAY, Crewing, TrainingProgress, resume, train
-from skipjack.learn.runs.starting import begin_run, check_crew, free_folder, open_learner
+from skipjack.learn.runs.running import (
+    HERE,
+    LOCAL,
+    RAY,
+    TrainingProgress,
+    TrainingWorkers,
+    resume,
+    train,
+)
+from skipjack.learn.runs.starting import begin_run, check_workers, free_folder, open_learner
 from skipjack.learn.runs.tracking import check_wandb, fetch_policy, open_sinks
 
 __all__ = [
     "HERE",
     "LOCAL",
     "RAY",
-    "Crewing",
     "Learner",
     "PlayedEpisode",
     "RunFolder",
@@ -26,10 +33,11 @@ __all__ = [
     "TrainerName",
     "TrainingProgress",
     "TrainingSession",
+    "TrainingWorkers",
     "begin_run",
-    "check_crew",
     "check_installed",
     "check_wandb",
+    "check_workers",
     "continued",
     "fetch_policy",
     "free_folder",

@@ -52,12 +52,12 @@ HERE, LOCAL, RAY = "here", "local", "ray"
 
 
 @dataclass(frozen=True, slots=True)
-class Crewing:
-    """Who plays the episodes."""
+class TrainingWorkers:
+    """The processes that play episodes."""
 
     engine: str = HERE
-    workers: int | None = 1
-    """Processes, of a Ray cluster on each node; None there for one on each CPU."""
+    count: int | None = 1
+    """On a Ray cluster, on each node; None there for one on each CPU."""
     address: str | None = None
     """Of a Ray cluster; None for one of its own on this machine."""
 
@@ -73,7 +73,7 @@ def resume(folder: RunFolder, learner: Learner) -> None:
 def train(
     folder: RunFolder,
     learner: Learner,
-    crew: Crewing = Crewing(),  # noqa: B008 (frozen)
+    workers: TrainingWorkers = TrainingWorkers(),  # noqa: B008 (frozen)
     *,
     watch: Watching = lambda progress: None,
     sinks: Sequence[CurveSink] = (),
@@ -84,7 +84,7 @@ def train(
 
     Then the folder has a checkpoint of the last iteration; after an exception, an earlier one.
     """
-    total, session = folder.options.total_steps, _begin(folder, learner, crew, clock)
+    total, session = folder.options.total_steps, _begin(folder, learner, workers, clock)
     saved, saved_s = learner.iteration, session.began_s
     ended = "failed"
     try:
@@ -134,13 +134,13 @@ class _Since:
 
 
 def _begin(
-    folder: RunFolder, learner: Learner, crew: Crewing, clock: Callable[[], float]
+    folder: RunFolder, learner: Learner, workers: TrainingWorkers, clock: Callable[[], float]
 ) -> _Since:
     steps = learner.steps
     since = _Since(steps, clock(), _seconds_before(folder), clock)
     now = timestamp(utc_now())
     folder.sessions.append(
-        TrainingSession(now, crew.engine, crew.workers, versions(), steps, steps)
+        TrainingSession(now, workers.engine, workers.count, versions(), steps, steps)
     )
     folder.write_record()
     if steps < folder.options.total_steps:

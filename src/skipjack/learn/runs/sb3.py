@@ -50,7 +50,7 @@ _CURVES = {
 """What it logs, by our names."""
 
 
-class TellingEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
+class RecordingEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
     """Says at the end of an episode what it was, in ``info["played"]``.
 
     An episode that is cut off counts as ended: nothing follows that would be worth anything.
@@ -97,10 +97,10 @@ class _MakeEnv:
     def __init__(self, setup: PlayerSetup, rates: Any = None) -> None:
         self._setup, self._rates = setup, rates
 
-    def __call__(self) -> TellingEnv:
+    def __call__(self) -> RecordingEnv:
         setup = self._setup
         torch.set_num_threads(1)
-        return TellingEnv(
+        return RecordingEnv(
             LoopNestEnv(
                 [parse(key) for key in setup.problems],
                 observation="policy",

@@ -11,7 +11,7 @@ from skipjack.core.device import Device
 from skipjack.core.problem import Problem
 from skipjack.learn.loops import LoopGame, Preset, loop_game
 from skipjack.learn.rates import open_rates
-from skipjack.learn.training.episodes import EpisodeRules, Player
+from skipjack.learn.training.episodes import Player
 from skipjack.operations import parse
 from skipjack.reading import read_json
 
@@ -42,7 +42,7 @@ class PlayerSetup:
         problems = [parse(key) for key in self.problems]
         rates = open_rates(self.rates, self.device)
         games = _LazyGames(problems, self.device, self.preset)
-        return Player(problems, games, rates, EpisodeRules(self.steps))
+        return Player(problems, games, rates, self.steps)
 
 
 class _LazyGames(Sequence[LoopGame]):

@@ -1,4 +1,4 @@
-"""The begin of a run: its folder, and the learner that a folder asks for."""
+"""How a run begins: its folder, and the learner that the folder asks for."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from skipjack.learn.rates import EXACTLY, TableRates, close_rates, open_rates, r
 from skipjack.learn.runs.folder import START, RunFolder
 from skipjack.learn.runs.learners import Learner, OwnLearner, RunCollector, check_installed
 from skipjack.learn.runs.options import SLOW_RATES, TrainerName, TrainOptions
-from skipjack.learn.runs.running import HERE, RAY, Crewing
+from skipjack.learn.runs.running import HERE, RAY, TrainingWorkers
 from skipjack.learn.runs.setup import PlayerSetup
 from skipjack.operations import parse
 
@@ -53,33 +53,36 @@ def free_folder(options: TrainOptions) -> Path:
     return next(path for path in names if not path.exists())
 
 
-def check_crew(options: TrainOptions, crew: Crewing) -> None:
-    """`UsageError` if these cannot play what the options ask for."""
-    if options.trainer is TrainerName.SB3 and crew.engine == RAY:
+def check_workers(options: TrainOptions, workers: TrainingWorkers) -> None:
+    """`UsageError` if these workers cannot play what the options ask for."""
+    if options.trainer is TrainerName.SB3 and workers.engine == RAY:
         raise UsageError("sb3 trains on one machine; use --workers, or --trainer ppo or dqn")
-    if options.rates.startswith(SLOW_RATES) and crew.engine != HERE:
+    if options.rates.startswith(SLOW_RATES) and workers.engine != HERE:
         raise UsageError(
             f"--rates {options.rates} is measured by one process at a time, on this machine; "
             "measure a table first (skipjack loops measure), or train with --workers 1"
         )
 
 
-def open_learner(folder: RunFolder, crew: Crewing = Crewing()) -> Learner:  # noqa: B008 (frozen)
-    """Who learns in a run; who plays is the crew."""
+def open_learner(
+    folder: RunFolder,
+    workers: TrainingWorkers = TrainingWorkers(),  # noqa: B008 (frozen)
+) -> Learner:
+    """The learner of a run, whose episodes these workers play."""
     check_installed(folder.options.trainer)
-    check_crew(folder.options, crew)
+    check_workers(folder.options, workers)
     if folder.options.trainer is TrainerName.SB3:
         from skipjack.learn.runs.sb3 import Sb3Learner
 
-        return Sb3Learner(folder, crew.workers or 1)
-    return OwnLearner(folder, here if crew.engine == HERE else partial(_elsewhere, crew))
+        return Sb3Learner(folder, workers.count or 1)
+    return OwnLearner(folder, here if workers.engine == HERE else partial(_on_engine, workers))
 
 
-def _elsewhere(crew: Crewing, setup: PlayerSetup, seed: int) -> RunCollector:
-    from skipjack.learn.runs.elsewhere import engine_collector
+def _on_engine(workers: TrainingWorkers, setup: PlayerSetup, seed: int) -> RunCollector:
+    from skipjack.learn.runs.engine_collector import engine_collector
 
     return engine_collector(
-        setup, seed, workers=crew.workers, ray=crew.engine == RAY, address=crew.address
+        setup, seed, workers=workers.count, ray=workers.engine == RAY, address=workers.address
     )
 
 

@@ -176,8 +176,8 @@ def _losses(
     error = (worth - known)[has].square()
     loss = wrong.sum() / max(1, len(wrong)) + options.worth * error.sum() / max(1, len(error))
     right = (logits.argmax(dim=1) == actions)[acts]
-    numbers = [said[acts].sum(), right.sum(), len(wrong), error.sum(), len(error)]
-    return loss, np.array([float(each) for each in numbers])
+    missed, hits, errors = (float(each.detach().sum()) for each in (said[acts], right, error))
+    return loss, np.array([missed, hits, len(wrong), errors, len(error)])
 
 
 def _mean(found: Sequence[NDArray[np.float64]]) -> Curves:

@@ -1,4 +1,4 @@
-"""Where episodes are played: groups of them, here or elsewhere (`skipjack.learn.runs.elsewhere`).
+"""Episodes are played in groups, in this process or by workers (`runs.engine_collector`).
 
 A request is cut into groups of `GROUP` episodes, each with problems and a source of chance of its
 own, and a group is always played as one batch. So the same request gives the same episodes,

@@ -1,9 +1,8 @@
 """Episodes: a policy plays games, and what it did and what it got for it is kept.
 
-Several episodes are played side by side, so that the network sees them as one batch. Rewards are
-logarithms of speed-ups: with `Reward.GAIN` each action gets that of its schedule over the one
-before, with `Reward.END` the last action gets that of the whole episode, which then needs one
-measurement. Without torch: this is what worker processes do.
+Several episodes are played side by side, so that the network sees them as one batch. The reward of
+an action is the logarithm of the speed-up of its schedule over the one before. Without torch: this
+is what worker processes do.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from enum import StrEnum
 from math import log
 from typing import Any, Protocol
 
@@ -50,21 +48,6 @@ class Views:
         return len(self.rows)
 
 
-class Reward(StrEnum):
-    """Which actions are rewarded."""
-
-    GAIN = "gain"
-    END = "end"
-
-
-@dataclass(frozen=True, slots=True)
-class EpisodeRules:
-    """How long an episode is, and what is rewarded."""
-
-    steps: int = 10
-    reward: Reward = Reward.GAIN
-
-
 @dataclass(frozen=True, slots=True)
 class Episode:
     """One episode. Arrays have an element for each action."""
@@ -93,9 +76,10 @@ class Player:
         problems: Sequence[Problem],
         games: Sequence[LoopGame],
         rates: _Rates,
-        rules: EpisodeRules,
+        steps: int,
     ) -> None:
-        self.problems, self.games, self.rates, self.rules = problems, games, rates, rules
+        """`steps` is the most actions of an episode."""
+        self.problems, self.games, self.rates, self.steps = problems, games, rates, steps
         self._anchors: dict[int, float] = {}
 
     def play(
@@ -113,7 +97,7 @@ class Player:
         is the share of actions that are drawn from all legal ones instead.
         """
         playing = [_Playing(number, self.games[number]) for number in chosen]
-        for _ in range(self.rules.steps):
+        for _ in range(self.steps):
             open_ones = [each for each in playing if not each.over]
             if not open_ones:
                 break
@@ -159,24 +143,20 @@ class Player:
     def _scored(self, playing: _Playing) -> Episode:
         number, game = playing.number, playing.game
         problem, anchor = self.problems[number], self.anchor(number)
-        count = len(playing.actions)
-        ends = range(count) if self.rules.reward is Reward.GAIN else [count - 1]
-        built = [game.built(playing.states[at + 1]) for at in ends]
-        found = self.rates.seconds(problem, built)
-        rewards, seconds = np.zeros(count), np.full(count, np.nan)
+        built = [game.built(state) for state in playing.states[1:]]
+        rewards, seconds = np.zeros(len(built)), np.full(len(built), np.nan)
         before = 0.0
-        for at, took in zip(ends, found, strict=True):
+        for at, took in enumerate(self.rates.seconds(problem, built)):
             worth = log(anchor / took) if took else FAILED
             rewards[at], before = worth - before, worth
             seconds[at] = took or np.nan
-        last = playing.states[-1]
         return Episode(
             problem=number,
             views=joined(playing.views),
             actions=np.array(playing.actions, np.int64),
             rewards=rewards,
             seconds=seconds,
-            schedule=game.built(last).text(),
+            schedule=built[-1].text(),
             speed_up=float(np.exp(before)),
         )
 

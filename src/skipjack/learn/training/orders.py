@@ -42,7 +42,7 @@ class EpisodeOrder:
 
 
 class Collector(Protocol):
-    """Plays episodes, here or elsewhere. The same request gives the same episodes everywhere."""
+    """Plays episodes, in this process or by workers; the same request gives the same episodes."""
 
     def collect(self, wanted: EpisodeOrder) -> list[Episode]:
         """Episodes of problems drawn by the seed and the iteration."""
