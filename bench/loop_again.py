@@ -21,6 +21,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -57,15 +58,15 @@ def serve(threads: int) -> None:
         return ConfigTimer(device, settings, alone=False, builds_first=True)
 
     print(json.dumps({"class": device.class_key}), flush=True)
-    with (
-        LiveRates(device, settings, keep=False, make_timer=timer) as first,
-        LiveRates(device, settings, keep=False, make_timer=timer) as second,
-        LiveRates(device, settings, keep=False, make_timer=timer) as third,
-    ):
+    with ExitStack() as stack:
+        every = [
+            stack.enter_context(LiveRates(device, settings, keep=False, make_timer=timer))
+            for _ in range(PASSES)
+        ]
         for line in sys.stdin:
             order = json.loads(line)
             problem, texts = parse(order["problem"]), order["schedules"]
-            passes = [_passed(rates, problem, texts) for rates in (first, second, third)]
+            passes = [_passed(rates, problem, texts) for rates in every]
             print(json.dumps({"problem": problem.key, "passes": passes}), flush=True)
 
 
@@ -208,7 +209,7 @@ def run(options: argparse.Namespace) -> None:
     usable = cpu.usable_cores()
     used = places(usable[:: options.every], tables)
     print("; ".join(f"{place.level or 'highest'} on {place.cores}" for place in used), flush=True)
-    orders, deadline = Orders(tables, 1), time.monotonic() + 60.0 * options.minutes
+    orders, deadline = Orders(tables, options.seed), time.monotonic() + 60.0 * options.minutes
     with tempfile.TemporaryDirectory() as scratch:
         os.environ["SKIPJACK_USER_DB_PATH"] = os.environ["SKIPJACK_LOCK_DIR"] = scratch
         threads = [threading.Thread(target=drive, args=(one, orders, deadline)) for one in used]

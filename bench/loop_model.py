@@ -6,7 +6,7 @@ Needs lightgbm, for the fit alone::
 
 A tenth of the problems is left out of the fit. On those it is told how well schedules of a problem
 are ordered (Spearman's correlation), and how fast the schedule is that the model takes for the
-fastest, and the fastest of its first 10, as a share of the fastest in the table.
+fastest, and the fastest of its first 10, as a share of the third fastest in the table.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Measured:
 
     @property
     def left_out(self) -> bool:
-        """Whether it is for the judgement alone; the same problem on every device is."""
+        """Whether it is for judging alone; the same problem on every device is."""
         return hashlib.sha256(self.problem.encode()).digest()[0] % LEFT_OUT == 0
 
 

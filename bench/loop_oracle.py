@@ -31,14 +31,12 @@ from typing import Any
 
 from loop_tables import Place, physical_cores, start
 from skipjack import __version__
-from skipjack.core.device import Device
 from skipjack.core.problem import Problem
-from skipjack.core.protocol import protocol_for
 from skipjack.errors import SkipjackError, UsageError
 from skipjack.learn.loops import GameState, LoopGame, Preset, loop_game, loop_solver
-from skipjack.learn.rates import LiveRates, LoopTable, TableHeader, read_table, write_table
+from skipjack.learn.rates import LiveRates, LoopTable, open_table, table_header, write_table
 from skipjack.learn.rates.cache import RateCache
-from skipjack.native import cpu, llvm
+from skipjack.native import cpu
 from skipjack.operations import parse
 from skipjack.settings import load_settings
 from skipjack.solvers.cpu.nest import Schedule
@@ -95,26 +93,6 @@ def depth_of(game: LoopGame, times_ns: Mapping[str, float | None]) -> int:
             break
         depth += 1
     return depth
-
-
-def header_of(device: Device) -> TableHeader:
-    """What tables of this machine begin with."""
-    return TableHeader(device, llvm.compiler_version(), protocol_for(device).key, __version__)
-
-
-def begun(path: Path, header: TableHeader) -> LoopTable:
-    """The table that is there, or an empty one."""
-    if not path.exists():
-        return LoopTable(header)
-    table = read_table(path)
-    known = table.header
-    if (known.device.class_key, known.compiler, known.protocol) != (
-        *(header.device.class_key, header.compiler, header.protocol),
-    ):
-        raise UsageError(
-            f"{path} was measured on {known.device.name} with {known.compiler}; take another folder"
-        )
-    return table
 
 
 # A process that measures
@@ -179,12 +157,12 @@ class Oracle:
 def oracles(folder: Path, shapes: Sequence[str], most: int, threads: int) -> list[Oracle]:
     """The problems, and what is known of each."""
     device = cpu.detect(threads)
-    header, found = header_of(device), []
+    header, found = table_header(device, __version__), []
     for shape in shapes:
         problem = parse(f"matmul:{shape}")
         depth, schedules = within(loop_game(problem, device, Preset.LOOPTUNE), most)
         path = folder / f"{shape}_{device.level}_{threads}.jsonl.gz"
-        found.append(Oracle(problem, path, begun(path, header), depth, schedules))
+        found.append(Oracle(problem, path, open_table(path, header), depth, schedules))
     return found
 
 

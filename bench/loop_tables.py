@@ -30,15 +30,14 @@ import numpy as np
 import loop_problems
 from skipjack import __version__
 from skipjack.core.problem import Problem
-from skipjack.core.protocol import protocol_for
 from skipjack.errors import SkipjackError
 from skipjack.learn.loops import loop_solver
 from skipjack.learn.rates import (
     LiveRates,
     MeasurePlan,
-    TableHeader,
     measure_problem,
     problem_line,
+    table_header,
 )
 from skipjack.native import cpu, llvm
 from skipjack.operations import parse
@@ -63,8 +62,7 @@ def serve(threads: int, seed: int) -> None:
     """Measure problems that come line by line, until there are none."""
     loop_problems.load_operations()
     device = cpu.detect(threads)
-    protocol = protocol_for(device)
-    header = TableHeader(device, llvm.compiler_version(), protocol.key, __version__)
+    header = table_header(device, __version__)
     _answer({"header": header.line(), "name": f"{device.level}_{threads}"})
     settings = load_settings(build_workers=threads, core=cpu.usable_cores()[0])
 

@@ -11,7 +11,7 @@ import loop_problems
 import loop_suite
 import loop_tables
 from skipjack import plugins
-from skipjack.learn.rates import read_table
+from skipjack.learn.rates import TableHeader, read_table
 from skipjack.operations import get, parse
 
 DRAWN = [problem.key for problem in islice(loop_problems.problems(3), 400)]
@@ -45,7 +45,7 @@ def test_each_core_has_one_process() -> None:
 
 def test_files_are_tables(tmp_path: Path) -> None:
     device = loop_tables.cpu.detect()
-    header = loop_tables.TableHeader(device, "llvm", "protocol")
+    header = TableHeader(device, "llvm", "protocol")
     tables = loop_tables.Tables(tmp_path, 1)
     tables.begin("here", header.line())
     tables.add("here", loop_tables.problem_line("add:4:f32", "nest", {"i": 2.0}), 1)

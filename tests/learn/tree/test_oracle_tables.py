@@ -11,7 +11,15 @@ from skipjack.core.problem import Problem
 from skipjack.errors import UsageError
 from skipjack.learn.loops import GLOBAL_COLUMNS, ROW_COLUMNS, LoopGame, Preset, loop_game
 from skipjack.learn.policy import Policy, PolicyNetwork
-from skipjack.learn.rates import LoopTable, TableRates, open_rates, read_table, write_table
+from skipjack.learn.rates import (
+    LoopTable,
+    TableHeader,
+    TableRates,
+    open_rates,
+    read_table,
+    table_header,
+    write_table,
+)
 from skipjack.learn.tree import SearchBudget, all_methods, method_of, run_search, running
 from skipjack.lists import path_of
 from skipjack.native import cpu
@@ -36,7 +44,7 @@ def modelled(folder: Path, most: int) -> tuple[Path, int]:
     """An oracle table with estimated times, and its depth."""
     depth, schedules = loop_oracle.within(game_of(), most)
     seconds = open_rates("model", cpu.detect()).seconds(PROBLEM, schedules)
-    table = LoopTable(loop_oracle.header_of(cpu.detect()))
+    table = LoopTable(table_header(cpu.detect(), "0.1.0"))
     texts = [each.text() for each in schedules]
     table.add(PROBLEM.key, "nest", {t: s and s * 1e9 for t, s in zip(texts, seconds, strict=True)})
     write_table(folder / "t.jsonl.gz", table)
@@ -111,7 +119,7 @@ def test_what_is_measured_is_kept_and_what_is_left_is_known(tmp_path: Path) -> N
     (again,) = loop_oracle.oracles(tmp_path, ["16x24x8"], 40, 1)
     assert again.left == texts[2:]
     assert TableRates(again.table).seconds(again.problem, again.schedules[:2]) == [5e-9, None]
-    other = LoopTable(loop_oracle.TableHeader(describe("haswell/2"), "llvm 3", ""))
+    other = LoopTable(TableHeader(describe("haswell/2"), "llvm 3", ""))
     write_table(oracle.path, other)
     with pytest.raises(UsageError, match="measured on haswell/2 with llvm 3"):
         loop_oracle.oracles(tmp_path, ["16x24x8"], 40, 1)

@@ -50,10 +50,17 @@ def measure(
 
     import numpy as np
 
-    from skipjack import plugins
+    from skipjack import __version__, plugins
     from skipjack.interrupt import watch_for_interrupt
     from skipjack.learn.loops import Preset, loop_game
-    from skipjack.learn.rates import LiveRates, MeasurePlan, measure_problem, write_table
+    from skipjack.learn.rates import (
+        LiveRates,
+        MeasurePlan,
+        measure_problem,
+        open_table,
+        table_header,
+        write_table,
+    )
     from skipjack.native import cpu
     from skipjack.reading import numbered
     from skipjack.settings import load_settings
@@ -64,7 +71,7 @@ def measure(
     device = cpu.detect(threads)
     for problem in chosen:
         loop_game(problem, device, Preset.FULL)  # says now that one is none
-    table = _begun(output, threads)
+    table = open_table(output, table_header(device, __version__))
     write_table(output, table)
     ends = float("inf") if minutes is None else time.monotonic() + 60.0 * minutes
 
@@ -95,31 +102,6 @@ def _problems(texts: list[str], split: str, size: int | None) -> list[Problem]:
         for problem in find_problems(text, split)[:size]:
             found.setdefault(problem.key, problem)
     return list(found.values())
-
-
-def _begun(path: Path, threads: int) -> LoopTable:
-    """An empty table, or the one that is there if it was measured the same way."""
-    from skipjack import __version__
-    from skipjack.core.protocol import protocol_for
-    from skipjack.errors import UsageError
-    from skipjack.learn.rates import LoopTable, TableHeader, read_table
-    from skipjack.native import cpu, llvm
-
-    device = cpu.detect(threads)
-    header = TableHeader(device, llvm.compiler_version(), protocol_for(device).key, __version__)
-    if not path.exists():
-        return LoopTable(header)
-    table = read_table(path)
-    known = table.header
-    same = (known.device.class_key, known.compiler, known.protocol) == (
-        *(device.class_key, header.compiler, header.protocol),
-    )
-    if not same:
-        raise UsageError(
-            f"{path} was measured on {known.device.name} with {known.compiler}, not on "
-            f"{device.name} with {header.compiler}; write another file"
-        )
-    return table
 
 
 def _report(problem: Problem, table: LoopTable, number: int, count: int, *, json: bool) -> None:

@@ -1,7 +1,13 @@
 """What the speed of a schedule is: measured now, replayed from a table, or estimated."""
 
 from skipjack.learn.rates.live import LiveRates
-from skipjack.learn.rates.measuring import MeasurePlan, measure_problem, played_schedules
+from skipjack.learn.rates.measuring import (
+    MeasurePlan,
+    measure_problem,
+    open_table,
+    played_schedules,
+    table_header,
+)
 from skipjack.learn.rates.opening import (
     EXACTLY,
     LIVE,
@@ -39,6 +45,7 @@ __all__ = [
     "join_tables",
     "measure_problem",
     "open_rates",
+    "open_table",
     "peak_gflops",
     "played_schedules",
     "problem_line",
@@ -46,6 +53,7 @@ __all__ = [
     "read_table",
     "read_tables",
     "table_files",
+    "table_header",
     "table_of",
     "write_table",
 ]

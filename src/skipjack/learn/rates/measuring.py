@@ -1,18 +1,23 @@
-"""Which schedules of a problem a table has: good and bad ones, and states of games."""
+"""How tables are measured: which schedules of a problem they have, and files that grow."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 
 import numpy as np
 
 from skipjack.core.config import Config
 from skipjack.core.device import Device
 from skipjack.core.problem import Problem
+from skipjack.core.protocol import protocol_for
+from skipjack.errors import UsageError
 from skipjack.learn.loops import LoopGame, Preset, loop_game, loop_space
 from skipjack.learn.rates.rates import Rates
+from skipjack.learn.rates.table import LoopTable, TableHeader, read_table
+from skipjack.native import llvm
 from skipjack.solvers.cpu.nest import Schedule, ScheduleSpace
 
 _LONGEST_GAME = 14
@@ -42,6 +47,28 @@ class MeasurePlan:
         parts = {name: share * count // total for name, share in _COUNTS.items()}
         parts["promising"] += count - sum(parts.values())
         return cls(**parts)
+
+
+def table_header(device: Device, version: str) -> TableHeader:
+    """The header of a table that this version of Skipjack measures on a device."""
+    return TableHeader(device, llvm.compiler_version(), protocol_for(device).key, version)
+
+
+def open_table(path: Path, header: TableHeader) -> LoopTable:
+    """The table in a file, to be continued, or an empty one where there is no file.
+
+    `UsageError` if it was measured on another device, by another compiler or in another way.
+    """
+    if not path.exists():
+        return LoopTable(header)
+    table = read_table(path)
+    if table.header.key != header.key:
+        known = table.header
+        raise UsageError(
+            f"{path} was measured on {known.device.name} with {known.compiler}, not on "
+            f"{header.device.name} with {header.compiler}; write another file"
+        )
+    return table
 
 
 def measure_problem(

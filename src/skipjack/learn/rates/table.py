@@ -45,6 +45,11 @@ class TableHeader:
     skipjack: str = ""
     """Version of Skipjack that measured."""
 
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """The same for tables whose times compare: class of device, compiler and protocol."""
+        return self.device.class_key, self.compiler, self.protocol
+
     def line(self) -> str:
         """The first line of a file."""
         return _line({"format": FORMAT, "version": VERSION, **asdict(self)})
@@ -132,9 +137,7 @@ def join_tables(paths: Sequence[Path]) -> list[LoopTable]:
     joined: dict[tuple[str, str, str], LoopTable] = {}
     for path in paths:
         table = read_table(path)
-        header = table.header
-        key = (header.device.class_key, header.compiler, header.protocol)
-        known = joined.setdefault(key, LoopTable(header))
+        known = joined.setdefault(table.header.key, LoopTable(table.header))
         for problem, times_ns in table.times_ns.items():
             known.add(problem, table.solvers[problem], times_ns)
     return list(joined.values())
