@@ -104,6 +104,9 @@ INSIDE: dict[str, set[str]] = {
     "learn/loops": {
         *("core", "errors", "reading", "native", "operations", "solvers", "settings", "storage"),
     },
+    # What plays and estimates needs no engine either.
+    "learn/costs": {"core", "errors", "reading", "learn", "solvers"},
+    "learn/policy": {"core", "errors", "reading", "learn", "operations", "solvers", "search"},
 }
 """For folders that may import less than their package: what they may, besides themselves."""
 
@@ -322,3 +325,15 @@ def test_importing_schedules_loads_little_of_ours_and_nothing_heavy() -> None:
     within = tuple(f"{name}." for name in whole)
     beyond = {name for name in ours if name not in whole and not name.startswith(within)}
     assert beyond == {"skipjack.solvers", "skipjack.solvers.cpu"}
+
+
+def test_a_policy_proposes_schedules_without_torch_and_without_the_engine() -> None:
+    code = """
+from skipjack.learn.policy import propose
+from skipjack.native.named_cpu import describe
+from skipjack.operations import parse
+assert propose(parse("matmul:48x40x56"), describe("haswell/1"), 2)
+"""
+    modules = modules_after(code)
+    assert not {name.split(".")[0] for name in modules} & {"torch", "gymnasium"}
+    assert "skipjack.tuning" not in modules
