@@ -55,7 +55,7 @@ def test_a_beam_finds_schedules_of_a_dataset(
     done = invoke("search", *words.split(), "--debug", "graph.svg", *ESTIMATED)
     assert done.exit_code == 0, done.output
     assert done.stdout.count("beam-4-lookahead-2") >= 3, "a row for each, and one for both"
-    assert "Schedules by where their times are from: 80 estimated." in done.stdout
+    assert "Times of schedules: 80 estimated." in done.stdout
     assert Path("graph.svg").read_text().startswith("<svg")
     assert Path("graph.dot").read_text().count("subgraph") == 2
 

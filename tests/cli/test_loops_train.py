@@ -73,7 +73,7 @@ def test_a_run_folder_has_all_that_is_documented(dataset: str) -> None:
         *("--eval-size", "1", "--eval-time", "5", "--eval-budget", "4", "--eval-rates", "model"),
     )
     assert "Times to train on are estimated (--rates model)" in said
-    assert "the times that were trained on are from: " in said
+    assert "Times of schedules in training: " in said
     assert said.splitlines()[-1] == "Saved at: run/evaluation"
     record = json.loads(Path("run/run.json").read_text())
     assert record["options"]["trainer"] == "ppo"

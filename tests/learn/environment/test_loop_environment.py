@@ -364,7 +364,7 @@ def test_rendering_shows_the_loops() -> None:
         ({"episode_steps": 1.5}, "1 or more: 1.5"),
         ({"illegal_reward": float("nan")}, "illegal_reward is nan"),
         ({"rates": None}, "rates is None; give a text"),
-        ({"threads": 0}, "0 threads"),
+        ({"threads": 0}, "threads is 0"),
         ({"split": "dev", "dataset": "matmul:8x8x8"}, "no split 'dev'"),
         ({"dataset": ["matmul:8x8x8", "matmul:8x8x8:bf16"]}, "not in bf16"),
     ],

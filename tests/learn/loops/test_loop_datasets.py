@@ -135,7 +135,7 @@ def test_an_unknown_dataset_is_refused_with_those_there_are() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{}", "is no dataset"),
+        ("{}", "is not a dataset"),
         ("[", "broken.json"),
         ('{"format": "skipjack-loop-dataset", "version": 9}', "another version"),
         (
@@ -146,7 +146,7 @@ def test_an_unknown_dataset_is_refused_with_those_there_are() -> None:
         (
             '{"format": "skipjack-loop-dataset", "version": 1, "name": "x", "kind": "mm", '
             '"seed": 0, "train": ["matmul:4x4x4:f32"], "test": ["matmul:4x4x4:f32"]}',
-            "matmul:4x4x4:f32 is to train on and to be judged on",
+            "matmul:4x4x4:f32 is in both parts, train and test",
         ),
     ],
 )

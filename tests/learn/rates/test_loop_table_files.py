@@ -66,7 +66,7 @@ def test_tables_of_other_devices_stay_apart(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"format": "other"}, "no table of schedules"),
+        ({"format": "other"}, "not a table of schedules"),
         ({"version": 2}, "version 2"),
         ({"device": {}}, "field kind is missing"),
     ],

@@ -115,7 +115,7 @@ def test_rates_are_opened_by_a_text(tmp_path: Path) -> None:
     ("text", "words"),
     [
         ("nowhere.jsonl", "no rates 'nowhere.jsonl'"),
-        ("mixed:much", "'much' is no share"),
+        ("mixed:much", "'much' is not a share"),
         ("{}", "no tables in it"),
     ],
 )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from skipjack.cli.loops.game import check_outputs
+from skipjack.cli.loops.game import ThreadsOption, check_outputs
 from skipjack.cli.loops.judging import PolicyOption, judged_policy, judged_problems, own_dataset
 from skipjack.cli.loops.looptune import UnusedTrainerOption, remark_unneeded
 from skipjack.cli.loops.search import DebugOption, draw, open_source, run_all
@@ -48,7 +48,7 @@ def evaluate(
         float | None, typer.Option(min=0.001, help="Most seconds for each search.")
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Runs of each search.")] = 1,
-    threads: Annotated[int, typer.Option(min=1, help="Threads that loops can be shared to.")] = 1,
+    threads: ThreadsOption = 1,
     rates: Annotated[
         str,
         typer.Option(help="Where times are from: live, model, mixed:SHARE, or a file of tables."),
@@ -66,8 +66,8 @@ def evaluate(
 ) -> None:
     """Let a policy and every search play the same problems with equally many measurements.
 
-    The policy's first schedule is what it makes of the nest alone; the others are what it holds to
-    be next best. The folder gets every step as CSV and plots: gains of each method, each problem,
+    The policy's first schedule is what it makes of the nest without a measurement; the others are
+    its next best. The folder gets every step as CSV and plots: gains of each method, each problem,
     gain per action, and the best so far.
     """
     from skipjack import plugins
@@ -127,7 +127,7 @@ def judge(asked: EvaluationRequest, stop: Callable[[], bool], json: bool) -> Non
     note = write_search_report(runs, asked.output)
     if not json:
         counts = ", ".join(f"{count} {kind}" for kind, count in used.items()) or "none"
-        typer.echo(f"Schedules by where their times are from: {counts}.")
+        typer.echo(f"Times of schedules: {counts}.")
         typer.echo(f"Saved at: {asked.output}")
     if note:
         typer.echo(f"skipjack: the report is in {asked.output}, without plots: {note}", err=True)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 PresetOption = Annotated[
     str,
     typer.Option(
-        help="Which actions there are: looptune (seven; loops are marked by themselves) or full."
+        help="Which actions there are: looptune (seven; loops are marked automatically) or full."
     ),
 ]
 GameProblemArgument = Annotated[
@@ -32,7 +32,7 @@ RatesOption = Annotated[
         help="Where rates come from: live, model, or a file or folder of tables.",
     ),
 ]
-ThreadsOption = Annotated[int, typer.Option(min=1, help="Threads that loops can be shared to.")]
+ThreadsOption = Annotated[int, typer.Option(min=1, help="Threads that loops can be divided among.")]
 
 
 def chosen_preset(text: str) -> Preset:

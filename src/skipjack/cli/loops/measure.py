@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from skipjack.cli.loops.game import ThreadsOption
 from skipjack.cli.options import JsonOption, PluginOption, examples
 
 if TYPE_CHECKING:
@@ -34,8 +35,8 @@ def measure(
         str, typer.Option(help="Which problems of a dataset: train, test or all.")
     ] = "all",
     minutes: Annotated[float | None, typer.Option(min=0.0, help="Stop after so long.")] = None,
-    threads: Annotated[int, typer.Option(min=1, help="Threads that loops can be shared to.")] = 1,
-    seed: Annotated[int, typer.Option(min=0, help="Of the schedules that are drawn.")] = 0,
+    threads: ThreadsOption = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the schedules that are drawn.")] = 0,
     plugin: PluginOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -70,7 +71,7 @@ def measure(
     chosen = _problems(problems, split, size)
     device = cpu.detect(threads)
     for problem in chosen:
-        loop_game(problem, device, Preset.FULL)  # says now that one is none
+        loop_game(problem, device, Preset.FULL)  # refuses now what cannot be played
     table = open_table(output, table_header(device, __version__))
     write_table(output, table)
     ends = float("inf") if minutes is None else time.monotonic() + 60.0 * minutes

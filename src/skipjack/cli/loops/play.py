@@ -59,7 +59,7 @@ def play(
 ) -> None:
     """Schedule a loop nest by hand: move the cursor, split, swap and mark loops, and see the rate.
 
-    Where the input is no terminal, it has one action a line.
+    Where standard input is not a terminal, it is read as one action per line.
     """
     from skipjack import plugins
     from skipjack.learn.rates import rated_device

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from skipjack.cli.loops.game import PresetOption, check_outputs, chosen_preset
+from skipjack.cli.loops.game import PresetOption, ThreadsOption, check_outputs, chosen_preset
 from skipjack.cli.options import JsonOption, PluginOption, examples
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def search(
         ),
     ] = None,
     width: Annotated[
-        int | None, typer.Option(min=1, help="Of a beam: schedules that go on (4).")
+        int | None, typer.Option(min=1, help="Of beams: schedules that are kept (4).")
     ] = None,
     lookahead: Annotated[
         int | None, typer.Option(min=1, help="Of greedy and beams: actions looked ahead (1).")
@@ -88,10 +88,12 @@ def search(
     seconds: Annotated[
         float | None, typer.Option(min=0.001, help="Most seconds for each search.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the first run of each search.")] = 0,
-    seeds: Annotated[int, typer.Option(min=1, help="Runs of each search, with seeds on.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the first run of each search.")] = 0,
+    seeds: Annotated[
+        int, typer.Option(min=1, help="Runs of each search, each with the next seed.")
+    ] = 1,
     preset: PresetOption = "looptune",
-    threads: Annotated[int, typer.Option(min=1, help="Threads that loops can be shared to.")] = 1,
+    threads: ThreadsOption = 1,
     rates: Annotated[
         str,
         typer.Option(
@@ -144,7 +146,7 @@ def search(
     _finish(runs, games, csv, report, debug, json)
     if not json:
         counts = ", ".join(f"{count} {kind}" for kind, count in used.items()) or "none"
-        typer.echo(f"Schedules by where their times are from: {counts}.")
+        typer.echo(f"Times of schedules: {counts}.")
     if interrupt.requested:
         raise KeyboardInterrupt
     for run in runs:

@@ -43,16 +43,18 @@ def train(
         int | None, typer.Option(help="Actions to play in all (200000).")
     ] = None,
     iterations: Annotated[
-        int | None, typer.Option("--iter", help="The same in iterations: --total-steps of so many.")
+        int | None, typer.Option("--iter", help="Iterations to train, instead of --total-steps.")
     ] = None,
     episode_steps: Annotated[
         int | None,
         typer.Option(
-            "--episode-steps", "--steps", help="Most of an episode (10; 40 with the preset full)."
+            "--episode-steps",
+            "--steps",
+            help="Most actions of an episode (10; 40 with the preset full).",
         ),
     ] = None,
     episodes: Annotated[
-        int | None, typer.Option(help="Played in an iteration (64; dqn 32).")
+        int | None, typer.Option(help="Episodes of an iteration (64; dqn 32).")
     ] = None,
     preset: Annotated[
         str | None, typer.Option(help="Which actions there are: looptune or full (looptune).")
@@ -66,9 +68,9 @@ def train(
         ),
     ] = None,
     threads: Annotated[
-        int | None, typer.Option(help="Threads that loops can be shared to (1).")
+        int | None, typer.Option(help="Threads that loops can be divided among (1).")
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Of all chance (0).")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of all that is random (0).")] = None,
     start: Annotated[
         str | None,
         typer.Option(help="A policy to begin with: a training run, a file, or shipped."),
@@ -96,13 +98,16 @@ def train(
         Path | None,
         typer.Option("--out", "-o", help="Folder of the run (runs/DATASET-TRAINER-SEED)."),
     ] = None,
-    wandb: Annotated[bool, typer.Option("--wandb", help="Tell Weights & Biases, too.")] = False,
+    wandb: Annotated[
+        bool, typer.Option("--wandb", help="Report to Weights & Biases as well.")
+    ] = False,
     wandb_url: Annotated[
         str | None,
         typer.Option(
             "--wandb-url",
             "--wandb_url",
-            help="entity/project/run of Weights & Biases to begin with its policy and tell it.",
+            help="A run of Weights & Biases, as entity/project/run, to begin with its policy and "
+            "report to it.",
         ),
     ] = None,
     workers: Annotated[
@@ -119,7 +124,9 @@ def train(
     ] = EngineName.LOCAL,
     address: Annotated[
         str | None,
-        typer.Option(help="Ray: as ray://head:10001 or auto (a Ray of its own)."),
+        typer.Option(
+            help="Ray: a cluster, as ray://head:10001 or auto (one of its own on this machine)."
+        ),
     ] = None,
     nodes: Annotated[int, typer.Option("-N", "--nodes", min=1, help="Slurm: nodes.")] = 1,
     time: Annotated[str, typer.Option(help="Slurm: time limit.")] = _HOUR,

@@ -105,13 +105,13 @@ def _written(folder: RunFolder) -> Path:
 def _read(asked: Mapping[str, Any]) -> dict[str, Any]:
     """Texts as what they name."""
     from skipjack.cli.loops.game import chosen_preset
-    from skipjack.learn.runs import trainer_named, whole_rates
+    from skipjack.learn.runs import absolute_rates, trainer_named
 
     read: dict[str, Callable[[str], Any]] = {
         "trainer": trainer_named,
         "preset": chosen_preset,
-        "rates": whole_rates,
-        "eval_rates": whole_rates,
+        "rates": absolute_rates,
+        "eval_rates": absolute_rates,
     }
     return {name: read[name](value) if name in read else value for name, value in asked.items()}
 
@@ -207,7 +207,7 @@ def _train(folder: RunFolder, output: TrainingOutput, workers: TrainingWorkers) 
     if not output.json:
         counts = (folder.sessions[-1].schedules or {}).items()
         said = ", ".join(f"{count} {kind}" for kind, count in counts)
-        typer.echo(f"Schedules by where the times that were trained on are from: {said}.")
+        typer.echo(f"Times of schedules in training: {said}.")
     if not done:
         raise InterruptedRunError(
             f"interrupted: {learner.steps} of {folder.options.total_steps} steps are done and "

@@ -108,7 +108,7 @@ class LoopNestEnv(gymnasium.Env[Any, Any]):
         plugins.load(load_settings().plugins)
         self.problems = _problems(dataset, split)
         if threads is not None and threads < 1:
-            raise UsageError(f"a game of {threads} threads cannot be played; give 1 or more")
+            raise UsageError(f"threads is {threads}; give 1 or more")
         if not (isinstance(rates, str) or hasattr(rates, "seconds")):
             raise UsageError(f"rates is {rates!r}; give a text, as live or model, or an object")
         self.device = rated_device(rates, device, threads)

@@ -297,7 +297,7 @@ def _parsed(content: bytes, where: str) -> LoopDataset:
     record = read_json(content, where)
     kind = record.get("format")
     if kind is None or kind.text() != FORMAT:
-        raise MalformedError(f"{where} is no dataset; `skipjack loops dataset` makes one")
+        raise MalformedError(f"{where} is not a dataset; `skipjack loops dataset` makes one")
     if record["version"].integer() != VERSION:
         raise MalformedError(
             f"{where} is a dataset of another version, and this Skipjack reads {VERSION}; make it "
@@ -313,7 +313,7 @@ def _parsed(content: bytes, where: str) -> LoopDataset:
                 raise MalformedError(f"{where}: {error}") from None
         parts.append(keys)
     if twice := set(parts[0]) & set(parts[1]):
-        raise MalformedError(f"{where}: {min(twice)} is to train on and to be judged on")
+        raise MalformedError(f"{where}: {min(twice)} is in both parts, train and test")
     return LoopDataset(
         record["name"].text(), record["kind"].text(), record["seed"].integer(), *parts
     )

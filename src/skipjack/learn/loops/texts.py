@@ -85,7 +85,7 @@ def _scalar_text(value: Scalar, names: Sequence[str], accumulated: str) -> str:
 
 
 def parse_actions(text: str, game: LoopGame) -> tuple[int, ...]:
-    """Actions by name, joined by commas; `UsageError` with the place of one that there is not."""
+    """Actions by name, joined by commas; `UsageError` names the position of an unknown one."""
     names = [name.strip() for name in text.split(",")] if text.strip() else []
     found = []
     for place, name in enumerate(names, 1):

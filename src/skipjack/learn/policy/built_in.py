@@ -47,7 +47,7 @@ def find_policy(text: str, preset: Preset | None = None) -> Policy:
 def propose(
     problem: Problem, device: Device, count: int = 1, policy: Policy | None = None
 ) -> list[Schedule]:
-    """Schedules of a problem that a policy holds to be best, before anything was measured.
+    """The best schedules of a problem according to a policy, before anything is measured.
 
     Without `policy` it is the one that comes with Skipjack. `UsageError` where policies do not
     play: row programs, packed products, kernels for GPUs.

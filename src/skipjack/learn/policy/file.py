@@ -62,7 +62,7 @@ def write_policy(path: Path, arrays: Arrays, preset: Preset) -> None:
 
 
 def read_policy(path: Path) -> Policy:
-    """The policy of a file; `UsageError` if it is none, or plays another version's game."""
+    """The policy of a file; `UsageError` if it is not one, or one of another version."""
     return _checked(_file_arrays(path), f"policy {path}", path)
 
 

@@ -1,8 +1,8 @@
-"""How a policy plays: greedily, or for the schedules that it holds to be best.
+"""How a policy plays: one game greedily, or many games, of which the best are proposed.
 
-Nothing is measured here. `best_schedules` is the one door for those who want schedules of a
-problem: searchers, and tuning without any time to measure. `planned` are games, for those who want
-to know the way; `greedy` and `proposals` are what the network plays on its own.
+Nothing is measured here. `greedy` and `proposals` are what the network plays on its own; `planned`
+puts its games in the order of the cost model. `best_schedules` also considers the analytic order:
+searchers use it, and tuning without any time to measure.
 """
 
 from __future__ import annotations
@@ -110,8 +110,8 @@ def planned(
 ) -> list[PlayedGame]:
     """Up to `count` games, best first: several are played, and the cost model puts them in order.
 
-    The policy knows what good schedules look like, the model which of some alike ones is faster:
-    together they are better than each alone.
+    The policy knows what good schedules look like, the model which of several similar ones is the
+    fastest: together they are better than either alone.
     """
     played = proposals(policy, game, max(_CONSIDERED[game.preset], count), actions)
     costs = shipped_model().log_seconds_in(game, [each.schedule for each in played])
@@ -124,9 +124,9 @@ def best_schedules(
 ) -> list[Schedule]:
     """Up to `count` schedules, best first: what a policy plays, and the first analytic proposals.
 
-    The cost model puts them in order. A later place in its own order counts against a schedule, and
-    not to be proposed by the analysis as well: what the model says of one must outweigh that. On
-    tables of problems that the model does not know, its first choice is then hardly ever worse
+    The cost model puts them in order. A later place in the analytic order counts a little against a
+    schedule, and so does not being in it: the model must expect a gain that outweighs this. On
+    tables of problems that the model was not fitted to, the first choice is then hardly ever slower
     than the first analytic proposal.
     """
     played = [

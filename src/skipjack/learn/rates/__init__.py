@@ -1,4 +1,4 @@
-"""What the speed of a schedule is: measured now, replayed from a table, or estimated."""
+"""How long schedules take: measured now, replayed from a table, or estimated."""
 
 from skipjack.learn.rates.live import LiveRates
 from skipjack.learn.rates.measuring import (

@@ -38,7 +38,7 @@ def open_rates(text: str, device: Device) -> Rates:
         try:
             part = float(share)
         except ValueError:
-            raise UsageError(f"rates {text!r}: {share!r} is no share, as in mixed:0.1") from None
+            raise UsageError(f"rates {text!r}: {share!r} is not a share, as in mixed:0.1") from None
         return MixedRates(ModelRates(shipped_model(), device), LiveRates(device), part)
     exactly = text.startswith(EXACTLY)
     table = table_of(Path(text.removeprefix(EXACTLY)), device)

@@ -158,7 +158,7 @@ def _header(line: str, where: str) -> TableHeader:
     record = _record(line, f"{where}, line 1")
     if record.get("format") != FORMAT:
         raise MalformedError(
-            f"{where} is no table of schedules; `skipjack loops measure` makes one"
+            f"{where} is not a table of schedules; `skipjack loops measure` makes one"
         )
     if record.get("version") != VERSION:
         raise MalformedError(

@@ -1,14 +1,14 @@
-"""Training runs: their folder, who learns and who plays, and how they go on. Torch comes late."""
+"""Training runs: folders, learners, workers, resuming. Torch is imported when a run begins."""
 
 from skipjack.learn.runs.folder import PlayedEpisode, RunFolder, TrainingSession
 from skipjack.learn.runs.learners import Learner, check_installed
 from skipjack.learn.runs.options import (
     TrainerName,
     TrainOptions,
+    absolute_rates,
     continued,
     trainer_named,
     what_rates_are,
-    whole_rates,
 )
 from skipjack.learn.runs.running import (
     HERE,
@@ -34,6 +34,7 @@ __all__ = [
     "TrainingProgress",
     "TrainingSession",
     "TrainingWorkers",
+    "absolute_rates",
     "begin_run",
     "check_installed",
     "check_wandb",
@@ -47,5 +48,4 @@ __all__ = [
     "train",
     "trainer_named",
     "what_rates_are",
-    "whole_rates",
 ]

@@ -58,7 +58,7 @@ class EngineCollector:
             if self._hand_out(waiting, at_work):
                 idle_since = time.monotonic()
             elif time.monotonic() - idle_since > WORKERS_S:
-                raise SkipjackError(f"no worker that plays came up within {WORKERS_S:g} s")
+                raise SkipjackError(f"no worker that plays episodes started within {WORKERS_S:g} s")
             for done in self._engine.poll(0.5):
                 if done.job in at_work:
                     _, task = at_work.pop(done.job)

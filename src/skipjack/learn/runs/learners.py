@@ -1,4 +1,4 @@
-"""Who learns: our own trainers or Stable-Baselines3, behind one interface for runs."""
+"""The learners of runs: our own trainers or Stable-Baselines3, behind one interface."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ class OwnLearner:
             torch.save(self._trainer.state(), temporary)
 
     def restore(self, path: Path) -> None:
-        """Go on from a checkpoint; of what torch can unpickle only tensors and plain values."""
+        """Go on from a checkpoint, of which torch loads tensors and plain values alone."""
         self._trainer.restore(read_checkpoint(path))
 
     def sources(self) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""What is asked of a training run, and what of it cannot change when the run goes on."""
+"""The options of a training run, and which of them may change when it is resumed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from skipjack.learn.loops import Preset
 from skipjack.learn.rates import EXACTLY
 
 MAY_CHANGE = ("total_steps", "eval_size", "eval_time", "eval_budget", "eval_rates")
-"""Options that a run may be continued with other values of."""
+"""Options that may have other values when a run is resumed."""
 SLOW_RATES = ("live", "mixed:")
 """How texts of rates begin that are measured while they are asked for."""
 
@@ -89,8 +89,8 @@ def option(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def whole_rates(text: str) -> str:
-    """Rates with the whole path of their tables, for who continues from another folder."""
+def absolute_rates(text: str) -> str:
+    """Rates with the absolute path of their tables: a run may be resumed from another folder."""
     bare = text.removeprefix(EXACTLY)
     if not Path(bare).exists():
         return text

@@ -1,4 +1,4 @@
-"""Curves for others: TensorBoard where it is installed, Weights & Biases where it is asked for."""
+"""Curves in TensorBoard where it is installed, and in Weights & Biases where it is asked for."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PROJECT = "skipjack-loops"
 
 
 def open_sinks(folder: RunFolder, *, wandb: bool = False, wandb_run: str = "") -> list[CurveSink]:
-    """Who is told of a run's curves."""
+    """Where the curves of a run are reported."""
     sinks: list[CurveSink] = []
     if find_spec("tensorboard") is not None:
         sinks.append(TensorBoardSink(folder.path / TENSORBOARD))
@@ -49,7 +49,7 @@ class TensorBoardSink:
 
 
 class WandbSink:
-    """Tells Weights & Biases, and hands it the policy in the end."""
+    """Reports to Weights & Biases, and uploads the policy at the end."""
 
     def __init__(self, folder: RunFolder, run: str = "") -> None:
         """`run` is ``entity/project/id`` of one that goes on; empty for a new one."""
@@ -70,7 +70,7 @@ class WandbSink:
         self._run.log({f"train/{name}": value for name, value in curves.items()}, step=step)
 
     def close(self, run: Path) -> None:
-        """Hand over the policy."""
+        """Upload the policy."""
         self._run.save(str(run / RUN_FILE), base_path=str(run), policy="now")
         self._run.finish()
 
@@ -86,7 +86,7 @@ def fetch_policy(run: str, into: Path) -> Path:
 
 
 def wandb_path(run: str) -> tuple[str, str, str]:
-    """Entity, project and number of a run; `UsageError` if the text is none."""
+    """Entity, project and id of a run; `UsageError` if the text does not have all three."""
     parts = run.removeprefix("https://wandb.ai/").replace("/runs/", "/").strip("/").split("/")
     if len(parts) != 3 or not all(parts):
         raise UsageError(f"--wandb-url is {run!r}; write it as entity/project/run")

@@ -38,7 +38,7 @@ class Planner:
         )
 
     def plan(self, target: Schedule, start: GameState | None = None) -> ActionPlan | None:
-        """The way to a schedule, ending with ``stop`` where there is that; None if there is none.
+        """The way to a schedule, with ``stop`` at the end where that is an action, or None.
 
         No way leads to schedules with steps that no product of the game's factors makes.
         """

@@ -1,6 +1,6 @@
 """Searches of the game's tree: all with the same budget, all with a record of every step.
 
-Times come from `skipjack.learn.rates`: measured, replayed from a table, or foretold by a model.
+Times come from `skipjack.learn.rates`: measured, replayed from a table, or estimated.
 """
 
 from skipjack.learn.tree.guided import policy_prior

@@ -26,7 +26,7 @@ def policy_prior(policy: Policy) -> Prior:
 
 
 def policy_proposals(policy: Policy) -> TreeSearch:
-    """The schedules that a policy holds to be best, in its order; times change nothing."""
+    """What a policy proposes, best first; measured times do not change it."""
 
     def search(context: TreeContext) -> Asking:
         yield [context.start()]

@@ -22,7 +22,7 @@ _POLICY = "policy"
 
 @dataclass(frozen=True, slots=True)
 class LibraryComparison:
-    """Times of everybody on one problem."""
+    """Times of a policy and of libraries on one problem."""
 
     problem: str
     times_ns: Mapping[str, float]
@@ -57,7 +57,7 @@ class LibraryComparison:
 
 
 def print_comparisons(found: Sequence[LibraryComparison]) -> None:
-    """GFLOP/s of each, how many times faster the policy is on the whole, and who is missing."""
+    """GFLOP/s of each, how many times faster the policy is in the mean, and who is missing."""
     names = list(dict.fromkeys(name for one in found for name in one.times_ns))
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     table.add_column("GFLOP/s")
@@ -82,7 +82,7 @@ def print_comparisons(found: Sequence[LibraryComparison]) -> None:
 
 
 def write_comparisons(found: Sequence[LibraryComparison], path: Path) -> None:
-    """A row for each problem: seconds of everybody, what the policy did."""
+    """A row for each problem: everybody's nanoseconds, and what the policy did."""
     names = list(dict.fromkeys(name for one in found for name in one.times_ns))
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")

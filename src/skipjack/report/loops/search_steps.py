@@ -18,7 +18,7 @@ COLUMNS = (
 
 
 def steps_text(runs: Iterable[SearchRun]) -> str:
-    """Quoted as RFC 4180 says; what there is none of is empty."""
+    """Quoted as RFC 4180 says; missing values are empty."""
     stream = io.StringIO(newline="")
     writer = csv.writer(stream)
     writer.writerow(COLUMNS)
