@@ -19,7 +19,7 @@ from skipjack.learn.policy.play import ANALYTIC, best_schedules
 from skipjack.search import Count, GeneticSearch, SearchContext
 from skipjack.solvers.cpu.nest import ScheduleSpace
 
-_PROPOSED = 16
+_PROPOSED = 12
 
 
 class PolicySearch(GeneticSearch):
@@ -48,7 +48,10 @@ class PolicySearch(GeneticSearch):
         analytic = [space.schedule(each) for each in space.promising(ANALYTIC)]
         found = best_schedules(_policy(file), game, analytic, proposed)
         configs = [Config(schedule=each.text()) for each in found]
-        super().__init__(replace(context, seeds=(*configs, *context.seeds)))
+        # Analytic proposals that were considered and not taken are not tried all the same.
+        passed = {space.config(each) for each in analytic}
+        others = [each for each in context.seeds if each not in passed]
+        super().__init__(replace(context, seeds=(*configs, *others)))
 
     @staticmethod
     def refuses(context: SearchContext, *, proposed: int = _PROPOSED, file: str = "") -> str:
