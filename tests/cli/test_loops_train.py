@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,11 +19,12 @@ pytest.importorskip("torch")
 
 from processes import PATIENCE_S, command
 from skipjack.cli.main import app
-from skipjack.errors import InterruptedRunError, MalformedError, UsageError
+from skipjack.errors import InterruptedRunError, MalformedError, SkipjackError, UsageError
 from skipjack.interrupt import Interrupt
 from skipjack.learn.loops import Preset, read_dataset
 from skipjack.learn.policy import find_policy, read_weights
 from skipjack.learn.runs import RunFolder
+from skipjack.learn.runs.learners import OwnLearner
 
 SMALL = ("--episodes", "4", "--episode-steps", "5", "--eval-size", "0")
 
@@ -195,6 +197,11 @@ def test_runs_get_names_of_their_own(dataset: str) -> None:
         (("--trainer", "a3c"), "there is no trainer 'a3c'; choose from ppo, dqn, sb3"),
         (("--total-steps", "0"), "--total-steps is 0; give 1 or more"),
         (("--total-steps", "-5"), "--total-steps is -5; give 1 or more"),
+        (("--episode-steps", "1001"), "--episode-steps is 1001; give 1000 or less"),
+        (("--episodes", "100001"), "--episodes is 100001; give 100000 or less"),
+        (("--seed", str(2**32)), "--seed is 4294967296; give 4294967295 or less"),
+        (("--eval-time", "inf"), "--eval-time is inf; give seconds above 0"),
+        (("--rates", "exactly:"), "rates 'exactly:' name no tables"),
         (("--iter", "0"), "--iter is 0; give 1 or more"),
         (("--iter", "1", "--total-steps", "9"), "--iter and --total-steps both say"),
         (("--resume", ".", "--iter", "1"), "--iter is for new runs"),
@@ -251,6 +258,37 @@ def test_a_damaged_checkpoint_is_named_and_nothing_of_it_is_run(dataset: str) ->
     with pytest.raises(Exception, match=f"cannot go on from the checkpoint {path}"):
         train("--resume", "run", "--total-steps", "40")
     assert not Path("pwned").exists()
+
+
+@pytest.mark.parametrize(("name", "value"), [("preset", "full"), ("trainer", "dqn")])
+def test_a_checkpoint_of_another_run_is_named(dataset: str, name: str, value: str) -> None:
+    train("--dataset", dataset, *SMALL, "--total-steps", "20", "--out", "run")
+    path = Path("run/run.json")
+    record = json.loads(path.read_text())
+    path.write_text(json.dumps(record | {"options": record["options"] | {name: value}}))
+    with pytest.raises(SkipjackError, match=f"it is not of the trainer .*{value}.*; without this"):
+        train("--resume", "run", "--total-steps", "40")
+
+
+def test_a_run_without_some_of_its_files_goes_on_or_says_what_it_lacks(dataset: str) -> None:
+    words = ("--dataset", dataset, *SMALL)
+    train(*words, "--total-steps", "20", "--out", "run")
+    shutil.rmtree("run/checkpoints")
+    train("--resume", "run", "--total-steps", "40")
+    train(*words, "--total-steps", "40", "--out", "whole")
+    assert same(learned("run"), learned("whole"))
+    Path("run/dataset.json").unlink()
+    with pytest.raises(UsageError, match=r"run is not a whole training run: it has no dataset"):
+        train("--resume", "run", "--total-steps", "60")
+
+
+def test_a_second_ctrl_c_says_how_to_go_on(dataset: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def pressed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(OwnLearner, "iterate", pressed)
+    with pytest.raises(InterruptedRunError, match="skipjack loops train --resume run"):
+        train("--dataset", dataset, *SMALL, "--out", "run")
 
 
 def test_curves_that_are_none_are_named(dataset: str) -> None:

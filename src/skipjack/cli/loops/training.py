@@ -38,11 +38,19 @@ def run_training(
     asked: Mapping[str, Any], paths: RunPaths, output: TrainingOutput, workers: TrainingWorkers
 ) -> None:
     """Begin a run or go on with one, then judge its policy."""
+    from skipjack.errors import InterruptedRunError
+
     folder = _folder(_read(asked), paths, output, workers)
     with ExitStack() as stack:
         _hold(folder, stack)
         folder.write_record()
-        _train(folder, output, workers)
+        try:
+            _train(folder, output, workers)
+        except KeyboardInterrupt:
+            raise InterruptedRunError(
+                "interrupted in an iteration: the run goes on from its last checkpoint with "
+                f"skipjack loops train --resume {folder.path}"
+            ) from None
         _judge(folder, output)
 
 
@@ -204,9 +212,9 @@ def _train(folder: RunFolder, output: TrainingOutput, workers: TrainingWorkers) 
             sinks=sinks,
             stop=lambda: interrupt.requested,
         )
-    if not output.json:
-        counts = (folder.sessions[-1].schedules or {}).items()
-        said = ", ".join(f"{count} {kind}" for kind, count in counts)
+    counts = folder.sessions[-1].schedules
+    if counts and not output.json:
+        said = ", ".join(f"{count} {kind}" for kind, count in counts.items())
         typer.echo(f"Times of schedules in training: {said}.")
     if not done:
         raise InterruptedRunError(

@@ -12,7 +12,7 @@ which then is a dictionary.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from math import inf, isfinite
@@ -32,6 +32,7 @@ from skipjack.learn.environment.rewards import GameReward, StepTimes, reward_of
 from skipjack.learn.environment.spaces import observation_space, with_mask
 from skipjack.learn.loops import (
     MEASURED,
+    OBSERVATIONS,
     GameState,
     LoopDataset,
     LoopGame,
@@ -126,6 +127,8 @@ class LoopNestEnv(gymnasium.Env[Any, Any]):
         if not isfinite(self.illegal_reward):
             raise UsageError(f"illegal_reward is {illegal_reward}; give a number")
         self.names = observation if isinstance(observation, str) else tuple(observation)
+        if not self.names:
+            raise UsageError(f"no observation is named; choose from {', '.join(OBSERVATIONS)}")
         self.masked = action_mask
         self.action_space = spaces.Discrete(len(self.preset.actions))
         self.observation_space = observation_space(self.names, self.preset, action_mask=action_mask)
@@ -332,6 +335,8 @@ def _problems(dataset: str | LoopDataset | Sequence[str | Problem], split: str) 
         found = find_problems(dataset, split)
     elif isinstance(dataset, LoopDataset):
         found = dataset.problems(split)
+    elif not isinstance(dataset, Iterable):
+        raise UsageError(f"dataset is {dataset!r}; give a name, a dataset, or problems")
     else:
         found = [each if isinstance(each, Problem) else parse(each) for each in dataset]
     if not found:

@@ -41,7 +41,7 @@ def open_rates(text: str, device: Device) -> Rates:
             raise UsageError(f"rates {text!r}: {share!r} is not a share, as in mixed:0.1") from None
         return MixedRates(ModelRates(shipped_model(), device), LiveRates(device), part)
     exactly = text.startswith(EXACTLY)
-    table = table_of(Path(text.removeprefix(EXACTLY)), device)
+    table = table_of(_place(text), device)
     return TableRates(table, None if exactly else shipped_model())
 
 
@@ -52,13 +52,20 @@ def rated_device(
     if isinstance(device, Device):
         return device
     here = find_device(device, threads)
-    path = Path(rates.removeprefix(EXACTLY)) if isinstance(rates, str) else None
+    path = _place(rates) if isinstance(rates, str) else None
     if device is not None or path is None or not path.exists():
         return here
     measured = [table.header.device for table in read_tables(path)]
     if here.class_key in {each.class_key for each in measured}:
         return here
     return next((each for each in measured if each.units == here.units), measured[0])
+
+
+def _place(text: str) -> Path:
+    """Of the tables that a text names."""
+    if not text.removeprefix(EXACTLY):
+        raise UsageError(f"rates {text!r} name no tables; name a file or folder of them")
+    return Path(text.removeprefix(EXACTLY))
 
 
 def table_of(path: Path, device: Device) -> LoopTable:

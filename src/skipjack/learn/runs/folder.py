@@ -151,6 +151,8 @@ class RunFolder:
 
     def dataset(self) -> LoopDataset:
         """The problems, as they were when the run began."""
+        if not (self.path / DATASET).is_file():
+            raise UsageError(f"{self.path} is not a whole training run: it has no {DATASET}")
         return read_dataset(str(self.path / DATASET))
 
     @property
@@ -242,6 +244,7 @@ class RunFolder:
 
     def checkpoint(self, iteration: int, suffix: str) -> Path:
         """The name of a new checkpoint; `keep` is called when it is written."""
+        (self.path / CHECKPOINTS).mkdir(exist_ok=True)
         return self.path / CHECKPOINTS / f"{iteration:06d}{suffix}"
 
     def last_checkpoint(self) -> tuple[int, Path] | None:

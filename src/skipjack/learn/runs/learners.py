@@ -117,6 +117,7 @@ class OwnLearner:
 
         torch.set_num_threads(1)  # the network is small: more threads would wait for each other
         options, setup = folder.options, setup_of(folder)
+        self._asked = options
         self._problems, self._actions = setup.problems, options.preset.actions
         # Games alone: episodes are played by the collector, whose rates are its own.
         player = replace(setup, rates="model").player()
@@ -162,7 +163,13 @@ class OwnLearner:
 
     def restore(self, path: Path) -> None:
         """Go on from a checkpoint, of which torch loads tensors and plain values alone."""
-        self._trainer.restore(read_checkpoint(path))
+        state = read_checkpoint(path)
+        try:
+            self._trainer.restore(state)
+        except (AttributeError, LookupError, RuntimeError, TypeError, ValueError):
+            options = self._asked
+            other = f"it is not of the trainer {options.trainer} and the preset {options.preset}"
+            raise unusable_checkpoint(path, other) from None
 
     def sources(self) -> dict[str, int]:
         """As the collector counts them."""
@@ -180,10 +187,19 @@ def read_checkpoint(path: Path) -> Mapping[str, Any]:
     try:
         state = torch.load(path, weights_only=True)
     except Exception as error:  # torch has no kind of its own for what it cannot read
-        raise SkipjackError(f"cannot go on from the checkpoint {path}: {error}") from None
+        raise unusable_checkpoint(path, str(error)) from None
     if not isinstance(state, Mapping):
-        raise SkipjackError(f"cannot go on from the checkpoint {path}: it is not one")
+        raise unusable_checkpoint(path, "it is not one")
     return state
+
+
+def unusable_checkpoint(path: Path, reason: str) -> SkipjackError:
+    """Says why a run cannot go on from a checkpoint, in a line, and what to do."""
+    brief = reason.strip().partition("\n")[0].partition(". ")[0].rstrip(".")
+    return SkipjackError(
+        f"cannot go on from the checkpoint {path}: {brief}; without this file the run goes on "
+        "from the checkpoint before, or begins again"
+    )
 
 
 def _trainer(

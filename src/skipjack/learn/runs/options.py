@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,18 @@ MAY_CHANGE = ("total_steps", "eval_size", "eval_time", "eval_budget", "eval_rate
 """Options that may have other values when a run is resumed."""
 SLOW_RATES = ("live", "mixed:")
 """How texts of rates begin that are measured while they are asked for."""
+
+
+_LIMITS = {
+    "total_steps": (1, 10**12),
+    "episode_steps": (1, 1000),
+    "episodes": (1, 100_000),
+    "threads": (1, 1024),
+    "seed": (0, 2**32 - 1),
+    "eval_size": (0, 1_000_000),
+    "eval_budget": (1, 10**9),
+}
+"""The least and the most. Episodes of an iteration are in memory, and seeds are NumPy's."""
 
 
 class TrainerName(StrEnum):
@@ -73,14 +86,13 @@ class TrainOptions:
     eval_rates: str = "live"
 
     def __post_init__(self) -> None:
-        for name, least in (
-            *(("total_steps", 1), ("episode_steps", 1), ("threads", 1), ("seed", 0)),
-            *(("episodes", 1), ("eval_size", 0), ("eval_budget", 1)),
-        ):
+        for name, (least, most) in _LIMITS.items():
             value = getattr(self, name)
             if value is not None and value < least:
                 raise UsageError(f"{option(name)} is {value}; give {least} or more")
-        if not self.eval_time > 0:
+            if value is not None and value > most:
+                raise UsageError(f"{option(name)} is {value}; give {most} or less")
+        if not 0 < self.eval_time < inf:
             raise UsageError(f"--eval-time is {self.eval_time:g}; give seconds above 0")
 
 
@@ -92,7 +104,7 @@ def option(name: str) -> str:
 def absolute_rates(text: str) -> str:
     """Rates with the absolute path of their tables: a run may be resumed from another folder."""
     bare = text.removeprefix(EXACTLY)
-    if not Path(bare).exists():
+    if not bare or not Path(bare).exists():
         return text
     return f"{EXACTLY if bare != text else ''}{Path(bare).absolute()}"
 

@@ -25,7 +25,7 @@ from skipjack.learn.loops import ROW_COLUMNS
 from skipjack.learn.policy import read_weights
 from skipjack.learn.rates import close_rates, open_rates
 from skipjack.learn.runs.folder import PlayedEpisode, RunFolder
-from skipjack.learn.runs.learners import network_sizes, setup_of
+from skipjack.learn.runs.learners import network_sizes, setup_of, unusable_checkpoint
 from skipjack.learn.runs.setup import PlayerSetup
 from skipjack.learn.training.network import Batch, LoopBody, exported, imported
 from skipjack.learn.training.orders import Purpose, generator
@@ -239,7 +239,7 @@ class Sb3Learner:
         except SkipjackError:
             raise
         except Exception as error:  # torch has no kind of its own for what it cannot read
-            raise SkipjackError(f"cannot go on from the checkpoint {path}: {error}") from None
+            raise unusable_checkpoint(path, str(error)) from None
         self.iteration, self._model.num_timesteps = int(path.stem), steps
 
     def sources(self) -> dict[str, int]:
