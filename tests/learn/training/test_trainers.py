@@ -1,6 +1,6 @@
 """PPO and DQN of our own find a planted optimum, keep to legal actions, and can be resumed."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pytest
@@ -9,6 +9,7 @@ torch = pytest.importorskip("torch")
 
 from planted import BEST_SPEED_UP, planted_player, sizes_for  # noqa: E402  (torch may be missing)
 
+from skipjack.core.problem import Problem  # noqa: E402
 from skipjack.learn.policy import PolicyNetwork  # noqa: E402
 from skipjack.learn.training.collecting import HereCollector  # noqa: E402
 from skipjack.learn.training.dqn import DQN, DQNOptions  # noqa: E402
@@ -122,3 +123,20 @@ def same(mine: Episode, other: Episode) -> bool:
         and np.array_equal(mine.views.rows, other.views.rows)
         and np.array_equal(mine.views.mask, other.views.mask)
     )
+
+
+def test_speed_ups_are_over_a_proposal_where_the_untuned_nest_has_no_time() -> None:
+    player = planted_player()
+    untuned = player.games[0].built(player.games[0].start())
+    asked: list[Schedule] = []
+
+    class WithoutStart:
+        def seconds(self, problem: Problem, schedules: Sequence[Schedule]) -> list[float | None]:
+            asked.extend(schedules)
+            return [None if each == untuned else 0.25 for each in schedules]
+
+    assert player.anchor(0) == 1.0
+    again = Player(player.problems, player.games, WithoutStart(), steps=5)
+    assert again.anchor(0) == 0.25
+    assert again.anchor(0) == 0.25
+    assert asked.count(untuned) == 1

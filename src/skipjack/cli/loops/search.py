@@ -204,9 +204,9 @@ def chosen_methods(
 
 def open_source(text: str, device: Device, cold: bool, stack: ExitStack) -> Rates:
     from skipjack.errors import UsageError
-    from skipjack.learn.rates import LiveRates, close_rates, open_rates
+    from skipjack.learn.rates import LIVE, LiveRates, close_rates, open_rates
 
-    if cold and text != "live":
+    if cold and text != LIVE:
         raise UsageError(f"--cold is for live rates, not for {text}; leave it out")
     rates: Rates = LiveRates(device, keep=False) if cold else open_rates(text, device)
     stack.callback(close_rates, rates)

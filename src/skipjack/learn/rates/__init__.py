@@ -11,6 +11,8 @@ from skipjack.learn.rates.measuring import (
 from skipjack.learn.rates.opening import (
     EXACTLY,
     LIVE,
+    MIXED,
+    MODEL,
     open_rates,
     rated_device,
     read_tables,
@@ -31,6 +33,8 @@ from skipjack.learn.rates.table import (
 __all__ = [
     "EXACTLY",
     "LIVE",
+    "MIXED",
+    "MODEL",
     "CostModel",
     "LiveRates",
     "LoopTable",

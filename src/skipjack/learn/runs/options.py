@@ -11,11 +11,11 @@ from typing import Any
 
 from skipjack.errors import UsageError
 from skipjack.learn.loops import Preset
-from skipjack.learn.rates import EXACTLY
+from skipjack.learn.rates import EXACTLY, LIVE, MIXED, MODEL
 
 MAY_CHANGE = ("total_steps", "eval_size", "eval_time", "eval_budget", "eval_rates")
 """Options that may have other values when a run is resumed."""
-SLOW_RATES = ("live", "mixed:")
+SLOW_RATES = (LIVE, MIXED)
 """How texts of rates begin that are measured while they are asked for."""
 
 
@@ -71,7 +71,7 @@ class TrainOptions:
     episode_steps: int = 10
     episodes: int | None = None
     """Of each iteration; None for what is usual for the trainer."""
-    rates: str = "model"
+    rates: str = MODEL
     """What the times are from that are trained on, as `open_rates` knows it."""
     threads: int = 1
     seed: int = 0
@@ -83,7 +83,7 @@ class TrainOptions:
     """Seconds of each search on each of them."""
     eval_budget: int = 30
     """Distinct schedules that each search measures."""
-    eval_rates: str = "live"
+    eval_rates: str = LIVE
 
     def __post_init__(self) -> None:
         for name, (least, most) in _LIMITS.items():
@@ -126,12 +126,12 @@ def continued(options: TrainOptions, given: Mapping[str, Any], where: Path) -> T
 
 def what_rates_are(text: str) -> str:
     """Whether the times of a text of rates are measured, replayed or estimated."""
-    if text == "live":
+    if text == LIVE:
         return "measured"
-    if text == "model":
+    if text == MODEL:
         return "estimated"
-    if text.startswith("mixed:"):
-        return f"estimated, and a share of {text.removeprefix('mixed:')} measured"
+    if text.startswith(MIXED):
+        return f"estimated, and a share of {text.removeprefix(MIXED)} measured"
     if text.startswith(EXACTLY):
         return "replayed from a table"
     return "replayed from a table, and estimated where it has none"

@@ -131,14 +131,16 @@ class Player:
         """Seconds that speed-ups of a problem are over."""
         if number not in self._anchors:
             game, problem = self.games[number], self.problems[number]
-            space = ScheduleSpace(
-                game.nest, game.limits.lanes, game.limits.registers, threads=game.threads
-            )
-            proposed = [space.schedule(config) for config in space.promising(_ANCHORS)]
-            asked = [game.built(game.start()), *proposed]
-            known = [one for one in self.rates.seconds(problem, asked) if one is not None]
-            self._anchors[number] = known[0] if known else 1.0
+            (untuned,) = self.rates.seconds(problem, [game.built(game.start())])
+            self._anchors[number] = untuned or self._proposed(problem, game)
         return self._anchors[number]
+
+    def _proposed(self, problem: Problem, game: LoopGame) -> float:
+        """Seconds of the first proposal that has a time; 1 if none has."""
+        limits = game.limits
+        space = ScheduleSpace(game.nest, limits.lanes, limits.registers, threads=game.threads)
+        proposed = [space.schedule(config) for config in space.promising(_ANCHORS)]
+        return next((one for one in self.rates.seconds(problem, proposed) if one), 1.0)
 
     def _scored(self, playing: _Playing) -> Episode:
         number, game = playing.number, playing.game
