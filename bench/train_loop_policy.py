@@ -388,7 +388,7 @@ def main() -> None:
         more, better = improved(numpy_network, [*where, *own[:: 1 + asked.rounds]], rng)
         log_(f"round {round_ + 1}: of {len(more)} problems {better} can be played better")
         mixed = lessons([*more, *more, *shown], ends)
-        options = CloningOptions(passes=3, learning_rate=4e-4)
+        options = CloningOptions(epochs=3, learning_rate=4e-4)
         for curves in clone(network, mixed, rng, options):
             log_(f"round {round_ + 1}: {_text(curves)}")
         now = _checked(network, kept, learned, log_, f"round {round_ + 1}")
@@ -407,7 +407,7 @@ def main() -> None:
     log_(f"looptune: {len(ways)} ways")
     second = LoopNetwork(replace(sizes, actions=len(Preset.LOOPTUNE.actions)))
     cut = len(ways) - len(ways) // 20
-    for curves in clone(second, lessons(ways[:cut]), rng, CloningOptions(passes=25)):
+    for curves in clone(second, lessons(ways[:cut]), rng, CloningOptions(epochs=25)):
         log_(f"looptune: {_text(curves)}")
     log_(f"looptune, held out: {_text(judge(second, lessons(ways[cut:])))}")
     write(asked.out, Preset.LOOPTUNE, exported(second), tables, learned, kept, 0.0, asked, log_)
@@ -430,7 +430,7 @@ def taught_to_play(
     cut = len(shown) - len(shown) // 20
     taught, tested = lessons(shown[:cut], ends), lessons(shown[cut:])
     log_(f"{len(taught)} states of {cut} games")
-    for curves in clone(network, taught, rng, CloningOptions(passes=asked.passes)):
+    for curves in clone(network, taught, rng, CloningOptions(epochs=asked.passes)):
         log_(f"taught: {_text(curves)}")
     log_(f"taught, held out: {_text(judge(network, tested))}")
     return network

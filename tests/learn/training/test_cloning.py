@@ -46,7 +46,7 @@ def test_a_network_learns_what_is_demonstrated_and_what_schedules_are_worth() ->
     rows, machine = taught.views.rows.shape[2], taught.views.machine.shape[1]
     network = LoopNetwork(NetworkSizes(rows, machine, len(GAME.actions), width=16, trunk=32))
     before = judge(network, taught)
-    clone(network, taught, rng, CloningOptions(passes=30, batch=64, learning_rate=5e-3))
+    clone(network, taught, rng, CloningOptions(epochs=30, batch=64, learning_rate=5e-3))
     after = judge(network, taught)
     assert before["right"] < 0.5 < 0.9 < after["right"]
     assert after["worth_error"] < 0.3 < before["worth_error"]

@@ -22,7 +22,7 @@ from skipjack.solvers.cpu.nest import Schedule  # noqa: E402
 
 PPO_OPTIONS = PPOOptions(episodes=32, learning_rate=3e-3, batch=64, entropy=0.04)
 DQN_OPTIONS = DQNOptions(
-    episodes=16, updates=16, batch=64, learning_rate=3e-3, explore_iterations=10, copy_every=20
+    episodes=16, updates=16, batch=64, learning_rate=3e-3, explore_iterations=10, target_updates=20
 )
 
 

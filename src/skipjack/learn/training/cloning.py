@@ -72,14 +72,14 @@ def end_of(game: LoopGame, schedule: Schedule) -> Views:
 class CloningOptions:
     """The numbers of cloning."""
 
-    passes: int = 4
+    epochs: int = 4
     batch: int = 512
     learning_rate: float = 1e-3
-    smoothing: float = 0.02
+    label_smoothing: float = 0.02
     """What of the probability goes to the other legal actions."""
-    worth: float = 1.0
+    value_weight: float = 1.0
     """Weight of the error of what schedules are worth, where that is known."""
-    largest_gradient: float = 1.0
+    max_grad_norm: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +123,12 @@ def clone(
     """Teach the network; gives what each pass says of itself."""
     options = options or CloningOptions()
     optimizer = torch.optim.AdamW(network.parameters(), lr=options.learning_rate, weight_decay=1e-4)
-    updates = options.passes * -(-len(taught) // options.batch)
+    updates = options.epochs * -(-len(taught) // options.batch)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, options.learning_rate, total_steps=max(2, updates)
     )
     curves = []
-    for _ in range(options.passes):
+    for _ in range(options.epochs):
         order = rng.permutation(len(taught))
         found = []
         for start in range(0, len(order), options.batch):
@@ -136,7 +136,7 @@ def clone(
             loss, numbers = _losses(network, taught, at, options)
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
-            torch.nn.utils.clip_grad_norm_(network.parameters(), options.largest_gradient)
+            torch.nn.utils.clip_grad_norm_(network.parameters(), options.max_grad_norm)
             optimizer.step()
             schedule.step()
             found.append(numbers)
@@ -170,11 +170,12 @@ def _losses(
     legal = batch.mask.float()
     even = -(chances * legal).sum(dim=1) / legal.sum(dim=1).clamp(min=1)
     said = -chances.gather(1, actions.clamp(min=0)[:, None])[:, 0]
-    wrong = ((1 - options.smoothing) * said + options.smoothing * even)[acts]
+    wrong = ((1 - options.label_smoothing) * said + options.label_smoothing * even)[acts]
     known = torch.from_numpy(taught.worth[at])
     has = ~known.isnan()
     error = (worth - known)[has].square()
-    loss = wrong.sum() / max(1, len(wrong)) + options.worth * error.sum() / max(1, len(error))
+    loss = wrong.sum() / max(1, len(wrong))
+    loss = loss + options.value_weight * error.sum() / max(1, len(error))
     right = (logits.argmax(dim=1) == actions)[acts]
     missed, hits, errors = (float(each.detach().sum()) for each in (said[acts], right, error))
     return loss, np.array([missed, hits, len(wrong), errors, len(error)])

@@ -1,10 +1,11 @@
 """DQN with masked actions, from top to bottom.
 
 The network's logits are here the values of actions: what is still to be gained after each. An
-iteration plays episodes, mostly with the best action and sometimes with any, keeps them, and learns
-from steps drawn from all that is kept: the value of an action should be its reward plus the value
-of the best legal action after it. That one is chosen by the network and valued by an older copy of
-it (double DQN). Steps of which the network was wrong are drawn more often, as Ape-X does.
+iteration plays episodes, mostly with the best action and sometimes with any, puts them into the
+replay buffer, and learns from steps drawn from it: the value of an action should be its reward plus
+the value of the best legal action after it. That one is chosen by the network and valued by the
+target network, an older copy of it (double DQN). Steps of which the network was wrong are drawn
+more often, as Ape-X does (prioritised replay).
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ class DQNOptions:
 
     episodes: int = 32
     """In each iteration."""
-    kept: int = 1024
-    """Episodes that are learned from; the oldest go first."""
+    replay_episodes: int = 1024
+    """Episodes in the replay buffer; the oldest go first."""
     updates: int = 64
     """In each iteration."""
     batch: int = 128
@@ -49,17 +50,18 @@ class DQNOptions:
     explore_last: float = 0.05
     explore_iterations: int = 60
     """Until the share of actions drawn from all legal ones has fallen to the last."""
-    copy_every: int = 200
-    """Updates after which the older copy becomes that of now."""
+    target_updates: int = 200
+    """Updates after which the target network becomes a copy of the network."""
     priority: float = 0.6
     """How much more often steps are drawn of which the network was wrong; 0 for not at all."""
-    largest_gradient: float = 10.0
+    max_grad_norm: float = 10.0
 
 
 class DQN:
     """The trainer; see `skipjack.learn.training.trainer.Trainer`.
 
-    A state holds the kept episodes as their actions: `player` plays them again on the way back.
+    A state holds the actions of the episodes in the replay buffer: `player` plays them again when a
+    run is resumed.
     """
 
     def __init__(
@@ -74,14 +76,14 @@ class DQN:
         torch_seed(seed)
         self.options = options or DQNOptions()
         self.network = LoopNetwork(sizes) if start is None else imported(start)
-        self._older = LoopNetwork(sizes)
-        self._older.load_state_dict(self.network.state_dict())
+        self._target = LoopNetwork(sizes)
+        self._target.load_state_dict(self.network.state_dict())
         self._optimizer = torch.optim.Adam(
             self.network.parameters(), lr=self.options.learning_rate, eps=1e-5
         )
         self._seed, self._player = seed, player
-        self._kept: deque[Episode] = deque(maxlen=self.options.kept)
-        self._errors: deque[NDArray[np.float32]] = deque(maxlen=self.options.kept)
+        self._replay: deque[Episode] = deque(maxlen=self.options.replay_episodes)
+        self._errors: deque[NDArray[np.float32]] = deque(maxlen=self.options.replay_episodes)
         """How wrong the network was of each step when it last saw it."""
         self.iteration, self.steps, self._updates = 0, 0, 0
 
@@ -104,37 +106,37 @@ class DQN:
         episodes = collector.collect(wanted)
         self.steps += sum(map(len, episodes))
         for each in episodes:
-            self._kept.append(each)
+            self._replay.append(each)
             self._errors.append(np.ones(len(each), np.float32))
         rng = generator(self._seed, self.iteration, Purpose.BATCHES)
-        memory = _Memory(list(self._kept), list(self._errors), options.priority)
-        losses = [self._learn(memory, rng) for _ in range(options.updates)]
-        memory.give_back()
+        replay = _ReplaySteps(list(self._replay), list(self._errors), options.priority)
+        losses = [self._learn(replay, rng) for _ in range(options.updates)]
+        replay.give_back()
         curves = summary(episodes) | {"loss": float(np.mean(losses)), "explore": self.explore}
         return curves, episodes
 
-    def _learn(self, memory: _Memory, rng: np.random.Generator) -> float:
+    def _learn(self, replay: _ReplaySteps, rng: np.random.Generator) -> float:
         options = self.options
-        at, weights = memory.draw(options.batch, rng)
-        values, _ = self.network(memory.batch[at])
-        value = values.gather(1, memory.actions[at][:, None])[:, 0]
+        at, weights = replay.draw(options.batch, rng)
+        values, _ = self.network(replay.batch[at])
+        value = values.gather(1, replay.actions[at][:, None])[:, 0]
         with torch.no_grad():
-            after = memory.batch[memory.next[at]]
+            after = replay.batch[replay.next[at]]
             best = self.network(after)[0].argmax(dim=1)
-            worth = self._older(after)[0].gather(1, best[:, None])[:, 0]
+            worth = self._target(after)[0].gather(1, best[:, None])[:, 0]
             # The last step of an episode has nothing after it, nor has one without legal actions.
-            worth = torch.where(memory.last[at] | (worth <= FORBIDDEN / 2), 0.0, worth)
-            target = memory.rewards[at] + options.discount * worth
+            worth = torch.where(replay.last[at] | (worth <= FORBIDDEN / 2), 0.0, worth)
+            target = replay.rewards[at] + options.discount * worth
         error = value - target
         loss = (weights * torch.nn.functional.huber_loss(value, target, reduction="none")).mean()
         self._optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(self.network.parameters(), options.largest_gradient)
+        torch.nn.utils.clip_grad_norm_(self.network.parameters(), options.max_grad_norm)
         self._optimizer.step()
-        memory.errors[at.numpy()] = error.detach().abs().numpy()
+        replay.errors[at.numpy()] = error.detach().abs().numpy()
         self._updates += 1
-        if self._updates % options.copy_every == 0:
-            self._older.load_state_dict(self.network.state_dict())
+        if self._updates % options.target_updates == 0:
+            self._target.load_state_dict(self.network.state_dict())
         return loss.item()
 
     # What is kept
@@ -147,37 +149,37 @@ class DQN:
         """All that going on needs."""
         return {
             "network": self.network.state_dict(),
-            "older": self._older.state_dict(),
+            "target": self._target.state_dict(),
             "optimizer": self._optimizer.state_dict(),
             "iteration": self.iteration,
             "steps": self.steps,
             "updates": self._updates,
-            "kept": [
-                {"problem": each.problem, "actions": each.actions.tolist()} for each in self._kept
+            "replay": [
+                {"problem": each.problem, "actions": each.actions.tolist()} for each in self._replay
             ],
-            "rewards": [torch.from_numpy(each.rewards) for each in self._kept],
+            "rewards": [torch.from_numpy(each.rewards) for each in self._replay],
             "errors": [torch.from_numpy(each) for each in self._errors],
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from a `state`."""
         self.network.load_state_dict(state["network"])
-        self._older.load_state_dict(state["older"])
+        self._target.load_state_dict(state["target"])
         self._optimizer.load_state_dict(state["optimizer"])
         self.iteration, self.steps = int(state["iteration"]), int(state["steps"])
         self._updates = int(state["updates"])
-        self._kept.clear()
+        self._replay.clear()
         self._errors.clear()
         for each, rewards, errors in zip(
-            state["kept"], state["rewards"], state["errors"], strict=True
+            state["replay"], state["rewards"], state["errors"], strict=True
         ):
             played = self._player.replay(each["problem"], each["actions"], rewards.numpy())
-            self._kept.append(played)
+            self._replay.append(played)
             self._errors.append(errors.numpy())
 
 
-class _Memory:
-    """The steps of all kept episodes as arrays, while an iteration learns."""
+class _ReplaySteps:
+    """The steps of all episodes of the replay buffer as arrays, while an iteration learns."""
 
     def __init__(
         self, episodes: list[Episode], errors: list[NDArray[np.float32]], priority: float
@@ -192,7 +194,7 @@ class _Memory:
         last[ends - 1] = True
         self.last = torch.from_numpy(last)
         self.next = torch.from_numpy(np.minimum(np.arange(len(rewards)) + 1, len(rewards) - 1))
-        self._kept, self._ends = errors, ends
+        self._by_episode, self._ends = errors, ends
         self.errors = np.concatenate(errors)
         self._priority = priority
 
@@ -207,6 +209,6 @@ class _Memory:
     def give_back(self) -> None:
         """Write the errors into the arrays of the episodes."""
         start = 0
-        for kept, end in zip(self._kept, self._ends, strict=True):
-            kept[:] = self.errors[start:end]
+        for error, end in zip(self._by_episode, self._ends, strict=True):
+            error[:] = self.errors[start:end]
             start = end

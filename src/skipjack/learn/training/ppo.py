@@ -29,13 +29,13 @@ class PPOOptions:
 
     episodes: int = 64
     """In each iteration."""
-    passes: int = 4
+    epochs: int = 4
     """Over the steps of an iteration."""
     batch: int = 256
     learning_rate: float = 5e-4
     discount: float = 1.0
     """Episodes are short and their rewards add up to the speed-up, so nothing is discounted."""
-    smoothing: float = 0.95
+    gae_lambda: float = 0.95
     """Lambda of GAE."""
     clip: float = 0.2
     entropy: float = 0.2
@@ -45,9 +45,9 @@ class PPOOptions:
     entropy_last: float = 0.01
     entropy_steps: int = 80_000
     """Until it has fallen to the last."""
-    worth: float = 0.5
+    value_weight: float = 0.5
     """Weight of the error of the worth of states."""
-    largest_gradient: float = 0.5
+    max_grad_norm: float = 0.5
 
     def entropy_after(self, steps: int) -> float:
         """What a wide choice is worth after so many steps."""
@@ -92,7 +92,7 @@ class PPO:
         returns = advantages + worth
         losses = []
         rng = generator(self._seed, self.iteration, Purpose.BATCHES)
-        for _ in range(options.passes):
+        for _ in range(options.epochs):
             order = rng.permutation(len(actions))
             for start in range(0, len(order), options.batch):
                 at = torch.from_numpy(order[start : start + options.batch])
@@ -110,7 +110,7 @@ class PPO:
 
     def _advantages(self, episodes: list[Episode], worth: NDArray[np.float32]) -> Tensor:
         """How much better than expected each action was, looking at all that followed (GAE)."""
-        discount, smoothing = self.options.discount, self.options.smoothing
+        discount, decay = self.options.discount, self.options.gae_lambda
         advantages = np.zeros(len(worth), np.float32)
         end = 0
         for each in episodes:
@@ -118,7 +118,7 @@ class PPO:
             after, next_worth = 0.0, 0.0  # nothing follows the last action
             for at in reversed(range(start, end)):
                 surprise = each.rewards[at - start] + discount * next_worth - worth[at]
-                after = surprise + discount * smoothing * after
+                after = surprise + discount * decay * after
                 advantages[at], next_worth = after, worth[at]
         return torch.from_numpy(advantages)
 
@@ -136,10 +136,10 @@ class PPO:
         worth_error = (worth - returns).square().mean()
         entropy = -(chances.exp() * chances).sum(dim=1).mean()
         width = options.entropy_after(self.steps)
-        loss = policy_loss + options.worth * worth_error - width * entropy
+        loss = policy_loss + options.value_weight * worth_error - width * entropy
         self._optimizer.zero_grad()
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(self.network.parameters(), options.largest_gradient)
+        torch.nn.utils.clip_grad_norm_(self.network.parameters(), options.max_grad_norm)
         self._optimizer.step()
         clipped = ((ratio - 1).abs() > options.clip).float().mean()
         return policy_loss.item(), worth_error.item(), entropy.item(), clipped.item()
