@@ -213,5 +213,7 @@ def test_a_policy_of_a_users_own_is_named_by_its_file(tmp_path: Path) -> None:
     assert read_policy(path).preset is Preset.FULL
     asked = create(f"policy:file={path}", context(trials=8)).ask(8)
     assert len(asked) == 8
+    path.rename(tmp_path / "policy.npz")  # as the folder of a training run has it
+    assert create(f"policy:file={tmp_path}", context(trials=8)).ask(8) == asked
     write_policy(path, arrays(Preset.LOOPTUNE), Preset.LOOPTUNE)
     assert "plays the preset looptune" in fitting(f"policy:file={path}", context())[1]

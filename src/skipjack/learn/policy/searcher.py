@@ -7,13 +7,12 @@ kernels for GPUs) are not its game: `skipjack.search.fitting` gives them to the 
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 from skipjack.core.config import Config
 from skipjack.errors import SkipjackError, UsageError
 from skipjack.learn.loops import Preset, space_game, space_refusal
-from skipjack.learn.policy.built_in import shipped
-from skipjack.learn.policy.file import Policy, read_policy
+from skipjack.learn.policy.built_in import find_policy, shipped
+from skipjack.learn.policy.file import Policy
 from skipjack.learn.policy.grounds import leads
 from skipjack.learn.policy.play import ANALYTIC, best_schedules
 from skipjack.search import Count, GeneticSearch, SearchContext
@@ -28,7 +27,8 @@ class PolicySearch(GeneticSearch):
     Args:
         context: what to search; its space is of schedules.
         proposed: how many schedules the policy proposes.
-        file: the policy's file; without one the policy that comes with Skipjack.
+        file: the policy's file or the folder of its training; without one the policy that comes
+            with Skipjack.
 
     Example::
 
@@ -79,4 +79,4 @@ class PolicySearch(GeneticSearch):
 
 
 def _policy(file: str) -> Policy:
-    return read_policy(Path(file)) if file else shipped(Preset.FULL)
+    return find_policy(file) if file else shipped(Preset.FULL)
