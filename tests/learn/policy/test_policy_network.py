@@ -1,4 +1,4 @@
-"""The network of a policy by NumPy: the same as torch's, and fast."""
+"""The network of a policy by NumPy: the same as that of torch, and what it refuses."""
 
 from __future__ import annotations
 
