@@ -138,6 +138,18 @@ def test_the_searcher_asks_for_the_proposals_first() -> None:
 
 
 @pytest.mark.usefixtures("with_policy")
+def test_winners_of_similar_problems_stay_and_analytic_proposals_are_not_tried_twice() -> None:
+    analytic = SPACE.promising(40)
+    winners = (analytic[30], SPACE.sample(np.random.default_rng(1)))
+    given = (*winners, *analytic[:16])
+    assert searcher._without_tail(given, analytic) == winners
+    assert searcher._without_tail(winners[:1], analytic) == ()  # nobody can tell them apart here
+    assert searcher._without_tail((), analytic) == ()
+    asked = create("policy", context(trials=60, seeds=given)).ask(16)
+    assert set(winners) <= set(asked)
+
+
+@pytest.mark.usefixtures("with_policy")
 class TestPolicySearcher(SearcherConformance):
     def create(self, context: SearchContext) -> Searcher:
         return create("policy", context)

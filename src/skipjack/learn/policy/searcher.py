@@ -6,6 +6,7 @@ kernels for GPUs) are not its game: `skipjack.search.fitting` gives them to the 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from skipjack.core.config import Config
@@ -48,9 +49,7 @@ class PolicySearch(GeneticSearch):
         analytic = [space.schedule(each) for each in space.promising(ANALYTIC)]
         found = best_schedules(_policy(file), game, analytic, proposed)
         configs = [Config(schedule=each.text()) for each in found]
-        # Analytic proposals that were considered and not taken are not tried all the same.
-        passed = {space.config(each) for each in analytic}
-        others = [each for each in context.seeds if each not in passed]
+        others = _without_tail(context.seeds, [space.config(each) for each in analytic])
         super().__init__(replace(context, seeds=(*configs, *others)))
 
     @staticmethod
@@ -76,6 +75,19 @@ class PolicySearch(GeneticSearch):
         assert context.problem is not None
         assert context.device is not None
         return not cls.refuses(context) and leads(context.problem, context.device)
+
+
+def _without_tail(seeds: Sequence[Config], analytic: Sequence[Config]) -> Sequence[Config]:
+    """Starting points without the analytic proposals at their end, which were considered already.
+
+    Winners of similar problems, which come before, stay also where they are among those.
+    """
+    places = {config: place for place, config in enumerate(analytic)}
+    count, last = len(seeds), len(analytic)
+    while count and places.get(seeds[count - 1], last) < last:
+        count -= 1
+        last = places[seeds[count]]
+    return seeds[:count]
 
 
 def _policy(file: str) -> Policy:
