@@ -169,3 +169,16 @@ def test_the_shipped_policy_has_as_many_actions_as_its_games_take(key: str) -> N
     played = greedy(shipped(Preset.FULL), game)
     assert played.state.stopped
     assert len(played.actions) <= Preset.FULL.episode_steps
+
+
+def test_the_shipped_policy_is_a_search_without_being_named() -> None:
+    words = ("matmul:24x32x16", "--budget", "4", "--method", "policy")
+    own, named = records(*words), records(*words, "--policy", "shipped")
+    assert [each["schedule"] for each in own] == [each["schedule"] for each in named]
+    assert own
+
+
+def test_a_graph_is_drawn_as_svg_alone() -> None:
+    result = invoke("search", "matmul:24x32x16", "--debug", "graph.png", *ESTIMATED)
+    assert result.exit_code == 2
+    assert not Path("graph.dot").exists()

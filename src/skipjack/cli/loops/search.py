@@ -27,11 +27,22 @@ EXAMPLES = examples(
     "skipjack loops search matmul:64x64x64 --method exhaustive --episode-steps 4 --budget 0",
     "skipjack loops search matmul:64x64x64 --method mcts --policy shipped --rates tables",
 )
-ALL, EXHAUSTIVE = "all", "exhaustive"
+ALL, EXHAUSTIVE, POLICY = "all", "exhaustive", "policy"
+
+
+def _drawable(path: Path | None) -> Path | None:
+    """The picture's file; one of another kind than SVG or DOT is refused before any work."""
+    if path is not None and path.suffix not in (".svg", ".dot"):
+        raise typer.BadParameter(f"graphs are drawn as .svg, or written as .dot, not as {path}")
+    return path
+
+
 DebugOption = Annotated[
     Path | None,
     typer.Option(
-        "--debug", help="Draw the searches (graph.svg), with a text for Graphviz beside it."
+        "--debug",
+        callback=_drawable,
+        help="Draw the searches (graph.svg), with a text for Graphviz beside it.",
     ),
 ]
 
@@ -75,7 +86,7 @@ def search(
     policy: Annotated[
         str | None,
         typer.Option(
-            help="Guides mcts, and is the method policy: a training run, a file, or shipped."
+            help="Guides mcts, and is the method policy (shipped): a training run or a file."
         ),
     ] = None,
     budget: Annotated[
@@ -184,11 +195,13 @@ def chosen_methods(
     preset: Preset,
 ) -> list[Method]:
     from skipjack.errors import UsageError
-    from skipjack.learn.policy import find_policy
+    from skipjack.learn.policy import SHIPPED, find_policy
     from skipjack.learn.tree import POLICIES, all_methods, method_of
 
-    known = find_policy(policy, preset) if policy is not None else None
     names = [name.strip() for each in kinds for name in each.split(",")]
+    if policy is None and POLICY in names:
+        policy = SHIPPED
+    known = find_policy(policy, preset) if policy is not None else None
     found: dict[str, Method] = {}
     for name in names:
         if name == ALL:

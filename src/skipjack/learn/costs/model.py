@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import io
 import json
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib import resources
@@ -125,7 +126,7 @@ def read_model(data: bytes, where: str) -> TreeCostModel:
             depth=int(about["depth"]),
             card=about["card"],
         )
-    except (OSError, KeyError, ValueError, TypeError, EOFError, BadZipFile) as error:
+    except (OSError, KeyError, ValueError, TypeError, EOFError, BadZipFile, zlib.error) as error:
         raise MalformedError(f"{where} is not a cost model of this version: {error}") from None
     if known != (FORMAT, MODEL_FEATURES):
         raise MalformedError(
