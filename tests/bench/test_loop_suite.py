@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
 import loop_suite
-from skipjack import operations, plugins
+from skipjack import operations
 from skipjack.core.operation import NestOperation
 from skipjack.native.cpu import detect
 from skipjack.solvers.loops.nest_solver import NestSolver
-
-
-@pytest.fixture(autouse=True)
-def forgotten(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The plug-in is of the tests of this file alone."""
-    monkeypatch.setattr(operations.registry, "_known", dict(operations.registry._known))
-    monkeypatch.setattr(plugins, "_loaded", dict(plugins._loaded))
-    for name in (plugins.VARIABLE, plugins.FOLDERS):
-        monkeypatch.setenv(name, "")
-    yield
 
 
 @pytest.mark.parametrize("seed", [loop_suite.SEED, 1, 2, 3])

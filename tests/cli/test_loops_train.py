@@ -38,8 +38,8 @@ def own_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.fixture
 def dataset() -> str:
     dims = ("--dim-a", "16:32:16,16:32:16", "--dim-b", "16:32:16,16:32:16")
-    loops("dataset", "--kind", "mm", *dims, "-o", "tiny")
-    return "tiny"
+    loops("dataset", "--kind", "mm", *dims, "-o", "few")
+    return "few"
 
 
 def loops(*words: str) -> str:
@@ -187,7 +187,7 @@ def test_iterations_are_json_lines_for_machines(dataset: str) -> None:
 def test_runs_get_names_of_their_own(dataset: str) -> None:
     for _ in range(2):
         train("--dataset", dataset, *SMALL, "--total-steps", "20", "--trainer", "ppo.PPOTrainer")
-    assert sorted(path.name for path in Path("runs").iterdir()) == ["tiny-ppo-0", "tiny-ppo-0-2"]
+    assert sorted(path.name for path in Path("runs").iterdir()) == ["few-ppo-0", "few-ppo-0-2"]
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,6 @@ from skipjack.tuning.evaluator import CandidateEvaluator
 from skipjack.tuning.limits import LIMITS, Limits
 from skipjack.tuning.loaded_candidate import LoadedCandidate
 
-_LIBRARY_ROUNDS = 12
 _Content = tuple[str, str, tuple[Slot, ...]]
 """A problem, and what runs: the digest of a source, the arguments of a launch."""
 
@@ -161,7 +160,7 @@ class ConfigTimer:
                     found[solver.name] = loaded.reason
                 else:
                     entered.append(loaded)
-            timed = evaluator.time_vendors(entered, _LIBRARY_ROUNDS) if entered else {}
+            timed = evaluator.time_vendors(entered, self._limits.find_rounds) if entered else {}
         for name, took in timed.items():
             found[name] = took.reason if isinstance(took, Failure) else took
         return {name: found[name] for name in names}

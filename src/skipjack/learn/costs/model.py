@@ -32,6 +32,7 @@ from skipjack.learn.costs.features import (
     log_scale,
 )
 from skipjack.learn.loops import LoopGame
+from skipjack.reading import parse_json
 from skipjack.solvers.cpu.nest import Schedule
 
 MODEL_FILE = "cost_model.npz"
@@ -114,7 +115,7 @@ def read_model(data: bytes, where: str) -> TreeCostModel:
     try:
         with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
             found = {name: arrays[name] for name in arrays.files}
-        about = json.loads(found["about"].tobytes().decode())
+        about = parse_json(found["about"].tobytes(), where)
         known = (about["format"], about["features"])
         model = TreeCostModel(
             roots=found["roots"],
