@@ -132,6 +132,7 @@ def test_every_line_of_the_tables_works() -> None:
         assert Path(name).stat().st_size > 0, name
 
 
+@pytest.mark.long
 def test_the_document_is_followed_with_other_names_of_its_programs() -> None:
     pytest.importorskip("torch")
     for text in DOCUMENT:
