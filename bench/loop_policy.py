@@ -84,7 +84,7 @@ def parse_options(argv: Sequence[str] | None = None) -> Options:
     parser.add_argument("--seed", type=int, default=loop_suite.SEED, help="of the suite")
     parser.add_argument("--seeds", type=int, help="of searches, instead of five")
     parser.add_argument("--quick", action="store_true", help="eight entries, few measurements")
-    parser.add_argument("--part", default="1/1", help="I/N: one part of the entries, no summary")
+    parser.add_argument("--part", default="1/1", help="I/N: one part, not written")
     parser.add_argument("--work", type=Path, help="where what is measured is kept")
     parser.add_argument("--json", type=Path, help="where to write the result")
     parser.add_argument("--ship", action="store_true", help="say where auto may use the policy")
@@ -166,9 +166,12 @@ def repeat_all(options: Options) -> None:
 
 
 def collect(options: Options) -> list[Record]:
-    """The records with all repeats."""
+    """The records of the part, with all repeats."""
+    at, parts = options.part
     records = []
     for number, entry in enumerate(options.entries):
+        if number % parts != at:
+            continue
         paths = [_path(options, number, at) for at in range(options.plan.repeats)]
         missing = [path for path in (_path(options, number), *paths) if not path.is_file()]
         if missing:
@@ -206,8 +209,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     search_all(options, contest)
     repeat_all(options)
     if options.part[1] > 1:
-        return
-    report(options, contest)
+        summary = loop_summary.summarize(collect(options), options.plan.budgets)
+        print("\n".join(loop_summary.lines(summary)))
+    else:
+        report(options, contest)
 
 
 def report(options: Options, contest: Contest) -> None:
