@@ -151,7 +151,7 @@ class Orders:
 def drive(place: Place, orders: Orders, deadline: float) -> None:
     """Keep one process busy; another one takes over where it dies."""
     while time.monotonic() < deadline:
-        process = start(place, 0, __file__)
+        process = start(place, (), __file__)
         killer = threading.Timer(deadline + _GRACE_S - time.monotonic(), process.kill)
         killer.start()
         try:

@@ -174,7 +174,7 @@ def drive(place: Place, waiting: queue.SimpleQueue[Oracle], deadline: float) -> 
         except queue.Empty:
             return
         for _ in range(3):
-            process = start(place, 0, __file__)
+            process = start(place, (), __file__)
             killer = threading.Timer(deadline + _GRACE_S - time.monotonic(), process.kill)
             killer.start()
             try:
@@ -244,7 +244,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--threads", type=int, default=1, help="of the schedules")
     parser.add_argument("--most", type=int, default=MOST, help="schedules of a problem")
     parser.add_argument("--shapes", nargs="+", default=SHAPES, metavar="MxNxK")
-    parser.add_argument("--seed", type=int, default=0, help=argparse.SUPPRESS)
     parser.add_argument("--serve", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     try:

@@ -31,7 +31,7 @@ import loop_problems
 from skipjack import __version__
 from skipjack.core.problem import Problem
 from skipjack.errors import SkipjackError
-from skipjack.learn.loops import loop_solver
+from skipjack.learn.loops import Preset, loop_game, loop_solver
 from skipjack.learn.rates import (
     LiveRates,
     MeasurePlan,
@@ -39,6 +39,7 @@ from skipjack.learn.rates import (
     problem_line,
     table_header,
 )
+from skipjack.learn.tree import SearchBudget, method_of, run_search
 from skipjack.native import cpu, llvm
 from skipjack.operations import parse
 from skipjack.settings import load_settings
@@ -53,12 +54,14 @@ SHARES = (
 _PROBLEM_S = 12.0
 """No more schedules of a problem after so long."""
 _GRACE_S = 25.0
+_WIDTH, _ACTIONS = 6, 10
+"""Of the beam search with ``--beam``."""
 
 
 # A process that measures
 
 
-def serve(threads: int, seed: int) -> None:
+def serve(threads: int, seed: int, beam: int) -> None:
     """Measure problems that come line by line, until there are none."""
     loop_problems.load_operations()
     device = cpu.detect(threads)
@@ -75,7 +78,7 @@ def serve(threads: int, seed: int) -> None:
             rng = np.random.default_rng([seed, threads, number])
             deadline = min(time.monotonic() + _PROBLEM_S, order["deadline"])
             try:
-                _answer(measure(rates, parse(order["problem"]), rng, deadline))
+                _answer(measure(rates, parse(order["problem"]), rng, deadline, beam))
             except SkipjackError as error:
                 _answer({"count": 0, "line": "", "reason": f"{order['problem']}: {error}"})
 
@@ -86,16 +89,29 @@ def _answer(record: dict[str, Any]) -> None:
 
 
 def measure(
-    rates: LiveRates, problem: Problem, rng: np.random.Generator, deadline: float
+    rates: LiveRates, problem: Problem, rng: np.random.Generator, deadline: float, beam: int
 ) -> dict[str, Any]:
     """Times of some hundred schedules of a problem, as a line of the table."""
     started = time.monotonic()
-    times_ns = measure_problem(
-        *(problem, rates.device, rates, MeasurePlan(), rng), lambda: time.monotonic() > deadline
-    )
+    if beam:
+        times_ns = beam_times(rates, problem, beam)
+    else:
+        times_ns = measure_problem(
+            *(problem, rates.device, rates, MeasurePlan(), rng), lambda: time.monotonic() > deadline
+        )
     took = round(time.monotonic() - started, 2)
     line = problem_line(problem.key, loop_solver(problem).name, times_ns, seconds=took)
     return {"line": line, "count": len(times_ns)}
+
+
+def beam_times(rates: LiveRates, problem: Problem, count: int) -> dict[str, float | None]:
+    """What a beam search of the preset looptune measures on its way."""
+    game = loop_game(problem, rates.device, Preset.LOOPTUNE)
+    method = method_of("beam", width=_WIDTH, lookahead=1)
+    run_ = run_search(problem, game, rates, method, SearchBudget(count, _ACTIONS))
+    return {
+        step.schedule: None if step.seconds is None else step.seconds * 1e9 for step in run_.steps
+    }
 
 
 # Who gives out problems
@@ -174,10 +190,10 @@ class Tables:
             self.counts[name][1] += count
 
 
-def drive(place: Place, tables: Tables, deadline: float, seed: int) -> None:
+def drive(place: Place, tables: Tables, deadline: float, words: Sequence[str]) -> None:
     """Keep one process busy until the deadline; start another one if it dies."""
     while time.monotonic() < deadline:
-        process = start(place, seed)
+        process = start(place, words)
         timer = threading.Timer(deadline + _GRACE_S - time.monotonic(), process.kill)
         timer.start()
         try:
@@ -206,14 +222,14 @@ def _feed(process: subprocess.Popen[str], place: Place, tables: Tables, deadline
             print(answer["reason"], file=sys.stderr)
 
 
-def start(place: Place, seed: int, script: str = __file__) -> subprocess.Popen[str]:
+def start(place: Place, words: Sequence[str], script: str = __file__) -> subprocess.Popen[str]:
     """A process of a script that measures on its cores alone."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     if place.level:
         environment[llvm.LEVEL_VARIABLE] = place.level
-    words = [sys.executable, str(Path(script).resolve()), "--serve", str(len(place.cores))]
+    command = [sys.executable, str(Path(script).resolve()), "--serve", str(len(place.cores))]
     return subprocess.Popen(
-        [*words, "--seed", str(seed)],
+        [*command, *words],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -234,10 +250,11 @@ def run(options: argparse.Namespace) -> None:
     print("; ".join(f"{_name(place.group)} on {place.cores}" for place in chosen), flush=True)
     deadline = time.monotonic() + 60.0 * options.minutes
     tables = Tables(options.output, options.seed)
+    words = ["--seed", str(options.seed), "--beam", str(options.beam)]
     with tempfile.TemporaryDirectory() as scratch:
         os.environ["SKIPJACK_USER_DB_PATH"] = os.environ["SKIPJACK_LOCK_DIR"] = scratch
         threads = [
-            threading.Thread(target=drive, args=(place, tables, deadline, options.seed))
+            threading.Thread(target=drive, args=(place, tables, deadline, words))
             for place in chosen
         ]
         for thread in threads:
@@ -266,6 +283,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--minutes", type=float, default=8.0)
     parser.add_argument("--processes", type=int, default=14, help="cores that are used")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--beam", type=int, default=0, help="so many by a beam search of the preset looptune"
+    )
     parser.add_argument("--groups", nargs="*", help="such as highest/1 x86-64-v3/2")
     parser.add_argument(
         "--share-cores", action="store_true", help="also use logical cores of one physical core"
@@ -274,7 +294,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     try:
         if options.serve:
-            serve(options.serve, options.seed)
+            serve(options.serve, options.seed, options.beam)
         else:
             run(options)
     except SkipjackError as error:
