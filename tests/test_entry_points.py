@@ -47,17 +47,17 @@ def command(*arguments: str) -> str:
 
 
 ENTRY_POINTS = [
-    EntryPoint("help", command("--help"), 52, ("numpy", "sqlalchemy", "rich", "pydantic")),
+    EntryPoint("help", command("--help"), 55, ("numpy", "sqlalchemy", "rich", "pydantic")),
     EntryPoint(
         "bank list",
         command("bank", "list"),
-        80,
+        83,
         ("numpy", "sqlalchemy", "rich.progress", "pydantic"),
     ),
     EntryPoint(
         "status",
         command("status"),
-        114,
+        117,
         (
             *("numpy", "llvmlite", "rich.progress", "pydantic", "sqlalchemy.orm"),
             *("sqlalchemy.dialects.mysql", "sqlalchemy.dialects.postgresql"),

@@ -58,6 +58,7 @@ BELOW: dict[str, set[str]] = {
         *("ledger", "bank", "storage", "settings", "plugins", "trace", "interrupt", "tuning"),
         *("devices", "runtime"),
     },
+    "autoload": {"integrations"},
     "sweep": {
         *("core", "errors", "native", "search", "execute", "ledger", "interop"),
         *("storage", "settings"),
@@ -84,7 +85,7 @@ BELOW: dict[str, set[str]] = {
         *("", "core", "errors", "native", "operations", "solvers", "search"),
         *("ledger", "bank", "storage", "settings", "plugins", "tuning", "report", "interop"),
         *("sweep", "interrupt", "fleet", "gpu", "devices", "integrations", "lists", "plans"),
-        *("runtime", "learn", "loops"),
+        *("runtime", "learn", "loops", "autoload"),
     },
     "testing": {
         *("core", "errors", "search", "operations", "native", "solvers", "execute", "gpu"),

@@ -20,6 +20,8 @@ SECRETS = frozenset(
 )
 """Variables that hold secrets or say where they are. Workers run kernels of others: they are told
 what to do, open no database and seal nothing."""
+_PROGRAMS_OWN = frozenset(("SKIPJACK_TORCH",))
+"""Variables for the program that a worker works for: PyTorch is itself in what is measured."""
 _ENGINE, _SSH = "SKIPJACK_CONTAINER_ENGINE", "SKIPJACK_SSH_CONFIG"
 _RELATIVE_SQLITE = "sqlite:///"
 
@@ -38,7 +40,8 @@ def python_command(module: str, *words: str, python: str = sys.executable) -> li
 
 def worker_environment() -> dict[str, str]:
     """What a worker gets of this process's environment."""
-    return {name: value for name, value in os.environ.items() if name not in SECRETS}
+    kept_back = SECRETS | _PROGRAMS_OWN
+    return {name: value for name, value in os.environ.items() if name not in kept_back}
 
 
 def environment_for(directory: Path, environment: Mapping[str, str]) -> dict[str, str]:

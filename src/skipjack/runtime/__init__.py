@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         TuningPolicy,
         current_policy,
         mode_of_decorated,
+        policy_variables,
         set_tuning_policy,
         tuning_policy,
     )
@@ -56,6 +57,7 @@ __all__ = [
     "lookup",
     "mode_of_decorated",
     "place",
+    "policy_variables",
     "register_heuristic",
     "reload",
     "set_tuning_policy",
@@ -97,6 +99,7 @@ _HOMES = {
     "TuningPolicy": "skipjack.runtime.policy",
     "current_policy": "skipjack.runtime.policy",
     "mode_of_decorated": "skipjack.runtime.policy",
+    "policy_variables": "skipjack.runtime.policy",
     "set_tuning_policy": "skipjack.runtime.policy",
     "tuning_policy": "skipjack.runtime.policy",
     "why_stale": "skipjack.runtime.toolchains",

@@ -30,6 +30,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from skipjack.errors import UsageError
+
 log = logging.getLogger(__name__)
 
 ENFORCE_VARIABLE = "SKIPJACK_FIND_ENFORCE"
@@ -231,6 +233,37 @@ def make_policy(
         _checked(names["background"], background, _flag, False),
         _checked(names["regret"], regret, _share, None) or _REGRET,
     )
+
+
+def policy_variables(
+    mode: str | None,
+    *,
+    seconds: float | None = None,
+    background: bool = False,
+    regret: str | None = None,
+    names: Mapping[str, str] = _ARGUMENTS,
+) -> dict[str, str]:
+    """Variables that give a program this policy, without those that were not given.
+
+    A value that means nothing is a `UsageError`: here is somebody to tell.
+    """
+    given: dict[str, tuple[object, Callable[[object], object]]] = {
+        "mode": (mode, functools.partial(_named, _MODES)),
+        "seconds": (seconds, _seconds),
+        "background": ("1" if background else None, _flag),
+        "regret": (regret, _share),
+    }
+    found = {}
+    for name, (value, check) in given.items():
+        if value is None:
+            continue
+        try:
+            check(value)
+        except ValueError as error:
+            said = str(error).removeprefix("nothing is measured; ")
+            raise UsageError(f"{names[name]} is {value!r}, which means nothing: {said}") from None
+        found[_VARIABLES[name]] = str(value)
+    return found
 
 
 def _checked(what: str, value: object, check: Callable[[object], T], otherwise: T) -> T:

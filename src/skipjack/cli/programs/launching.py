@@ -1,0 +1,125 @@
+"""How a program is started with tuned kernels: its environment, its Python, and the step itself.
+
+This process becomes the program, so that signals, exit status, standard streams and children are
+the program's own. Environment variables carry what was asked for to it and to its children.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from skipjack.autoload import HOOK_VARIABLE
+from skipjack.cli.programs.python_of import packages_of, python_of
+from skipjack.errors import SkipjackError, UsageError
+from skipjack.integrations.torch import OPERATIONS_VARIABLE, STARTED_VARIABLE
+from skipjack.runtime import policy_variables
+
+AUTOLOAD_VARIABLE = "TORCH_DEVICE_BACKEND_AUTOLOAD"
+NOT_FOUND, NOT_RUNNABLE = 127, 126
+"""Exit codes of shells."""
+_OPTIONS = {name: f"--{name}" for name in ("seconds", "background", "regret")} | {
+    "mode": "--policy"
+}
+
+
+class CommandError(SkipjackError):
+    """The command cannot be run."""
+
+    def __init__(self, sentence: str, exit_code: int = NOT_FOUND) -> None:
+        super().__init__(sentence)
+        self.exit_code = exit_code
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramRequest:
+    """What the program may do, as the command line says it."""
+
+    policy: str | None = None
+    seconds: float | None = None
+    background: bool = False
+    regret: str | None = None
+    ops: str | None = None
+
+
+def launch(command: list[str], request: ProgramRequest) -> NoReturn:
+    """Become the program."""
+    variables = _variables(request)
+    program = _found(command[0])
+    environment = {**os.environ, **variables}
+    if not _has_hook(program, command[1:], environment):
+        environment.pop(HOOK_VARIABLE)
+    _become(program, command, environment)
+
+
+def _variables(request: ProgramRequest) -> dict[str, str]:
+    found = policy_variables(
+        request.policy,
+        seconds=request.seconds,
+        background=request.background,
+        regret=request.regret,
+        names=_OPTIONS,
+    )
+    if request.ops is not None:
+        found[OPERATIONS_VARIABLE] = request.ops
+    return found | {
+        HOOK_VARIABLE: "1",
+        AUTOLOAD_VARIABLE: "1",
+        # This process becomes the program: whoever has its id is not a child.
+        STARTED_VARIABLE: f"{os.getpid()}:{time.monotonic():.3f}",
+    }
+
+
+def _found(program: str) -> Path:
+    if not program:
+        raise UsageError("the command is empty; write it after --, as: -- python train.py")
+    found = shutil.which(program)
+    if found is not None:
+        return Path(found)
+    path = Path(program)
+    if "/" in program and path.is_dir():
+        raise CommandError(f"{program} is a directory, not a program", NOT_RUNNABLE)
+    if "/" in program and path.exists():
+        raise CommandError(
+            f"{program} may not be executed; write python {program}, or chmod +x it", NOT_RUNNABLE
+        )
+    where = "" if "/" in program else " on PATH"
+    raise CommandError(f"there is no program {program}{where}")
+
+
+def _has_hook(program: Path, rest: list[str], environment: dict[str, str]) -> bool:
+    """Whether the program can be hooked, as far as that is known; what speaks against it is said.
+
+    Where Skipjack is missing, `SkipjackError`.
+    """
+    python = python_of(program, rest)
+    packages = packages_of(python, environment) if python else None
+    if packages is None:
+        return True  # a shell script, or a program that starts Python somewhere
+    if packages.lack:
+        raise SkipjackError(f"{packages.lack}; nothing was run")
+    if packages.torch_lack:
+        print(f"skipjack: {packages.torch_lack}", file=sys.stderr)
+    return not packages.torch_lack
+
+
+def _become(program: Path, command: list[str], environment: dict[str, str]) -> NoReturn:
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    # Python ignores these, and what is ignored stays so.
+    for name in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(name, signal.SIG_DFL)
+    try:
+        os.execve(program, command, environment)
+    except OSError as error:
+        raise CommandError(
+            f"{program} cannot be run: {error.strerror or error}", NOT_RUNNABLE
+        ) from None

@@ -1,0 +1,32 @@
+"""The hook in a program that ``skipjack exec`` runs: enabled as its environment says."""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+
+from skipjack.runtime import current_policy
+
+OPERATIONS_VARIABLE = "SKIPJACK_TORCH_OPS"
+"""PyTorch's operations that are hooked, with commas between them; all if it is not set."""
+STARTED_VARIABLE = "SKIPJACK_TORCH_STARTED"
+"""Id of the process that is the program itself, and when it began by the monotonic clock."""
+
+
+def start_in_program() -> None:
+    """Enable the hook with the policy and the operations that the environment names."""
+    policy = current_policy()
+    if policy.mode == "off":
+        return
+    import_module("skipjack.torch").enable(
+        policy.mode,
+        seconds=policy.seconds,
+        background=policy.background,
+        regret=policy.regret,
+        ops=operations(os.environ.get(OPERATIONS_VARIABLE, "")),
+    )
+
+
+def operations(text: str) -> list[str] | None:
+    """Names with commas between them; None if there are none."""
+    return [word for part in text.split(",") if (word := part.strip())] or None
