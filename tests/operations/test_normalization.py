@@ -26,7 +26,7 @@ from skipjack.operations import (
 from skipjack.testing.program_interpreter import interpret_program
 
 Array = npt.NDArray[Any]
-ROWS = ("softmax", "logsoftmax", "layernorm", "rmsnorm")
+ROWS = ("softmax", "logsoftmax", "layernorm", "rmsnorm", "softmax_backward", "logsoftmax_backward")
 KEYS = [
     *(f"{name}:{shape}:f64" for name in ROWS for shape in ("1", "7", "5x1", "3x4x5", "2x37")),
     *(
@@ -191,6 +191,7 @@ def test_one_pass_keeps_to_the_tolerance_far_from_zero_and_with_outliers(
         ("layernorm:4x5", "layernorm:4x5/eps=1e-05:f32"),
         ("layernorm:4x5/eps=0.00001", "layernorm:4x5/eps=1e-05:f32"),
         ("rmsnorm:5:f64", "rmsnorm:5/eps=1e-06:f64"),
+        ("softmax_backward:4x5", "softmax_backward:4x5:f32"),
         ("batchnorm:n8c64h56w56", "batchnorm:n8c64h56w56/eps=1e-05/mode=train:f32"),
         ("batchnorm:w7c64h07", "batchnorm:n1c64h7w7/eps=1e-05/mode=train:f32"),
         ("batchnorm:n2c3/mode=backward", "batchnorm:n2c3h1w1/mode=backward:f32"),
@@ -252,6 +253,7 @@ def test_inputs_stand_in_the_order_of_a_call() -> None:
         return [tensor.name for tensor in tensors(parse(key))]
 
     assert named("layernorm:4x5") == ["x", "gamma", "beta", "out"]
+    assert named("softmax_backward:4x5") == named("logsoftmax_backward:5") == ["dy", "y", "out"]
     assert named("batchnorm:c5/mode=infer") == ["x", "gamma", "beta", "mean", "var", "out"]
     assert named("batchnorm:c5") == ["x", "gamma", "beta", "out", "mean", "invstd"]
     backward = ["dy", "x", "gamma", "mean", "invstd", "out", "dgamma", "dbeta"]

@@ -25,12 +25,14 @@ _X = Load(0)
 
 
 class RowOperation(ABC):
-    """What they share: one array of any rank, its last axis the rows, perhaps vectors along it."""
+    """What they share: arrays of any rank, their last axis the rows, perhaps vectors along it."""
 
     operation_class: OperationClass = "vector"
     dtypes = ("f32", "f64", "f16", "bf16")
     name: str
     domain = (-1.0, 1.0)
+    whole: tuple[str, ...] = ("x",)
+    """Inputs of the problem's shape."""
     vectors: tuple[str, ...] = ()
     """Further inputs, each of one row's length."""
     eps = 0.0
@@ -54,12 +56,15 @@ class RowOperation(ABC):
         return (("eps", positive_number(attributes, "eps", self.eps, where)),)
 
     def inputs(self, problem: Problem) -> tuple[Tensor, ...]:
-        """The array, then vectors along its last axis."""
+        """The arrays, then vectors along their last axis."""
         row = problem.shape[-1:]
-        return Tensor("x", problem.shape), *(Tensor(name, row) for name in self.vectors)
+        return (
+            *(Tensor(name, problem.shape) for name in self.whole),
+            *(Tensor(name, row) for name in self.vectors),
+        )
 
     def output(self, problem: Problem) -> Tensor:
-        """As the array."""
+        """As the arrays."""
         return Tensor("out", problem.shape)
 
     def flops(self, problem: Problem) -> int:
@@ -68,7 +73,7 @@ class RowOperation(ABC):
 
     def reference(self, problem: Problem, arrays: Arrays) -> Array:
         """The result by NumPy."""
-        out = np.empty_like(arrays["x"])
+        out = np.empty_like(arrays[self.whole[0]])
         self.write(problem, arrays, out)
         return out
 
@@ -87,15 +92,16 @@ class RowOperation(ABC):
         body: Scalar,
         further: tuple[View, ...] = (),
     ) -> RowProgram:
-        x, *vectors = self.inputs(problem)
         columns = problem.shape[-1]
         return RowProgram(
             groups=prod(problem.shape[:-1]),
             segments=1,
             columns=columns,
             inputs=(
-                View(x, group=columns, column=1),
-                *(View(vector, column=1) for vector in vectors),
+                *(
+                    View(tensor, group=columns if tensor.name in self.whole else 0, column=1)
+                    for tensor in self.inputs(problem)
+                ),
                 *further,
             ),
             output=View(self.output(problem), group=columns, column=1),

@@ -41,6 +41,7 @@ _FAMILIES = {
     ),
     "reduce:REDUCTIONS": "sum mean prod max min absmax sumsq norm",
     "normalization:NORMALIZATIONS": "softmax logsoftmax layernorm rmsnorm",
+    "row_gradients:ROW_GRADIENTS": "softmax_backward logsoftmax_backward",
     "batchnorm:BATCHNORMS": "batchnorm",
     "convolution:CONVOLUTIONS": "conv2d conv3d conv_transpose2d conv_transpose3d",
 }

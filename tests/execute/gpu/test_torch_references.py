@@ -18,6 +18,7 @@ KEYS = [
     "sum:5x6/axis=all",
     "prod:5x6/axis=all",
     *(f"{name}:6x10" for name in ("softmax", "logsoftmax", "layernorm", "rmsnorm")),
+    *("softmax_backward:6x10", "logsoftmax_backward:6x10"),
     "matmul:4x5x6",
     "matmul:4x5x6/ta=1/tb=1/alpha=0.5/beta=2/bias=1/act=gelu_tanh",
     "matmul:4x5x6/alpha=0.5/bias=1/act=relu",

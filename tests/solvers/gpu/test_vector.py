@@ -17,6 +17,7 @@ from skipjack.operations.batchnorm import BatchNorm
 from skipjack.operations.elementwise import ELEMENTWISE
 from skipjack.operations.normalization import NORMALIZATIONS
 from skipjack.operations.reduce import REDUCTIONS
+from skipjack.operations.row_gradients import ROW_GRADIENTS
 from skipjack.solvers.gpu.triton_batchnorm import TritonBatchNorm
 from skipjack.solvers.gpu.triton_elementwise import TritonElementwise
 from skipjack.solvers.gpu.triton_reduce import TritonReduce, axes_of
@@ -27,7 +28,7 @@ from skipjack.solvers.registry import solver_for
 CASES = Path(__file__).with_name("vector_problems.py")
 HOPPER = Device("cuda", "sm_90", 132, caches=(("shared", 227 << 10), ("L2", 50 << 20)))
 CDNA = Device("hip", "gfx942", 304, caches=(("shared", 64 << 10), ("L2", 4 << 20)))
-VECTOR = (*ELEMENTWISE, *REDUCTIONS, *NORMALIZATIONS, BatchNorm())
+VECTOR = (*ELEMENTWISE, *REDUCTIONS, *NORMALIZATIONS, *ROW_GRADIENTS, BatchNorm())
 
 
 def default_plan(solver: TritonSolver, key: str, device: Device = HOPPER) -> list[Launch]:
@@ -46,7 +47,7 @@ def test_the_interpreter_computes_what_every_plan_says() -> None:
         command, env=environment, capture_output=True, text=True, timeout=PATIENCE_S
     )
     assert run.returncode == 0, run.stderr[-2000:]
-    assert run.stdout.splitlines() == ["99 cases"]
+    assert run.stdout.splitlines() == ["109 cases"]
 
 
 @pytest.mark.parametrize("operation", VECTOR, ids=lambda operation: operation.name)
@@ -134,6 +135,7 @@ def test_other_shapes_share_a_build() -> None:
     [
         (TritonRows(), HOPPER, "layernorm:64x3000:bf16"),
         (TritonRows(), CDNA, "softmax:64x100000:f16"),
+        (TritonRows(), HOPPER, "softmax_backward:64x3000:bf16"),
         (TritonReduce(), CDNA, "prod:64x8x80/axis=0,2:f64"),
         (TritonBatchNorm(), HOPPER, "batchnorm:n8c64h7w7/mode=backward:f16"),
         (TritonElementwise(), CDNA, "sub:64x3x5x1/y=1x7:f16"),

@@ -13,7 +13,9 @@ from skipjack.core.device import Device
 from skipjack.core.parameters import ParameterSpace
 from skipjack.execute.verification import draw_inputs, make_references
 from skipjack.operations.elementwise import ELEMENTWISE
+from skipjack.operations.normalization import NORMALIZATIONS
 from skipjack.operations.reduce import REDUCTIONS
+from skipjack.operations.row_gradients import ROW_GRADIENTS
 from skipjack.solvers import building_solvers
 from skipjack.solvers.gpu.triton_solver import TritonSolver
 from skipjack.testing.interpreted import run_interpreted
@@ -40,8 +42,8 @@ REDUCED = (
     "sumsq:2x5000/axis=1",
 )
 ROWS = tuple(
-    f"{name}:{shape}"
-    for name in ("softmax", "logsoftmax", "layernorm", "rmsnorm")
+    f"{operation.name}:{shape}"
+    for operation in (*NORMALIZATIONS, *ROW_GRADIENTS)
     for shape in ("7x33", "2x3x40:f16", "3x1", "2x2500:bf16", "33:f64")
 )
 CHANNELS = tuple(

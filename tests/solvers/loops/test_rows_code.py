@@ -26,11 +26,17 @@ from skipjack.solvers.loops.rows_plan import RowsPlan, fitted
 
 Array = npt.NDArray[Any]
 Runner = Callable[..., Array]
+NORMALIZATIONS = ("softmax", "logsoftmax", "layernorm", "rmsnorm")
 KEYS = [
     *(
         f"{name}:{shape}"
-        for name in ("softmax", "logsoftmax", "layernorm", "rmsnorm")
+        for name in NORMALIZATIONS
         for shape in ("1x1", "1x2", "3x7", "5x16", "2x17", "7x61", "4x64", "3x257", "2x3x131")
+    ),
+    *(
+        f"{name}:{shape}"
+        for name in ("softmax_backward", "logsoftmax_backward")
+        for shape in ("1x1", "3x7", "7x61", "4x64", "2x3x131")
     ),
     *(
         f"batchnorm:{shape}/mode={mode}"
@@ -99,6 +105,7 @@ def test_any_plan_is_right_on_any_shape(key: str, dtype: str) -> None:
     "key",
     [
         *("softmax:1x64", "softmax:3x131", "logsoftmax:2x257", "layernorm:2x100:f64"),
+        *("softmax_backward:3x131", "logsoftmax_backward:2x257"),
         *(
             f"batchnorm:{shape}/mode={mode}"
             for mode in ("train", "infer", "backward")
@@ -209,7 +216,7 @@ SPECIAL = np.array(
 )
 
 
-@pytest.mark.parametrize("name", ["softmax", "logsoftmax", "layernorm", "rmsnorm"])
+@pytest.mark.parametrize("name", NORMALIZATIONS)
 @pytest.mark.parametrize("width", [3, 20, 40])
 def test_rows_with_nan_and_infinities_are_as_numpy_has_them(
     run_ir: Runner, name: str, width: int

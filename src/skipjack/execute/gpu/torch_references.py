@@ -110,7 +110,10 @@ def _rows(torch: Any, problem: Problem, inputs: Tensors) -> Exact:
     """The operations' own magnitudes, in PyTorch's words."""
     function = row_function(torch, problem)
     assert function is not None, "asked before"
-    reference, x = function(inputs), inputs["x"]
+    reference = function(inputs)
+    if "dy" in inputs:
+        return Exact(reference, _row_gradient_scale(problem, inputs))
+    x = inputs["x"]
     if problem.operation == "rmsnorm":
         return Exact(reference, reference.abs())
     if problem.operation == "layernorm":
@@ -124,3 +127,10 @@ def _rows(torch: Any, problem: Problem, inputs: Tensors) -> Exact:
         return Exact(reference, reference * (1.0 + distance + spread))
     logarithm = torch.exp(-distance).sum(-1, keepdim=True).log()
     return Exact(reference, 1.0 + distance + logarithm)
+
+
+def _row_gradient_scale(problem: Problem, inputs: Tensors) -> Any:
+    dy, y = inputs["dy"].abs(), inputs["y"]
+    if problem.operation == "softmax_backward":
+        return y.abs() * (dy + (dy * y.abs()).sum(-1, keepdim=True))
+    return dy + y.exp() * (1.0 + y.abs()) * dy.sum(-1, keepdim=True)

@@ -1,4 +1,7 @@
-"""Softmax, logsoftmax, layer norm and RMS norm on GPUs: rows in registers, or in blocks."""
+"""Softmax, logsoftmax, layer norm and RMS norm on GPUs: rows in registers, or in blocks.
+
+The gradients of the first two are computed in the same way.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from skipjack.core.parameters import Parameter, ParameterSpace
 from skipjack.core.problem import Problem
 from skipjack.core.space import Space
 from skipjack.operations.normalization import NORMALIZATIONS
+from skipjack.operations.row_gradients import ROW_GRADIENTS
 from skipjack.solvers.gpu.staged import (
     Constants,
     Function,
@@ -29,7 +33,8 @@ from skipjack.solvers.gpu.staged import (
 )
 from skipjack.solvers.gpu.vector_orders import rows_cost
 
-_NAMES = frozenset(operation.name for operation in NORMALIZATIONS)
+_GRADIENTS = frozenset(operation.name for operation in ROW_GRADIENTS)
+_NAMES = frozenset(operation.name for operation in NORMALIZATIONS) | _GRADIENTS
 _LONGEST = 2**31
 _WHOLE = 32768
 """Longer rows do not fit into the registers of a block."""
@@ -98,14 +103,7 @@ class TritonRows(StagedSolver):
         """One launch."""
         count, columns = prod(problem.shape[:-1]), problem.shape[-1]
         rows, block, resident = (whole(config[name]) for name in ("rows", "columns", "resident"))
-        names = [array.name for array in operations.get(problem.operation).inputs(problem)]
-        eps = float(dict(problem.attributes).get("eps", "0"))
-        given: dict[str, Given] = {
-            name: tensor(name, problem) if name in names else None
-            for name in ("x", "gamma", "beta")
-        }
-        given["out"] = tensor("out", problem)
-        sizes: dict[str, Given] = {"columns": columns, "share": 1.0 / columns, "eps": eps}
+        module, given, sizes = _given(problem)
         constants: Constants = {
             "NAME": problem.operation,
             "BLOCK": block,
@@ -116,10 +114,25 @@ class TritonRows(StagedSolver):
         if config["registers"]:
             options["maxnreg"] = whole(config["registers"])
         if block < columns:
-            function = Function("rows", "long", constants, warps, options)
+            function = Function(module, "long", constants, warps, options)
             return [stage("long", function, count, {**given, **sizes})]
         groups = cdiv(count, rows)
         constants |= {"ROWS": rows, "EVEN": block == columns, "PERSISTENT": bool(resident)}
-        function = Function("rows", "whole", constants, warps, options)
+        function = Function(module, "whole", constants, warps, options)
         grid = min(groups, device.units * resident) if resident else groups
         return [stage("whole", function, grid, {**given, "count": count, **sizes})]
+
+
+def _given(problem: Problem) -> tuple[str, dict[str, Given], dict[str, Given]]:
+    """The module of the kernel, its arrays and its sizes."""
+    columns = problem.shape[-1]
+    if problem.operation in _GRADIENTS:
+        arrays = {name: tensor(name, problem) for name in ("dy", "y", "out")}
+        return "row_gradients", {**arrays}, {"columns": columns}
+    names = [array.name for array in operations.get(problem.operation).inputs(problem)]
+    given: dict[str, Given] = {
+        name: tensor(name, problem) if name in names else None for name in ("x", "gamma", "beta")
+    }
+    eps = float(dict(problem.attributes).get("eps", "0"))
+    given["out"] = tensor("out", problem)
+    return "rows", given, {"columns": columns, "share": 1.0 / columns, "eps": eps}

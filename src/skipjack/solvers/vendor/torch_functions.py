@@ -90,14 +90,20 @@ def product_function(torch: Any, problem: Problem) -> Callable[[Tensors], Any]:
 
 
 def row_function(torch: Any, problem: Problem) -> Callable[[Tensors], Any] | None:
-    """Normalisations of the last axis."""
-    functional, row = torch.nn.functional, list(problem.shape[-1:])
+    """Normalisations of the last axis, and their gradients."""
+    functional, row, aten = torch.nn.functional, list(problem.shape[-1:]), torch.ops.aten
     eps = float(dict(problem.attributes).get("eps", 0.0))
     known: dict[str, Callable[[Tensors], Any]] = {
         "softmax": lambda t: torch.softmax(t["x"], -1),
         "logsoftmax": lambda t: torch.log_softmax(t["x"], -1),
         "layernorm": lambda t: functional.layer_norm(t["x"], row, t["gamma"], t["beta"], eps),
         "rmsnorm": lambda t: functional.rms_norm(t["x"], row, t["gamma"], eps),
+        "softmax_backward": lambda t: aten._softmax_backward_data(
+            t["dy"], t["y"], -1, t["dy"].dtype
+        ),
+        "logsoftmax_backward": lambda t: aten._log_softmax_backward_data(
+            t["dy"], t["y"], -1, t["dy"].dtype
+        ),
     }
     return known.get(problem.operation)
 
@@ -153,4 +159,7 @@ def is_product(problem: Problem) -> bool:
 
 
 _OTHER_NAMES = ("bias", "scale", "silu", "gelu", "gelu_tanh")
-_ROWS = ("softmax", "logsoftmax", "layernorm", "rmsnorm")
+_ROWS = (
+    *("softmax", "logsoftmax", "layernorm", "rmsnorm"),
+    *("softmax_backward", "logsoftmax_backward"),
+)

@@ -1,0 +1,50 @@
+"""Gradients are what PyTorch's own functions give, called as autograd calls them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from skipjack.execute.verification import draw_inputs
+from skipjack.operations import parse, references
+
+torch = pytest.importorskip("torch")
+ATEN = torch.ops.aten
+Tensors = dict[str, Any]
+
+
+def row_gradient(call: Any) -> Callable[[Tensors], tuple[Any, ...]]:
+    return lambda t: (call(t["dy"], t["y"], t["y"].ndim - 1, t["y"].dtype),)
+
+
+CALLS: dict[str, Callable[[Tensors], tuple[Any, ...]]] = {
+    "softmax_backward:7x33": row_gradient(ATEN._softmax_backward_data),
+    "softmax_backward:2x3x5": row_gradient(ATEN._softmax_backward_data),
+    "logsoftmax_backward:7x33": row_gradient(ATEN._log_softmax_backward_data),
+    "logsoftmax_backward:11": row_gradient(ATEN._log_softmax_backward_data),
+}
+
+
+@pytest.mark.parametrize("key", CALLS)
+def test_every_output_is_what_aten_gives(key: str) -> None:
+    problem = parse(f"{key}:f64")
+    inputs = draw_inputs(problem, 4)
+    tensors = {name: torch.from_numpy(array) for name, array in inputs.items()}
+    given = CALLS[key](tensors)
+    for (name, expected), result in zip(references(problem, inputs).items(), given, strict=True):
+        shaped = result.numpy().reshape(expected.shape)
+        np.testing.assert_allclose(shaped, expected, rtol=1e-11, atol=1e-11, err_msg=name)
+
+
+@pytest.mark.parametrize("name", ["softmax", "logsoftmax"])
+def test_what_autograd_computes_is_the_gradient_from_the_result(name: str) -> None:
+    x = torch.linspace(-3, 3, 4 * 9, dtype=torch.float64).reshape(4, 9).sin().requires_grad_()
+    dy = torch.linspace(1, 2, 4 * 9, dtype=torch.float64).reshape(4, 9)
+    y = torch.softmax(x, -1) if name == "softmax" else torch.log_softmax(x, -1)
+    y.backward(dy)
+    given = {"dy": dy.numpy(), "y": y.detach().numpy()}
+    (result,) = references(parse(f"{name}_backward:4x9:f64"), given).values()
+    np.testing.assert_allclose(result, x.grad.numpy(), rtol=1e-12, atol=1e-12)
