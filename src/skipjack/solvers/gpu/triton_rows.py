@@ -14,8 +14,7 @@ from skipjack.core.device import Device
 from skipjack.core.parameters import Parameter, ParameterSpace
 from skipjack.core.problem import Problem
 from skipjack.core.space import Space
-from skipjack.operations.normalization import NORMALIZATIONS
-from skipjack.operations.row_gradients import ROW_GRADIENTS
+from skipjack.operations.normalization import RowOperation
 from skipjack.solvers.gpu.staged import (
     Constants,
     Function,
@@ -33,8 +32,6 @@ from skipjack.solvers.gpu.staged import (
 )
 from skipjack.solvers.gpu.vector_orders import rows_cost
 
-_GRADIENTS = frozenset(operation.name for operation in ROW_GRADIENTS)
-_NAMES = frozenset(operation.name for operation in NORMALIZATIONS) | _GRADIENTS
 _LONGEST = 2**31
 _WHOLE = 32768
 """Longer rows do not fit into the registers of a block."""
@@ -54,7 +51,7 @@ class TritonRows(StagedSolver):
 
     def refuses(self, problem: Problem, device: Device) -> str:
         """Any normalisation of rows."""
-        if problem.operation not in _NAMES:
+        if not isinstance(operations.get(problem.operation), RowOperation):
             return "it is not a normalisation of rows"
         if problem.shape[-1] >= _LONGEST:
             return f"its rows have {_LONGEST} elements or more"
@@ -126,10 +123,10 @@ class TritonRows(StagedSolver):
 def _given(problem: Problem) -> tuple[str, dict[str, Given], dict[str, Given]]:
     """The module of the kernel, its arrays and its sizes."""
     columns = problem.shape[-1]
-    if problem.operation in _GRADIENTS:
-        arrays = {name: tensor(name, problem) for name in ("dy", "y", "out")}
-        return "row_gradients", {**arrays}, {"columns": columns}
     names = [array.name for array in operations.get(problem.operation).inputs(problem)]
+    if "dy" in names:
+        arrays = {name: tensor(name, problem) for name in (*names, "out")}
+        return "gradients.rows", {**arrays}, {"columns": columns}
     given: dict[str, Given] = {
         name: tensor(name, problem) if name in names else None for name in ("x", "gamma", "beta")
     }
