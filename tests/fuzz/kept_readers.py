@@ -146,6 +146,47 @@ def _bank_seeds() -> Sequence[bytes]:
     return ["".join(f"{line}\n" for line in lines).encode()]
 
 
+def _dumped(data: bytes) -> object:
+    from skipjack.runtime.dumps.problem import dumped_of
+
+    one = dumped_of(data, "problem.json")
+    return (one + one).text().encode(), one.time_ns
+
+
+def _dump(data: bytes, directory: Path) -> object:
+    """A folder of a dump, as `skipjack tune DIR` reads and sorts it."""
+    from skipjack.runtime.dumps import most_valuable_first, read_dump
+    from skipjack.settings import Settings
+
+    folder = directory / "dump" / "one"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "problem.json").write_bytes(data)
+    contents = read_dump(folder.parent)
+    assert len(contents.problems) + len(contents.damaged) == 1
+    assert all(said.isprintable() for said in contents.damaged)
+    known = Settings(directory, system_dir=directory)
+    return [one.saved_ns for one in most_valuable_first(contents, known)]
+
+
+def _passed(path: Path) -> object:
+    from skipjack.runtime.dumps import read_passed
+
+    return [one + one for one in read_passed(path)]
+
+
+_DEFAULT = {
+    **{"source": "proposal", "solver": "nest", "solver_version": 1, "config": {"a": 1}},
+    **{"library": "", "files": {"default.o": "ab"}, "compiler": "llvm", "compat": "cpu:x86-64-v3"},
+    **{"symbol": "kernel", "abi": "slots-1", "slots": ["a", 1], "kernels": [], "reason": ""},
+}
+_DUMPED = {
+    **{"format": 1, "problem": "matmul:8x8x8:f32", "device": "znver4/1", "device_class": "cpu:a"},
+    **{"calls": 3, "timed_calls": 2, "default_ns": 5.5, "ops": ["aten::mm"], "driver": ""},
+    **{"torch": "2.13.0", "default": _DEFAULT},
+}
+_PASSED = {"op": "aten::a", "description": "f32[4]", "device": "a/1", "reason": "", "calls": 2}
+
+
 def _promotion(data: bytes, directory: Path) -> object:
     from skipjack.fleet.release.promote.promotions import MANIFEST, read_manifest
 
@@ -337,5 +378,13 @@ READERS = (
         500,
     ),
     Reader("bank", of_file("bank.jsonl", _bank), _bank_seeds, 500),
+    Reader("problem of a dump", of_bytes(_dumped), as_json(_DUMPED, {**_DUMPED, "default": None})),
+    Reader("dump", _dump, as_json(_DUMPED), 500),
+    Reader(
+        "calls that were passed through",
+        of_file("passed_through.json", _passed),
+        as_json({"format": 1, "calls": [_PASSED, _PASSED]}),
+        500,
+    ),
     Reader("result of a sweep", of_file("sweep.json", _sweep_result), _sweep_results, 500),
 )

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from skipjack.core.protocol import TimingProtocol
     from skipjack.interop import Entry
     from skipjack.settings import Settings
-    from skipjack.tuning import TuneOptions, Tuner, TuneResult
+    from skipjack.tuning import Limits, TuneOptions, Tuner, TuneResult
 
 EXAMPLES = examples(
     "skipjack tune matmul:192x192x192",
@@ -40,6 +40,7 @@ EXAMPLES = examples(
     "skipjack tune matmul:512x512x512 --device haswell/1 --build-only -o objects",
     "skipjack tune matmul:512x512x512 --dtype f16 --device sm_90/132 --build-only --json",
     "skipjack tune examples/triton/my_softmax.py::softmax --shapes 4096x1024",
+    "skipjack tune ./dump --seconds 10",
 )
 
 
@@ -48,7 +49,7 @@ def tune(
         list[str] | None,
         typer.Argument(
             help="Problem keys, as matmul:192x192x192; quoted driver commands; kernels of your "
-            "own, as file.py::softmax."
+            "own, as file.py::softmax; or directories that ENABLE_TUNE_DUMP=True wrote."
         ),
     ] = None,
     file: Annotated[
@@ -118,17 +119,23 @@ def tune(
 ) -> None:
     """Find the fastest way to compute problems on this machine, and remember it in the bank."""
     from skipjack import plugins
+    from skipjack.cli.dumps import DumpRequest, are_dumps, read_dumps
     from skipjack.cli.problems import Placement, applicable, make_defaults, read_placed
     from skipjack.core.protocol import deployed_protocol
     from skipjack.errors import UsageError
     from skipjack.search import check_name
     from skipjack.settings import load_settings
-    from skipjack.tuning import Builder, BuildOptions, TuneOptions, Tuner, make_budget
+    from skipjack.tuning import Builder, BuildOptions, Limits, TuneOptions, Tuner, make_budget
     from skipjack.tuning.build_only import DEFAULT_CONFIGS
 
     settings = load_settings(plugins=tuple(plugin) if plugin else None)
     plugins.load(settings.plugins)
-    placed = read_placed(problems or [], file, make_defaults(dtype, layout, direction), shapes)
+    left_out, named = False, make_defaults(dtype, layout, direction)
+    if are_dumps(problems or [], file, shapes, dtype, layout, direction):
+        at_once = DumpRequest(Placement(device, threads, deployed, caches), solver, retune)
+        placed, left_out = read_dumps(problems or [], settings, at_once, build_only, say)
+    else:
+        placed = read_placed(problems or [], file, named, shapes)
     # What is given here outranks what a file says.
     if device is not None or threads is not None:
         placed = _regrouped(placed, lambda one: one._replace(device=device, threads=threads))
@@ -140,18 +147,17 @@ def tune(
         from skipjack.cli.build_only import build_problems
 
         unused: dict[str, object] = {"--seconds": seconds, "--searcher": searcher != "auto"}
-        unused |= {"--retune": retune, "--trace": trace}
-        unused |= {"--deployed": deployed, "--caches": caches}
+        unused |= {"--retune": retune, "--trace": trace, "--deployed": deployed, "--caches": caches}
         _refuse(unused, "with --build-only, which times nothing")
         chosen = BuildOptions(DEFAULT_CONFIGS if budget is None else budget, solver, seed)
         placed = _regrouped(placed, lambda one: Placement(one.device, one.threads))
         for at, entries in placed.items():
-            builder = Builder(
-                choose_device(at.device, at.threads, entries, build_only=True), settings
-            )
+            target = choose_device(at.device, at.threads, entries, build_only=True)
+            builder = Builder(target, settings)
             asked = applicable(entries, json)
             if asked:
                 build_problems(builder, asked, chosen, output, json)
+        _finish([], left_out)
         return
     _refuse({"--output": output}, "without --build-only, which alone writes object files")
     if trace and len(placed) > 1:
@@ -164,7 +170,7 @@ def tune(
         protocol = deployed_protocol(here, at.deployed, at.caches)
         tuners.append((Tuner(settings, here, say, protocol), entries))
     options = TuneOptions(
-        budget=make_budget(budget, seconds, tuners[0][0].limits.tune_seconds),
+        budget=make_budget(budget, seconds, Limits.of(settings).tune_seconds),
         searcher=check_name(searcher),
         seed=seed,
         solver=solver,
@@ -185,7 +191,7 @@ def tune(
         _show(results, json)
         if trace and work:
             tuners[0][0].context.tracer.write(trace)
-    _finish(results)
+    _finish(results, left_out)
 
 
 def _regrouped(
@@ -263,25 +269,30 @@ def _show(results: Sequence[TuneResult], json: bool) -> None:
         print_results(results)
 
 
-def _finish(results: Sequence[TuneResult]) -> None:
+def _finish(results: Sequence[TuneResult], left_out: bool = False) -> None:
     if any(result.interrupted for result in results):
         raise KeyboardInterrupt
-    if any(result.status == "failed" for result in results):
+    if left_out or any(result.status == "failed" for result in results):
         raise typer.Exit(1)
 
 
 def _check(tuner: Tuner, entries: list[Entry], solver: str | None, trace: Path | None) -> None:
     """Refuse what cannot work before anything is started."""
     from skipjack.core.problem import Problem
+
+    for problem in entries:
+        if isinstance(problem, Problem):
+            check_problem(problem, tuner.context.device, tuner.limits, solver)
+    check_trace(trace)
+
+
+def check_problem(problem: Problem, device: Device, limits: Limits, solver: str | None) -> None:
+    """Refuse a problem that a device cannot compute, or whose arrays it has no room for."""
     from skipjack.solvers import solver_for
     from skipjack.tuning.study_run import check_memory
 
-    device = tuner.context.device
-    for problem in entries:
-        if isinstance(problem, Problem):
-            check_memory(problem, device.memory_bytes, tuner.limits.memory_share)
-            solver_for(problem, device, solver)
-    check_trace(trace)
+    check_memory(problem, device.memory_bytes, limits.memory_share)
+    solver_for(problem, device, solver)
 
 
 def check_trace(trace: Path | None) -> None:

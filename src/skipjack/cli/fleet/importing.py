@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,17 +12,25 @@ from skipjack.cli.fleet.options import the_store
 from skipjack.cli.options import DtypeOption, JsonOption, LayoutOption, examples
 from skipjack.errors import SkipjackError, UsageError
 
+if TYPE_CHECKING:
+    from skipjack.cli.dumps import ImportedDump
+
 EXAMPLES = examples(
     "skipjack import -f all.txt -t resnet -b 32,64,128",
     "skipjack import -f all.txt -t resnet --tag-only",
     'skipjack import -f c.txt -t x --recurrent --source "customer A" --model resnet50',
     "grep MIOpenDriver app.log | skipjack import -f - -t app --direction fwd",
+    "skipjack import ./dump -t train",
     "skipjack import --lists",
     "skipjack import --list resnet50 -b 32,256 --direction all --layout NHWC",
 )
 
 
 def import_problems(
+    dump: Annotated[
+        Path | None,
+        typer.Argument(help="A directory that ENABLE_TUNE_DUMP=True wrote, instead of a file."),
+    ] = None,
     file: Annotated[
         Path | None,
         typer.Option("-f", "--file", help="Commands, keys, find-db lines; - for stdin."),
@@ -63,6 +72,7 @@ def import_problems(
     from json import dumps
 
     from skipjack import plugins
+    from skipjack.cli.dumps import import_dump
     from skipjack.fleet.importing import ImportOptions, import_file, parse_batches
     from skipjack.report.fleet.importing import import_bar, print_import
     from skipjack.settings import load_settings
@@ -70,8 +80,13 @@ def import_problems(
     if show_lists:
         _show_lists(json)
         return
-    plugins.load(load_settings().plugins)
-    file, tag = _what(file, tag, built_in)
+    settings = load_settings()
+    plugins.load(settings.plugins)
+    if dump is not None and file is not None:
+        raise UsageError("say either which dump to import, or which file after -f")
+    if dump is not None and not dump.is_dir():
+        raise UsageError(f"{dump} is no directory, which a dump is; import a file after -f")
+    file, tag = _what(dump or file, tag, built_in)
     options = ImportOptions(
         tag=tag,
         batches=parse_batches(batch) if batch is not None else (),
@@ -84,14 +99,33 @@ def import_problems(
         layout=layout.upper() if layout else None,
         report=report,
     )
-    with the_store() as store, import_bar(enabled=not json) as observe:
-        done = import_file(store, file, options, progress=observe)
+    taken: ImportedDump | None = None
+    with the_store() as store:
+        if dump is None:
+            with import_bar(enabled=not json) as observe:
+                done = import_file(store, file, options, progress=observe)
+        else:
+            taken = import_dump(store, dump, options, settings)
+            done = taken.report
     if json:
         typer.echo(dumps(done.to_json()))
     else:
         print_import(done)
     if not done.understood and done.lines > done.blank:
         raise SkipjackError(f"no line of {file} is a problem; skipjack import --help says more")
+    if taken is not None:
+        _finish_dump(taken, tag)
+
+
+def _finish_dump(taken: ImportedDump, tag: str) -> None:
+    """Say what was left out, and how jobs are made of the rest."""
+    for sentence in taken.damaged:
+        typer.echo(f"skipjack: {sentence}", err=True)
+    for device in taken.devices:
+        how = f"skipjack load -t {shlex.quote(tag)} -l {shlex.quote(tag)} --device {device}"
+        typer.echo(f"skipjack: {how} makes jobs of them, the most valuable first", err=True)
+    if taken.damaged:
+        raise typer.Exit(1)
 
 
 def _show_lists(json: bool) -> None:

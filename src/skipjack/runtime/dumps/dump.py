@@ -1,0 +1,238 @@
+"""Writing a dump from a running program: counts in memory, and from time to time in files.
+
+Whatever happens to the files, the program goes on: what could not be written is kept for the next
+time, and a warning says so once.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from math import isfinite
+from pathlib import Path
+from typing import Any, TypeVar
+
+from skipjack.core.device import Device
+from skipjack.core.problem import Problem
+from skipjack.errors import LockTimeoutError, MalformedError, ProblemError, SkipjackError
+from skipjack.operations import parse
+from skipjack.reading import INT64, read_json, read_plain
+from skipjack.runtime.dumps.default_kernel import default_kernel
+from skipjack.runtime.dumps.problem import (
+    DumpedProblem,
+    checked_format,
+    folder_name,
+    read_dumped,
+)
+from skipjack.runtime.warning_once import warn_once
+from skipjack.settings import Settings
+from skipjack.storage import FileLock, atomic_write, output_directory
+
+log = logging.getLogger(__name__)
+
+PASSED_FILE = "passed_through.json"
+PASSED_FORMAT = 1
+_LOCK_FILE = ".lock"
+_WAIT_S = 2.0
+"""For others who write."""
+_MOST_PASSED = 5000
+"""Kinds of calls that are listed; those that were called least are left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassedCalls:
+    """Calls of one kind that no operation of ours computes; or what is added to that."""
+
+    op: str
+    """As ``aten::cumsum``."""
+    description: str
+    """Dtypes, sizes and strides."""
+    device: str
+    reason: str
+    calls: int = 0
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Of one line."""
+        return self.op, self.description, self.device
+
+    def __add__(self, other: PassedCalls) -> PassedCalls:
+        return replace(self, calls=min(self.calls + other.calls, INT64))
+
+
+T = TypeVar("T", DumpedProblem, PassedCalls)
+
+
+class Dump:
+    """Of one process. `add` and `pass_through` count; `flush` writes; nothing of it raises.
+
+    Several threads may use it. A forked process makes one of its own.
+    """
+
+    def __init__(self, folder: Path, settings: Settings, *, torch: str = "") -> None:
+        self.folder, self._settings, self._torch = folder, settings, torch
+        self._counted: dict[tuple[str, str], DumpedProblem] = {}
+        self._passed: dict[tuple[str, str, str], PassedCalls] = {}
+        self._unbuilt: dict[tuple[str, str], tuple[Problem, Device]] = {}
+        """Problems of which this process has not looked whether their default is there."""
+        self._seen: set[tuple[str, str]] = set()
+        self._counting, self._writing = threading.Lock(), threading.Lock()
+
+    def add(
+        self,
+        problem: Problem,
+        device: Device,
+        calls: int,
+        default_ns: float | None = None,
+        op: str = "",
+    ) -> None:
+        """Count calls of a problem; `default_ns` is what one of them takes without Skipjack."""
+        timed = default_ns is not None and isfinite(default_ns) and default_ns >= 0.0
+        new = DumpedProblem(
+            *(problem.key, device.name, device.class_key, calls),
+            calls if timed else 0,
+            default_ns if timed else None,
+            (op,) if op else (),
+            torch=self._torch,
+        )
+        with self._counting:
+            _count(self._counted, new)
+            if new.key not in self._seen:
+                self._seen.add(new.key)
+                self._unbuilt[new.key] = problem, device
+
+    def pass_through(
+        self, op: str, description: str, device: str, calls: int, reason: str = ""
+    ) -> None:
+        """Count calls that no operation of ours computes."""
+        with self._counting:
+            _count(self._passed, PassedCalls(op, description, device, reason, calls))
+
+    def flush(self, *, seconds: float | None = None) -> bool:
+        """Write what came, then default kernels that are missing, for so long; True if all is done.
+
+        Without `seconds` all of them are built.
+        """
+        with self._writing:
+            return self._write_counts() and self._write_kernels(seconds)
+
+    def _write_counts(self) -> bool:
+        with self._counting:
+            counted, self._counted = self._counted, {}
+            passed, self._passed = self._passed, {}
+        if not (counted or passed):
+            return True
+        try:
+            output_directory(self.folder)
+            with self._lock():
+                for key in list(counted):
+                    self._merge(counted[key])
+                    del counted[key]
+                if passed:
+                    self._merge_passed(passed.values())
+                    passed = {}
+            return True
+        except (SkipjackError, OSError) as error:
+            self._tell(error)
+            with self._counting:  # in front of what came meanwhile
+                for one in counted.values():
+                    _count(self._counted, one)
+                for row in passed.values():
+                    _count(self._passed, row)
+            return False
+
+    def _tell(self, error: Exception) -> None:
+        if not isinstance(error, LockTimeoutError):
+            warn_once(log, f"problems are not dumped: {error}", about=("dump", self.folder))
+
+    def _lock(self) -> FileLock:
+        return FileLock(self.folder / _LOCK_FILE, timeout_s=_WAIT_S)
+
+    def _merge(self, new: DumpedProblem) -> None:
+        """Add to what a folder has; who damaged that loses its counts."""
+        folder = self.folder / folder_name(*new.key)
+        before = _held(folder)
+        if before is None:
+            folder.mkdir(exist_ok=True)
+            new = replace(new, driver=_driver_line(new.problem))
+        (before + new if before else new).write(folder)
+
+    def _merge_passed(self, new: Iterable[PassedCalls]) -> None:
+        path = self.folder / PASSED_FILE
+        try:
+            rows = {one.key: one for one in read_passed(path)}
+        except (FileNotFoundError, MalformedError):
+            rows = {}
+        for one in new:
+            _count(rows, one)
+        ranked = sorted(rows.values(), key=lambda one: (-one.calls, one.key))[:_MOST_PASSED]
+        record = {"format": PASSED_FORMAT, "calls": [asdict(one) for one in ranked]}
+        atomic_write(path, (json.dumps(record, indent=1) + "\n").encode(), durable=False)
+
+    def _write_kernels(self, seconds: float | None) -> bool:
+        deadline = None if seconds is None else time.monotonic() + seconds
+        while deadline is None or time.monotonic() < deadline:
+            with self._counting:
+                if not self._unbuilt:
+                    return True
+                key, (problem, device) = self._unbuilt.popitem()
+            try:
+                self._write_kernel(problem, device)
+            except (SkipjackError, OSError) as error:
+                self._tell(error)
+                with self._counting:
+                    self._unbuilt[key] = problem, device
+                return False
+        return not self._unbuilt
+
+    def _write_kernel(self, problem: Problem, device: Device) -> None:
+        """Build what runs by default, unless another process did."""
+        folder = self.folder / folder_name(problem.key, device.class_key)
+        before = _held(folder)
+        if before is None or before.default is not None:
+            return
+        built = default_kernel(problem, device, self._settings)
+        with self._lock():
+            held = _held(folder)
+            if held is None or held.default is not None:
+                return
+            for name, data in built.code.items():
+                atomic_write(folder / name, data, durable=False)
+            replace(held, default=built.kernel).write(folder)
+
+
+def read_passed(path: Path) -> list[PassedCalls]:
+    """What a file of calls that were passed through says; `MalformedError` or `OSError`."""
+    document = read_json(read_plain(path), str(path))
+    checked_format(document, PASSED_FORMAT)
+    document.known_fields(("format", "calls"))
+    found = []
+    for row in document["calls"].elements():
+        row["calls"].integer(least=0)
+        found.append(row.of(PassedCalls))
+    return found
+
+
+def _count(sums: dict[Any, T], new: T) -> None:
+    sums[new.key] = sums[new.key] + new if new.key in sums else new
+
+
+def _held(folder: Path) -> DumpedProblem | None:
+    """What a folder has; None if there is none, or it cannot be understood."""
+    try:
+        return read_dumped(folder)
+    except (FileNotFoundError, MalformedError):
+        return None
+
+
+def _driver_line(key: str) -> str:
+    from skipjack.interop import driver_line
+
+    try:
+        return driver_line(parse(key))
+    except ProblemError:
+        return ""
