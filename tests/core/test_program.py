@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from skipjack.core.nest import Accumulator, Call, Load, Scalar, Tensor
-from skipjack.core.program import GroupResult, RowProgram, Statistic, View, parts, replaced, uses
+from skipjack.core.program import (
+    ColumnSum,
+    GroupResult,
+    RowProgram,
+    Statistic,
+    View,
+    parts,
+    replaced,
+    uses,
+)
 
 X = Load(0)
 
@@ -19,6 +30,15 @@ def program(
 
 
 OF_GROUP = View(Tensor("saved", (3,)), group=1)
+
+
+OF_COLUMN = View(Tensor("total", (4,)), column=1)
+
+
+def summing(value: Scalar, segments: int = 1) -> RowProgram:
+    plain = program()
+    sums = (ColumnSum(OF_COLUMN, value),)
+    return replace(plain, segments=segments, column_sums=sums)
 
 
 def minus(name: str) -> Scalar:
@@ -52,6 +72,9 @@ def test_a_program_without_statistics_has_no_pass_but_the_last() -> None:
         lambda: program(results=(GroupResult(OF_GROUP, X),)),
         lambda: program(results=(GroupResult(OF_GROUP, Accumulator("nobody")),)),
         lambda: GroupResult(View(Tensor("x", (4,)), column=1), Accumulator("a")),
+        lambda: ColumnSum(OF_GROUP, X),
+        lambda: summing(minus("nobody")),
+        lambda: summing(X, segments=2),
     ],
 )
 def test_what_has_no_meaning_is_refused(build: object) -> None:
@@ -72,6 +95,10 @@ def test_results_of_groups_are_written_after_the_output() -> None:
     whole = program(Statistic("a", "sum", X), results=(total,))
     assert whole.arrays == ("x", "out", "saved")
     assert whole.views[-1] == OF_GROUP
+
+
+def test_sums_over_groups_are_the_last_arrays() -> None:
+    assert summing(X).arrays == ("x", "out", "total")
 
 
 def test_an_array_seen_twice_is_one_array() -> None:

@@ -1,4 +1,4 @@
-"""Gradients are what PyTorch's own functions give, called as autograd calls them."""
+"""Operations of training steps give what PyTorch's own functions give, called as it calls them."""
 
 from __future__ import annotations
 
@@ -20,11 +20,27 @@ def row_gradient(call: Any) -> Callable[[Tensors], tuple[Any, ...]]:
     return lambda t: (call(t["dy"], t["y"], t["y"].ndim - 1, t["y"].dtype),)
 
 
+def layernorm(t: Tensors) -> tuple[Any, ...]:
+    found: tuple[Any, ...] = ATEN.native_layer_norm(t["x"], [5], t["gamma"], t["beta"], 1e-3)
+    return found
+
+
+def layernorm_backward(t: Tensors) -> tuple[Any, ...]:
+    saved = [t[name].unsqueeze(-1) for name in ("mean", "invstd")]
+    beta = torch.zeros_like(t["gamma"])
+    found: tuple[Any, ...] = ATEN.native_layer_norm_backward(
+        t["dy"], t["x"], [5], *saved, t["gamma"], beta, [True, True, True]
+    )
+    return found
+
+
 CALLS: dict[str, Callable[[Tensors], tuple[Any, ...]]] = {
     "softmax_backward:7x33": row_gradient(ATEN._softmax_backward_data),
     "softmax_backward:2x3x5": row_gradient(ATEN._softmax_backward_data),
     "logsoftmax_backward:7x33": row_gradient(ATEN._log_softmax_backward_data),
     "logsoftmax_backward:11": row_gradient(ATEN._log_softmax_backward_data),
+    "layernorm:4x3x5/eps=0.001/mode=train": layernorm,
+    "layernorm_backward:4x3x5": layernorm_backward,
 }
 
 

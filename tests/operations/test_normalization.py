@@ -21,14 +21,19 @@ from skipjack.operations import (
     outputs,
     parse,
     references,
+    tensor_dtype,
     tensors,
 )
 from skipjack.testing.program_interpreter import interpret_program
 
 Array = npt.NDArray[Any]
-ROWS = ("softmax", "logsoftmax", "layernorm", "rmsnorm", "softmax_backward", "logsoftmax_backward")
+ROWS = (
+    *("softmax", "logsoftmax", "layernorm", "rmsnorm"),
+    *("softmax_backward", "logsoftmax_backward", "layernorm_backward"),
+)
 KEYS = [
     *(f"{name}:{shape}:f64" for name in ROWS for shape in ("1", "7", "5x1", "3x4x5", "2x37")),
+    *(f"layernorm:{shape}/mode=train:f64" for shape in ("1", "5x1", "3x4x5")),
     *(
         f"batchnorm:{shape}/mode={mode}:f64"
         for mode in ("train", "infer", "backward")
@@ -190,6 +195,9 @@ def test_one_pass_keeps_to_the_tolerance_far_from_zero_and_with_outliers(
         ("softmax:4x5", "softmax:4x5:f32"),
         ("layernorm:4x5", "layernorm:4x5/eps=1e-05:f32"),
         ("layernorm:4x5/eps=0.00001", "layernorm:4x5/eps=1e-05:f32"),
+        ("layernorm:4x5/mode=infer", "layernorm:4x5/eps=1e-05:f32"),
+        ("layernorm:4x5/mode=train", "layernorm:4x5/eps=1e-05/mode=train:f32"),
+        ("layernorm_backward:4x5", "layernorm_backward:4x5:f32"),
         ("rmsnorm:5:f64", "rmsnorm:5/eps=1e-06:f64"),
         ("softmax_backward:4x5", "softmax_backward:4x5:f32"),
         ("batchnorm:n8c64h56w56", "batchnorm:n8c64h56w56/eps=1e-05/mode=train:f32"),
@@ -238,6 +246,8 @@ def test_a_lettered_key_parses_back(
         ("layernorm:8/eps=nan", "positive number"),
         ("layernorm:8/eps=inf", "positive number"),
         ("layernorm:8/eps=small", "positive number"),
+        ("layernorm:8/mode=test", "mode is one of infer, train"),
+        ("layernorm_backward:8/eps=1", "no attribute 'eps'"),
         ("softmax:8/eps=1", "no attribute 'eps'"),
     ],
 )
@@ -254,14 +264,23 @@ def test_inputs_stand_in_the_order_of_a_call() -> None:
 
     assert named("layernorm:4x5") == ["x", "gamma", "beta", "out"]
     assert named("softmax_backward:4x5") == named("logsoftmax_backward:5") == ["dy", "y", "out"]
+    assert named("layernorm:4x5/mode=train") == ["x", "gamma", "beta", "out", "mean", "invstd"]
+    backward = ["dy", "x", "gamma", "mean", "invstd", "out", "dgamma", "dbeta"]
+    assert named("layernorm_backward:4x5") == backward
     assert named("batchnorm:c5/mode=infer") == ["x", "gamma", "beta", "mean", "var", "out"]
     assert named("batchnorm:c5") == ["x", "gamma", "beta", "out", "mean", "invstd"]
-    backward = ["dy", "x", "gamma", "mean", "invstd", "out", "dgamma", "dbeta"]
     assert named("batchnorm:c5/mode=backward") == backward
     for key in KEYS:
         problem = parse(key)
         for program in programs(problem).values():
             assert program.arrays == tuple(tensor.name for tensor in tensors(problem))
+
+
+def test_statistics_of_16_bit_rows_are_in_float32() -> None:
+    problem = parse("layernorm:2x3x5/mode=train:bf16")
+    kinds = {one.name: (one.shape, tensor_dtype(problem, one)) for one in outputs(problem)}
+    assert kinds["mean"] == kinds["invstd"] == ((2, 3), "f32")
+    assert kinds["out"] == ((2, 3, 5), "bf16")
 
 
 def test_traffic_is_every_array_once() -> None:

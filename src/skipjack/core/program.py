@@ -72,6 +72,21 @@ class GroupResult:
 
 
 @dataclass(frozen=True, slots=True)
+class ColumnSum:
+    """A further output with one element for each column: the sum of a value over all groups.
+
+    The value may use everything that the body of a program may.
+    """
+
+    view: View
+    value: Scalar
+
+    def __post_init__(self) -> None:
+        if self.view.group or self.view.segment or not self.view.column:
+            raise ValueError("a sum over groups is one element for each column")
+
+
+@dataclass(frozen=True, slots=True)
 class RowProgram:
     """``output = body(inputs, statistics)`` for every element of every group."""
 
@@ -84,6 +99,8 @@ class RowProgram:
     body: Scalar
     results: tuple[GroupResult, ...] = ()
     """Further outputs, written once the statistics of a group are known."""
+    column_sums: tuple[ColumnSum, ...] = ()
+    """Further outputs, whole when the last group is written; for groups of one segment."""
 
     def __post_init__(self) -> None:
         known: set[str] = set()
@@ -99,6 +116,10 @@ class RowProgram:
             loads = (part for part in parts(result.value) if isinstance(part, Load))
             if not all(self.inputs[load.operand].of_group for load in loads):
                 raise ValueError("a group's result cannot be of single elements")
+        for column_sum in self.column_sums:
+            self._check(column_sum.value, known)
+        if self.column_sums and self.segments > 1:
+            raise ValueError("sums over groups are for groups of one segment")
 
     def _check(self, scalar: Scalar, known: set[str]) -> None:
         for part in parts(scalar):
@@ -114,8 +135,10 @@ class RowProgram:
 
     @property
     def views(self) -> tuple[View, ...]:
-        """Inputs, then the output, then further ones."""
-        return (*self.inputs, self.output, *(result.view for result in self.results))
+        """Inputs, then the output, then further ones: of groups, then of columns."""
+        of_groups = (result.view for result in self.results)
+        of_columns = (column_sum.view for column_sum in self.column_sums)
+        return (*self.inputs, self.output, *of_groups, *of_columns)
 
     def passes(self) -> tuple[tuple[Statistic, ...], ...]:
         """Statistics that can be collected together, in order."""

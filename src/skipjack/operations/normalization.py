@@ -1,4 +1,4 @@
-"""Normalisations of each row, which is the last axis: ``softmax:256x512``, ``layernorm:4096x1024``.
+"""Normalisations of each row, which is the last axis: ``softmax:256x512``, ``rmsnorm:4096x1024``.
 
 Every one needs a statistic of the row before it can write an element of it, so each is a program
 of several passes over a row. A pass over what the caches hold costs no memory traffic: the bytes of
@@ -17,9 +17,8 @@ import numpy as np
 from skipjack.core.nest import Accumulator, Call, Constant, Load, Scalar, Tensor
 from skipjack.core.operation import Array, Arrays, OperationClass, Tolerance
 from skipjack.core.problem import Problem
-from skipjack.core.program import RowProgram, Statistic, View
+from skipjack.core.program import GroupResult, RowProgram, Statistic, View
 from skipjack.operations.attributes import positive_number, refuse_unknown
-from skipjack.operations.moments import Moments, normalized, one_pass, two_pass
 
 _X = Load(0)
 
@@ -91,6 +90,7 @@ class RowOperation(ABC):
         statistics: tuple[Statistic, ...],
         body: Scalar,
         further: tuple[View, ...] = (),
+        results: tuple[GroupResult, ...] = (),
     ) -> RowProgram:
         columns = problem.shape[-1]
         return RowProgram(
@@ -107,6 +107,7 @@ class RowOperation(ABC):
             output=View(self.output(problem), group=columns, column=1),
             statistics=statistics,
             body=body,
+            results=results,
         )
 
 
@@ -179,54 +180,6 @@ class LogSoftmax(RowOperation):
         return Tolerance(8.0 + problem.shape[-1] ** 0.5)
 
 
-class LayerNorm(RowOperation):
-    """``(x - mean) / sqrt(variance + eps) * gamma + beta`` along the last axis."""
-
-    name = "layernorm"
-    vectors = ("gamma", "beta")
-    eps = 1e-5
-    steps = 8
-
-    def programs(self, problem: Problem) -> Mapping[str, RowProgram]:
-        """Two passes for the statistics, or one."""
-        columns, eps = problem.shape[-1], float(problem.attribute("eps"))
-        x = self.inputs(problem)[0]
-        some = tuple(View(x, columns, offset=at) for at in (0, columns // 2, columns - 1))
-        three = Load(3), Load(4), Load(5)
-        ways: dict[str, tuple[Moments, tuple[View, ...]]] = {
-            "two_pass": (two_pass(_X, columns, eps), ()),
-            "one_pass": (one_pass(_X, three, columns, eps), some),
-        }
-        return {
-            name: self._program(
-                problem, by.statistics, normalized(_X, by, Load(1), Load(2)), further
-            )
-            for name, (by, further) in ways.items()
-        }
-
-    def write(self, problem: Problem, arrays: Arrays, out: Array) -> None:
-        """One temporary array for the squares, as in `np.var`."""
-        x = arrays["x"]
-        np.subtract(x, x.mean(axis=-1, keepdims=True), out=out)
-        variance = np.square(out).mean(axis=-1, keepdims=True)
-        out /= np.sqrt(variance + x.dtype.type(problem.attribute("eps")))
-        out *= arrays["gamma"]
-        out += arrays["beta"]
-
-    def magnitude(self, problem: Problem, arrays: Arrays) -> Array:
-        """The terms; the mean is off in proportion to the magnitudes that it is over."""
-        x, eps = arrays["x"], float(problem.attribute("eps"))
-        centred = np.abs(x - x.mean(axis=-1, keepdims=True))
-        centred += np.abs(x).mean(axis=-1, keepdims=True)
-        centred /= np.sqrt(x.var(axis=-1, keepdims=True) + eps)
-        scale: Array = centred * np.abs(arrays["gamma"]) + np.abs(arrays["beta"])
-        return scale
-
-    def tolerance(self, problem: Problem) -> Tolerance:
-        """A mean and a variance, then six roundings."""
-        return Tolerance(8.0 + 2.0 * problem.shape[-1] ** 0.5)
-
-
 class RmsNorm(RowOperation):
     """``x / sqrt(mean(x * x) + eps) * gamma`` along the last axis."""
 
@@ -261,4 +214,4 @@ class RmsNorm(RowOperation):
         return Tolerance(8.0 + problem.shape[-1] ** 0.5)
 
 
-NORMALIZATIONS = (Softmax(), LogSoftmax(), LayerNorm(), RmsNorm())
+NORMALIZATIONS = (Softmax(), LogSoftmax(), RmsNorm())

@@ -40,7 +40,8 @@ _FAMILIES = {
         "tanh erf rsqrt sigmoid silu gelu gelu_tanh"
     ),
     "reduce:REDUCTIONS": "sum mean prod max min absmax sumsq norm",
-    "normalization:NORMALIZATIONS": "softmax logsoftmax layernorm rmsnorm",
+    "normalization:NORMALIZATIONS": "softmax logsoftmax rmsnorm",
+    "layernorm:LAYERNORMS": "layernorm layernorm_backward",
     "row_gradients:ROW_GRADIENTS": "softmax_backward logsoftmax_backward",
     "batchnorm:BATCHNORMS": "batchnorm",
     "convolution:CONVOLUTIONS": "conv2d conv3d conv_transpose2d conv_transpose3d",

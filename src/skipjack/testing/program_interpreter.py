@@ -26,10 +26,15 @@ def interpret_program(program: RowProgram, arrays: Mapping[str, Array]) -> dict[
         known[statistic.name] = _scalar(statistic.epilogue, loaded, {**known, "": total})
     written = [(program.output, program.body)]
     written += [(result.view, result.value) for result in program.results]
-    return {
+    found = {
         view.tensor.name: _stored(program, view, _scalar(scalar, loaded, known))
         for view, scalar in written
     }
+    for one in program.column_sums:
+        values = np.broadcast_to(_scalar(one.value, loaded, known), _shape(program))
+        total = np.sum(values, axis=0, keepdims=True)
+        found[one.view.tensor.name] = _stored(program, one.view, total)
+    return found
 
 
 def _stored(program: RowProgram, view: View, values: Array) -> Array:

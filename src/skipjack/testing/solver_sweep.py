@@ -32,7 +32,10 @@ _SIZES = (1, 2, 3, 4, 5, 7, 8, 12, 16, 17, 24, 31, 32, 48, 64, 100, 128, 255, 25
 _UNARY = ("relu", "gelu", "exp", "tanh", "sigmoid")
 _BINARY = ("add", "maximum", "bias")
 _REDUCTIONS = ("sum", "max", "mean")
-_ROWS = ("softmax", "logsoftmax", "layernorm", "rmsnorm", "softmax_backward", "logsoftmax_backward")
+_ROWS = (
+    *("softmax", "logsoftmax", "layernorm", "rmsnorm"),
+    *("softmax_backward", "logsoftmax_backward", "layernorm_backward"),
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from skipjack.gpu.artifact import unpack
 from skipjack.gpu.plan import Launch, scratch_sizes
 from skipjack.operations.batchnorm import BatchNorm
 from skipjack.operations.elementwise import ELEMENTWISE
+from skipjack.operations.layernorm import LayerNorm
 from skipjack.operations.normalization import NORMALIZATIONS
 from skipjack.operations.reduce import REDUCTIONS
 from skipjack.operations.row_gradients import ROW_GRADIENTS
@@ -28,7 +29,7 @@ from skipjack.solvers.registry import solver_for
 CASES = Path(__file__).with_name("vector_problems.py")
 HOPPER = Device("cuda", "sm_90", 132, caches=(("shared", 227 << 10), ("L2", 50 << 20)))
 CDNA = Device("hip", "gfx942", 304, caches=(("shared", 64 << 10), ("L2", 4 << 20)))
-VECTOR = (*ELEMENTWISE, *REDUCTIONS, *NORMALIZATIONS, *ROW_GRADIENTS, BatchNorm())
+VECTOR = (*ELEMENTWISE, *REDUCTIONS, *NORMALIZATIONS, LayerNorm(), *ROW_GRADIENTS, BatchNorm())
 
 
 def default_plan(solver: TritonSolver, key: str, device: Device = HOPPER) -> list[Launch]:
@@ -47,7 +48,7 @@ def test_the_interpreter_computes_what_every_plan_says() -> None:
         command, env=environment, capture_output=True, text=True, timeout=PATIENCE_S
     )
     assert run.returncode == 0, run.stderr[-2000:]
-    assert run.stdout.splitlines() == ["109 cases"]
+    assert run.stdout.splitlines() == ["111 cases"]
 
 
 @pytest.mark.parametrize("operation", VECTOR, ids=lambda operation: operation.name)
@@ -134,6 +135,7 @@ def test_other_shapes_share_a_build() -> None:
     ("solver", "device", "key"),
     [
         (TritonRows(), HOPPER, "layernorm:64x3000:bf16"),
+        (TritonRows(), HOPPER, "layernorm:64x768/mode=train:f16"),
         (TritonRows(), CDNA, "softmax:64x100000:f16"),
         (TritonRows(), HOPPER, "softmax_backward:64x3000:bf16"),
         (TritonReduce(), CDNA, "prod:64x8x80/axis=0,2:f64"),

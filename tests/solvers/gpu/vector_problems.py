@@ -13,6 +13,7 @@ from skipjack.core.device import Device
 from skipjack.core.parameters import ParameterSpace
 from skipjack.execute.verification import draw_inputs, make_references
 from skipjack.operations.elementwise import ELEMENTWISE
+from skipjack.operations.layernorm import LayerNorm
 from skipjack.operations.normalization import NORMALIZATIONS
 from skipjack.operations.reduce import REDUCTIONS
 from skipjack.operations.row_gradients import ROW_GRADIENTS
@@ -43,9 +44,10 @@ REDUCED = (
 )
 ROWS = tuple(
     f"{operation.name}:{shape}"
-    for operation in (*NORMALIZATIONS, *ROW_GRADIENTS)
+    for operation in (*NORMALIZATIONS, LayerNorm(), *ROW_GRADIENTS)
     for shape in ("7x33", "2x3x40:f16", "3x1", "2x2500:bf16", "33:f64")
 )
+SAVED = ("layernorm:7x33/mode=train", "layernorm:3x2500/mode=train:bf16")
 CHANNELS = tuple(
     f"batchnorm:{shape}/mode={mode}{dtype}"
     for mode in ("train", "infer", "backward")
@@ -58,6 +60,7 @@ EVERY = (
     *BROADCASTS,
     *REDUCED,
     *ROWS,
+    *SAVED,
     *CHANNELS,
 )
 

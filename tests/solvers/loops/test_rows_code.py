@@ -35,9 +35,10 @@ KEYS = [
     ),
     *(
         f"{name}:{shape}"
-        for name in ("softmax_backward", "logsoftmax_backward")
+        for name in ("softmax_backward", "logsoftmax_backward", "layernorm_backward")
         for shape in ("1x1", "3x7", "7x61", "4x64", "2x3x131")
     ),
+    *(f"layernorm:{shape}/mode=train" for shape in ("1x1", "5x7", "7x61", "2x3x131")),
     *(
         f"batchnorm:{shape}/mode={mode}"
         for mode in ("train", "infer", "backward")

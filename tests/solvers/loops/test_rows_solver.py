@@ -29,6 +29,8 @@ KEYS = (
     "softmax:2x2500",
     "softmax:7x131",
     "layernorm:6x96:f64",
+    "layernorm_backward:9x131",
+    "layernorm_backward:6x96:f64",
     "batchnorm:n3c5h7w7",
     "batchnorm:n2c4h4w8/mode=infer",
     "batchnorm:n3c4h5w5/mode=backward:f64",

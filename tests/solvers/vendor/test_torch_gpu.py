@@ -74,6 +74,8 @@ def test_asking_loads_no_torch() -> None:
         ("cublas", "bmm:2x8x9x10/beta=0.5"),
         ("cudnn", "conv2d:n2c4h7w6k6y3x3p1q1:f32:NHWC:bwd"),
         ("aten", "layernorm:8x10"),
+        ("aten", "layernorm:8x10/mode=train"),
+        ("aten", "layernorm_backward:2x4x10"),
         ("aten", "max:8x10/axis=0"),
         ("aten", "gelu_tanh:8x10"),
         ("aten", "batchnorm:n2c3h4w4"),

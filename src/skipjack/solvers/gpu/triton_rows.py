@@ -53,6 +53,8 @@ class TritonRows(StagedSolver):
         """Any normalisation of rows."""
         if not isinstance(operations.get(problem.operation), RowOperation):
             return "it is not a normalisation of rows"
+        if problem.operation == "layernorm_backward":
+            return "it sums over rows, too"
         if problem.shape[-1] >= _LONGEST:
             return f"its rows have {_LONGEST} elements or more"
         return ""
@@ -131,5 +133,7 @@ def _given(problem: Problem) -> tuple[str, dict[str, Given], dict[str, Given]]:
         name: tensor(name, problem) if name in names else None for name in ("x", "gamma", "beta")
     }
     eps = float(dict(problem.attributes).get("eps", "0"))
-    given["out"] = tensor("out", problem)
+    written = {one.name: one.dtype for one in operations.outputs(problem)}
+    for name in ("out", "mean", "invstd"):
+        given[name] = tensor(name, problem, written[name]) if name in written else None
     return "rows", given, {"columns": columns, "share": 1.0 / columns, "eps": eps}

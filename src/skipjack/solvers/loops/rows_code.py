@@ -57,6 +57,9 @@ class _Generator:
             scratch += self.chunks.count * self.sweeps.bytes
         if self.blocks:
             scratch = self.blocks.record.size * plan.block
+        self.sums_at = -(-scratch // _LINE) * _LINE
+        if plan.parallel:
+            scratch = self.sums_at + self.sweeps.sums.size
         # Threads do not share a line, nor the neighbour that is fetched with it.
         self.scratch = -(-scratch // (2 * _LINE)) * 2 * _LINE
         self.scratch_at = ""
@@ -74,6 +77,11 @@ class _Generator:
             if self.plan.parallel:
                 own = w.value(f"mul i64 %index, {self.scratch}")
                 self.scratch_at = w.advance(self.scratch_at, own)
+        if self.program.column_sums:
+            if self.plan.parallel:
+                memory = w.advance(self.scratch_at, self.sums_at)
+                bases = self.sweeps.sums.own(w, bases, memory)
+            self.sweeps.sums.start(w, bases)
         self.sweeps.streamed_if_possible(
             bases[self.sweeps.out], lambda stream: self._all(bases, stream)
         )
@@ -86,10 +94,15 @@ class _Generator:
         return "\n".join([*sorted(w.declarations), text, STREAM_METADATA])
 
     def _launch(self, bits: int) -> str:
-        """The entry that hands the task to the pool."""
-        w = IRWriter()
-        hand_out(w, len(self.program.arrays) + bool(self.scratch))
+        """The entry that hands the task to the pool, and adds up what is of all groups."""
+        w, names, sums = IRWriter(), self.program.arrays, self.program.column_sums
+        count = hand_out(w, len(names) + bool(self.scratch))
+        if sums:
+            outputs = [slot(w, names.index(one.view.tensor.name)) for one in sums]
+            memory = w.advance(slot(w, len(names)), self.sums_at)
+            self.sweeps.sums.gather(w, outputs, memory, self.scratch, count)
         w.emit("ret void")
+        self.w.declarations |= w.declarations
         return function(w, KERNEL, bits)
 
     # loops over groups
@@ -149,6 +162,7 @@ class _Generator:
         for row in rows:
             self.sweeps.finish(row)
             self.values.hoist(row, self.sweeps.body)
+            self.sweeps.sums.hoist(self.values, row)
         self.sweeps.segments(rows, [], self.sweeps.writing(self.sweeps.body, stream))
 
     def _collect(self, rows: list[Row], statistics: tuple[Statistic, ...], *, fetch: bool) -> None:

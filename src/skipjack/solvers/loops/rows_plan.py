@@ -12,6 +12,8 @@ AGAIN, OUTPUT, SCRATCH = "again", "output", "scratch"
 """Where a reduced expression waits for the result: nowhere (it is computed again), in the output,
 or in memory of the kernel's own that stays in the caches."""
 
+_CHEAP = frozenset({"add", "sub", "mul", "neg", "abs", "square", "max", "min", "relu"})
+
 
 @dataclass(frozen=True, slots=True)
 class RowsPlan:
@@ -43,13 +45,20 @@ class RowsPlan:
 
 
 def kept_part(program: RowProgram) -> Scalar | None:
-    """What a reduction computes for every element and the result needs again, if anything."""
+    """What a reduction computes for every element and the result needs again, if anything.
+
+    A few products are computed again in less time than it takes to store and load them.
+    """
     inside = set(parts(program.body))
     for statistic in reversed(program.statistics):
         body = statistic.body
-        if statistic.reduction == "sum" and isinstance(body, Call) and body in inside:
+        if statistic.reduction == "sum" and _is_costly(body) and body in inside:
             return body
     return None
+
+
+def _is_costly(scalar: Scalar) -> bool:
+    return any(isinstance(part, Call) and part.function not in _CHEAP for part in parts(scalar))
 
 
 def nonpositive_powers(program: RowProgram) -> frozenset[Scalar]:
@@ -68,7 +77,8 @@ def nonpositive_powers(program: RowProgram) -> frozenset[Scalar]:
 
 def chunkable(program: RowProgram) -> tuple[Statistic, Statistic] | None:
     """The maximum and the sum of exponentials relative to it, if a program is made of these."""
-    if program.segments > 1 or program.results or [len(p) for p in program.passes()] != [1, 1]:
+    further = program.results or program.column_sums
+    if program.segments > 1 or further or [len(p) for p in program.passes()] != [1, 1]:
         return None
     (largest,), (total,) = program.passes()
     power = Call("exp", (Call("sub", (largest.body, Accumulator(largest.name))),))
@@ -94,6 +104,8 @@ def can_block(program: RowProgram) -> bool:
 
 def can_divide(program: RowProgram, pieces: int, lanes: int) -> bool:
     """Whether every group has a vector at least, or a segment, for each thread."""
+    if program.column_sums:
+        return False
     if program.segments > 1:
         return program.segments >= pieces
     return program.columns >= pieces * lanes

@@ -1,10 +1,12 @@
-"""Reductions of a row program: accumulators of vectors, and one number from them in the end."""
+"""Reductions of a row program: over a group, to one number in the end, and over all groups."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from skipjack.core.nest import Call, Scalar
-from skipjack.core.program import Statistic
-from skipjack.native.ir import IRWriter
+from skipjack.core.program import RowProgram, Statistic
+from skipjack.native.ir import IRWriter, VectorType, constant_mask
 from skipjack.solvers.loops.rows_values import Place, Row, RowValues
 from skipjack.solvers.loops.scalar import identity, larger
 
@@ -64,3 +66,91 @@ class Reducing:
         if reduction == "max":
             return larger(self.w, self.vector, left, right)
         return self.w.value(f"fadd {self.vector.text} {left}, {right}")
+
+
+class ColumnSums:
+    """Sums over groups stand in memory, where every group adds to them.
+
+    With one thread that is their place in the output. Each of several has scratch memory of its
+    own, and the kernel adds these up when all have come to their end.
+    """
+
+    def __init__(self, program: RowProgram, vector: VectorType) -> None:
+        self._sums, self._columns, self._vector = program.column_sums, program.columns, vector
+        self._first = len(program.views) - len(self._sums)
+        """The number of the first one's view."""
+        vectors = -(-program.columns // vector.lanes)
+        self._room = vectors * vector.lanes * vector.item_bytes
+        self.size = len(self._sums) * self._room
+        """Bytes of a thread's own."""
+
+    def own(self, w: IRWriter, pointers: list[str], memory: str) -> list[str]:
+        """The pointers of the views, those of the sums to a thread's own memory."""
+        places = [w.advance(memory, self._room * at) for at in range(len(self._sums))]
+        return [*pointers[: self._first], *places]
+
+    def start(self, w: IRWriter, pointers: list[str]) -> None:
+        """Set them to 0."""
+        zero = self._vector.constant(0.0)
+
+        def clear(at: list[str], mask: str | None) -> None:
+            w.store(self._vector, zero, at[0], mask)
+
+        for pointer in pointers[self._first :]:
+            self._each_vector(w, [pointer], clear)
+
+    def hoist(self, values: RowValues, row: Row) -> None:
+        """Work out what of them does not change along a row."""
+        for one in self._sums:
+            values.hoist(row, one.value)
+
+    def add(self, values: RowValues, place: Place, rows: list[Row]) -> None:
+        """One vector of some rows."""
+        w = values.w
+        for number, one in enumerate(self._sums, self._first):
+            at = values.address(place, rows[0], number)
+            total = w.load(self._vector, at, place.mask)
+            for row in rows:
+                total = self._added(values, place, row, one.value, total)
+            w.store(self._vector, total, at, place.mask)
+
+    def _added(self, values: RowValues, place: Place, row: Row, scalar: Scalar, before: str) -> str:
+        if isinstance(scalar, Call) and scalar.function == "mul":
+            factors = [values.value(place, row, part) for part in scalar.arguments]
+            return values.w.call(self._vector, "fmuladd", [*factors, before])
+        value = values.value(place, row, scalar)
+        return values.w.value(f"fadd {self._vector.text} {before}, {value}")
+
+    def gather(self, w: IRWriter, outputs: list[str], memory: str, apart: int, count: str) -> None:
+        """Add up the memory of so many threads, which lie so many bytes apart."""
+        others, vector = w.value(f"sub i64 {count}, 1"), self._vector
+
+        def gathered(at: list[str], mask: str | None) -> None:
+            def another(_: str, inside: list[str]) -> list[str]:
+                there = w.advance(inside[0], apart)
+                more = w.load(vector, there, mask)
+                return [there, w.value(f"fadd {vector.text} {inside[1]}, {more}")]
+
+            first = w.load(vector, at[1], mask)
+            _, total = w.loop_or_skip(others, [("ptr", at[1]), (vector.text, first)], another)
+            w.store(vector, total, at[0], mask)
+
+        for number, output in enumerate(outputs):
+            self._each_vector(w, [output, w.advance(memory, self._room * number)], gathered)
+
+    def _each_vector(
+        self, w: IRWriter, pointers: list[str], do: Callable[[list[str], str | None], None]
+    ) -> None:
+        """Along the columns of some arrays; a mask for the last vector."""
+        lanes, width = self._vector.lanes, self._vector.lanes * self._vector.item_bytes
+        rounds, rest = divmod(self._columns, lanes)
+
+        def round_(_: str, here: list[str]) -> list[str]:
+            do(here, None)
+            return [w.advance(pointer, width) for pointer in here]
+
+        if rounds:
+            w.loop(rounds, [("ptr", pointer) for pointer in pointers], round_)
+        if rest:
+            ends = [w.advance(pointer, rounds * width) for pointer in pointers]
+            do(ends, constant_mask(lanes, rest))

@@ -14,7 +14,7 @@ from skipjack.solvers.loops.rows_plan import (
     kept_part,
     nonpositive_powers,
 )
-from skipjack.solvers.loops.rows_reduce import Reducing
+from skipjack.solvers.loops.rows_reduce import ColumnSums, Reducing
 from skipjack.solvers.loops.rows_values import Place, Row, RowValues
 from skipjack.solvers.loops.streaming import store, stream_alignments, streamed_if_aligned
 
@@ -41,6 +41,7 @@ class Sweeps:
         self.views = (*program.views, kept) if plan.keep == SCRATCH else program.views
         self.values = RowValues(self.w, self.views, vector, nonpositive_powers(program))
         self.reducing = Reducing(self.w, self.values, self.kept)
+        self.sums = ColumnSums(program, vector)
         body = program.body
         if self.kept is not None:
             body = replaced(body, self.kept, Load(self.kept_at))
@@ -92,6 +93,7 @@ class Sweeps:
                 for row in here:
                     self._fetch_following(place, row)
             values = [self.values.value(place, row, body) for row in here]
+            self.sums.add(self.values, place, here)
             for row, value in zip(here, values, strict=True):
                 at = self.values.address(place, row, self.out)
                 store(self.w, self.vector, value, at, place.mask, stream)

@@ -127,11 +127,35 @@ def batchnorm_function(torch: Any, problem: Problem) -> Function:
     return compute
 
 
+def layernorm_function(torch: Any, problem: Problem) -> Function | None:
+    """Layer norm with what its training saves, or its gradients; None for other operations."""
+    row, aten = list(problem.shape[-1:]), torch.ops.aten
+    attributes = dict(problem.attributes)
+
+    def train(t: Tensors) -> dict[str, Any]:
+        args = (t["x"], row, t["gamma"], t["beta"], float(attributes["eps"]))
+        out, mean, invstd = aten.native_layer_norm(*args)
+        return {"out": out, "mean": mean.view_as(t["mean"]), "invstd": invstd.view_as(t["invstd"])}
+
+    def backward(t: Tensors) -> dict[str, Any]:
+        saved = (t[name].reshape(*problem.shape[:-1], 1) for name in ("mean", "invstd"))
+        # The last but one is beta, of which only the type is looked at.
+        args = (t["dy"], t["x"], row, *saved, t["gamma"], t["gamma"], [True, True, True])
+        found = aten.native_layer_norm_backward(*args)
+        return dict(zip(("out", "dgamma", "dbeta"), found, strict=True))
+
+    if problem.operation == "layernorm_backward":
+        return backward
+    return train if attributes.get("mode") == "train" else None
+
+
 def vector_function(torch: Any, problem: Problem) -> Function | None:
     """Everything that is no product; None for what PyTorch has no word for."""
     operation = get(problem.operation)
     if isinstance(operation, BatchNorm):
         return batchnorm_function(torch, problem)
+    if operation.name.startswith("layernorm") and (found := layernorm_function(torch, problem)):
+        return found
     inputs = [tensor.name for tensor in operation.inputs(problem)]
     shape = operation.output(problem).shape
     if isinstance(operation, Elementwise):
@@ -161,5 +185,5 @@ def is_product(problem: Problem) -> bool:
 _OTHER_NAMES = ("bias", "scale", "silu", "gelu", "gelu_tanh")
 _ROWS = (
     *("softmax", "logsoftmax", "layernorm", "rmsnorm"),
-    *("softmax_backward", "logsoftmax_backward"),
+    *("softmax_backward", "logsoftmax_backward", "layernorm_backward"),
 )

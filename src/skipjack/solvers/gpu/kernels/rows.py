@@ -28,11 +28,15 @@ def _exponential(NAME: tl.constexpr, x):
 
 @triton.jit
 def _scaled(NAME: tl.constexpr, x, there, share, eps, MASKED: tl.constexpr):
+    """The rows, their means and their scales; a mean is 0 where none is subtracted."""
+    centre = tl.zeros((x.shape[0],), x.dtype)
     if NAME == "layernorm":
-        x -= (tl.sum(x, 1) * share)[:, None]
+        centre = tl.sum(x, 1) * share
+        x -= centre[:, None]
         if MASKED:
             x = tl.where(there, x, 0.0)
-    return x * tl.rsqrt(tl.sum(x * x, 1) * share + eps)[:, None]
+    scale = tl.rsqrt(tl.sum(x * x, 1) * share + eps)
+    return x * scale[:, None], centre, scale
 
 
 @triton.jit
@@ -49,6 +53,8 @@ def whole(
     gamma,
     beta,
     out,
+    mean,
+    invstd,
     count,
     columns,
     share,
@@ -64,7 +70,8 @@ def whole(
     """Rows that fit into registers: `BLOCK` is the power of two that holds one.
 
     A persistent program takes every so many-th group of rows and keeps the vectors; another one
-    loads them late, when the registers of the sums are free again.
+    loads them late, when the registers of the sums are free again. `mean` and `invstd` are written
+    where they are there, one element for each row.
     """
     column = tl.arange(0, BLOCK)[None, :]
     here = column < columns
@@ -85,7 +92,11 @@ def whole(
         else:
             value = widened(tl.load(x + at, there, other, eviction_policy=HINT))
         if scaled:
-            result = _scaled(NAME, value, there, share, eps, not EVEN)
+            result, centre, scale = _scaled(NAME, value, there, share, eps, not EVEN)
+            if mean is not None:
+                one = group * ROWS + tl.arange(0, ROWS)
+                tl.store(mean + one, centre, one < count)
+                tl.store(invstd + one, scale, one < count)
             factor = kept_factor if PERSISTENT else _vector(gamma, column, here, EVEN)
             result *= widened(factor)
             if shifted:
@@ -111,6 +122,8 @@ def long(
     gamma,
     beta,
     out,
+    mean,
+    invstd,
     columns,
     share,
     eps,
@@ -160,12 +173,15 @@ def long(
         total = tl.sum(second * _power(first - largest), 0)
         scale = tl.log(total) if NAME == "logsoftmax" else 1.0 / total
     else:
-        mean = tl.sum(first, 0) * share
+        centre = tl.sum(first, 0) * share
         square = tl.sum(second, 0) * share
         if NAME == "layernorm":
-            square = tl.maximum(square - mean * mean, 0.0)
+            square = tl.maximum(square - centre * centre, 0.0)
         scale = tl.rsqrt(square + eps)
-        largest = mean + shift
+        largest = centre + shift
+        if mean is not None:
+            tl.store(mean + tl.program_id(0), largest)
+            tl.store(invstd + tl.program_id(0), scale)
     for start in tl.range(0, columns, BLOCK, num_stages=STAGES):
         there = start + at < columns
         value = widened(tl.load(x + start + at, there, 0.0, eviction_policy=HINT))
