@@ -16,6 +16,8 @@ OLDEST_TORCH = (2, 10)
 _PYTHON = re.compile(r"python[0-9.]*t?$")
 _COPIED_FLAGS = re.compile(r"-[EIPSs]+$")
 """Options of Python that change which packages it finds."""
+_PROGRAM = re.compile("-[cm]?$")
+"""Options after which the rest is the program's."""
 _PATIENCE_S = 60.0
 _PIP_SHEBANG = "'''exec' "
 """How pip begins the second line of a script whose Python has a long path or one with spaces."""
@@ -118,7 +120,7 @@ def packages_of(python: Sequence[str], environment: Mapping[str, str]) -> Python
 def _flags(words: Sequence[str]) -> list[str]:
     found = []
     for word in words:
-        if not word.startswith("-") or word in ("-c", "-m", "-"):
+        if not word.startswith("-") or _PROGRAM.match(word):
             break
         if _COPIED_FLAGS.match(word):
             found.append(word)
