@@ -56,7 +56,7 @@ BELOW: dict[str, set[str]] = {
     "integrations": {
         *("core", "errors", "native", "operations", "solvers", "search", "execute", "gpu"),
         *("ledger", "bank", "storage", "settings", "plugins", "trace", "interrupt", "tuning"),
-        *("devices", "runtime"),
+        *("devices", "runtime", "processes"),
     },
     "autoload": {"integrations"},
     "sweep": {

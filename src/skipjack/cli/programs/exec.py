@@ -41,8 +41,14 @@ def exec_program(
         str | None,
         typer.Option(help="PyTorch's operations to care for, as mm,convolution; otherwise all."),
     ] = None,
+    result: Annotated[
+        bool,
+        typer.Option(
+            "--result", help="Write tune_result_TIME_pidPID.json, also where nothing is tuned."
+        ),
+    ] = False,
 ) -> None:
     """Run a program with tuned kernels under PyTorch's operations."""
     from skipjack.cli.programs.launching import ProgramRequest, launch
 
-    launch(command, ProgramRequest(policy, seconds, background, regret, ops))
+    launch(command, ProgramRequest(policy, seconds, background, regret, ops, result))

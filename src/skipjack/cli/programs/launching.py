@@ -19,7 +19,7 @@ from typing import NoReturn
 from skipjack.autoload import HOOK_VARIABLE
 from skipjack.cli.programs.python_of import packages_of, python_of
 from skipjack.errors import SkipjackError, UsageError
-from skipjack.integrations.torch import OPERATIONS_VARIABLE, STARTED_VARIABLE
+from skipjack.integrations.torch import OPERATIONS_VARIABLE, RESULT_VARIABLE, STARTED_VARIABLE
 from skipjack.runtime import policy_variables
 
 AUTOLOAD_VARIABLE = "TORCH_DEVICE_BACKEND_AUTOLOAD"
@@ -47,6 +47,8 @@ class ProgramRequest:
     background: bool = False
     regret: str | None = None
     ops: str | None = None
+    result: bool = False
+    """Whether a result file is wanted in any case."""
 
 
 def launch(command: list[str], request: ProgramRequest) -> NoReturn:
@@ -69,6 +71,8 @@ def _variables(request: ProgramRequest) -> dict[str, str]:
     )
     if request.ops is not None:
         found[OPERATIONS_VARIABLE] = request.ops
+    if request.result:
+        found[RESULT_VARIABLE] = "1"
     return found | {
         HOOK_VARIABLE: "1",
         AUTOLOAD_VARIABLE: "1",

@@ -6,22 +6,26 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from skipjack.integrations.torch.decisions import TorchDecision, TorchStatus
-    from skipjack.integrations.torch.starting import (
-        OPERATIONS_VARIABLE,
-        STARTED_VARIABLE,
-        start_in_program,
-    )
+    from skipjack.integrations.torch.result_file import ReadResult, ResultRow, read_result
+    from skipjack.integrations.torch.results import RESULT_VARIABLE, STARTED_VARIABLE
+    from skipjack.integrations.torch.starting import OPERATIONS_VARIABLE, start_in_program
 
 __all__ = [
     "OPERATIONS_VARIABLE",
+    "RESULT_VARIABLE",
     "STARTED_VARIABLE",
+    "ReadResult",
+    "ResultRow",
     "TorchDecision",
     "TorchStatus",
+    "read_result",
     "start_in_program",
 ]
 _HOMES = {
     "decisions": ("TorchDecision", "TorchStatus"),
-    "starting": ("OPERATIONS_VARIABLE", "STARTED_VARIABLE", "start_in_program"),
+    "result_file": ("ReadResult", "ResultRow", "read_result"),
+    "results": ("RESULT_VARIABLE", "STARTED_VARIABLE"),
+    "starting": ("OPERATIONS_VARIABLE", "start_in_program"),
 }
 """Modules and their names, loaded when asked for."""
 

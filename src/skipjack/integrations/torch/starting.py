@@ -5,17 +5,18 @@ from __future__ import annotations
 import os
 from importlib import import_module
 
+from skipjack.integrations.torch.results import RESULT_VARIABLE, ResultWish, keep_results
 from skipjack.runtime import current_policy
 
 OPERATIONS_VARIABLE = "SKIPJACK_TORCH_OPS"
 """PyTorch's operations that are hooked, with commas between them; all if it is not set."""
-STARTED_VARIABLE = "SKIPJACK_TORCH_STARTED"
-"""Id of the process that is the program itself, and when it began by the monotonic clock."""
 
 
 def start_in_program() -> None:
     """Enable the hook with the policy and the operations that the environment names."""
     policy = current_policy()
+    asked = policy.measures or os.environ.get(RESULT_VARIABLE) == "1"
+    keep_results(ResultWish(policy.mode, is_asked_for=asked))
     if policy.mode == "off":
         return
     import_module("skipjack.torch").enable(

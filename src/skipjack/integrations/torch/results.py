@@ -1,0 +1,169 @@
+"""Keeps the result file and the program's times up to date while a program runs.
+
+One for a process. A forked child has one of its own, as soon as something is decided in it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import sys
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from skipjack.errors import SkipjackError
+from skipjack.integrations.torch.decisions import TorchDecision
+from skipjack.integrations.torch.program_times import ProgramRecords
+from skipjack.integrations.torch.result_file import (
+    CountCalls,
+    ProgramFacts,
+    ProgramTime,
+    ResultFile,
+    has_searched,
+)
+from skipjack.processes import began
+from skipjack.settings import load_settings
+
+log = logging.getLogger(__name__)
+
+STARTED_VARIABLE = "SKIPJACK_TORCH_STARTED"
+"""Id of the process that is the program itself, and when it began by the monotonic clock."""
+RESULT_VARIABLE = "SKIPJACK_TUNE_RESULT"
+"""``1``: the result file is written whatever the policy is."""
+RESULT_PATH_VARIABLE = "SKIPJACK_TUNE_RESULT_PATH"
+"""The directory that it is written to; otherwise the one that the program was started in."""
+_PAUSE_S = 0.5
+"""Between two versions of the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResultWish:
+    """What somebody asked for."""
+
+    policy: str
+    auto_tune_mode: str = ""
+    is_asked_for: bool = False
+    """Whether the file is written even if nothing is searched."""
+
+
+class ProgramResults:
+    """Of this process: listens to decisions, and ends with the program."""
+
+    def __init__(self, wish: ResultWish, folder: Path, command: tuple[str, ...]) -> None:
+        self._wish, self._folder, self._command = wish, folder, command
+        self._directory = str(Path.cwd())
+        self._started = _started()
+        self._counts: CountCalls = dict
+        self._lock = threading.Lock()
+        self._timer: threading.Timer | None = None
+        self._has_warned = False
+        self._open()
+
+    def _open(self) -> None:
+        self._pid = os.getpid()
+        facts = ProgramFacts(
+            self._command,
+            self._directory,
+            self._pid,
+            self._wish.policy,
+            self._wish.auto_tune_mode,
+        )
+        self.file = ResultFile(self._folder, facts)
+        self.file.count_calls(self._counts)
+
+    def change(self, wish: ResultWish) -> None:
+        """Somebody chose another policy."""
+        asked = wish.is_asked_for or self._wish.is_asked_for
+        self._wish = replace(wish, is_asked_for=asked)
+        self.file.change(wish.policy, wish.auto_tune_mode)
+
+    def count_calls(self, counts: CountCalls) -> None:
+        """Where the numbers of calls come from."""
+        self._counts = counts
+        self.file.count_calls(counts)
+
+    def take(self, decision: TorchDecision) -> None:
+        """Note a decision; the file follows soon."""
+        if os.getpid() != self._pid:
+            self._lock, self._timer, self._started = threading.Lock(), None, None
+            self._open()
+        with self._lock:
+            self.file.add(decision)
+            if not self._is_wanted or self._timer is not None:
+                return
+            wait_s = _PAUSE_S if self.file.is_written else 0.0
+            self._timer = threading.Timer(wait_s, self._flush)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def end(self) -> None:
+        """The program ends: its time is noted, and the file is complete."""
+        if os.getpid() != self._pid:
+            return
+        decisions = self.file.decisions
+        if self._started is not None:
+            self._end_program(decisions)
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._is_wanted and decisions:
+            self._flush()
+
+    @property
+    def _is_wanted(self) -> bool:
+        return self._wish.is_asked_for or any(map(has_searched, self.file.decisions))
+
+    def _end_program(self, decisions: tuple[TorchDecision, ...]) -> None:
+        assert self._started is not None
+        seconds = time.monotonic() - self._started
+        was_tuned = any(one.is_ours for one in decisions)
+        searched = any(map(has_searched, decisions))
+        with suppress(SkipjackError):
+            records = ProgramRecords(load_settings().user_dir)
+            times = records.find(self._command, self._directory)
+            self.file.end(ProgramTime(seconds, was_tuned, searched, times.untuned_s))
+            # One that failed has not done all of its work.
+            if not searched and not hasattr(sys, "last_value"):
+                records.note(times, seconds, was_tuned=was_tuned)
+
+    def _flush(self) -> None:
+        with self._lock:
+            self._timer = None
+            try:
+                self.file.write()
+            except (SkipjackError, OSError) as error:
+                if not self._has_warned:
+                    log.warning("the result file cannot be written: %s", error)
+                self._has_warned = True
+
+
+def _started() -> float | None:
+    """When this process began, by the monotonic clock; None if it is not the program itself."""
+    given = os.environ.get(STARTED_VARIABLE, "")
+    if given:
+        pid, _, moment = given.partition(":")
+        with suppress(ValueError):
+            return float(moment) if int(pid) == os.getpid() else None
+    ticks = began(os.getpid())
+    with suppress(ValueError, TypeError, OSError):
+        age = time.clock_gettime(time.CLOCK_BOOTTIME) - int(ticks) / os.sysconf("SC_CLK_TCK")
+        return time.monotonic() - age if age >= 0.0 else None
+    return None
+
+
+_results: ProgramResults | None = None
+
+
+def keep_results(wish: ResultWish) -> ProgramResults:
+    """Have this process keep a result file, from now on or with another wish."""
+    global _results
+    if _results is None:
+        folder = Path(os.environ.get(RESULT_PATH_VARIABLE) or Path.cwd())
+        _results = ProgramResults(wish, folder, tuple(sys.orig_argv))
+        atexit.register(_results.end)
+    else:
+        _results.change(wish)
+    return _results

@@ -1,0 +1,80 @@
+"""``skipjack report`` shows a result file, the operations first whose calls take longest."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from skipjack.integrations.torch import TorchDecision, TorchStatus
+from skipjack.integrations.torch.result_file import (
+    ProgramFacts,
+    ProgramTime,
+    ResultFile,
+    call_key,
+)
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> ResultFile:
+    facts = ProgramFacts(("python", "train.py"), "/where", 17, "incremental", "GA")
+    made = ResultFile(tmp_path, facts, lambda: datetime(2026, 11, 16, 10, 15, 0))
+    common = {"device": "haswell/1", "reason": "so", "problem": None}
+    ours = TorchDecision(
+        op="aten::mm",
+        description="small",
+        is_ours=True,
+        status=TorchStatus.APPEND,
+        solver="gemm",
+        searcher="genetic",
+        before_ns=3000.0,
+        after_ns=2000.0,
+        **common,
+    )
+    theirs = TorchDecision(
+        op="aten::convolution",
+        description="large",
+        is_ours=False,
+        status=TorchStatus.VENDOR,
+        solver="torch",
+        before_ns=9_000_000.0,
+        **common,
+    )
+    made.add(ours)
+    made.add(theirs)
+    made.count_calls(lambda: {call_key(ours): 1000, call_key(theirs): 10})
+    return made
+
+
+def test_it_is_a_table_by_what_calls_take(file: ResultFile, skipjack: Run) -> None:
+    file.end(ProgramTime(2.0, True, False, 3.0))
+    file.write()
+    shown = skipjack("report", str(file.path)).stdout
+    assert shown.index("convolution") < shown.index("small")
+    assert "1,000" in shown and "1.50" in shown and "gemm" in shown and "genetic" in shown
+    counts = "1 bank_append + 0 bank_update + 0 bank_reserved + 1 vendor + 0 failed"
+    assert f"2 operations: 0 bank_hit + {counts}" in shown
+    assert "gain = before_tune / after_tune" in shown
+    assert "untuned it took 3.0 s: a gain of 1.50 end to end" in shown
+
+
+def test_a_program_that_has_not_ended_can_be_read(file: ResultFile, skipjack: Run) -> None:
+    file.write()
+    assert "it has not ended, or was killed" in skipjack("report", str(file.path)).stdout
+
+
+@pytest.mark.parametrize("content", [None, "", "[]", '{"format": 7}', '{"format": 1}'])
+def test_what_is_no_result_file_is_one_sentence(
+    content: str | None, skipjack: Run, tmp_path: Path
+) -> None:
+    path = tmp_path / "tune_result.json"
+    if content is not None:
+        path.write_text(content)
+    done = skipjack("report", str(path))
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1 and "internal" not in done.stderr
