@@ -15,7 +15,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import skipjack
 from skipjack.errors import NewerFormatError
 from skipjack.integrations.torch.decisions import TorchDecision, TorchStatus
 from skipjack.reading import Field, read_json, read_plain
@@ -132,7 +131,6 @@ class ResultFile:
         rows = [_row(one, counts.get(key)) for key, one in self._decisions.items()]
         return {
             "format": FORMAT,
-            "skipjack": skipjack.__version__,
             "program": asdict(self._facts) | {"began_at": _stamp(self._began)},
             "updated_at": _stamp(self._now()),
             "has_ended": self._time is not None,
