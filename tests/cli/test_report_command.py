@@ -60,7 +60,7 @@ def test_it_is_a_table_by_what_calls_take(file: ResultFile, skipjack: Run) -> No
     counts = "1 bank_append + 0 bank_update + 0 bank_reserved + 1 vendor + 0 failed"
     assert f"2 operations: 0 bank_hit + {counts}" in shown
     assert "gain = before_tune / after_tune" in shown
-    assert "untuned it took 3.0 s: a gain of 1.50 end to end" in shown
+    assert "untuned it took 3.00 s: a gain of 1.50 end to end" in shown
 
 
 def test_a_program_that_has_not_ended_can_be_read(file: ResultFile, skipjack: Run) -> None:

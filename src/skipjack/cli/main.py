@@ -47,7 +47,7 @@ from skipjack.cli.fleet import (
 )
 from skipjack.cli.options import examples
 from skipjack.cli.parsing import BadRequest, complaint_text, keep_defaults
-from skipjack.cli.programs import EXEC_EXAMPLES, REPORT_EXAMPLES, exec_program, report
+from skipjack.cli.programs import EXEC_EXAMPLES, REPORT_EXAMPLES, exec_program, show_report
 from skipjack.errors import SkipjackError
 from skipjack.report.escaping import escaping
 from skipjack.settings import LOG_LEVELS, load_settings
@@ -86,7 +86,7 @@ app.command(
     # What stands behind the program is the program's.
     context_settings={"allow_interspersed_args": False, "ignore_unknown_options": False},
 )(exec_program)
-app.command("report", epilog=REPORT_EXAMPLES)(report)
+app.command("report", epilog=REPORT_EXAMPLES)(show_report)
 app.command("device", epilog=device.EXAMPLES)(device.device)
 app.command("doctor", epilog=doctor.EXAMPLES)(doctor.doctor)
 app.command("limits", epilog=doctor.LIMITS_EXAMPLES)(doctor.limits)

@@ -20,7 +20,7 @@ _ROWS = 30
 _COUNTS = ("bank_hit", "bank_append", "bank_update", "bank_reserved", "vendor", "failed")
 
 
-def report(
+def show_report(
     file: Annotated[
         Path, typer.Argument(help="What a program wrote: tune_result_TIME_pidPID.json.")
     ],
@@ -62,12 +62,10 @@ def _table(result: ReadResult, most: int | None) -> object:
     from rich.table import Table
     from rich.text import Text
 
-    from skipjack.report.numbers import time_text
-
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name in ("operation", "sizes"):
         table.add_column(name)
-    for name in ("calls", "before", "after", "gain", "saved"):
+    for name in ("calls", "before µs", "after µs", "gain", "saved ms"):
         table.add_column(name, justify="right")
     for name in ("kernel", "status", "searcher"):
         table.add_column(name)
@@ -75,10 +73,8 @@ def _table(result: ReadResult, most: int | None) -> object:
     for row in rows[:most]:
         table.add_row(
             *(Text(row.op.removeprefix("aten::")), Text(row.description), f"{row.calls:,}"),
-            time_text(_ns(row.before_us)),
-            time_text(_ns(row.after_us)),
-            "-" if row.gain is None else f"{row.gain:.2f}",
-            time_text(_ns(row.saved_us)) if row.saved_us else "-",
+            *(_number(row.before_us, 1), _number(row.after_us, 1), _number(row.gain, 2)),
+            _number(row.saved_us / 1000 or None, 2),
             *(Text(_kernel(row)), Text(row.status), Text(row.searcher or "-")),
         )
     return table
@@ -88,8 +84,8 @@ def _kernel(row: ResultRow) -> str:
     return row.solver or "skipjack" if row.kernel == "skipjack" else "torch"
 
 
-def _ns(us: float | None) -> float | None:
-    return None if us is None else 1000 * us
+def _number(value: float | None, digits: int) -> str:
+    return "-" if value is None else f"{value:,.{digits}f}"
 
 
 def _counts(result: ReadResult) -> list[str]:
@@ -100,16 +96,14 @@ def _counts(result: ReadResult) -> list[str]:
 
 
 def _times(result: ReadResult) -> list[str]:
-    from skipjack.report.numbers import duration_text
-
     time = result.time
     if time is None:
         return []
-    took = f"the program took {duration_text(time.seconds)}"
+    took = f"the program took {time.seconds:.2f} s"
     if time.has_searched:
         took += ", with its searches; run it once more to see what they gained"
     if time.before_seconds is None:
         hint = "skipjack exec --policy off -- COMMAND runs it without Skipjack's kernels"
         return [f"{took}; it was not run untuned before ({hint})"]
-    before = f"{took}; untuned it took {duration_text(time.before_seconds)}"
+    before = f"{took}; untuned it took {time.before_seconds:.2f} s"
     return [before if time.gain is None else f"{before}: a gain of {time.gain:.2f} end to end"]
