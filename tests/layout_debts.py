@@ -92,6 +92,7 @@ PAST = {
     "integrations": {
         "execute": 2,
         "gpu": 2,
+        "native": 3,
         "operations": 1,
         "solvers": 2,
         "solvers/gpu": 5,

@@ -74,6 +74,7 @@ BELOW: dict[str, set[str]] = {
         *("gpu", "processes", "runtime", "tuning", "fleet", "lists", "interop"),
     },
     "loops": {"core", "errors", "learn"},
+    "torch": {"integrations"},
     "report": {
         *("core", "errors", "native", "operations", "solvers", "search", "gpu"),
         *("execute", "ledger", "bank", "storage", "settings", "tuning", "sweep", "fleet"),
@@ -85,7 +86,7 @@ BELOW: dict[str, set[str]] = {
         *("", "core", "errors", "native", "operations", "solvers", "search"),
         *("ledger", "bank", "storage", "settings", "plugins", "tuning", "report", "interop"),
         *("sweep", "interrupt", "fleet", "gpu", "devices", "integrations", "lists", "plans"),
-        *("runtime", "learn", "loops", "autoload"),
+        *("runtime", "learn", "loops", "autoload", "torch"),
     },
     "testing": {
         *("core", "errors", "search", "operations", "native", "solvers", "execute", "gpu"),

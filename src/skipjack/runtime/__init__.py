@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from skipjack.runtime.policy import (
         TuningPolicy,
         current_policy,
+        make_policy,
         mode_of_decorated,
         policy_variables,
         set_tuning_policy,
@@ -55,6 +56,7 @@ __all__ = [
     "kernel_key",
     "kernels",
     "lookup",
+    "make_policy",
     "mode_of_decorated",
     "place",
     "policy_variables",
@@ -98,6 +100,7 @@ _HOMES = {
     "reload": "skipjack.runtime.bank_lookup",
     "TuningPolicy": "skipjack.runtime.policy",
     "current_policy": "skipjack.runtime.policy",
+    "make_policy": "skipjack.runtime.policy",
     "mode_of_decorated": "skipjack.runtime.policy",
     "policy_variables": "skipjack.runtime.policy",
     "set_tuning_policy": "skipjack.runtime.policy",

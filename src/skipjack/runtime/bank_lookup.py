@@ -121,6 +121,7 @@ def lookup(
     solver: str | None = None,
     config: Mapping[str, Value] | None = None,
     strict: bool = False,
+    banks_only: bool = False,
     protocol: str | None = None,
 ) -> Found | None:
     """The best that is known of a problem on this device; None if nothing here can compute it.
@@ -135,7 +136,8 @@ def lookup(
     a library in the same way and with the same checks; `solver` says what built it or is called.
 
     `solver` and `config` name what is wanted; nobody else is asked then. If `strict`, only the
-    user's bank is asked, and None is given if it does not know the problem.
+    user's bank is asked, and None is given if it does not know the problem. If `banks_only`, all
+    banks are asked and nobody else: None is given if none of them knows it.
 
     `protocol` says how the program calls it, as ``eager/hot`` (see `skipjack.core.protocol`), by
     default as is usual on the device; banks answer with what was measured so.
@@ -157,6 +159,7 @@ def lookup(
             device,
             type(threads),  # True is 1 to a dictionary
             strict,
+            banks_only,
             protocol,
             current_policy().key,
             _names(plugins) if plugins else (),
@@ -186,7 +189,7 @@ def lookup(
             known.seen, known.writes = now, writes
             return known.kernel
     kernel: Found | None
-    kernel, pending, depends = _look_up(*asked, solver, config, strict, protocol)
+    kernel, pending, depends = _look_up(*asked, solver, config, strict, banks_only, protocol)
     if kernel is not None or depends:
         lent_bytes = getattr(kernel, "lent_bytes", 0)
         gpus = None if kernel is None or _is_for_cpu(kernel) else _gpus_here()
@@ -222,6 +225,7 @@ def _look_up(
     solver: str | None,
     config: Mapping[str, Value] | None,
     strict: bool,
+    banks_only: bool,
     protocol: str | None,
 ) -> tuple[Any, Any, tuple[object, ...]]:
     """The kernel, what is verified meanwhile, and what both depend on, as that was before."""
@@ -265,12 +269,13 @@ def _look_up(
     placed = _placed(request, policy)
     if placed is None:
         return None, None, ()
-    placed = replace(placed, asked_at=began)
+    placed = replace(placed, asked_at=began, banks_only=banks_only)
     if shared is not None:
         answer, pending = _agreed(shared, placed, policy, strict), None
         depends = _UNTIL_RELOAD
     else:
-        decision = _decided(placed, policy, strict, None if strict else _PATIENCE_S)
+        waits = strict or banks_only
+        decision = _decided(placed, policy, strict, None if waits else _PATIENCE_S)
         answer, pending = decision.answer, decision.pending
         lasts = decision.lasting if answer else strict and _is_unknown(placed)
         depends = depends if lasts else ()
@@ -410,7 +415,8 @@ def _agreed(
     def decide() -> LookupAnswer | None:
         return _decided(question, policy, strict, patience_s=None).answer
 
-    return agreed_answer(shared, question, f"{policy.key} {strict}", decide)
+    how = f"{policy.key} {strict}" + (" banks" if question.banks_only else "")
+    return agreed_answer(shared, question, how, decide)
 
 
 def _names(plugins: str | Sequence[str]) -> tuple[str, ...]:

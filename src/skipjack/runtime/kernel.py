@@ -99,7 +99,7 @@ class TunedKernel:
         self.problem, self.solver = problem, solver
         self._again = again
         self._arguments = KernelArguments(problem)
-        self._slots = code.slots
+        self._slots, self._digest = code.slots, code.digest
         for slot in code.slots:
             named = isinstance(slot, str) and not slot.startswith("@")
             if named and slot not in self._arguments.dtypes:
@@ -117,6 +117,16 @@ class TunedKernel:
     def address(self) -> int:
         """Where its code is in this process, for callers from native code; valid as long as it."""
         return ctypes.cast(self._code.function, ctypes.c_void_p).value or 0  # type: ignore[arg-type]
+
+    @property
+    def digest(self) -> str:
+        """Of its machine code."""
+        return self._digest
+
+    @property
+    def slots(self) -> tuple[str | int, ...]:
+        """What its code takes, in order: see `skipjack.native.slots`."""
+        return self._slots
 
     @property
     def outputs(self) -> tuple[str, ...]:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from skipjack.integrations.torch.decisions import TorchDecision, TorchStatus
+    from skipjack.integrations.torch.enabling import autotune, disable, enable, is_enabled
+    from skipjack.integrations.torch.reporting import TorchReport, report
     from skipjack.integrations.torch.result_file import ReadResult, ResultRow, read_result
     from skipjack.integrations.torch.results import RESULT_VARIABLE, STARTED_VARIABLE
     from skipjack.integrations.torch.starting import OPERATIONS_VARIABLE, start_in_program
@@ -17,12 +19,20 @@ __all__ = [
     "ReadResult",
     "ResultRow",
     "TorchDecision",
+    "TorchReport",
     "TorchStatus",
+    "autotune",
+    "disable",
+    "enable",
+    "is_enabled",
     "read_result",
+    "report",
     "start_in_program",
 ]
 _HOMES = {
     "decisions": ("TorchDecision", "TorchStatus"),
+    "enabling": ("autotune", "disable", "enable", "is_enabled"),
+    "reporting": ("TorchReport", "report"),
     "result_file": ("ReadResult", "ResultRow", "read_result"),
     "results": ("RESULT_VARIABLE", "STARTED_VARIABLE"),
     "starting": ("OPERATIONS_VARIABLE", "start_in_program"),

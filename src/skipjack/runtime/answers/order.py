@@ -130,6 +130,8 @@ def _steps(question: Question, strict: bool) -> Iterator[tuple[str, Step]]:
     if strict:
         return
     yield "other class", other_class
+    if question.banks_only:
+        return
     settings = question.settings
     guesses = has_system(settings.user_dir, settings.system_dir)
     yield HEURISTIC, heuristic if guesses else _without_system

@@ -32,6 +32,8 @@ class Question:
     """How long a kernel may take to be built and verified before a library answers; None waits."""
     library_alone: str = ""
     """Why nothing but a library may answer; empty if anything may."""
+    banks_only: bool = False
+    """Whether nobody else is asked where no bank knows it."""
     asked_at: float = field(default_factory=monotonic, compare=False)
     """What the budget of a search counts from."""
     protocol: str | None = None

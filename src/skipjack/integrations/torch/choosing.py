@@ -1,0 +1,202 @@
+"""What is done with a call that is seen for the first time: our kernels, or PyTorch's."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+
+from skipjack.core.device import Device
+from skipjack.core.problem import Problem
+from skipjack.errors import SkipjackError
+from skipjack.integrations.torch.abi import torch_abi
+from skipjack.integrations.torch.calls import CallMatch, TorchCall, match_call
+from skipjack.integrations.torch.confirming import HookVerdict, judge, why_invalid
+from skipjack.integrations.torch.decisions import TorchDecision, TorchStatus
+from skipjack.integrations.torch.planning import make_plan
+from skipjack.integrations.torch.table import CallTable, TableEntry
+from skipjack.integrations.torch.verdicts import HookVerdicts, verdict_key
+from skipjack.native import cpu
+from skipjack.runtime import TunedKernel, TuningPolicy, lookup, tuning_policy
+from skipjack.settings import load_settings
+
+OFF, DB, REFRESH, EXHAUSTIVE = "off", "db", "refresh", "exhaustive"
+_RACE_S = 1.0
+"""About how long the race of a kernel with PyTorch's may take."""
+
+
+@dataclass(frozen=True, slots=True)
+class HookOptions:
+    """How calls are decided."""
+
+    policy: TuningPolicy
+    ops: tuple[str, ...] = ()
+    """Names of operations of PyTorch or of ours; all without any."""
+    force: bool = False
+    """Whether our kernels run wherever there are any, faster or not: for tests of numerics."""
+
+    def covers(self, name: str) -> bool:
+        """Whether an operation of either name may have a kernel of ours."""
+        return not self.ops or name.rpartition("::")[2] in self.ops
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What is known of a problem."""
+
+    kernel: TunedKernel | None
+    status: TorchStatus
+    solver: str
+    reason: str
+
+
+class CallChooser:
+    """Decides about calls, for a table."""
+
+    def __init__(self, table: CallTable, parallel: int, options: HookOptions) -> None:
+        self._table, self._parallel, self.options = table, parallel, options
+
+    def choose(self, call: TorchCall, entry: TableEntry) -> TorchDecision:
+        """Set the entry, and tell why."""
+        device = cpu.detect(min(call.threads, len(cpu.usable_cores())))
+        plain = TorchDecision(
+            op=call.signature.full_name.replace("skipjack::", "aten::"),
+            description=str(call),
+            problem=None,
+            device=device.name,
+            is_ours=False,
+            reason="",
+            status=TorchStatus.VENDOR,
+            solver="torch",
+        )
+        if message := why_invalid(call):
+            entry.raises(message)
+            return replace(plain, reason=f"PyTorch refuses it: {message}")
+        matches = match_call(call)
+        if not matches.ways:
+            return replace(plain, reason=matches.reason)
+        problems = list(dict.fromkeys(p.problem for way in matches.ways for p in way.parts))
+        plain = replace(plain, problem=" ".join(one.key for one in problems))
+        if reason := self._left_out(call, problems):
+            return replace(plain, reason=reason)
+        try:
+            return self._raced(call, entry, device, matches.ways, problems, plain)
+        except SkipjackError as error:
+            entry.torch()
+            return replace(plain, reason=str(error), status=TorchStatus.FAILED)
+
+    def _left_out(self, call: TorchCall, problems: Sequence[Problem]) -> str:
+        options = self.options
+        if options.policy.mode == OFF:
+            return "the policy is off"
+        names = [call.signature.name, *(one.operation for one in problems)]
+        if not any(map(options.covers, names)):
+            return "it is not among the operations to tune"
+        if call.threads > len(cpu.usable_cores()):
+            return f"PyTorch has {call.threads} threads, and there are fewer cores"
+        return ""
+
+    def _raced(
+        self,
+        call: TorchCall,
+        entry: TableEntry,
+        device: Device,
+        ways: Sequence[CallMatch],
+        problems: Sequence[Problem],
+        plain: TorchDecision,
+    ) -> TorchDecision:
+        known = {one: self._find(one, call.threads) for one in problems}
+        kernels = {one: found.kernel for one, found in known.items() if found.kernel}
+        plain = replace(plain, status=_joined([found.status for found in known.values()]))
+        able = [way for way in ways if all(part.problem in kernels for part in way.parts)]
+        if not able:
+            return replace(plain, reason="; ".join({found.reason for found in known.values()}))
+        plans, solvers = [], []
+        for way in able:
+            own = {part.problem: kernels[part.problem] for part in way.parts}
+            if plan := make_plan(way, own, self._parallel):
+                self._table.lend(plan.arena_bytes)
+                plans.append(entry.lay_out(plan))
+                solvers.append(", ".join(known[part.problem].solver for part in way.parts))
+        verdict = self._verdict(call, entry, device, plans, kernels)
+        if verdict.way is None:
+            return replace(plain, reason=verdict.reason, before_ns=verdict.before_ns)
+        entry.ours(plans[verdict.way - 1])
+        return replace(
+            plain,
+            is_ours=True,
+            reason=verdict.reason,
+            solver=solvers[verdict.way - 1],
+            before_ns=verdict.before_ns,
+            after_ns=verdict.after_ns,
+        )
+
+    def _verdict(
+        self,
+        call: TorchCall,
+        entry: TableEntry,
+        device: Device,
+        plans: Sequence[int],
+        kernels: dict[Problem, TunedKernel],
+    ) -> HookVerdict:
+        if not plans:
+            return HookVerdict(None, 1.0, 0.0, None, "its kernels have too many arguments")
+        if self.options.force:
+            return HookVerdict(1, 1.0, 0.0, None, "forced")
+        verdicts = HookVerdicts(load_settings().user_dir)
+        code = [kernels[one].digest for one in sorted(kernels, key=lambda one: one.key)]
+        key = verdict_key(
+            [call.signature.full_name, entry.words, torch_abi().version, device.class_key, code]
+        )
+        known = verdicts.find(key)
+        if known is not None and (known.way is None or known.way <= len(plans)):
+            return known
+        end = time.monotonic() + _RACE_S
+        return verdicts.put(key, judge(entry, plans, call, lambda: time.monotonic() > end))
+
+    def _find(self, problem: Problem, threads: int) -> _Found:
+        """The kernel that banks have, after a search if the policy says so."""
+        policy = self.options.policy
+        with tuning_policy(DB):
+            before = lookup(problem.key, threads=threads, banks_only=True)
+        found, status = before, TorchStatus.HIT
+        if policy.measures and (before is None or policy.mode in (EXHAUSTIVE, REFRESH)):
+            with _in_force(policy):
+                found = lookup(problem.key, threads=threads, banks_only=True)
+            status = _status(before, found)
+        if isinstance(found, TunedKernel):
+            return _Found(found, status, found.solver, "")
+        if found is None:
+            reason = "no bank knows it" if not policy.measures else "its search found nothing"
+            status = TorchStatus.FAILED if policy.measures else TorchStatus.VENDOR
+            return _Found(None, status, "torch", reason)
+        return _Found(None, status, found.solver, f"{found.solver} is faster than our kernels")
+
+
+def _in_force(policy: TuningPolicy) -> AbstractContextManager[TuningPolicy]:
+    return tuning_policy(
+        policy.mode,
+        seconds=policy.seconds,
+        background=policy.background,
+        find_mode=policy.find_mode,
+        regret=policy.regret,
+    )
+
+
+def _status(before: object, found: object) -> TorchStatus:
+    """What a search did to the user bank."""
+    if before is None:
+        return TorchStatus.APPEND if isinstance(found, TunedKernel) else TorchStatus.RESERVED
+    if isinstance(before, TunedKernel) and isinstance(found, TunedKernel):
+        return TorchStatus.RESERVED if before.digest == found.digest else TorchStatus.UPDATE
+    return TorchStatus.RESERVED if type(before) is type(found) else TorchStatus.UPDATE
+
+
+def _joined(statuses: Sequence[TorchStatus]) -> TorchStatus:
+    """Of a call that is several problems: what happened most."""
+    order = [
+        *(TorchStatus.FAILED, TorchStatus.UPDATE, TorchStatus.APPEND, TorchStatus.RESERVED),
+        *(TorchStatus.HIT, TorchStatus.VENDOR),
+    ]
+    return min(statuses, key=order.index)

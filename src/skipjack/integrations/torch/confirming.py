@@ -1,0 +1,271 @@
+"""Is our kernel really faster than PyTorch's, called as the program calls it, through the hook?
+
+The same paired test as everywhere (`skipjack.execute.confirm`). The operation itself is timed, with
+the table's entry set to PyTorch's kernel and to ours in turn, on tensors like those of the call.
+"""
+
+from __future__ import annotations
+
+import functools
+import resource
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from skipjack.execute.confirm import confirm
+from skipjack.execute.session import Failure
+from skipjack.execute.statistics import Block, summarize
+from skipjack.integrations.torch.abi import torch_module
+from skipjack.integrations.torch.calls import TensorFacts, TorchCall
+from skipjack.integrations.torch.table import TableEntry
+
+TORCH_KERNEL = 0
+"""Its number in a session; ways to compute a call with ours are 1, 2 and so on."""
+_SAMPLE_NS = 100_000
+_SAMPLES = 3
+_LONG_NS = 20_000
+"""In a program, calls that take longer find little in the caches."""
+_FLUSHED_BYTES = 8 << 20
+_HOPELESS = 1.3
+"""What takes so many times as long as PyTorch in three calls is not raced."""
+_TOLERANCE = {4: 1e-3, 8: 1e-9, 2: 3e-2}
+"""Of the norm of the difference, by the size of an element: kernels were verified elsewhere, this
+finds arguments that were mixed up."""
+
+
+@dataclass(frozen=True, slots=True)
+class HookVerdict:
+    """What came of it."""
+
+    way: int | None
+    """The number of the fastest way that beats PyTorch; None if there is none."""
+    gain: float
+    """How many times faster the best is."""
+    before_ns: float
+    after_ns: float | None
+    reason: str
+
+
+class SampleCall:
+    """The operation on tensors made up for it."""
+
+    def __init__(self, call: TorchCall) -> None:
+        torch = torch_module()
+        self._torch = torch
+        self._operation = _overload(call)
+        kinds = [str(one.type) for one in self._operation._schema.arguments]
+        self._arguments = [
+            _made(torch, one, kind) for one, kind in zip(call.arguments, kinds, strict=True)
+        ]
+        self._flushed = torch.zeros(_FLUSHED_BYTES // 4)
+
+    def __call__(self) -> Any:
+        """Compute."""
+        return self._operation(*self._arguments)
+
+    def flush(self) -> None:
+        """Push the tensors out of the nearer caches."""
+        self._flushed.add_(1.0)
+
+    def results(self) -> list[Any]:
+        """The tensors that it gives, those that were not asked for left out."""
+        found = self()
+        found = found if isinstance(found, list | tuple) else [found]
+        return [one for one in found if one is not None and one.numel()]
+
+    def differs(self, ours: Sequence[Any], theirs: Sequence[Any]) -> str:
+        """In what two results differ more than rounding explains; empty if they do not."""
+        if len(ours) != len(theirs):
+            return f"{len(ours)} results instead of {len(theirs)}"
+        for place, (one, other) in enumerate(zip(ours, theirs, strict=True)):
+            if one.shape != other.shape or one.stride() != other.stride():
+                return f"result {place} has another shape or other strides"
+            difference = (one.double() - other.double()).norm()
+            if not difference <= _TOLERANCE[one.element_size()] * other.double().norm() + 1e-30:
+                return f"result {place} is wrong"
+        return ""
+
+
+def _overload(call: TorchCall) -> Any:
+    torch = torch_module()
+    return getattr(getattr(torch.ops, call.signature.namespace), call.signature.name).default
+
+
+def _made(torch: Any, argument: object, kind: str) -> Any:
+    if isinstance(argument, TensorFacts):
+        tensor = torch.empty_strided(
+            argument.sizes, argument.strides, dtype=dtype_of(torch, argument.dtype)
+        )
+        return tensor.uniform_(-1.0, 1.0)
+    if "bool" in kind:
+        return [bool(one) for one in argument] if isinstance(argument, tuple) else bool(argument)
+    if isinstance(argument, tuple):
+        return list(argument)
+    return dtype_of(torch, argument) if "ScalarType" in kind else argument
+
+
+def dtype_of(torch: Any, number: object) -> Any:
+    """PyTorch's dtype of a number of its C interface."""
+    names = {5: "float16", 6: "float32", 7: "float64", 15: "bfloat16"}
+    return getattr(torch, names[number]) if isinstance(number, int) else None
+
+
+def why_invalid(call: TorchCall) -> str:
+    """PyTorch's own words about a call that it refuses; empty if it does not.
+
+    It is tried on tensors without memory. What cannot be tried is left to PyTorch's kernel.
+    """
+    torch = torch_module()
+    try:
+        operation = getattr(torch.ops.aten, call.signature.name).default
+        kinds = [str(one.type) for one in operation._schema.arguments]
+        arguments = []
+        for argument, kind in zip(call.arguments, kinds, strict=False):
+            if isinstance(argument, TensorFacts):
+                dtype = dtype_of(torch, argument.dtype)
+                if dtype is None or argument.rank != len(argument.sizes):
+                    return ""
+                made = torch.empty_strided(
+                    argument.sizes, argument.strides, dtype=dtype, device="meta"
+                )
+                arguments.append(made)
+            else:
+                arguments.append(_made(torch, argument, kind))
+    except (KeyError, RuntimeError, TypeError):
+        return ""
+    try:
+        operation(*arguments)
+    except Exception:
+        return _words_of_its_kernel(torch, call, arguments)
+    return ""
+
+
+def _words_of_its_kernel(torch: Any, call: TorchCall, arguments: Sequence[Any]) -> str:
+    """What PyTorch's kernel itself says; those for tensors without memory have words of their own.
+
+    It checks before it computes, so that the tensors need not hold anything.
+    """
+    real = [
+        torch.empty_strided(one.size(), one.stride(), dtype=one.dtype)
+        if isinstance(one, torch.Tensor)
+        else one
+        for one in arguments
+    ]
+    keys = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
+    try:
+        own_kernel(call.signature.name).call_boxed(keys, *real)
+    except Exception as error:
+        return str(error).split("\n")[0]
+    return ""
+
+
+@functools.cache
+def own_kernel(name: str) -> Any:
+    """PyTorch's own kernel of an operation; first to be asked for before ours is registered."""
+    return torch_module().library.get_kernel(f"aten::{name}", "CPU")
+
+
+class HookSession:
+    """Times an entry of the table both ways; as a run session does for `confirm`."""
+
+    def __init__(self, entry: TableEntry, plans: Sequence[int], sample: SampleCall) -> None:
+        self._entry, self._plans, self._sample = entry, plans, sample
+        self._calls: dict[int, int] = {}
+        self._typical: dict[int, float] = {}
+
+    def choose(self, kernel: int) -> None:
+        """Which kernel runs from now on."""
+        if kernel == TORCH_KERNEL:
+            self._entry.torch()
+        else:
+            self._entry.ours(self._plans[kernel - 1])
+
+    def typical_ns(self, kernel: int) -> float:
+        """About how long a call takes."""
+        if kernel not in self._typical:
+            self.choose(kernel)
+            self._sample()
+            self._typical[kernel] = median(self._timed(1) for _ in range(_SAMPLES))
+        return self._typical[kernel]
+
+    def time(self, kernels: Sequence[int], blocks: int) -> tuple[list[Block], list[Failure]]:
+        """Interleaved blocks; which one is first changes from round to round."""
+        found = []
+        for number in range(blocks):
+            for kernel in kernels if number % 2 == 0 else reversed(kernels):
+                found.append(self._block(kernel, number))
+        return found, []
+
+    def _block(self, kernel: int, number: int) -> Block:
+        typical = self.typical_ns(kernel)
+        calls = max(1, int(_SAMPLE_NS / max(typical, 1.0)))
+        samples = _SAMPLES if typical < 100 * _SAMPLE_NS else 1
+        self.choose(kernel)
+        quiet, disturbed = list[float](), list[float]()
+        for _ in range(samples):
+            if typical > _LONG_NS:
+                self._sample.flush()
+            before = _switches()
+            taken = self._timed(calls)
+            (quiet if _switches() == before else disturbed).append(taken)
+        return Block(
+            *(kernel, number, calls, tuple(quiet or disturbed), ()),
+            disturbed=not quiet and typical < 100 * _SAMPLE_NS,
+            dropped=len(disturbed) if quiet else 0,
+        )
+
+    def _timed(self, calls: int) -> float:
+        sample = self._sample
+        began = time.perf_counter_ns()
+        for _ in range(calls):
+            sample()
+        return (time.perf_counter_ns() - began) / calls
+
+
+def _switches() -> int:
+    return resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw
+
+
+def judge(
+    entry: TableEntry, plans: Sequence[int], call: TorchCall, stop: Callable[[], bool]
+) -> HookVerdict:
+    """Which way beats PyTorch, if any does. Leaves PyTorch's kernel in the entry."""
+    sample = SampleCall(call)
+    session = HookSession(entry, plans, sample)
+    calls = entry.our_calls, entry.torch_calls
+    try:
+        session.choose(TORCH_KERNEL)
+        theirs = sample.results()
+        verdicts = [_raced(session, sample, way, theirs, stop) for way in range(1, len(plans) + 1)]
+        return max(verdicts, key=lambda one: (one.way is not None, one.gain))
+    finally:
+        entry.torch()
+        entry.forget_counts(*calls)
+
+
+def _raced(
+    session: HookSession,
+    sample: SampleCall,
+    way: int,
+    theirs: Sequence[Any],
+    stop: Callable[[], bool],
+) -> HookVerdict:
+    """One way against PyTorch."""
+    before_ns = session.typical_ns(TORCH_KERNEL)
+    session.choose(way)
+    if wrong := sample.differs(sample.results(), theirs):
+        reason = f"it does not compute what PyTorch does: {wrong}"
+        return HookVerdict(None, 0.0, before_ns, None, reason)
+    slower = session.typical_ns(way) / before_ns
+    if slower > _HOPELESS:
+        reason = f"PyTorch is {slower:.2f} times faster"
+        return HookVerdict(None, 1.0 / slower, before_ns, None, reason)
+    confirmation = confirm(session, way, [TORCH_KERNEL], stop=stop)
+    gain = confirmation.gains[TORCH_KERNEL].ratio
+    if not confirmation.confirmed(TORCH_KERNEL):
+        reason = f"{gain:.2f} times the speed of PyTorch, which is no sure gain"
+        return HookVerdict(None, gain, before_ns, None, reason)
+    before_ns = summarize(confirmation.blocks[TORCH_KERNEL]).time_ns
+    return HookVerdict(way, gain, before_ns, before_ns / gain, f"{gain:.2f} times faster")

@@ -1,0 +1,240 @@
+"""Puts native stubs under PyTorch's operations, once in a process, and takes them away again."""
+
+from __future__ import annotations
+
+import _thread
+import ctypes
+import logging
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import RLock
+from typing import Any
+
+from skipjack.errors import SkipjackError
+from skipjack.integrations.torch.abi import TorchAbi, torch_abi, torch_module
+from skipjack.integrations.torch.calls import read_call
+from skipjack.integrations.torch.choosing import CallChooser, HookOptions
+from skipjack.integrations.torch.confirming import own_kernel
+from skipjack.integrations.torch.decisions import TorchDecision
+from skipjack.integrations.torch.signatures import SIGNATURES, Signature
+from skipjack.integrations.torch.stubs import stub_text
+from skipjack.integrations.torch.table import CallTable, TableEntry
+from skipjack.native import cpu, llvm
+
+log = logging.getLogger(__name__)
+
+_KEY = b"CPU"
+_FIRST_SEEN = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+_OVERRIDE = "Overriding a previously registered kernel"
+
+Listener = Callable[[TorchDecision], None]
+
+
+class TorchHook:
+    """The stubs of this process. Made once: their code and table stay for good."""
+
+    def __init__(self, abi: TorchAbi) -> None:
+        self._abi = abi
+        self.table = CallTable()
+        self.signatures = tuple(one for one in SIGNATURES if self._has_fallback(one))
+        self._loader = llvm.Loader()
+        text = stub_text(self.signatures, self._address, self.table.state_address)
+        code = llvm.compile_object(text, cpu.target_of(cpu.detect()))
+        hooks = [f"hook_{number}" for number in range(len(self.signatures))]
+        found = self._loader.load_several(code, ["insert", "parallel", *hooks])
+        self._hooks = {one: found[f"hook_{at}"] for at, one in enumerate(self.signatures)}
+        self._insert = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(found["insert"])
+        self._parallel = found["parallel"]
+        self._callback = _FIRST_SEEN(self._first_seen)
+        self._lock = RLock()
+        self._own: list[Any] = []
+        self._libraries: list[int] = []
+        self._shells: list[Any] = []
+        self._chooser: CallChooser | None = None
+        self.decisions: dict[tuple[int, ...], TorchDecision] = {}
+        self.listeners: list[Listener] = []
+        self.failures = 0
+        """Calls about which nothing could be decided."""
+
+    @property
+    def is_installed(self) -> bool:
+        """Whether PyTorch calls the stubs."""
+        return bool(self._libraries)
+
+    def install(self, options: HookOptions) -> None:
+        """PyTorch calls the stubs from now on. Where they are installed, the options change."""
+        with self._lock:
+            if self._chooser is not None and self._chooser.options != options:
+                self.forget()
+            self._chooser = CallChooser(self.table, self._parallel, options)
+            if not self._libraries:
+                with _without_the_warning():
+                    self._register()
+            self.table.open(ctypes.cast(self._callback, ctypes.c_void_p).value or 0)
+
+    def uninstall(self) -> None:
+        """PyTorch calls its own kernels again."""
+        with self._lock:
+            self.table.close()
+            for shell in self._shells:
+                shell._destroy()
+            for library in self._libraries:
+                self._call("aoti_torch_delete_library_object", ctypes.c_void_p(library))
+            self._shells, self._libraries = [], []
+
+    def forget(self) -> None:
+        """Decide anew about all calls."""
+        with self._lock:
+            self.decisions.clear()
+            for entry in self.table.entries.values():
+                entry.ask_again()
+
+    # Registration
+
+    def _has_fallback(self, signature: Signature) -> bool:
+        return bool(self._abi.address(f"aoti_torch_cpu_{signature.fallback}"))
+
+    def _address(self, name: str) -> int:
+        if name == "delete_value":
+            found = self._abi.address("torch_delete_stable_ivalue")
+            # Before 2.13 it is C++'s delete, which is the C library's free.
+            return found or ctypes.cast(ctypes.CDLL(None).free, ctypes.c_void_p).value or 0
+        return self._abi.address(name)
+
+    def _call(self, name: str, *arguments: Any) -> None:
+        function = ctypes.CFUNCTYPE(ctypes.c_int32, *map(type, arguments))(self._abi.address(name))
+        if function(*arguments):
+            raise SkipjackError(f"PyTorch {self._abi.version} refused {name}")
+
+    def _library(self, kind: bytes, namespace: bytes) -> int:
+        made = ctypes.c_void_p()
+        where = [ctypes.c_char_p(b"skipjack"), ctypes.c_uint32(1), ctypes.pointer(made)]
+        names = [ctypes.c_char_p(namespace), ctypes.c_char_p(_KEY if kind == b"impl" else None)]
+        if kind == b"def":
+            names.pop()
+        self._call(f"aoti_torch_library_init_{kind.decode()}", *names, *where)
+        return made.value or 0
+
+    def _register(self) -> None:
+        for one in self.signatures:
+            own_kernel(one.name)
+        ours = [one for one in self.signatures if one.schema]
+        if ours and not self._own:
+            definitions = self._library(b"def", b"skipjack")
+            self._own.append(definitions)
+            for one in ours:
+                schema = ctypes.c_char_p(one.schema.encode())
+                self._call("aoti_torch_library_def", ctypes.c_void_p(definitions), schema)
+            self._own.append(self._implement(b"skipjack", ours))
+        native = [one for one in self.signatures if not one.schema]
+        self._libraries.append(self._implement(b"aten", native))
+        self._shells += [_shell(one.name) for one in ours]
+
+    def _implement(self, namespace: bytes, signatures: list[Signature]) -> int:
+        library = self._library(b"impl", namespace)
+        for one in signatures:
+            name, function = ctypes.c_char_p(one.name.encode()), self._hooks[one]
+            arguments = ctypes.c_void_p(library), name, ctypes.c_void_p(function)
+            self._call("aoti_torch_library_impl", *arguments)
+        return library
+
+    # What stubs call
+
+    def _first_seen(self, words_at: int, count: int) -> int | None:
+        """Decide about words; gives the entry, or nothing where PyTorch is to go on as it would.
+
+        Whatever goes wrong here must not reach PyTorch.
+        """
+        try:
+            words = tuple(ctypes.cast(words_at, ctypes.POINTER(ctypes.c_int64))[:count])
+            return self._decided(words)
+        except KeyboardInterrupt:
+            _thread.interrupt_main()
+        except Exception:
+            self.failures += 1
+            log.debug("a call of PyTorch could not be decided about", exc_info=True)
+        return None
+
+    def _decided(self, words: tuple[int, ...]) -> int | None:
+        if _is_capturing():
+            return None
+        with self._lock:
+            chooser = self._chooser
+            entry = self.table.entries.get(words)
+            if entry is not None and words in self.decisions:
+                return entry.address
+            if chooser is None or (entry is None and self.table.is_full):
+                self.table.close()
+                return None
+            if entry is None:
+                entry = self.table.entries[words] = TableEntry(words)
+                self._insert(entry.address)
+            entry.torch()
+            decision = chooser.choose(read_call(words, self.signatures), entry)
+            self.decisions[words] = decision
+        for listener in self.listeners:
+            listener(decision)
+        return entry.address
+
+
+def _is_capturing() -> bool:
+    """Whether a CUDA graph is recorded: nothing may be measured then."""
+    torch = torch_module()
+    return bool(torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing())
+
+
+def _shell(name: str) -> Any:
+    """The operation of PyTorch whose numbers the C interface cannot carry, in Python.
+
+    Called with both numbers 1, as nearly always, it is the operation of ours.
+    """
+    torch = torch_module()
+    own = getattr(torch.ops.skipjack, name).default
+    theirs = own_kernel(name)
+
+    def shell(keys: Any, added: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+        if beta == 1 and alpha == 1:
+            return own(added, a, b)
+        return theirs.call_boxed(keys, added, a, b, beta=beta, alpha=alpha)
+
+    library = torch.library.Library("aten", "IMPL")
+    library.impl(name, shell, "CPU", with_keyset=True, allow_override=True)
+    return library
+
+
+@contextmanager
+def _without_the_warning() -> Iterator[None]:
+    """PyTorch's C++ code prints, once, that a kernel is overridden, which is what we are here for.
+
+    What else is written meanwhile is passed on.
+    """
+    with tempfile.TemporaryFile() as room:
+        before = os.dup(2)
+        try:
+            os.dup2(room.fileno(), 2)
+            yield
+        finally:
+            os.dup2(before, 2)
+            os.close(before)
+            room.seek(0)
+            written = room.read().decode(errors="replace")
+            if written and _OVERRIDE not in written:
+                os.write(2, written.encode())
+
+
+_hook: TorchHook | None = None
+
+
+def torch_hook() -> TorchHook:
+    """That of this process; `UsageError` where PyTorch is missing or too old."""
+    global _hook
+    if _hook is None:
+        _hook = TorchHook(torch_abi())
+    return _hook
+
+
+def existing_hook() -> TorchHook | None:
+    """That of this process, if there is one."""
+    return _hook

@@ -1,0 +1,80 @@
+"""Kernels of ours as the plan of a call: which slots are which tensors, and what is borrowed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from skipjack.core.problem import Problem
+from skipjack.integrations.torch.calls import CallMatch, KernelPart
+from skipjack.integrations.torch.stubs import ARENA
+from skipjack.integrations.torch.table import NativePlan, PlanPlace, PlanStep
+from skipjack.runtime import TunedKernel
+
+_PAGE = 4096
+"""What a kernel borrows begins at a page, as elsewhere."""
+
+
+class _Arena:
+    """What the steps of a plan borrow; they run one after another, so that they share it."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self._next = 0
+        self._named: dict[str, int] = {}
+
+    def begin(self) -> None:
+        self._next, self._named = 0, {}
+
+    def place(self, slot: str) -> PlanPlace:
+        name, _, size = slot.rpartition(":")
+        if name.startswith("@scratch:") and name in self._named:
+            return PlanPlace(ARENA, 0, self._named[name])
+        offset = self._next
+        self._named[name] = offset
+        self._next += -(-int(size) // _PAGE) * _PAGE
+        self.bytes = max(self.bytes, self._next)
+        return PlanPlace(ARENA, 0, offset)
+
+
+def make_plan(
+    match: CallMatch, kernels: Mapping[Problem, TunedKernel], parallel: int
+) -> NativePlan | None:
+    """The plan of a way to compute a call; None if stubs have no room for it.
+
+    `parallel` is the address of the function that runs tasks on PyTorch's threads.
+    """
+    arena = _Arena()
+    places: dict[PlanPlace, int] = {}
+    steps = []
+    for part in match.parts:
+        arena.begin()
+        steps.append(_step(part, kernels[part.problem], parallel, arena, places))
+    plan = NativePlan(
+        match.outputs,
+        tuple(places),
+        tuple(steps),
+        arena.bytes,
+        match.left_to_torch,
+        tuple(kernels.values()),
+    )
+    return plan if plan.fits else None
+
+
+def _step(
+    part: KernelPart,
+    kernel: TunedKernel,
+    parallel: int,
+    arena: _Arena,
+    places: dict[PlanPlace, int],
+) -> PlanStep:
+    values, binds = [], []
+    for at, slot in enumerate(kernel.slots):
+        if isinstance(slot, int):
+            values.append(slot)
+            continue
+        values.append(parallel if slot.startswith("@parallel:") else 0)
+        if slot.startswith("@parallel:"):
+            continue
+        place = arena.place(slot) if slot.startswith("@") else part.arrays[slot]
+        binds.append((at, places.setdefault(place, len(places))))
+    return PlanStep(kernel.address, tuple(values), tuple(binds))

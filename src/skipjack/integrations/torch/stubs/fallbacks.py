@@ -1,0 +1,14 @@
+"""PyTorch's own kernel of each operation, for calls that are not ours."""
+
+from __future__ import annotations
+
+from skipjack.integrations.torch.signatures import Signature
+from skipjack.integrations.torch.stubs.products import PRODUCTS, product_text
+
+
+def fallback_text(number: int, signature: Signature) -> str:
+    """A function ``code torch_NUMBER(stack, marks, results)``, which gives 0 if it worked.
+
+    `marks` has for each argument where its words are. It writes handles of tensors to `results`.
+    """
+    return product_text(f"torch_{number}", signature.fallback, *PRODUCTS[signature.fallback])

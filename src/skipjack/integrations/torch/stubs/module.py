@@ -1,0 +1,164 @@
+"""The native functions that PyTorch calls instead of its own kernels, as LLVM IR.
+
+One function for each operation. It writes down what the call is (the *words*: the operation, how
+many threads, for each tensor its rank, dtype, sizes and strides, other arguments as they are),
+finds the entry of these words in a table, and does what that says: run kernels of ours, call
+PyTorch's own kernel past the dispatcher, raise, or ask Python again. Words that the table does not
+have lead to Python, once (`first_seen`); without an entry PyTorch's own kernel runs.
+
+Everything it needs is laid out in plain memory by `skipjack.integrations.torch.table`:
+
+=======  ==========================================================================================
+state    table, its mask, closed, arena, arena's bytes, arena is busy, calls without an entry,
+         function to call for new words
+entry    hash, kind, calls by us, calls by PyTorch, plan, message, number of words, words
+plan     outputs: number and records; places: number and records; steps: number and records;
+         whether the arena is needed; a bit for each result that PyTorch computes all the same
+output   result, rank, sizes, strides, dtype, device's type and index
+place    kind (0 argument, 1 optional argument, 2 result, 3 arena), index, offset in bytes
+step     kernel, number of slots, their values, number of bindings, bindings (slot, place)
+=======  ==========================================================================================
+
+Kernels run on PyTorch's own threads: ``parallel`` here has the interface of
+`skipjack.native.pool`. What they borrow is one arena for all; a call that finds it in use goes to
+PyTorch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from skipjack.integrations.torch.signatures import ArgumentKind, Signature
+from skipjack.integrations.torch.stubs import layout
+from skipjack.integrations.torch.stubs.fallbacks import fallback_text
+from skipjack.integrations.torch.stubs.finding import FINDING_TEXT
+from skipjack.integrations.torch.stubs.running import RUNNING_TEXT
+from skipjack.integrations.torch.stubs.words import WORDS_TEXT
+
+
+def stub_text(
+    signatures: tuple[Signature, ...], address_of: Callable[[str], int], state: int
+) -> str:
+    """A module with a function ``hook_NUMBER`` for each operation, and ``find`` and ``insert``."""
+    texts = [WORDS_TEXT, FINDING_TEXT, RUNNING_TEXT]
+    for number, signature in enumerate(signatures):
+        texts += [fallback_text(number, signature), _hook(number, signature)]
+    text = "\n".join(texts)
+    for name in ("MOST_RANK", "MOST_ITEMS", "MOST_SLOTS", "MOST_PLACES", "MOST_WORDS"):
+        text = text.replace(name, str(getattr(layout, name)))
+    text = text.replace("ENTRY_HEAD", str(layout.ENTRY_HEAD))
+    pieces = text.split("{")
+    whole = pieces[0]
+    for piece in pieces[1:]:
+        name, closed, rest = piece.partition("}")
+        if not closed or not name.isidentifier():
+            whole += "{" + piece
+            continue
+        address = state if name == "state" else address_of(name)
+        whole += f"inttoptr (i64 {address} to ptr){rest}"
+    return whole
+
+
+def _hook(number: int, signature: Signature) -> str:
+    """The function that PyTorch calls: ``(stack, arguments, results)``."""
+    count = len(signature.arguments)
+    lines = [
+        f"define void @hook_{number}(ptr %stack, i64 %arguments_, i64 %results_) uwtable {{",
+        "entry:",
+        "  %words = alloca [MOST_WORDS x i64], align 16",
+        f"  %marks = alloca [{count} x ptr], align 8",
+        f"  %results = alloca [{signature.results} x i64], align 8",
+        "  %threads = alloca i32, align 4",
+        f"  store i64 {number}, ptr %words, align 8",
+        "  %e = call i32 {torch_get_num_threads}(ptr %threads)",
+        "  %threads32 = load i32, ptr %threads, align 4",
+        "  %threads64 = zext i32 %threads32 to i64",
+        "  %at_threads = getelementptr i64, ptr %words, i64 1",
+        "  store i64 %threads64, ptr %at_threads, align 8",
+        "  %at0 = getelementptr i64, ptr %words, i64 2",
+    ]
+    for place, kind in enumerate(signature.arguments):
+        lines += _written(place, kind)
+    lines += [
+        f"  %end = ptrtoint ptr %at{count} to i64",
+        "  %begin = ptrtoint ptr %words to i64",
+        "  %bytes = sub i64 %end, %begin",
+        "  %count = lshr i64 %bytes, 3",
+        "  %entry_ = call ptr @find(ptr %words, i64 %count, i1 true)",
+        "  %plan = call ptr @plan_of(ptr %entry_)",
+        "  %message = call ptr @message_of(ptr %entry_)",
+        "  %fine = icmp eq ptr %message, null",
+        "  br i1 %fine, label %choose, label %refuse",
+        "refuse:",
+        *_dropped(signature),
+        "  call void @fail(ptr %message)",
+        "  ret void",
+        "choose:",
+        "  %torch_runs = icmp eq ptr %plan, null",
+        "  br i1 %torch_runs, label %torch, label %ours",
+        "ours:",
+        "  %ran = call i1 @run(ptr %plan, ptr %stack, ptr %results)",
+        "  br i1 %ran, label %counted, label %late",
+        "counted:",
+        "  call void @count(ptr %entry_, i64 2)",
+        "  br label %give",
+        "late:",
+        "  call void @count(ptr %entry_, i64 3)",
+        "  br label %torch",
+        "torch:",
+        f"  %code = call i32 @torch_{number}(ptr %stack, ptr %marks, ptr %results)",
+        "  %good = icmp eq i32 %code, 0",
+        "  br i1 %good, label %give, label %bad",
+        "bad:",
+        *_dropped(signature),
+        "  call void @fail(ptr @failed)",
+        "  ret void",
+        "give:",
+        *_dropped(signature),
+    ]
+    for result in range(signature.results):
+        lines += [
+            f"  %r{result} = getelementptr i64, ptr %results, i64 {result}",
+            f"  %result{result} = load i64, ptr %r{result}, align 8",
+            f"  %to{result} = getelementptr i64, ptr %stack, i64 {result}",
+            f"  store i64 %result{result}, ptr %to{result}, align 8",
+        ]
+    lines += ["  ret void", "}", ""]
+    return "\n".join(lines)
+
+
+def _written(place: int, kind: ArgumentKind) -> list[str]:
+    """An argument among the words."""
+    lines = [
+        f"  %a{place} = getelementptr i64, ptr %stack, i64 {place}",
+        f"  %value{place} = load i64, ptr %a{place}, align 8",
+        f"  %m{place} = getelementptr ptr, ptr %marks, i64 {place}",
+        f"  store ptr %at{place}, ptr %m{place}, align 8",
+    ]
+    if kind in (ArgumentKind.INT, ArgumentKind.DOUBLE):
+        return [
+            *lines,
+            f"  store i64 %value{place}, ptr %at{place}, align 8",
+            f"  %at{place + 1} = getelementptr i64, ptr %at{place}, i64 1",
+        ]
+    name = kind.value.replace(" ", "_")
+    return [
+        *lines,
+        f"  %at{place + 1} = call ptr @put_{name}(ptr %at{place}, i64 %value{place})",
+    ]
+
+
+def _dropped(signature: Signature) -> list[str]:
+    """The arguments are the callee's, which lets go of them."""
+    lines = []
+    for place, kind in enumerate(signature.arguments):
+        value = f"i64 %value{place}"
+        if kind is ArgumentKind.TENSOR:
+            lines.append(f"  call void @drop_tensor({value})")
+        elif kind is ArgumentKind.INTS:
+            lines.append(f"  call void @drop_ints({value})")
+        elif kind is ArgumentKind.OPTIONAL_TENSOR:
+            lines.append(f"  call void @drop_optional({value}, ptr @drop_tensor)")
+        elif kind is ArgumentKind.OPTIONAL_INTS:
+            lines.append(f"  call void @drop_optional({value}, ptr @drop_ints)")
+    return lines

@@ -1,0 +1,84 @@
+"""PyTorch's own matrix products, called past the dispatcher."""
+
+from __future__ import annotations
+
+PRODUCTS = {"mm_out": (2, 0), "bmm_out": (3, 0), "addmm_out": (2, 1), "baddbmm_out": (3, 1)}
+"""Rank of the matrices, and the place of the first of them."""
+
+
+def product_text(name: str, function: str, rank: int, first: int) -> str:
+    """A product writes into an output that is made here."""
+    scalars = ", double 1.0, double 1.0" if first else ""
+    added = "ptr %added, " if first else ""
+    lines = [
+        f"define internal i32 @{name}(ptr %stack, ptr %marks, ptr %results) nounwind uwtable {{",
+        "entry:",
+        f"  %sizes = alloca [{rank} x i64], align 8",
+        f"  %strides = alloca [{rank} x i64], align 8",
+        "  %out_ = alloca ptr, align 8",
+        f"  %at_a = getelementptr ptr, ptr %marks, i64 {first}",
+        "  %a_words = load ptr, ptr %at_a, align 8",
+        f"  %at_b = getelementptr ptr, ptr %marks, i64 {first + 1}",
+        "  %b_words = load ptr, ptr %at_b, align 8",
+        "  %a_rank = load i64, ptr %a_words, align 8",
+        "  %b_rank = load i64, ptr %b_words, align 8",
+        f"  %a_fits = icmp eq i64 %a_rank, {rank}",
+        f"  %b_fits = icmp eq i64 %b_rank, {rank}",
+        "  %fits = and i1 %a_fits, %b_fits",
+        "  br i1 %fits, label %look, label %odd",
+        "odd:",
+        "  br label %make",
+        "look:",
+        *_sized(rank),
+        "  br label %make",
+        "make:",
+        f"  %rank = phi i64 [ 0, %odd ], [ {rank}, %look ]",
+        "  %at_dtype = getelementptr i64, ptr %a_words, i64 1",
+        "  %dtype64 = load i64, ptr %at_dtype, align 8",
+        "  %dtype = trunc i64 %dtype64 to i32",
+        "  %e0 = call i32 {aoti_torch_empty_strided}(i64 %rank, ptr %sizes, ptr %strides, "
+        "i32 %dtype, i32 0, i32 0, ptr %out_)",
+        "  %out = load ptr, ptr %out_, align 8",
+        *(["  %added = load ptr, ptr %stack, align 8"] if first else []),
+        f"  %s_a = getelementptr ptr, ptr %stack, i64 {first}",
+        "  %a = load ptr, ptr %s_a, align 8",
+        f"  %s_b = getelementptr ptr, ptr %stack, i64 {first + 1}",
+        "  %b = load ptr, ptr %s_b, align 8",
+        f"  %e1 = call i32 {{aoti_torch_cpu_{function}}}(ptr %out, {added}ptr %a, ptr %b{scalars})",
+        "  store ptr %out, ptr %results, align 8",
+        "  ret i32 %e1",
+        "}",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _sized(rank: int) -> list[str]:
+    """The output's sizes and strides from those of the factors: contiguous."""
+    lines = []
+    if rank == 3:
+        lines += [
+            "  %at_batch = getelementptr i64, ptr %a_words, i64 2",
+            "  %batch = load i64, ptr %at_batch, align 8",
+            "  store i64 %batch, ptr %sizes, align 8",
+        ]
+    lines += [
+        f"  %at_rows = getelementptr i64, ptr %a_words, i64 {2 + rank - 2}",
+        "  %rows = load i64, ptr %at_rows, align 8",
+        f"  %at_columns = getelementptr i64, ptr %b_words, i64 {2 + rank - 1}",
+        "  %columns = load i64, ptr %at_columns, align 8",
+        f"  %to_rows = getelementptr i64, ptr %sizes, i64 {rank - 2}",
+        "  store i64 %rows, ptr %to_rows, align 8",
+        f"  %to_columns = getelementptr i64, ptr %sizes, i64 {rank - 1}",
+        "  store i64 %columns, ptr %to_columns, align 8",
+        f"  %last = getelementptr i64, ptr %strides, i64 {rank - 1}",
+        "  store i64 1, ptr %last, align 8",
+        f"  %before = getelementptr i64, ptr %strides, i64 {rank - 2}",
+        "  store i64 %columns, ptr %before, align 8",
+    ]
+    if rank == 3:
+        lines += [
+            "  %area = mul i64 %rows, %columns",
+            "  store i64 %area, ptr %strides, align 8",
+        ]
+    return lines

@@ -1,0 +1,232 @@
+"""Running the kernels of a plan on PyTorch's threads."""
+
+from __future__ import annotations
+
+RUNNING_TEXT = """
+define internal void @part(i64 %begin, i64 %end, ptr %context) nounwind uwtable {
+entry:
+  %task = load ptr, ptr %context, align 8
+  %at_slots = getelementptr ptr, ptr %context, i64 1
+  %slots = load ptr, ptr %at_slots, align 8
+  %at_count = getelementptr i64, ptr %context, i64 2
+  %count = load i64, ptr %at_count, align 8
+  br label %loop
+loop:
+  %i = phi i64 [ %begin, %entry ], [ %next, %body ]
+  %more = icmp slt i64 %i, %end
+  br i1 %more, label %body, label %done
+body:
+  call void %task(ptr %slots, i64 %i, i64 %count)
+  %next = add i64 %i, 1
+  br label %loop
+done:
+  ret void
+}
+
+define void @parallel(ptr %task, ptr %slots, i64 %count) nounwind uwtable {
+entry:
+  %context = alloca [3 x i64], align 8
+  store ptr %task, ptr %context, align 8
+  %at_slots = getelementptr ptr, ptr %context, i64 1
+  store ptr %slots, ptr %at_slots, align 8
+  %at_count = getelementptr i64, ptr %context, i64 2
+  store i64 %count, ptr %at_count, align 8
+  %e = call i32 {torch_parallel_for}(i64 0, i64 %count, i64 1, ptr @part, ptr %context)
+  ret void
+}
+
+define internal i1 @make_output(ptr %record, ptr %results) nounwind uwtable {
+entry:
+  %result = load i64, ptr %record, align 8
+  %at_rank = getelementptr i64, ptr %record, i64 1
+  %rank = load i64, ptr %at_rank, align 8
+  %at_sizes = getelementptr ptr, ptr %record, i64 2
+  %sizes = load ptr, ptr %at_sizes, align 8
+  %at_strides = getelementptr ptr, ptr %record, i64 3
+  %strides = load ptr, ptr %at_strides, align 8
+  %at_dtype = getelementptr i64, ptr %record, i64 4
+  %dtype64 = load i64, ptr %at_dtype, align 8
+  %dtype = trunc i64 %dtype64 to i32
+  %at_type = getelementptr i64, ptr %record, i64 5
+  %type64 = load i64, ptr %at_type, align 8
+  %type = trunc i64 %type64 to i32
+  %at_index = getelementptr i64, ptr %record, i64 6
+  %index64 = load i64, ptr %at_index, align 8
+  %index = trunc i64 %index64 to i32
+  %to = getelementptr ptr, ptr %results, i64 %result
+  %e = call i32 {aoti_torch_empty_strided}(i64 %rank, ptr %sizes, ptr %strides,
+                                           i32 %dtype, i32 %type, i32 %index, ptr %to)
+  %good = icmp eq i32 %e, 0
+  ret i1 %good
+}
+
+define internal ptr @locate(ptr %record, ptr %stack, ptr %results) nounwind uwtable {
+entry:
+  %pointer = alloca ptr, align 8
+  %kind = load i64, ptr %record, align 8
+  %at_index = getelementptr i64, ptr %record, i64 1
+  %index = load i64, ptr %at_index, align 8
+  %at_offset = getelementptr i64, ptr %record, i64 2
+  %offset = load i64, ptr %at_offset, align 8
+  switch i64 %kind, label %arena [ i64 0, label %argument
+                                   i64 1, label %optional
+                                   i64 2, label %result ]
+argument:
+  %at_value = getelementptr ptr, ptr %stack, i64 %index
+  %handle = load ptr, ptr %at_value, align 8
+  %e0 = call i32 {torch_get_const_data_ptr}(ptr %handle, ptr %pointer)
+  br label %give
+optional:
+  %at_where = getelementptr ptr, ptr %stack, i64 %index
+  %where = load ptr, ptr %at_where, align 8
+  %inner = load ptr, ptr %where, align 8
+  %e1 = call i32 {torch_get_const_data_ptr}(ptr %inner, ptr %pointer)
+  br label %give
+result:
+  %at_result = getelementptr ptr, ptr %results, i64 %index
+  %made = load ptr, ptr %at_result, align 8
+  %e2 = call i32 {torch_get_mutable_data_ptr}(ptr %made, ptr %pointer)
+  br label %give
+arena:
+  %at_arena = getelementptr ptr, ptr {state}, i64 3
+  %own = load ptr, ptr %at_arena, align 8
+  store ptr %own, ptr %pointer, align 8
+  br label %give
+give:
+  %base = load ptr, ptr %pointer, align 8
+  %found = getelementptr i8, ptr %base, i64 %offset
+  ret ptr %found
+}
+
+define internal void @run_step(ptr %record, ptr %places) nounwind uwtable {
+entry:
+  %slots = alloca [MOST_SLOTS x i64], align 64
+  %kernel = load ptr, ptr %record, align 8
+  %at_count = getelementptr i64, ptr %record, i64 1
+  %count = load i64, ptr %at_count, align 8
+  %at_values = getelementptr ptr, ptr %record, i64 2
+  %values = load ptr, ptr %at_values, align 8
+  %at_bound = getelementptr i64, ptr %record, i64 3
+  %bound = load i64, ptr %at_bound, align 8
+  %at_binds = getelementptr ptr, ptr %record, i64 4
+  %binds = load ptr, ptr %at_binds, align 8
+  %bytes = shl i64 %count, 3
+  call void @llvm.memcpy.p0.p0.i64(ptr %slots, ptr %values, i64 %bytes, i1 false)
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %next, %body ]
+  %more = icmp ult i64 %i, %bound
+  br i1 %more, label %body, label %go
+body:
+  %twice = shl i64 %i, 1
+  %at_slot = getelementptr i64, ptr %binds, i64 %twice
+  %slot = load i64, ptr %at_slot, align 8
+  %at_place = getelementptr i64, ptr %at_slot, i64 1
+  %place = load i64, ptr %at_place, align 8
+  %from = getelementptr ptr, ptr %places, i64 %place
+  %address = load ptr, ptr %from, align 8
+  %to = getelementptr ptr, ptr %slots, i64 %slot
+  store ptr %address, ptr %to, align 8
+  %next = add i64 %i, 1
+  br label %loop
+go:
+  call void %kernel(ptr %slots)
+  ret void
+}
+
+define internal i1 @run(ptr %plan, ptr %stack, ptr %results) nounwind uwtable {
+entry:
+  %places = alloca [MOST_PLACES x ptr], align 8
+  %at_busy = getelementptr i64, ptr {state}, i64 5
+  %at_needs = getelementptr i64, ptr %plan, i64 6
+  %needs = load i64, ptr %at_needs, align 8
+  %free = icmp eq i64 %needs, 0
+  br i1 %free, label %outputs, label %borrow
+borrow:
+  %pair = cmpxchg ptr %at_busy, i64 0, i64 1 acquire monotonic
+  %got = extractvalue { i64, i1 } %pair, 1
+  br i1 %got, label %outputs, label %busy
+busy:
+  ret i1 false
+outputs:
+  %outputs_count = load i64, ptr %plan, align 8
+  %at_outputs = getelementptr ptr, ptr %plan, i64 1
+  %outputs_ = load ptr, ptr %at_outputs, align 8
+  br label %output
+output:
+  %o = phi i64 [ 0, %outputs ], [ %o_next, %output_made ]
+  %o_more = icmp ult i64 %o, %outputs_count
+  br i1 %o_more, label %output_body, label %located
+output_body:
+  %o_word = mul i64 %o, 7
+  %o_record = getelementptr i64, ptr %outputs_, i64 %o_word
+  %made = call i1 @make_output(ptr %o_record, ptr %results)
+  %o_next = add i64 %o, 1
+  br i1 %made, label %output_made, label %failed
+output_made:
+  br label %output
+failed:
+  call void @give_back(ptr %plan)
+  ret i1 false
+located:
+  %at_places_count = getelementptr i64, ptr %plan, i64 2
+  %places_count = load i64, ptr %at_places_count, align 8
+  %at_records = getelementptr ptr, ptr %plan, i64 3
+  %records = load ptr, ptr %at_records, align 8
+  br label %place
+place:
+  %p = phi i64 [ 0, %located ], [ %p_next, %place_body ]
+  %p_more = icmp ult i64 %p, %places_count
+  br i1 %p_more, label %place_body, label %stepping
+place_body:
+  %p_word = mul i64 %p, 3
+  %p_record = getelementptr i64, ptr %records, i64 %p_word
+  %address = call ptr @locate(ptr %p_record, ptr %stack, ptr %results)
+  %p_to = getelementptr ptr, ptr %places, i64 %p
+  store ptr %address, ptr %p_to, align 8
+  %p_next = add i64 %p, 1
+  br label %place
+stepping:
+  %at_steps_count = getelementptr i64, ptr %plan, i64 4
+  %steps_count = load i64, ptr %at_steps_count, align 8
+  %at_steps = getelementptr ptr, ptr %plan, i64 5
+  %steps = load ptr, ptr %at_steps, align 8
+  br label %step
+step:
+  %s = phi i64 [ 0, %stepping ], [ %s_next, %step_body ]
+  %s_more = icmp ult i64 %s, %steps_count
+  br i1 %s_more, label %step_body, label %done
+step_body:
+  %s_word = mul i64 %s, 5
+  %s_record = getelementptr i64, ptr %steps, i64 %s_word
+  call void @run_step(ptr %s_record, ptr %places)
+  %s_next = add i64 %s, 1
+  br label %step
+done:
+  call void @give_back(ptr %plan)
+  ret i1 true
+}
+
+define internal void @give_back(ptr %plan) nounwind {
+entry:
+  %at_needs = getelementptr i64, ptr %plan, i64 6
+  %needs = load i64, ptr %at_needs, align 8
+  %free = icmp eq i64 %needs, 0
+  br i1 %free, label %done, label %release
+release:
+  %at_busy = getelementptr i64, ptr {state}, i64 5
+  store atomic i64 0, ptr %at_busy release, align 8
+  br label %done
+done:
+  ret void
+}
+
+define internal void @fail(ptr %message) uwtable {
+  call void {aoti_torch_check}(i1 false, ptr @where, ptr @where, i32 1, ptr %message)
+  ret void
+}
+
+@where = private constant [9 x i8] c"skipjack\\00"
+@failed = private constant [57 x i8] c"PyTorch's kernel failed; what it printed above says why.\\00"
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+"""

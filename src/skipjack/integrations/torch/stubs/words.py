@@ -1,0 +1,131 @@
+"""What a call is, written down word by word, and letting go of its arguments."""
+
+from __future__ import annotations
+
+WORDS_TEXT = """
+define internal ptr @put_tensor(ptr %at, i64 %value) nounwind uwtable {
+entry:
+  %handle = inttoptr i64 %value to ptr
+  %dtype = alloca i32, align 4
+  %sizes = alloca ptr, align 8
+  %strides = alloca ptr, align 8
+  %at_dtype = getelementptr i64, ptr %at, i64 1
+  %e0 = call i32 {aoti_torch_get_dim}(ptr %handle, ptr %at)
+  %e1 = call i32 {aoti_torch_get_dtype}(ptr %handle, ptr %dtype)
+  %dtype32 = load i32, ptr %dtype, align 4
+  %dtype64 = sext i32 %dtype32 to i64
+  store i64 %dtype64, ptr %at_dtype, align 8
+  %rank = load i64, ptr %at, align 8
+  %first = getelementptr i64, ptr %at, i64 2
+  %small = icmp ule i64 %rank, MOST_RANK
+  br i1 %small, label %look, label %large
+large:
+  ret ptr %first
+look:
+  %e2 = call i32 {aoti_torch_get_sizes}(ptr %handle, ptr %sizes)
+  %e3 = call i32 {aoti_torch_get_strides}(ptr %handle, ptr %strides)
+  %from_sizes = load ptr, ptr %sizes, align 8
+  %from_strides = load ptr, ptr %strides, align 8
+  %second = getelementptr i64, ptr %first, i64 %rank
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %look ], [ %next, %body ]
+  %more = icmp ult i64 %i, %rank
+  br i1 %more, label %body, label %done
+body:
+  %at_size = getelementptr i64, ptr %from_sizes, i64 %i
+  %size = load i64, ptr %at_size, align 8
+  %to_size = getelementptr i64, ptr %first, i64 %i
+  store i64 %size, ptr %to_size, align 8
+  %at_stride = getelementptr i64, ptr %from_strides, i64 %i
+  %stride = load i64, ptr %at_stride, align 8
+  %to_stride = getelementptr i64, ptr %second, i64 %i
+  store i64 %stride, ptr %to_stride, align 8
+  %next = add i64 %i, 1
+  br label %loop
+done:
+  %end = getelementptr i64, ptr %second, i64 %rank
+  ret ptr %end
+}
+
+define internal ptr @put_optional_tensor(ptr %at, i64 %value) nounwind uwtable {
+entry:
+  %none = icmp eq i64 %value, 0
+  br i1 %none, label %absent, label %present
+absent:
+  store i64 -1, ptr %at, align 8
+  %end = getelementptr i64, ptr %at, i64 1
+  ret ptr %end
+present:
+  %where = inttoptr i64 %value to ptr
+  %handle = load i64, ptr %where, align 8
+  %after = call ptr @put_tensor(ptr %at, i64 %handle)
+  ret ptr %after
+}
+
+define internal ptr @put_ints(ptr %at, i64 %value) nounwind uwtable {
+entry:
+  %list = inttoptr i64 %value to ptr
+  %e0 = call i32 {torch_list_size}(ptr %list, ptr %at)
+  %count = load i64, ptr %at, align 8
+  %first = getelementptr i64, ptr %at, i64 1
+  %small = icmp ule i64 %count, MOST_ITEMS
+  br i1 %small, label %loop, label %large
+large:
+  ret ptr %first
+loop:
+  %i = phi i64 [ 0, %entry ], [ %next, %body ]
+  %more = icmp ult i64 %i, %count
+  br i1 %more, label %body, label %done
+body:
+  %to = getelementptr i64, ptr %first, i64 %i
+  store i64 0, ptr %to, align 8
+  %e1 = call i32 {torch_list_get_item}(ptr %list, i64 %i, ptr %to)
+  %next = add i64 %i, 1
+  br label %loop
+done:
+  %end = getelementptr i64, ptr %first, i64 %count
+  ret ptr %end
+}
+
+define internal ptr @put_optional_ints(ptr %at, i64 %value) nounwind uwtable {
+entry:
+  %none = icmp eq i64 %value, 0
+  br i1 %none, label %absent, label %present
+absent:
+  store i64 -1, ptr %at, align 8
+  %end = getelementptr i64, ptr %at, i64 1
+  ret ptr %end
+present:
+  %where = inttoptr i64 %value to ptr
+  %list = load i64, ptr %where, align 8
+  %after = call ptr @put_ints(ptr %at, i64 %list)
+  ret ptr %after
+}
+
+define internal void @drop_tensor(i64 %value) nounwind uwtable {
+  %handle = inttoptr i64 %value to ptr
+  %e = call i32 {aoti_torch_delete_tensor_object}(ptr %handle)
+  ret void
+}
+
+define internal void @drop_ints(i64 %value) nounwind uwtable {
+  %handle = inttoptr i64 %value to ptr
+  %e = call i32 {torch_delete_list}(ptr %handle)
+  ret void
+}
+
+define internal void @drop_optional(i64 %value, ptr %drop) nounwind uwtable {
+entry:
+  %none = icmp eq i64 %value, 0
+  br i1 %none, label %done, label %present
+present:
+  %where = inttoptr i64 %value to ptr
+  %inner = load i64, ptr %where, align 8
+  call void %drop(i64 %inner)
+  call void {delete_value}(ptr %where)
+  br label %done
+done:
+  ret void
+}
+"""
