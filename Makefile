@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo demo-loadgen test test-long tests-quick tests-all autotune lint clean
 .PHONY: bench-cpu bench-small bench-lookup bench-regret bench-matmul bench-vector bench-conv bench-sweep bench-fleet bench-gpu bench-loops
-.PHONY: system-bank
+.PHONY: system-bank tvm
 
 demo: $(STAMP)
 	$(BIN)/skipjack tune matmul:192x192x192 matmul:1024x1024x1024 matmul:16x4096x4096 \
@@ -69,6 +69,11 @@ bench-cpu: $(STAMP) $(TORCH)
 	$(BIN)/python bench/cpu.py $(BENCH_ARGS)
 	$(BIN)/python bench/matmul.py $(BENCH_ARGS)
 	$(BIN)/python bench/vector.py $(BENCH_ARGS)
+
+# TVM to compare with, in an environment of its own beside the packages of this one.
+tvm: $(STAMP)
+	$(BIN)/python -m venv $(VENV)/tvm
+	$(VENV)/tvm/bin/python -m pip install --quiet --disable-pip-version-check -e '.[tvm]'
 
 bench-small: $(STAMP)
 	$(BIN)/python bench/cpu.py $(BENCH_ARGS)

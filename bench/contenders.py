@@ -24,6 +24,7 @@ from skipjack.operations import get, tensors
 from skipjack.solvers import find_solver, refusal
 from skipjack.solvers.registry import solver_for
 from skipjack.solvers.solver import NativeVendorSolver, VendorSolver
+from skipjack.solvers.vendor.tvm import read_record
 from skipjack.tuning.result import TuneResult
 from stand import Stand
 
@@ -52,7 +53,6 @@ class Field:
     errors: dict[str, float] = field(default_factory=dict)
     """Largest error of each in units of the tolerance."""
     tvm: Mapping[str, Any] = field(default_factory=dict)
-    keep: list[object] = field(default_factory=list)
 
 
 def make_arrays(problem: Problem, alignment: int = 64, stagger: int = 0) -> dict[str, Array]:
@@ -83,12 +83,7 @@ def line_up(shape: Shape, tuned: Mapping[str, TuneResult], stand: Stand, tvm_cac
         there.kernels[name] = build_nest(problem, config, stand, arrays)
     for name in LIBRARIES:
         add_library(there, name, problem, stand, arrays)
-    found = metaschedule.find(shape, tvm_cache, stand, arrays)
-    if isinstance(found, str):
-        there.skipped["tvm"] = found
-    else:
-        there.kernels["tvm"], there.tvm = found.kernel, found.meta
-        there.keep.append(found.call)
+    add_tvm(there, problem, stand, arrays, tvm_cache)
     check(there, problem, arrays)
     return there
 
@@ -135,6 +130,17 @@ def add_library(
         there.kernels[name] = stand.assemble(text, slots, arrays)
     elif isinstance(solver, VendorSolver):
         there.kernels[name] = PythonKernel(solver.bind(problem, arrays))
+
+
+def add_tvm(
+    there: Field, problem: Problem, stand: Stand, arrays: dict[str, Array], folder: Path
+) -> None:
+    """The kernel that MetaSchedule found, where the folder has one."""
+    metaschedule.use_kernels(folder)
+    add_library(there, "tvm", problem, stand, arrays)
+    record = read_record(folder, problem)
+    if "tvm" in there.kernels and record is not None:
+        there.tvm = record.meta
 
 
 def _add_torch(there: Field, problem: Problem, stand: Stand, arrays: dict[str, Array]) -> None:

@@ -61,7 +61,7 @@ def _tvm(meta: Mapping[str, Any]) -> Record | None:
     if not meta:
         return None
     kept = ("tvm", "date", "trials", "trials_valid", "tuning_seconds", "gflops")
-    return {name: meta[name] for name in (*kept, "gflops_by_stack_shift")}
+    return {name: meta[name] for name in kept}
 
 
 def best_rival(record: Record, subject: str) -> tuple[str, float]:

@@ -30,7 +30,10 @@ BELOW: dict[str, set[str]] = {
     "settings": {"errors"},
     "lists": {"errors"},
     "storage": {"errors", "settings", "processes"},
-    "solvers": {"core", "errors", "native", "operations", "gpu", "interop", "user_modules"},
+    "solvers": {
+        *("core", "errors", "native", "operations", "gpu", "interop", "user_modules"),
+        "children",  # TVM tunes in a process of its own
+    },
     "ledger": {"core", "errors", "storage"},
     "bank": {"core", "errors", "ledger", "storage"},
     "plugins": {"errors", "user_modules"},

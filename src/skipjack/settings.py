@@ -14,6 +14,7 @@ field              variable                       otherwise
 ``cache_dir``      ``SKIPJACK_CUSTOM_CACHE_DIR``  ``artifacts`` in the user directory
 ``cache_limit``    ``SKIPJACK_CACHE_LIMIT``       ``1 GiB``
 ``max_gflops``     ``MAX_GFLOPS``                 the peak that was measured, for games of loops
+``tvm_python``     ``SKIPJACK_TVM_PYTHON``        this one if it has TVM; that of ``make tvm``
 =================  =============================  ===============================================
 
 At most four build workers for each core are started.
@@ -81,6 +82,8 @@ class Settings:
     """Bytes that the kernel cache may take."""
     max_gflops: float | None = None
     """What the device reaches at most, in place of what was measured."""
+    tvm_python: Path | None = None
+    """A Python that has TVM."""
 
     @property
     def kernel_dirs(self) -> tuple[Path, ...]:
@@ -102,6 +105,7 @@ def load_settings(
     banks: Sequence[str] | None = None,
     system_dir: Path | str | None = None,
     max_gflops: float | None = None,
+    tvm_python: Path | str | None = None,
     complain: Callable[[str], None] | None = None,
 ) -> Settings:
     """The settings in force; an argument that is None was not given. Bad values: `UsageError`.
@@ -122,6 +126,7 @@ def load_settings(
             "banks": banks,
             "system_dir": system_dir,
             "max_gflops": max_gflops,
+            "tvm_python": tvm_python,
         },
         path=directory / CONFIG_FILE,
         file=_read_file(directory / CONFIG_FILE, complain),
@@ -142,12 +147,13 @@ def load_settings(
         cache_dir=sources.pick("cache_dir", CACHE_DIR_VARIABLE, _directory, None),
         cache_limit=sources.pick("cache_limit", CACHE_LIMIT_VARIABLE, _byte_count, 1 << 30),
         max_gflops=sources.pick("max_gflops", "MAX_GFLOPS", _gflops, None),
+        tvm_python=sources.pick("tvm_python", "SKIPJACK_TVM_PYTHON", _program, None),
     )
 
 
 _IN_FILE = (
     *("log_level", "build_workers", "core", "plugins", "autotune", "limits"),
-    *("banks", "system_dir", "cache_dir", "cache_limit", "max_gflops"),
+    *("banks", "system_dir", "cache_dir", "cache_limit", "max_gflops", "tvm_python"),
 )
 
 
@@ -254,6 +260,12 @@ def _limits(sources: _Sources) -> Mapping[str, object]:
 def _directory(value: object) -> Path | None:
     if not isinstance(value, str | Path):
         raise ValueError("write the path of a directory")
+    return expanded(value).absolute()
+
+
+def _program(value: object) -> Path | None:
+    if not isinstance(value, str | Path):
+        raise ValueError("write the path of a program")
     return expanded(value).absolute()
 
 

@@ -17,6 +17,8 @@ from skipjack.cli.main import app
 from skipjack.errors import UsageError
 from skipjack.learn.loops import GLOBAL_COLUMNS, ROW_COLUMNS, Preset
 from skipjack.learn.policy import find_policy, write_policy
+from skipjack.settings import load_settings
+from skipjack.solvers.vendor.tvm import find_python
 from skipjack.testing.policies import random_weights
 
 
@@ -97,18 +99,46 @@ def test_a_policy_is_fetched_from_weights_and_biases(monkeypatch: pytest.MonkeyP
     assert asked == ["me/project/abc", "policy.npz"]
 
 
-def test_a_policy_is_compared_with_libraries() -> None:
+def test_a_policy_is_compared_with_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("skipjack.solvers.vendor.tvm.find_python", lambda named: None)
     run = run_folder(Preset.FULL)
     words = ("matmul:24x16x32", "--policy", run, "--against", "numpy,tvm")
     record = json.loads(loops("compare", *words, "--csv", "out.csv", "--json"))
     assert record["problem"] == "matmul:24x16x32:f32"
     assert record["time_ns"].keys() == {"policy", "first proposal", "untuned", "numpy"}
-    assert "tvm" in record["missing"]
+    assert "pip install 'skipjack[tvm]', or name" in record["missing"]["tvm"]
     said = loops("compare", *(word.replace("--policy", "--wandb_url") for word in words))
     assert "policy over numpy:" in said
     assert "without tvm:" in said
     with Path("out.csv").open() as file:
         assert [row["problem"] for row in csv.DictReader(file)] == ["matmul:24x16x32:f32"]
+
+
+def test_tvm_has_a_python_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that fails costs the others nothing, and is told why."""
+    run = run_folder(Preset.FULL)
+    python = Path("python").absolute()
+    python.write_text('#!/bin/sh\n[ "$1" = -c ] && exit 0\necho no room for TVM >&2\nexit 7\n')
+    python.chmod(0o755)
+    words = ("compare", "matmul:24x16x32", "--policy", run, "--against", "numpy,tvm", "--json")
+    record = json.loads(loops(*words, "--tvm-python", str(python)).splitlines()[-1])
+    assert "numpy" in record["time_ns"]
+    why = "TVM's process ended with exit code 7: no room for TVM"
+    assert record["missing"] == {"tvm": why}
+    monkeypatch.setenv("SKIPJACK_TVM_PYTHON", "absent")
+    with pytest.raises(UsageError, match="absent is no Python with TVM"):
+        loops(*words)
+
+
+@pytest.mark.long
+def test_a_policy_is_compared_with_the_real_tvm() -> None:
+    if find_python(load_settings().tvm_python) is None:
+        pytest.skip("TVM is not installed; make tvm does so")
+    words = ("matmul:24x16x32", "--policy", run_folder(Preset.FULL), "--against", "tvm,numpy")
+    record = json.loads(loops("compare", *words, "--tvm-trials", "2", "--json").splitlines()[-1])
+    assert not record["missing"]
+    assert record["time_ns"]["tvm"] > 0
+    assert record["notes"]["tvm"].endswith("was given 2 trials")
 
 
 def test_what_cannot_be_compared_is_refused_by_name() -> None:

@@ -104,6 +104,7 @@ _CPU_LIBRARIES = (
     BuiltIn("numpy", "vendor.numpy_solver:NumpySolver", _ANY, Use.COMPARED),
     BuiltIn("mkl", "vendor.blas:MklSolver", _PRODUCT, Use.COMPARED),
     BuiltIn("cblas", "vendor.blas:OpenBlasSolver", _PRODUCT, Use.NAMED),
+    BuiltIn("tvm", "vendor.tvm.solver:TvmSolver", _PRODUCT, Use.NAMED),
     BuiltIn("onednn", "vendor.torch_solver:TorchConvolutionSolver", _CONVOLUTION, Use.COMPARED),
 )
 _GPU = tuple(

@@ -165,6 +165,14 @@ class ConfigTimer:
             found[name] = took.reason if isinstance(took, Failure) else took
         return {name: found[name] for name in names}
 
+    @contextlib.contextmanager
+    def held_cores(self) -> Iterator[Sequence[int]]:
+        """The cores that are timed on, held: for a program of others that measures by itself."""
+        if self._context is None:
+            raise UsageError("this ConfigTimer is not open: use it inside of `with ConfigTimer()`")
+        with self._hold():
+            yield tuple(self._own.cores) if self._own else ()
+
     def _evaluator_of(self, problem: Problem) -> CandidateEvaluator:
         """One whose session is at the problem."""
         evaluator = self._evaluator
@@ -259,7 +267,7 @@ class _TimerContext(DeviceContext):
         chosen = settings or load_settings()
         plugins.load(chosen.plugins)
         super().__init__(chosen, device)
-        self._cores, self._gpu = session_place(chosen, self.device)
+        self.cores, self._gpu = session_place(chosen, self.device)
 
     def __enter__(self) -> _TimerContext:
         self.bank, self.artifacts = NoBank(), _NoArtifacts()
@@ -267,7 +275,7 @@ class _TimerContext(DeviceContext):
             self.ledger = exits.enter_context(Ledger.in_memory())
             pool = BuildPool(self.settings.build_workers, self.device)
             self.pool = exits.enter_context(pool)
-            self.session = exits.enter_context(RunSession(self.protocol, self._cores, self._gpu))
+            self.session = exits.enter_context(RunSession(self.protocol, self.cores, self._gpu))
             self._exits = exits.pop_all()
         self.opened = True
         return self
@@ -275,7 +283,7 @@ class _TimerContext(DeviceContext):
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:
         """Keep others from timing on the core, or the GPU."""
-        units = [self.device.serial or self._gpu] if self._gpu else self._cores
+        units = [self.device.serial or self._gpu] if self._gpu else self.cores
         with slot_lock(self.device.kind, units, self.say):
             yield
 

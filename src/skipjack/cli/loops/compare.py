@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,6 +12,7 @@ import typer
 
 from skipjack.cli.loops.game import check_outputs
 from skipjack.cli.loops.judging import PolicyOption, judged_policy, judged_problems
+from skipjack.cli.loops.tvm import TVM, TvmRival
 from skipjack.cli.options import JsonOption, PluginOption, examples
 
 if TYPE_CHECKING:
@@ -23,7 +27,6 @@ EXAMPLES = examples(
     "skipjack loops compare --policy RUN --against numpy,mkl,tvm --size 25",
     "skipjack loops compare matmul:160x224x192 --policy shipped --against numpy --csv out.csv",
 )
-TVM = "tvm"
 
 
 def compare(
@@ -42,6 +45,13 @@ def compare(
     split: Annotated[str, typer.Option(help="Which part of a dataset: test, train or all.")] = (
         "test"
     ),
+    tvm_trials: Annotated[
+        int, typer.Option(min=1, help="What TVM's MetaSchedule may measure for each problem.")
+    ] = 32,
+    tvm_python: Annotated[
+        Path | None,
+        typer.Option(help="A Python that has TVM (SKIPJACK_TVM_PYTHON, or this one)."),
+    ] = None,
     threads: Annotated[int, typer.Option(min=1, help="Threads, of libraries as well.")] = 1,
     csv: Annotated[Path | None, typer.Option(help="Write the table as CSV.")] = None,
     plugin: PluginOption = None,
@@ -50,7 +60,8 @@ def compare(
     """Time what a policy makes of problems, without a measurement, beside libraries.
 
     Beside it are the untuned nest and the first schedule of the analytic order. All is timed in
-    turns in the same process. Ctrl-C ends with what was timed until then.
+    turns in the same process. TVM tunes a problem first, which takes it half a minute or more; what
+    it made is kept in the user directory. Ctrl-C ends with what was timed until then.
     """
     from json import dumps
 
@@ -62,7 +73,7 @@ def compare(
     from skipjack.settings import load_settings
     from skipjack.tuning import ConfigTimer
 
-    settings = load_settings(plugins=tuple(plugin) if plugin else None)
+    settings = load_settings(plugins=tuple(plugin) if plugin else None, tvm_python=tvm_python)
     plugins.load(settings.plugins)
     judged = judged_policy(policy)
     libraries = _libraries(against)
@@ -70,12 +81,18 @@ def compare(
     device = cpu.detect(threads)
     games = {problem: loop_game(problem, device, judged.preset) for problem in chosen}
     check_outputs(csv)
+    tvm = TvmRival(settings, device, tvm_trials) if TVM in libraries else None
     found: list[LibraryComparison] = []
-    with watch_for_interrupt() as interrupt, ConfigTimer(device, settings) as timer:
+    with (
+        tvm or contextlib.nullcontext(),
+        watch_for_interrupt() as interrupt,
+        ConfigTimer(device, settings) as timer,
+    ):
+        stand = _Stand(timer, device, libraries, tvm, lambda: interrupt.requested)
         for number, (problem, game) in enumerate(games.items(), 1):
             if interrupt.requested:
                 break
-            one = _compared(problem, game, judged, libraries, timer, device)
+            one = _compared(problem, game, judged, stand)
             found.append(one)
             if json:
                 typer.echo(dumps(one.to_json()))
@@ -100,42 +117,44 @@ def _libraries(text: str) -> list[str]:
     return names
 
 
-def _compared(
-    problem: Problem,
-    game: LoopGame,
-    policy: Policy,
-    libraries: list[str],
-    timer: ConfigTimer,
-    device: Device,
-) -> LibraryComparison:
+@dataclass(frozen=True, slots=True)
+class _Stand:
+    """Whom a policy is timed beside, and how."""
+
+    timer: ConfigTimer
+    device: Device
+    libraries: list[str]
+    tvm: TvmRival | None
+    stopped: Callable[[], bool]
+
+
+def _compared(problem: Problem, game: LoopGame, policy: Policy, stand: _Stand) -> LibraryComparison:
     from skipjack.learn.loops import loop_solver, loop_space
     from skipjack.learn.policy import planned
     from skipjack.report.loops import LibraryComparison
 
-    space = loop_space(problem, device)
+    notes, missing = {}, {}
+    if stand.tvm is not None:  # first: what is timed here is timed in one go
+        given, reason = stand.tvm.tuned(problem, stand.timer, stand.stopped)
+        if reason:
+            missing[TVM] = reason
+        else:
+            notes[TVM] = given
+    space = loop_space(problem, stand.device)
     (played,) = planned(policy, game)
     configs = {
         "policy": space.config(played.schedule),
         "first proposal": space.promising(1)[0],
         "untuned": space.config(game.built(game.start())),
     }
-    times = timer.evaluate(problem, list(configs.values()), loop_solver(problem).name)
+    times = stand.timer.evaluate(problem, list(configs.values()), loop_solver(problem).name)
     times_ns = {name: ns for name, ns in zip(configs, times, strict=True) if ns < float("inf")}
-    missing = {name: "it could not be run" for name in configs if name not in times_ns}
-    for name, took in timer.libraries(problem, [x for x in libraries if x != TVM]).items():
+    missing |= {name: "it could not be run" for name in configs if name not in times_ns}
+    there = [name for name in stand.libraries if name not in missing]
+    for name, took in stand.timer.libraries(problem, there).items():
         if isinstance(took, str):
             missing[name] = took
         else:
             times_ns[name] = took
-    if TVM in libraries:
-        missing[TVM] = _without_tvm()
     names = tuple(game.actions[action] for action in played.actions)
-    return LibraryComparison(problem.key, times_ns, missing, played.schedule.text(), names)
-
-
-def _without_tvm() -> str:
-    from importlib.util import find_spec
-
-    if find_spec(TVM) is None:
-        return "TVM is not installed here"
-    return "kernels of TVM are tuned and timed by make bench-loops, after bench/cpu.py --tvm"
+    return LibraryComparison(problem.key, times_ns, missing, played.schedule.text(), names, notes)

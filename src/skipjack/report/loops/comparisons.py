@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
@@ -31,6 +31,8 @@ class LibraryComparison:
     schedule: str
     """What the policy made of the nest."""
     actions: tuple[str, ...]
+    notes: Mapping[str, str] = field(default_factory=dict)
+    """What is to be said of a time: how it came about."""
 
     @property
     def rates(self) -> dict[str, float]:
@@ -51,6 +53,7 @@ class LibraryComparison:
             "time_ns": {name: round(ns, 1) for name, ns in self.times_ns.items()},
             "gflops": {name: round(rate, 3) for name, rate in self.rates.items()},
             "missing": dict(self.missing),
+            "notes": dict(self.notes),
             "schedule": self.schedule,
             "actions": ",".join(self.actions),
         }
@@ -76,6 +79,8 @@ def print_comparisons(found: Sequence[LibraryComparison]) -> None:
                 f"policy over {name}: {geometric_mean(gains):.3f} in the geometric mean of "
                 f"{len(gains)}, from {min(gains):.3f} to {max(gains):.3f}"
             )
+    for name, note in dict.fromkeys(pair for one in found for pair in one.notes.items()):
+        console.print(f"{name}: {note}")
     reasons = dict.fromkeys((name, why) for one in found for name, why in one.missing.items())
     for name, why in reasons:
         console.print(f"without {name}: {why}")

@@ -1,16 +1,13 @@
-"""Tune float32 matrix products with TVM MetaSchedule and keep the best kernels.
+"""Tunes float32 matrix products with TVM MetaSchedule and keeps the best kernels.
 
-This script runs inside TVM's own Python environment and shares nothing with
-the rest of the project but the files it writes.  For each shape ``M_N_K``
-(``C[M, N] = A[M, K] @ B[K, N]``, float32, row-major) it writes into ``CACHE/M_N_K/``
-``kernel.so``, the best kernel found, and ``meta.json``, what was done and what is
-needed to call the kernel (``tvm_call.py`` does so without importing TVM).
+This script runs inside TVM's own Python environment and shares nothing with the rest of the project
+but the files it writes.  It reads shapes ``M_N_K`` (``C[M, N] = A[M, K] @ B[K, N]``, float32,
+row-major) from its input, one in a line, and answers each with its name in a line when
+``FOLDER/M_N_K/`` holds ``meta.json``: what was done, and what is needed to call ``kernel.so``, the
+best kernel found, without TVM.  It ends with its input, and with the process that started it.
 
-A shape whose ``meta.json`` exists for the same trials is skipped, so an
-interrupted run can be started again; ``meta.json`` is written last.  A shape
-that failed has an ``error`` in it: remove the file to try that shape again.
-
-Usage: ``tvm_metaschedule.py --shapes 112_208_256,192_192_80 --trials 64 --cache DIR``.
+A shape whose ``meta.json`` exists for the same trials is not tuned again; ``meta.json`` is written
+last.  A shape that failed has an ``error`` in it, and is tried again when it is asked for again.
 """
 
 from __future__ import annotations
@@ -18,9 +15,11 @@ from __future__ import annotations
 import argparse
 import ctypes
 import datetime
+import hashlib
 import json
 import os
 import re
+import signal
 import sys
 import tempfile
 import time
@@ -54,13 +53,8 @@ class Shape(NamedTuple):
         """Read a shape written as ``M_N_K``."""
         match = re.fullmatch(r"([1-9]\d*)_([1-9]\d*)_([1-9]\d*)", text.strip())
         if match is None:
-            raise argparse.ArgumentTypeError(f"not a shape M_N_K: {text!r}")
+            raise ValueError(f"not a shape M_N_K: {text!r}")
         return cls(*(int(part) for part in match.groups()))
-
-    @classmethod
-    def parse_list(cls, text: str) -> list[Shape]:
-        """Read a comma-separated list of shapes."""
-        return [cls.parse(part) for part in text.split(",")]
 
     @property
     def name(self) -> str:
@@ -94,7 +88,9 @@ def is_done(path: Path, trials: int) -> bool:
         meta = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return False
-    return isinstance(meta, dict) and (meta.get("format"), meta.get("trials")) == (FORMAT, trials)
+    if not isinstance(meta, dict) or "error" in meta:
+        return False
+    return (meta.get("format"), meta.get("trials")) == (FORMAT, trials)
 
 
 def matmul(shape: Shape) -> Any:
@@ -192,54 +188,61 @@ def tune(shape: Shape, options: Options, folder: Path) -> dict[str, Any]:
         "cpu": cpu,
         "target": str(target),
         "kernel": KERNEL_NAME,
+        "sha256": hashlib.sha256((folder / KERNEL_NAME).read_bytes()).hexdigest(),
         "libraries": libraries(),
         "symbol": SYMBOL,
         "environment": {k: v for k, v in ENVIRONMENT.items() if k.startswith("TVM_")},
     }
 
 
-def run_shape(shape: Shape, options: Options, cache: Path) -> str:
-    """Tune one shape unless it is done; give the words of its progress line."""
+def run_shape(shape: Shape, options: Options, folder: Path) -> None:
+    """Tune one shape unless it is done; what came of it is in its ``meta.json``."""
     import tvm
 
-    folder = cache / shape.name
     path = folder / META_NAME
     if is_done(path, options.trials):
-        return "already done"
+        return
     folder.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
     meta: dict[str, Any] = {"format": FORMAT, "shape": list(shape), **options._asdict()}
-    date = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    date = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")  # noqa: UP017
     meta |= {"tvm": tvm.__version__, "date": date}
     try:
         meta |= tune(shape, options, folder)
-        words = f"{meta['gflops']:.1f} GFLOP/s, tuned in {meta['tuning_seconds']:.0f} s"
     except Exception as error:  # one shape must not stop the others
         meta["error"] = f"{type(error).__name__}: {error}"
-        words = f"failed: {meta['error'].splitlines()[0]}"
     write_meta(path, meta)
-    return words
+
+
+def end_with_parent() -> None:
+    """Have Linux end this process when the one that started it is gone."""
+    if sys.platform == "linux":
+        set_death_signal = 1
+        ctypes.CDLL(None).prctl(set_death_signal, signal.SIGTERM)
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Tune every shape named on the command line."""
+    """Tune every shape that comes."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--shapes", type=Shape.parse_list, required=True, help="M_N_K,M_N_K,...")
     parser.add_argument("--trials", type=int, default=64, help="measured trials per shape")
-    parser.add_argument("--trials-per-iter", type=int, default=16, help="trials per search round")
+    parser.add_argument("--trials-per-iter", type=int, default=64, help="trials per search round")
     parser.add_argument(
         "--warmup-samples", type=int, default=100, help="trials before the cost model is used"
     )
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--core", type=int, default=1, help="the one core to run on")
-    parser.add_argument("--cache", type=Path, required=True, help="where kernels are kept")
+    parser.add_argument("--core", type=int, default=0, help="the one core to run on")
+    parser.add_argument("--folder", type=Path, required=True, help="where kernels are kept")
     args = parser.parse_args(argv)
+    end_with_parent()
     os.environ.update(ENVIRONMENT)
     os.sched_setaffinity(0, {args.core})
     options = Options(args.trials, args.trials_per_iter, args.warmup_samples, args.seed, args.core)
-    for index, shape in enumerate(args.shapes, 1):
-        words = run_shape(shape, options, args.cache.resolve())
-        print(f"[{index}/{len(args.shapes)}] {shape.name}: {words}", flush=True)
+    with os.fdopen(os.dup(1), "w") as answers:
+        os.dup2(2, 1)  # TVM prints what it does
+        for line in sys.stdin:
+            shape = Shape.parse(line)
+            run_shape(shape, options, args.folder.resolve() / shape.name)
+            print(shape.name, file=answers, flush=True)
     return 0
 
 

@@ -1,0 +1,189 @@
+"""TVM's own Python: where it is, and a process in it that tunes one product after the other."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from types import TracebackType
+
+from skipjack.children import worker_environment
+from skipjack.core.problem import Problem
+from skipjack.errors import UsageError
+from skipjack.solvers.vendor.tvm import metaschedule
+from skipjack.solvers.vendor.tvm.kernel import KernelRecord, read_record, shape_name
+
+PYTHON_VARIABLE = "SKIPJACK_TVM_PYTHON"
+ENVIRONMENT = Path(sys.prefix) / "tvm"
+"""Where ``make tvm`` installs TVM, which is large and wants packages of its own."""
+HOW_TO_GET = (
+    "TVM is not installed here: pip install 'skipjack[tvm]', or name the Python of an environment "
+    f"that has it with --tvm-python or {PYTHON_VARIABLE}"
+)
+_HAS_TVM = (
+    "import importlib.util as u, sys; sys.exit(not (u.find_spec('tvm') and u.find_spec('tvm_ffi')))"
+)
+_LOOK_S, _POLL_S, _END_S = 60.0, 0.2, 5.0
+LOG = "tvm.log"
+
+
+def find_python(named: Path | None = None) -> Path | None:
+    """The Python that has TVM: the one named, this one, or the one beside it; None without.
+
+    One that was named and does not have it: `UsageError`.
+    """
+    if named is not None:
+        if not _has_tvm(named):
+            raise UsageError(
+                f"{named} is no Python with TVM; install it there: pip install 'skipjack[tvm]'"
+            )
+        return named
+    if find_spec("tvm") and find_spec("tvm_ffi"):
+        return Path(sys.executable)
+    beside = ENVIRONMENT / "bin" / "python"
+    return beside if beside.exists() and _has_tvm(beside) else None
+
+
+def _has_tvm(python: Path) -> bool:
+    """Whether the two packages are there; TVM itself takes seconds to import."""
+    try:
+        done = subprocess.run(
+            [str(python), "-c", _HAS_TVM],
+            env=_environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_LOOK_S,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0
+
+
+def _environment() -> dict[str, str]:
+    """Ours, without what says where this Python's own modules are."""
+    ours = worker_environment()
+    kept = {name: ours[name] for name in ours if name not in ("PYTHONPATH", "PYTHONHOME")}
+    return {**kept, "PYTHONSAFEPATH": "1"}
+
+
+@dataclass(frozen=True, slots=True)
+class TuningPlan:
+    """How products are tuned with TVM, and where the kernels are kept."""
+
+    python: Path
+    folder: Path
+    trials: int
+    core: int
+
+
+class Metaschedule:
+    """A process of TVM's Python that tunes products; started for the first one that is new.
+
+        with Metaschedule(TuningPlan(python, folder, trials=32, core=1)) as tvm:
+            record = tvm.tuned(problem)
+
+    It measures by itself: hold the core meanwhile.
+    """
+
+    def __init__(self, plan: TuningPlan, script: Path = Path(metaschedule.__file__)) -> None:
+        self._plan, self._script = plan, script
+        self._process: subprocess.Popen[str] | None = None
+
+    def __enter__(self) -> Metaschedule:
+        return self
+
+    def known(self, problem: Problem) -> KernelRecord | None:
+        """What was tuned with as many trials before, without an error."""
+        record = read_record(self._plan.folder, problem)
+        if record is None or record.error or record.meta["trials"] != self._plan.trials:
+            return None
+        return record
+
+    def tuned(
+        self, problem: Problem, stopped: Callable[[], bool] = lambda: False
+    ) -> KernelRecord | str:
+        """The record of a product, whose `error` may be set; or why there is none.
+
+        `stopped` is asked now and then: where it says so, the process is ended.
+        """
+        if record := self.known(problem):
+            return record
+        process = self._process = self._process or self._start()
+        assert process.stdin is not None
+        try:
+            process.stdin.write(f"{shape_name(problem)}\n")
+            process.stdin.flush()
+            answered = self._answered(process, stopped)
+        except OSError:
+            answered = False
+        if not answered:
+            said = self._ended(stopped())
+            self.close()
+            return said
+        record = read_record(self._plan.folder, problem)
+        return record or f"TVM wrote nothing of {problem.key} in {self._plan.folder}"
+
+    def _start(self) -> subprocess.Popen[str]:
+        plan = self._plan
+        plan.folder.mkdir(parents=True, exist_ok=True)
+        words = ["--trials", plan.trials, "--core", plan.core, "--folder", plan.folder]
+        with (plan.folder / LOG).open("w") as log:
+            return subprocess.Popen(
+                [str(plan.python), str(self._script), *map(str, words)],
+                env=_environment(),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                start_new_session=True,
+            )
+
+    def _answered(self, process: subprocess.Popen[str], stopped: Callable[[], bool]) -> bool:
+        assert process.stdout is not None
+        with selectors.DefaultSelector() as selector:
+            selector.register(process.stdout, selectors.EVENT_READ)
+            while not selector.select(_POLL_S):
+                if stopped():
+                    return False
+        return bool(process.stdout.readline())
+
+    def _ended(self, stopped: bool) -> str:
+        if stopped:
+            return "interrupted while TVM tuned it"
+        assert self._process is not None
+        try:
+            code = self._process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            return "TVM's process does not answer"
+        path = self._plan.folder / LOG
+        lines = path.read_text(errors="replace").strip().splitlines()
+        said = f": {lines[-1].strip()}" if lines else ""
+        return f"TVM's process ended with exit code {code}{said}"
+
+    def close(self) -> None:
+        """End the process and those that it started."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        with contextlib.suppress(ProcessLookupError):  # it may have ended by itself
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        for stream in (process.stdin, process.stdout):
+            if stream is not None:
+                with contextlib.suppress(BrokenPipeError):  # for a shape that was not read
+                    stream.close()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
