@@ -48,6 +48,12 @@ def test_a_table_is_measured_continued_and_replayed() -> None:
     assert rates.sources == {"replayed": len(schedules)}
 
 
+def test_no_time_at_all_is_refused() -> None:
+    with pytest.raises(UsageError, match="--minutes is 0: nothing would be measured; give more"):
+        measure("add:5000", "--minutes", "0", "-o", "t.jsonl")
+    assert not Path("t.jsonl").exists()
+
+
 def test_what_is_no_game_is_refused() -> None:
     with pytest.raises(UsageError, match="softmax is not a single loop nest"):
         measure("softmax:4x4", "-o", "t.jsonl")

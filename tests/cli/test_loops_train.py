@@ -366,3 +366,27 @@ def test_a_table_is_replayed_and_must_know_the_problems_if_nothing_is_estimated(
     record = json.loads(Path("r/run.json").read_text())
     assert record["trained_on"] == "replayed from a table, and estimated where it has none"
     assert record["options"]["rates"] == str(Path("table.jsonl").absolute())
+
+
+def test_no_worker_at_all_is_refused_in_our_words() -> None:
+    words = command(["loops", "train", "--dataset", "few", "--workers", "0"])
+    done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE_S)
+    assert done.returncode != 0
+    assert "'--workers' / '-nc': give 1 or more; " in done.stderr
+
+
+def test_a_dataset_without_training_problems_is_refused() -> None:
+    dims = ("--dim-a", "16,16", "--dim-b", "16,16")
+    loops("dataset", "--kind", "mm", *dims, "-o", "one")
+    with pytest.raises(UsageError, match="no problems to train on; give it more problems, or"):
+        train("--dataset", "one", *SMALL)
+
+
+def test_times_to_be_judged_on_are_looked_for_before_training(dataset: str) -> None:
+    loops("measure", "matmul:8x8x8", "--schedules", "2", "-o", "t.jsonl")
+    words = ("--episodes", "4", "--episode-steps", "5", "--total-steps", "20", "--out", "run")
+    message = r"have no time of matmul:.*; measure it with skipjack loops measure"
+    with pytest.raises(UsageError, match=message):
+        train("--dataset", dataset, *words, "--eval-rates", "exactly:t.jsonl")
+    with pytest.raises(UsageError, match=message):
+        loops("evaluate", "matmul:16x16x16", "--rates", "exactly:t.jsonl", "--budget", "2")

@@ -7,6 +7,7 @@ nobody gave keep their defaults as they are written; only what was given is conv
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -17,9 +18,19 @@ BadRequest: type[Exception] = typer.BadParameter.__bases__[0]
 """What every complaint about options, arguments and commands descends from."""
 
 
+_BOUNDS = {
+    re.compile(r"Input should be greater than or equal to (\S+)"): r"give \1 or more",
+    re.compile(r"Input should be less than or equal to (\S+)"): r"give \1 or less",
+    re.compile(r"Input should be "): "give ",
+}
+"""How the parser's library speaks of numbers, and what is said here."""
+
+
 def complaint_text(error: Exception) -> str:
     """The complaint without its full stop; that of a group without a command is its help."""
     text = str(getattr(error, "format_message", lambda: error)()).rstrip(".")
+    for theirs, ours in _BOUNDS.items():
+        text = theirs.sub(ours, text)
     return text if "\n" in text else f"{text[:1].lower()}{text[1:]}"
 
 

@@ -370,6 +370,18 @@ def test_rendering_shows_the_loops() -> None:
         ({"threads": 0}, "threads is 0"),
         ({"split": "dev", "dataset": "matmul:8x8x8"}, "no split 'dev'"),
         ({"dataset": ["matmul:8x8x8", "matmul:8x8x8:bf16"]}, "not in bf16"),
+        ({"dataset": ["matmul:8x8x8", 5]}, "dataset has 5; give problems"),
+        ({"threads": "2"}, "threads is '2'; give a whole number"),
+        ({"device": 5}, "device is 5; give a name"),
+        ({"max_gflops": "fast"}, "max_gflops is 'fast'"),
+        ({"episode_steps": "ten"}, "whole number of steps, 1 or more: 'ten'"),
+        ({"episode_steps": float("nan")}, "whole number of steps, 1 or more: nan"),
+        ({"illegal_reward": None}, "illegal_reward is None; give a number"),
+        ({"observation": 5}, "observation is 5; give a name, or a list of names"),
+        ({"observation": ["runtime", 5]}, "give a name, or a list of names"),
+        ({"preset": ["full"]}, "there is no preset"),
+        ({"rates": 5}, "rates is 5"),
+        ({"render_mode": 5}, "no render mode 5"),
     ],
 )
 def test_a_bad_option_is_refused_with_those_there_are(

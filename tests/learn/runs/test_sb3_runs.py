@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -88,6 +89,17 @@ def test_nothing_pickled_is_read_from_a_checkpoint(tmp_path: Path) -> None:
     with pytest.raises(SkipjackError, match="cannot go on from the checkpoint"):
         trained(RunFolder.open(tmp_path / "run"))
     assert not Path("pwned").exists()
+
+
+def test_a_run_of_another_trainer_is_not_gone_on_with(tmp_path: Path) -> None:
+    run = folder(tmp_path / "run")
+    trained(run, 1)
+    run.options = replace(run.options, trainer=TrainerName.PPO)
+    learner = open_learner(run)
+    message = "it is of another trainer than ppo, which run.json names; without this file"
+    with pytest.raises(SkipjackError, match=message):
+        resume(run, learner)
+    learner.close()
 
 
 def test_it_trains_on_one_machine(tmp_path: Path) -> None:

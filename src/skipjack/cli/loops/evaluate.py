@@ -109,11 +109,12 @@ class EvaluationRequest:
 def judge(asked: EvaluationRequest, stop: Callable[[], bool], json: bool) -> None:
     """Run it, write the report and show it; `KeyboardInterrupt` if it was stopped."""
     from skipjack.learn.loops import loop_game
-    from skipjack.learn.rates import rated_device
+    from skipjack.learn.rates import check_rated, rated_device
     from skipjack.learn.tree import all_methods
     from skipjack.report.loops import print_searches, write_search_report
 
     device = rated_device(asked.rates, None, asked.threads)
+    check_rated(asked.rates, device, asked.problems)
     preset = asked.policy.preset
     games = {problem: loop_game(problem, device, preset) for problem in asked.problems}
     check_outputs(asked.debug, folder=asked.output)

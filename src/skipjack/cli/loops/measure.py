@@ -52,6 +52,7 @@ def measure(
     import numpy as np
 
     from skipjack import __version__, plugins
+    from skipjack.errors import UsageError
     from skipjack.interrupt import watch_for_interrupt
     from skipjack.learn.loops import Preset, loop_game
     from skipjack.learn.rates import (
@@ -66,6 +67,8 @@ def measure(
     from skipjack.reading import numbered
     from skipjack.settings import load_settings
 
+    if minutes == 0.0:
+        raise UsageError("--minutes is 0: nothing would be measured; give more, or leave it out")
     settings = load_settings(plugins=plugin)
     plugins.load(settings.plugins)
     chosen = _problems(problems, split, size)

@@ -41,6 +41,7 @@ def run_training(
     from skipjack.errors import InterruptedRunError
 
     folder = _folder(_read(asked), paths, output, workers)
+    _check_judging(folder)
     with ExitStack() as stack:
         _hold(folder, stack)
         folder.write_record()
@@ -178,6 +179,15 @@ def _hold(folder: RunFolder, stack: ExitStack) -> None:
         raise UsageError(f"another process trains in {folder.path}; wait until it is done") from (
             None
         )
+
+
+def _check_judging(folder: RunFolder) -> None:
+    """Times to be judged on are there, so that nobody trains for hours before hearing it."""
+    from skipjack.learn.rates import check_rated, rated_device
+
+    options = folder.options
+    device = rated_device(options.eval_rates, None, options.threads)
+    check_rated(options.eval_rates, device, folder.dataset().problems("test")[: options.eval_size])
 
 
 # Training

@@ -108,25 +108,28 @@ class LoopNestEnv(gymnasium.Env[Any, Any]):
         self.render_mode = _checked_mode(render_mode)
         plugins.load(load_settings().plugins)
         self.problems = _problems(dataset, split)
-        if threads is not None and threads < 1:
-            raise UsageError(f"threads is {threads}; give 1 or more")
+        if threads is not None and not (_is_whole(threads) and threads >= 1):
+            raise UsageError(f"threads is {threads!r}; give a whole number, 1 or more")
+        if not isinstance(device, Device | str | None):
+            raise UsageError(f"device is {device!r}; give a name, as znver4/1, or a device")
         if not (isinstance(rates, str) or hasattr(rates, "seconds")):
             raise UsageError(f"rates is {rates!r}; give a text, as live or model, or an object")
         self.device = rated_device(rates, device, threads)
         self._refuse_unplayable()
         self._owns_rates = isinstance(rates, str)
         self.rates = open_rates(rates, self.device) if isinstance(rates, str) else rates
-        if max_gflops is not None and not 0 < float(max_gflops) < inf:
-            raise UsageError(f"max_gflops is {max_gflops}; give the machine's peak in GFLOP/s")
+        if max_gflops is not None and not (_is_real(max_gflops) and 0 < float(max_gflops) < inf):
+            raise UsageError(f"max_gflops is {max_gflops!r}; give the machine's peak in GFLOP/s")
         self.max_gflops = None if max_gflops is None else float(max_gflops)
         self.peaks: dict[str, float] = {}
         self.episode_steps = self.preset.episode_steps if episode_steps is None else episode_steps
-        if self.episode_steps != int(self.episode_steps) or self.episode_steps < 1:
-            raise UsageError(f"an episode has a whole number of steps, 1 or more: {episode_steps}")
+        if not _is_whole(self.episode_steps) or self.episode_steps < 1:
+            said = f"an episode has a whole number of steps, 1 or more: {episode_steps!r}"
+            raise UsageError(said)
+        if not _is_real(illegal_reward) or not isfinite(illegal_reward):
+            raise UsageError(f"illegal_reward is {illegal_reward!r}; give a number")
         self.illegal_reward = float(illegal_reward)
-        if not isfinite(self.illegal_reward):
-            raise UsageError(f"illegal_reward is {illegal_reward}; give a number")
-        self.names = observation if isinstance(observation, str) else tuple(observation)
+        self.names = _observations(observation)
         if not self.names:
             raise UsageError(f"no observation is named; choose from {', '.join(OBSERVATIONS)}")
         self.masked = action_mask
@@ -338,10 +341,29 @@ def _problems(dataset: str | LoopDataset | Sequence[str | Problem], split: str) 
     elif not isinstance(dataset, Iterable):
         raise UsageError(f"dataset is {dataset!r}; give a name, a dataset, or problems")
     else:
+        odd = [each for each in dataset if not isinstance(each, Problem | str)]
+        if odd:
+            raise UsageError(f"dataset has {odd[0]!r}; give problems, as matmul:128x128x128")
         found = [each if isinstance(each, Problem) else parse(each) for each in dataset]
     if not found:
         raise UsageError(f"there is no problem to play: the split {split} of it is empty")
     return found
+
+
+def _observations(named: str | Sequence[str]) -> str | tuple[str, ...]:
+    if isinstance(named, str):
+        return named
+    if not isinstance(named, Iterable) or not all(isinstance(each, str) for each in named):
+        raise UsageError(f"observation is {named!r}; give a name, or a list of names")
+    return tuple(named)
+
+
+def _is_real(value: object) -> bool:
+    return isinstance(value, SupportsFloat) and not isinstance(value, str | bool)
+
+
+def _is_whole(value: Any) -> bool:
+    return _is_real(value) and isfinite(value) and value == int(value)
 
 
 def _number(action: Any, count: int) -> int | None:
@@ -354,7 +376,7 @@ def _number(action: Any, count: int) -> int | None:
 
 
 def _member(kind: type[T], text: str, what: str) -> T:
-    if text not in list(kind):
+    if not isinstance(text, str) or text not in list(kind):
         raise UsageError(f"there is no {what} {text!r}; choose from {', '.join(kind)}")
     return kind(text)
 

@@ -13,9 +13,11 @@ text                   rates
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from skipjack.core.device import Device
+from skipjack.core.problem import Problem
 from skipjack.devices import find_device
 from skipjack.errors import UsageError
 from skipjack.learn.costs import shipped_model
@@ -43,6 +45,20 @@ def open_rates(text: str, device: Device) -> Rates:
     exactly = text.startswith(EXACTLY)
     table = table_of(_place(text), device)
     return TableRates(table, None if exactly else shipped_model())
+
+
+def check_rated(text: str, device: Device, problems: Iterable[Problem]) -> None:
+    """`UsageError` where rates of tables alone have no time of a problem."""
+    if not text.startswith(EXACTLY):
+        return
+    table = table_of(_place(text), device)
+    missing = [problem.key for problem in problems if table.best_ns(problem) is None]
+    if missing:
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise UsageError(
+            f"rates {text!r} have no time of {missing[0]}{more}; measure it with skipjack loops "
+            f"measure, or leave {EXACTLY!r} out to have it estimated"
+        )
 
 
 def rated_device(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from skipjack.learn.runs.folder import RunFolder, TrainingSession, versions
-from skipjack.learn.runs.learners import Learner
+from skipjack.learn.runs.learners import Learner, unusable_checkpoint
 from skipjack.storage import timestamp, utc_now
 
 SAVE_EVERY = 20
@@ -66,6 +66,9 @@ def resume(folder: RunFolder, learner: Learner) -> None:
     """Bring a learner to the folder's last checkpoint; a run without one begins."""
     last = folder.last_checkpoint()
     if last is not None:
+        if last[1].suffix != learner.suffix:
+            other = f"it is of another trainer than {folder.options.trainer}, which run.json names"
+            raise unusable_checkpoint(last[1], other)
         learner.restore(last[1])
     folder.cut(learner.iteration)
 

@@ -27,7 +27,10 @@ def begin_run(path: Path, options: TrainOptions, *, start: str = "") -> RunFolde
     check_installed(options.trainer)
     dataset = read_dataset(options.dataset)
     if not dataset.train:
-        raise UsageError(f"dataset {options.dataset} has no problems to train on")
+        raise UsageError(
+            f"dataset {options.dataset} has no problems to train on; give it more problems, or "
+            "make it with a larger --train-share"
+        )
     if options.eval_size and not dataset.test:
         raise UsageError(
             f"dataset {options.dataset} has no problems to be judged on; give --eval-size 0, or "
