@@ -8,7 +8,7 @@
     solver        what the registry knows
 """
 
-from skipjack.solvers.vendor.tvm.kernel import KernelRecord, read_record
+from skipjack.solvers.vendor.tvm.kernel import TvmRecord, read_record
 from skipjack.solvers.vendor.tvm.solver import KERNELS_VARIABLE, TvmSolver
 from skipjack.solvers.vendor.tvm.tuning import (
     ENVIRONMENT,
@@ -24,9 +24,9 @@ __all__ = [
     "HOW_TO_GET",
     "KERNELS_VARIABLE",
     "PYTHON_VARIABLE",
-    "KernelRecord",
     "Metaschedule",
     "TuningPlan",
+    "TvmRecord",
     "TvmSolver",
     "find_python",
     "read_record",

@@ -80,7 +80,7 @@ entry:
 
 
 @dataclass(frozen=True, slots=True)
-class KernelRecord:
+class TvmRecord:
     """What ``meta.json`` says of a shape: how it was tuned, and what its kernel needs."""
 
     folder: Path
@@ -102,7 +102,7 @@ def shape_name(problem: Problem) -> str:
     return "_".join(map(str, problem.shape))
 
 
-def read_record(folder: Path, problem: Problem) -> KernelRecord | None:
+def read_record(folder: Path, problem: Problem) -> TvmRecord | None:
     """What is known of a problem; None if TVM has not tuned it, or another format says so."""
     place = folder / shape_name(problem)
     try:
@@ -113,10 +113,10 @@ def read_record(folder: Path, problem: Problem) -> KernelRecord | None:
         return None
     if not {"tvm", "trials"} <= meta.keys():
         return None
-    return KernelRecord(place, meta)
+    return TvmRecord(place, meta)
 
 
-def load_kernel(record: KernelRecord) -> int:
+def load_kernel(record: TvmRecord) -> int:
     """The address of the kernel in this process, where it stays; `SkipjackError` if it cannot."""
     path, meta = record.folder / KERNEL_NAME, record.meta
     try:

@@ -41,7 +41,7 @@ ENVIRONMENT = {
 }
 
 
-class Shape(NamedTuple):
+class ProductShape(NamedTuple):
     """The three extents of one matrix product."""
 
     m: int
@@ -49,7 +49,7 @@ class Shape(NamedTuple):
     k: int
 
     @classmethod
-    def parse(cls, text: str) -> Shape:
+    def parse(cls, text: str) -> ProductShape:
         """Read a shape written as ``M_N_K``."""
         match = re.fullmatch(r"([1-9]\d*)_([1-9]\d*)_([1-9]\d*)", text.strip())
         if match is None:
@@ -62,7 +62,7 @@ class Shape(NamedTuple):
         return f"{self.m}_{self.n}_{self.k}"
 
 
-class Options(NamedTuple):
+class TrialOptions(NamedTuple):
     """How every shape is tuned.
 
     TVM's cost model guesses at random until it has seen ``warmup_samples`` trials.
@@ -93,7 +93,7 @@ def is_done(path: Path, trials: int) -> bool:
     return (meta.get("format"), meta.get("trials")) == (FORMAT, trials)
 
 
-def matmul(shape: Shape) -> Any:
+def matmul(shape: ProductShape) -> Any:
     """Give the untuned product as a TVM function of (A, B, C)."""
     from tvm import te
 
@@ -116,7 +116,7 @@ def libraries() -> list[str]:
     return [str(path.resolve(strict=True)) for path in found]
 
 
-def check(module: Any, shape: Shape) -> float:
+def check(module: Any, shape: ProductShape) -> float:
     """Run the built kernel once; give the largest error relative to NumPy's product."""
     import numpy as np
     import tvm.runtime
@@ -134,7 +134,7 @@ def check(module: Any, shape: Shape) -> float:
     return worst
 
 
-def tune(shape: Shape, options: Options, folder: Path) -> dict[str, Any]:
+def tune(shape: ProductShape, options: TrialOptions, folder: Path) -> dict[str, Any]:
     """Tune one shape, write its ``kernel.so``, and give the facts for ``meta.json``."""
     import tvm.s_tir.tensor_intrin  # noqa: F401 -- takes seconds; here it is not timed
     from tvm.driver import build
@@ -195,7 +195,7 @@ def tune(shape: Shape, options: Options, folder: Path) -> dict[str, Any]:
     }
 
 
-def run_shape(shape: Shape, options: Options, folder: Path) -> None:
+def run_shape(shape: ProductShape, options: TrialOptions, folder: Path) -> None:
     """Tune one shape unless it is done; what came of it is in its ``meta.json``."""
     import tvm
 
@@ -236,11 +236,13 @@ def main(argv: list[str] | None = None) -> int:
     end_with_parent()
     os.environ.update(ENVIRONMENT)
     os.sched_setaffinity(0, {args.core})
-    options = Options(args.trials, args.trials_per_iter, args.warmup_samples, args.seed, args.core)
+    options = TrialOptions(
+        args.trials, args.trials_per_iter, args.warmup_samples, args.seed, args.core
+    )
     with os.fdopen(os.dup(1), "w") as answers:
         os.dup2(2, 1)  # TVM prints what it does
         for line in sys.stdin:
-            shape = Shape.parse(line)
+            shape = ProductShape.parse(line)
             run_shape(shape, options, args.folder.resolve() / shape.name)
             print(shape.name, file=answers, flush=True)
     return 0

@@ -18,7 +18,7 @@ from skipjack.native.cpu import detect, target_of
 from skipjack.native.memory import aligned
 from skipjack.native.timer import NativeTimer
 from skipjack.solvers.solver import Slot
-from skipjack.solvers.vendor.tvm.kernel import KernelRecord, call_text, load_kernel, read_record
+from skipjack.solvers.vendor.tvm.kernel import TvmRecord, call_text, load_kernel, read_record
 
 KERNELS_VARIABLE = "SKIPJACK_TVM_KERNELS"
 """Names the folder of kernels: run workers load them from there."""
@@ -69,7 +69,7 @@ class TvmSolver:
         return text, [function, _best_shift(problem, function, text), "a", "b", "out"]
 
 
-def _record(problem: Problem) -> KernelRecord | None:
+def _record(problem: Problem) -> TvmRecord | None:
     folder = os.environ.get(KERNELS_VARIABLE)
     return read_record(Path(folder), problem) if folder else None
 

@@ -18,7 +18,7 @@ from skipjack.children import worker_environment
 from skipjack.core.problem import Problem
 from skipjack.errors import UsageError
 from skipjack.solvers.vendor.tvm import metaschedule
-from skipjack.solvers.vendor.tvm.kernel import KernelRecord, read_record, shape_name
+from skipjack.solvers.vendor.tvm.kernel import TvmRecord, read_record, shape_name
 
 PYTHON_VARIABLE = "SKIPJACK_TVM_PYTHON"
 ENVIRONMENT = Path(sys.prefix) / "tvm"
@@ -99,7 +99,7 @@ class Metaschedule:
     def __enter__(self) -> Metaschedule:
         return self
 
-    def known(self, problem: Problem) -> KernelRecord | None:
+    def known(self, problem: Problem) -> TvmRecord | None:
         """What was tuned with as many trials before, without an error."""
         record = read_record(self._plan.folder, problem)
         if record is None or record.error or record.meta["trials"] != self._plan.trials:
@@ -108,7 +108,7 @@ class Metaschedule:
 
     def tuned(
         self, problem: Problem, stopped: Callable[[], bool] = lambda: False
-    ) -> KernelRecord | str:
+    ) -> TvmRecord | str:
         """The record of a product, whose `error` may be set; or why there is none.
 
         `stopped` is asked now and then: where it says so, the process is ended.
