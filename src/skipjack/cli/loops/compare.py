@@ -12,10 +12,10 @@ import typer
 
 from skipjack.cli.loops.game import check_outputs
 from skipjack.cli.loops.judging import PolicyOption, judged_policy, judged_problems
-from skipjack.cli.loops.tvm import TVM, TvmRival
 from skipjack.cli.options import JsonOption, PluginOption, examples
 
 if TYPE_CHECKING:
+    from skipjack.cli.loops.tvm import TvmRival
     from skipjack.core.device import Device
     from skipjack.core.problem import Problem
     from skipjack.learn.loops import LoopGame
@@ -27,6 +27,7 @@ EXAMPLES = examples(
     "skipjack loops compare --policy RUN --against numpy,mkl,tvm --size 25",
     "skipjack loops compare matmul:160x224x192 --policy shipped --against numpy --csv out.csv",
 )
+TVM = "tvm"
 
 
 def compare(
@@ -66,6 +67,7 @@ def compare(
     from json import dumps
 
     from skipjack import plugins
+    from skipjack.cli.loops.tvm import TvmRival
     from skipjack.interrupt import watch_for_interrupt
     from skipjack.learn.loops import loop_game
     from skipjack.native import cpu

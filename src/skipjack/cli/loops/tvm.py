@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from skipjack.solvers.vendor.tvm import Metaschedule
     from skipjack.tuning import ConfigTimer
 
-TVM = "tvm"
-
 
 class TvmRival:
     """Has TVM tune a problem, once for a CPU and a number of trials; its kernels are kept.
@@ -32,7 +30,7 @@ class TvmRival:
         from skipjack.solvers.vendor.tvm import find_python
 
         self._python = find_python(settings.tvm_python)
-        self._folder = settings.user_dir / TVM / f"{device.arch}-{trials}"
+        self._folder = settings.user_dir / "tvm" / f"{device.arch}-{trials}"
         self._device, self._trials = device, trials
         self._exits = contextlib.ExitStack()
         self._process: Metaschedule | None = None
