@@ -62,7 +62,7 @@ def test_a_kernel_of_the_bank_computes_forward_and_backward() -> None:
     layer(x).square().sum().backward()
     wanted = layer(x).detach(), layer.weight.grad.clone()
     for problem in ("matmul:16x24x32/tb=1/bias=1:f32", "matmul:24x32x16/ta=1:f32"):
-        assert skipjack.tune(problem, seconds=1.0).problem == problem
+        assert skipjack.tune(problem, seconds=1.0).problem.key == problem
     layer.zero_grad()
     with hooked.autotune("db", force=True):
         result = layer(x)

@@ -1,17 +1,15 @@
-"""A call of PyTorch's, read from the words of its stub, and which problems of ours it is."""
+"""A call of PyTorch's, read from the words of its stub, and ways to compute it with our kernels."""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from skipjack.core.problem import Problem
-from skipjack.errors import ProblemError
 from skipjack.integrations.torch.signatures import SIGNATURES, ArgumentKind, Signature
-from skipjack.integrations.torch.stubs import ARGUMENT, MOST_ITEMS, MOST_RANK, RESULT
+from skipjack.integrations.torch.stubs import MOST_ITEMS, MOST_RANK
 from skipjack.integrations.torch.table import PlanOutput, PlanPlace
-from skipjack.operations import parse
 
 DTYPES = {5: "f16", 6: "f32", 7: "f64", 15: "bf16"}
 """PyTorch's numbers of those that we compute with."""
@@ -133,69 +131,3 @@ def matches(sizes: Sequence[int], strides: Sequence[int], wanted: Sequence[int])
     return all(
         size <= 1 or have == want for size, have, want in zip(sizes, strides, wanted, strict=True)
     )
-
-
-def match_call(call: TorchCall) -> CallMatches:
-    """The problems that a call is."""
-    for tensor in call.tensors:
-        if tensor.dtype not in DTYPES:
-            return CallMatches(reason=f"no kernels for {tensor}")
-        if tensor.rank > MOST_RANK or 0 in tensor.sizes:
-            return CallMatches(reason="tensors without elements, or of too many dimensions")
-    if len({tensor.dtype for tensor in call.tensors}) != 1:
-        return CallMatches(reason="its tensors differ in dtype")
-    try:
-        return MATCHERS[call.signature.full_name](call)
-    except ProblemError as error:
-        return CallMatches(reason=str(error))
-
-
-# Products
-
-
-def _stored(facts: TensorFacts) -> bool | None:
-    """Whether a matrix, or each of a batch, is stored transposed; None if neither way."""
-    rows, columns = facts.sizes[-2:]
-    if facts.is_contiguous:
-        return False
-    turned = (*contiguous((*facts.sizes[:-2], columns, rows))[:-2], 1, rows)
-    return True if matches(facts.sizes, facts.strides, turned) else None
-
-
-def _product(call: TorchCall) -> CallMatches:
-    tensors = call.tensors
-    a, b = tensors[-2:]
-    ta, tb = _stored(a), _stored(b)
-    if ta is None or tb is None:
-        return CallMatches(reason="strides of its factors that no kernel takes")
-    (m, k), n = a.sizes[-2:], b.sizes[-1]
-    lead = a.sizes[:-2]
-    output = (*lead, m, n)
-    words = [name for name, is_so in (("ta=1", ta), ("tb=1", tb)) if is_so]
-    first = len(tensors) - 2
-    arrays = {"a": PlanPlace(ARGUMENT, first), "b": PlanPlace(ARGUMENT, first + 1)}
-    if first:
-        added = tensors[0]
-        if added.is_contiguous and added.sizes == output:
-            words.append("beta=1")
-            arrays["c"] = PlanPlace(ARGUMENT, 0)
-        elif added.is_contiguous and added.sizes == (n,):
-            words.append("bias=1")
-            arrays["bias"] = PlanPlace(ARGUMENT, 0)
-        else:
-            return CallMatches(reason="what is added is neither a row nor a whole matrix")
-    arrays["out"] = PlanPlace(RESULT, 0)
-    name = "bmm" if lead else "matmul"
-    shape = "x".join(map(str, (*lead, m, n, k)))
-    problem = parse("/".join([f"{name}:{shape}", *words]) + f":{DTYPES[a.dtype]}")
-    made = PlanOutput(0, output, contiguous(output), a.dtype)
-    return CallMatches((CallMatch((KernelPart(problem, arrays),), (made,)),))
-
-
-MATCHERS: dict[str, Callable[[TorchCall], CallMatches]] = {
-    "aten::mm": _product,
-    "aten::bmm": _product,
-    "skipjack::addmm": _product,
-    "skipjack::baddbmm": _product,
-}
-"""By the operation's name."""

@@ -11,9 +11,10 @@ from skipjack.core.device import Device
 from skipjack.core.problem import Problem
 from skipjack.errors import SkipjackError
 from skipjack.integrations.torch.abi import torch_abi
-from skipjack.integrations.torch.calls import CallMatch, TorchCall, match_call
+from skipjack.integrations.torch.calls import CallMatch, TorchCall
 from skipjack.integrations.torch.confirming import HookVerdict, judge, why_invalid
 from skipjack.integrations.torch.decisions import TorchDecision, TorchStatus
+from skipjack.integrations.torch.matching import match_call
 from skipjack.integrations.torch.planning import make_plan
 from skipjack.integrations.torch.table import CallTable, TableEntry
 from skipjack.integrations.torch.verdicts import HookVerdicts, verdict_key

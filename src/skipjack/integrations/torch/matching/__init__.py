@@ -1,0 +1,33 @@
+"""Which problems of ours a call of PyTorch's is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from skipjack.errors import ProblemError
+from skipjack.integrations.torch.calls import DTYPES, CallMatches, TorchCall
+from skipjack.integrations.torch.matching.products import match_product
+from skipjack.integrations.torch.stubs import MOST_RANK
+
+MATCHERS: dict[str, Callable[[TorchCall], CallMatches]] = {
+    "aten::mm": match_product,
+    "aten::bmm": match_product,
+    "skipjack::addmm": match_product,
+    "skipjack::baddbmm": match_product,
+}
+"""By the operation's name."""
+
+
+def match_call(call: TorchCall) -> CallMatches:
+    """The problems that a call is."""
+    for tensor in call.tensors:
+        if tensor.dtype not in DTYPES:
+            return CallMatches(reason=f"no kernels for {tensor}")
+        if tensor.rank > MOST_RANK or 0 in tensor.sizes:
+            return CallMatches(reason="tensors without elements, or of too many dimensions")
+    if len({tensor.dtype for tensor in call.tensors}) != 1:
+        return CallMatches(reason="its tensors differ in dtype")
+    try:
+        return MATCHERS[call.signature.full_name](call)
+    except ProblemError as error:
+        return CallMatches(reason=str(error))
