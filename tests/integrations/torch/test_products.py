@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -56,7 +58,7 @@ def test_errors_are_those_of_pytorch() -> None:
                 torch.mm(torch.ones(2, 3), torch.ones(4, 5))
 
 
-def test_a_kernel_of_the_bank_computes_forward_and_backward() -> None:
+def test_kernels_of_ours_compute_forward_and_backward() -> None:
     layer = torch.nn.Linear(32, 24)
     x = torch.randn(16, 32)
     layer(x).square().sum().backward()
@@ -71,3 +73,23 @@ def test_a_kernel_of_the_bank_computes_forward_and_backward() -> None:
     assert (1, 0) in calls_of("aten::mm")
     assert torch.allclose(result, wanted[0], atol=1e-5)
     assert torch.allclose(layer.weight.grad, wanted[1], atol=1e-4)
+
+
+def test_what_a_search_finds_later_is_used_from_then_on() -> None:
+    a, b = torch.randn(20, 12), torch.randn(12, 28)
+    with hooked.autotune("incremental", seconds=0.001):
+        a @ b
+        (first,) = [one for one in hooked.report().calls if "20x12" in one.decision.description]
+        assert not first.decision.is_final
+        skipjack.tune("matmul:20x28x12:f32", seconds=1.0)
+        end = time.monotonic() + 60.0
+        while time.monotonic() < end and not decided("20x12").is_final:
+            a @ b
+            time.sleep(0.05)
+    assert decided("20x12").is_final
+    assert decided("20x12").status == "bank_hit"
+
+
+def decided(sizes: str) -> Any:
+    (found,) = [one for one in hooked.report().calls if sizes in one.decision.description]
+    return found.decision

@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 
 from skipjack.core.device import Device
 from skipjack.core.problem import Problem
+from skipjack.core.space import Promising
 from skipjack.errors import SkipjackError
 from skipjack.integrations.torch.abi import torch_abi
 from skipjack.integrations.torch.calls import CallMatch, TorchCall
-from skipjack.integrations.torch.confirming import HookVerdict, judge, why_invalid
+from skipjack.integrations.torch.confirming import HookVerdict, judge, time_plainly, why_invalid
 from skipjack.integrations.torch.decisions import TorchDecision, TorchStatus
 from skipjack.integrations.torch.matching import match_call
 from skipjack.integrations.torch.planning import make_plan
@@ -21,6 +22,7 @@ from skipjack.integrations.torch.verdicts import HookVerdicts, verdict_key
 from skipjack.native import cpu
 from skipjack.runtime import TunedKernel, TuningPolicy, lookup, tuning_policy
 from skipjack.settings import load_settings
+from skipjack.solvers import solvers_for
 
 OFF, DB, REFRESH, EXHAUSTIVE = "off", "db", "refresh", "exhaustive"
 _RACE_S = 1.0
@@ -35,7 +37,7 @@ class HookOptions:
     ops: tuple[str, ...] = ()
     """Names of operations of PyTorch or of ours; all without any."""
     force: bool = False
-    """Whether our kernels run wherever there are any, faster or not: for tests of numerics."""
+    """Whether our kernels run wherever there can be any, banked or not: for tests of numerics."""
 
     def covers(self, name: str) -> bool:
         """Whether an operation of either name may have a kernel of ours."""
@@ -50,6 +52,8 @@ class _Found:
     status: TorchStatus
     solver: str
     reason: str
+    is_open: bool = False
+    """Whether a search of it goes on."""
 
 
 class CallChooser:
@@ -110,6 +114,10 @@ class CallChooser:
         known = {one: self._find(one, call.threads) for one in problems}
         kernels = {one: found.kernel for one, found in known.items() if found.kernel}
         plain = replace(plain, status=_joined([found.status for found in known.values()]))
+        if any(found.is_open for found in known.values()):
+            reason = "its search is not done yet"
+            timed = time_plainly(call) if self.options.policy.background else None
+            return replace(plain, reason=reason, is_final=False, before_ns=timed)
         able = [way for way in ways if all(part.problem in kernels for part in way.parts)]
         if not able:
             return replace(plain, reason="; ".join({found.reason for found in known.values()}))
@@ -166,13 +174,28 @@ class CallChooser:
             with _in_force(policy):
                 found = lookup(problem.key, threads=threads, banks_only=True)
             status = _status(before, found)
+        if self.options.force and not isinstance(found, TunedKernel):
+            found = _first_proposal(problem, threads) or found
         if isinstance(found, TunedKernel):
             return _Found(found, status, found.solver, "")
+        if found is None and policy.measures:
+            return _Found(None, TorchStatus.FAILED, "torch", "its search found nothing", True)
         if found is None:
-            reason = "no bank knows it" if not policy.measures else "its search found nothing"
-            status = TorchStatus.FAILED if policy.measures else TorchStatus.VENDOR
-            return _Found(None, status, "torch", reason)
+            return _Found(None, TorchStatus.VENDOR, "torch", "no bank knows it")
         return _Found(None, status, found.solver, f"{found.solver} is faster than our kernels")
+
+
+def _first_proposal(problem: Problem, threads: int) -> TunedKernel | None:
+    """What the most promising solver would try first, built; None if there is nothing."""
+    device = cpu.detect(threads)
+    for solver in solvers_for(problem, device):
+        space = solver.space(problem, device)
+        for config in space.promising(1) if isinstance(space, Promising) else ():
+            named = dict(config)
+            found = lookup(problem.key, threads=threads, solver=solver.name, config=named)
+            if isinstance(found, TunedKernel):
+                return found
+    return None
 
 
 def _in_force(policy: TuningPolicy) -> AbstractContextManager[TuningPolicy]:

@@ -228,6 +228,19 @@ def _switches() -> int:
     return resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw
 
 
+def time_plainly(call: TorchCall) -> float:
+    """Nanoseconds of a call with the kernel that runs now; roughly."""
+    sample = SampleCall(call)
+    sample()
+    return min(_once(sample) for _ in range(_SAMPLES))
+
+
+def _once(sample: SampleCall) -> float:
+    began = time.perf_counter_ns()
+    sample()
+    return float(time.perf_counter_ns() - began)
+
+
 def judge(
     entry: TableEntry, plans: Sequence[int], call: TorchCall, stop: Callable[[], bool]
 ) -> HookVerdict:

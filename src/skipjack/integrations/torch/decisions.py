@@ -48,5 +48,7 @@ class TorchDecision:
     """A call with PyTorch's own kernel."""
     after_ns: float | None = None
     """A call with ours, through the hook."""
+    is_final: bool = True
+    """False while a search goes on: when a bank knows the problem, it is decided again."""
     rounds: tuple[tuple[float, str], ...] = ()
     """The best time after each round of the search in nanoseconds, and when that ended."""

@@ -31,6 +31,10 @@ def enable(
     global _at_exit
     chosen = make_policy(policy, seconds=seconds, background=background, regret=regret)
     names = (ops,) if isinstance(ops, str) else tuple(ops or ())
+    if chosen.measures:
+        from skipjack.runtime.online import tuning_process
+
+        tuning_process().warm()
     torch_hook().install(HookOptions(chosen, names, force))
     if not _at_exit:
         _at_exit = True

@@ -21,6 +21,7 @@ from skipjack.integrations.torch.decisions import TorchDecision
 from skipjack.integrations.torch.signatures import SIGNATURES, Signature
 from skipjack.integrations.torch.stubs import stub_text
 from skipjack.integrations.torch.table import CallTable, TableEntry
+from skipjack.integrations.torch.watching import SearchWatcher
 from skipjack.native import cpu, llvm
 
 log = logging.getLogger(__name__)
@@ -55,6 +56,7 @@ class TorchHook:
         self._chooser: CallChooser | None = None
         self.decisions: dict[tuple[int, ...], TorchDecision] = {}
         self.listeners: list[Listener] = []
+        self._watcher = SearchWatcher()
         self.failures = 0
         """Calls about which nothing could be decided."""
 
@@ -78,6 +80,7 @@ class TorchHook:
         """PyTorch calls its own kernels again."""
         with self._lock:
             self.table.close()
+            self._watcher.forget()
             for shell in self._shells:
                 shell._destroy()
             for library in self._libraries:
@@ -163,7 +166,7 @@ class TorchHook:
         with self._lock:
             chooser = self._chooser
             entry = self.table.entries.get(words)
-            if entry is not None and words in self.decisions:
+            if entry is not None and not entry.asks:
                 return entry.address
             if chooser is None or (entry is None and self.table.is_full):
                 self.table.close()
@@ -174,6 +177,8 @@ class TorchHook:
             entry.torch()
             decision = chooser.choose(read_call(words, self.signatures), entry)
             self.decisions[words] = decision
+            if not decision.is_final:
+                self._watcher.watch(words, entry, decision, chooser.options.policy)
         for listener in self.listeners:
             listener(decision)
         return entry.address

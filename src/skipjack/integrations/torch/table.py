@@ -111,6 +111,11 @@ class TableEntry:
         """Whether our kernel runs."""
         return bool(self._memory[_KIND] == OURS)
 
+    @property
+    def asks(self) -> bool:
+        """Whether the next call leads to Python."""
+        return bool(self._memory[_KIND] == ASKS)
+
     def lay_out(self, plan: NativePlan) -> int:
         """Where a plan is in memory, for `ours`."""
         self._keep.append(plan)
