@@ -34,6 +34,10 @@ def layernorm_backward(t: Tensors) -> tuple[Any, ...]:
     return found
 
 
+def pointwise(call: Any, second: str, **how: Any) -> Callable[[Tensors], tuple[Any, ...]]:
+    return lambda t: (call(t["dy"], t[second], **how),)
+
+
 CALLS: dict[str, Callable[[Tensors], tuple[Any, ...]]] = {
     "softmax_backward:7x33": row_gradient(ATEN._softmax_backward_data),
     "softmax_backward:2x3x5": row_gradient(ATEN._softmax_backward_data),
@@ -41,6 +45,12 @@ CALLS: dict[str, Callable[[Tensors], tuple[Any, ...]]] = {
     "logsoftmax_backward:11": row_gradient(ATEN._log_softmax_backward_data),
     "layernorm:4x3x5/eps=0.001/mode=train": layernorm,
     "layernorm_backward:4x3x5": layernorm_backward,
+    "relu_backward:7x9": pointwise(ATEN.threshold_backward, "y", threshold=0),
+    "sigmoid_backward:7x9": pointwise(ATEN.sigmoid_backward, "y"),
+    "tanh_backward:7x9": pointwise(ATEN.tanh_backward, "y"),
+    "silu_backward:7x9": pointwise(ATEN.silu_backward, "x"),
+    "gelu_backward:7x9": pointwise(ATEN.gelu_backward, "x"),
+    "gelu_tanh_backward:7x9": pointwise(ATEN.gelu_backward, "x", approximate="tanh"),
 }
 
 

@@ -9,12 +9,15 @@ import pytest
 
 from skipjack.core.dtypes import numpy_dtype
 from skipjack.core.problem import Problem
+from skipjack.errors import ProblemError
 from skipjack.execute.verification import Verdict, draw_inputs, judge
-from skipjack.operations import get, parse
+from skipjack.operations import get, parse, tensors
+from skipjack.operations.activation_gradients import ACTIVATION_GRADIENTS, ActivationGradient
 from skipjack.operations.elementwise import ELEMENTWISE
 from skipjack.operations.error_function import erf
 
 FUNCTIONS = ("exp", "log", "tanh", "erf", "rsqrt", "sigmoid", "silu", "gelu", "gelu_tanh")
+SLOPES = tuple(operation.name for operation in ACTIVATION_GRADIENTS)
 
 
 def test_erf_in_double_is_pythons() -> None:
@@ -66,14 +69,14 @@ def test_steps_of_the_formula_are_counted() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("name", FUNCTIONS + SLOPES)
 def test_numpy_in_the_problems_own_precision_is_right(name: str, dtype: str) -> None:
     problem = parse(f"{name}:100000:{dtype}")
     verdict = _judge_numpy(problem, nudge_eps=0.0)
     assert verdict.right, verdict.reason
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("name", FUNCTIONS + SLOPES)
 def test_an_error_of_a_hundred_eps_is_noticed(name: str) -> None:
     assert not _judge_numpy(parse(f"{name}:1000"), nudge_eps=100.0).right
 
@@ -94,8 +97,36 @@ def test_a_small_result_of_exp_is_judged_by_its_own_size() -> None:
 
 
 def test_random_inputs_lie_where_functions_are_finite_and_not_flat() -> None:
-    for operation in ELEMENTWISE:
+    for operation in (*ELEMENTWISE, *ACTIVATION_GRADIENTS):
         low, high = operation.domain
         inside = np.linspace(low, high, 103)[1:-1]
         result = operation.function(*[inside] * operation.operands)
         assert np.isfinite(result).all(), operation.name
+
+
+@pytest.mark.parametrize("operation", ACTIVATION_GRADIENTS, ids=lambda operation: operation.name)
+def test_a_gradient_is_the_slope_by_differences(operation: ActivationGradient) -> None:
+    forward = get(operation.name.removesuffix("_backward"))
+    problem, step = parse(f"{forward.name}:64:f64"), 1e-6
+    x = np.linspace(-3, 3, 64)
+    dy = np.random.default_rng(1).normal(size=64)
+    high, low = (forward.reference(problem, {"x": x + s}) for s in (step, -step))
+    result = forward.reference(problem, {"x": x}) if operation.second == "y" else x
+    given = {"dy": dy, operation.second: result}
+    gradient = operation.reference(parse(f"{operation.name}:64:f64"), given)
+    np.testing.assert_allclose(gradient, dy * (high - low) / (2 * step), rtol=1e-7, atol=1e-8)
+
+
+def test_a_gradient_has_two_arrays_of_one_shape_and_no_attributes() -> None:
+    names = {key: [one.name for one in tensors(parse(f"{key}:4x5"))] for key in SLOPES}
+    assert names["relu_backward"] == names["tanh_backward"] == ["dy", "y", "out"]
+    assert names["gelu_backward"] == names["silu_backward"] == ["dy", "x", "out"]
+    assert parse("gelu_backward:4x5").key == "gelu_backward:4x5:f32"
+    with pytest.raises(ProblemError, match="no attribute 'y'"):
+        parse("gelu_backward:4x5/y=5")
+
+
+def test_no_gradient_passes_where_relu_is_flat() -> None:
+    given = {"dy": np.array([np.inf, np.nan, 2.0, 3.0]), "y": np.array([0.0, -0.0, 1.0, np.nan])}
+    result = get("relu_backward").reference(parse("relu_backward:4:f64"), given)
+    np.testing.assert_array_equal(result, [0.0, 0.0, 2.0, 3.0])

@@ -13,7 +13,12 @@ from math import prod
 
 _TRANSCENDENTAL = ("exp", "log", "tanh", "sigmoid", "silu", "erf", "gelu", "gelu_tanh")
 UNARY = frozenset({"neg", "abs", "sqrt", "relu", "square", "reciprocal", "rsqrt", *_TRANSCENDENTAL})
-BINARY = frozenset({"add", "sub", "mul", "div", "max", "min"})
+SLOPES = frozenset(
+    f"{name}_backward" for name in ("relu", "sigmoid", "tanh", "silu", "gelu", "gelu_tanh")
+)
+"""A gradient times the slope of a function: of its argument, or of its value for the first
+three."""
+BINARY = frozenset({"add", "sub", "mul", "div", "max", "min"}) | SLOPES
 REDUCTIONS = frozenset({"sum", "max", "min", "prod"})
 
 

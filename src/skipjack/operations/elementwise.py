@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import pi, sqrt
@@ -113,11 +113,16 @@ class Elementwise:
 
     def magnitude(self, problem: Problem, arrays: Arrays) -> Array:
         """The result's own size and, for sums, the operands': cancellation loses no more."""
-        if self.relative:
-            return np.abs(self.reference(problem, arrays))
-        scale: Array = np.abs(self.reference(problem, arrays))
-        for tensor in self.inputs(problem):
-            scale = scale + np.abs(arrays[tensor.name])
+        inputs = [arrays[tensor.name] for tensor in self.inputs(problem)]
+        scale: Array = self.scale(self.reference(problem, arrays), inputs)
+        return scale
+
+    def scale(self, result: Any, inputs: Sequence[Any]) -> Any:
+        """The magnitude from the result and the operands, of NumPy or of another library."""
+        scale = abs(result)
+        if not self.relative:
+            for one in inputs:
+                scale = scale + abs(one)
         return scale
 
     def tolerance(self, problem: Problem) -> Tolerance:

@@ -39,6 +39,10 @@ _FAMILIES = {
         "add sub mul div maximum minimum bias scale neg abs square sqrt reciprocal relu exp log "
         "tanh erf rsqrt sigmoid silu gelu gelu_tanh"
     ),
+    "activation_gradients:ACTIVATION_GRADIENTS": (
+        "relu_backward sigmoid_backward tanh_backward silu_backward gelu_backward "
+        "gelu_tanh_backward"
+    ),
     "reduce:REDUCTIONS": "sum mean prod max min absmax sumsq norm",
     "normalization:NORMALIZATIONS": "softmax logsoftmax rmsnorm",
     "layernorm:LAYERNORMS": "layernorm layernorm_backward",

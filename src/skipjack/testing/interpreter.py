@@ -8,12 +8,32 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skipjack.core.nest import Access, Accumulator, Affine, Call, Constant, Load, Nest, Scalar
-from skipjack.operations.elementwise import ELEMENTWISE
+from skipjack.core.nest import (
+    SLOPES,
+    Access,
+    Accumulator,
+    Affine,
+    Call,
+    Constant,
+    Load,
+    Nest,
+    Scalar,
+)
+from skipjack.operations import get
+from skipjack.operations.elementwise import ELEMENTWISE, Elementwise
 
 Array = npt.NDArray[Any]
+
+
+def _slope(name: str) -> Callable[..., Any]:
+    operation = get(name)
+    assert isinstance(operation, Elementwise)
+    return operation.function
+
+
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{operation.name: operation.function for operation in ELEMENTWISE},
+    **{name: _slope(name) for name in SLOPES},
     "add": np.add,
     "sub": np.subtract,
     "mul": np.multiply,

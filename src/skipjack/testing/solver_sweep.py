@@ -30,7 +30,7 @@ DEVICES = ("nehalem/1", "haswell/1", "haswell/3", "skylake-avx512/1", "neoverse-
 """Vectors of 16, 32 and 64 bytes, 16 and 32 registers, one thread and several."""
 _SIZES = (1, 2, 3, 4, 5, 7, 8, 12, 16, 17, 24, 31, 32, 48, 64, 100, 128, 255, 256, 1000)
 _UNARY = ("relu", "gelu", "exp", "tanh", "sigmoid")
-_BINARY = ("add", "maximum", "bias")
+_BINARY = ("add", "maximum", "bias", "relu_backward", "gelu_backward")
 _REDUCTIONS = ("sum", "max", "mean")
 _ROWS = (
     *("softmax", "logsoftmax", "layernorm", "rmsnorm"),

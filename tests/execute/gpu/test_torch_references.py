@@ -6,13 +6,14 @@ import pytest
 from skipjack.execute.gpu.torch_references import exact_output
 from skipjack.execute.verification import draw_inputs
 from skipjack.operations import get, parse
+from skipjack.operations.activation_gradients import ACTIVATION_GRADIENTS
 from skipjack.operations.elementwise import ELEMENTWISE
 from skipjack.operations.reduce import REDUCTIONS
 
 torch = pytest.importorskip("torch")
 
 KEYS = [
-    *(f"{operation.name}:6x10" for operation in ELEMENTWISE),
+    *(f"{operation.name}:6x10" for operation in (*ELEMENTWISE, *ACTIVATION_GRADIENTS)),
     "add:6x10/y=10",
     *(f"{operation.name}:5x6x7/axis={axis}" for operation in REDUCTIONS for axis in ("1", "0,2")),
     "sum:5x6/axis=all",

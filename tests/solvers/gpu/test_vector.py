@@ -13,6 +13,7 @@ from skipjack.core.device import Device
 from skipjack.core.parameters import ParameterSpace
 from skipjack.gpu.artifact import unpack
 from skipjack.gpu.plan import Launch, scratch_sizes
+from skipjack.operations.activation_gradients import ACTIVATION_GRADIENTS
 from skipjack.operations.batchnorm import BatchNorm
 from skipjack.operations.elementwise import ELEMENTWISE
 from skipjack.operations.layernorm import LayerNorm
@@ -29,7 +30,15 @@ from skipjack.solvers.registry import solver_for
 CASES = Path(__file__).with_name("vector_problems.py")
 HOPPER = Device("cuda", "sm_90", 132, caches=(("shared", 227 << 10), ("L2", 50 << 20)))
 CDNA = Device("hip", "gfx942", 304, caches=(("shared", 64 << 10), ("L2", 4 << 20)))
-VECTOR = (*ELEMENTWISE, *REDUCTIONS, *NORMALIZATIONS, LayerNorm(), *ROW_GRADIENTS, BatchNorm())
+VECTOR = (
+    *ELEMENTWISE,
+    *ACTIVATION_GRADIENTS,
+    *REDUCTIONS,
+    *NORMALIZATIONS,
+    LayerNorm(),
+    *ROW_GRADIENTS,
+    BatchNorm(),
+)
 
 
 def default_plan(solver: TritonSolver, key: str, device: Device = HOPPER) -> list[Launch]:
@@ -48,7 +57,7 @@ def test_the_interpreter_computes_what_every_plan_says() -> None:
         command, env=environment, capture_output=True, text=True, timeout=PATIENCE_S
     )
     assert run.returncode == 0, run.stderr[-2000:]
-    assert run.stdout.splitlines() == ["111 cases"]
+    assert run.stdout.splitlines() == ["123 cases"]
 
 
 @pytest.mark.parametrize("operation", VECTOR, ids=lambda operation: operation.name)
@@ -142,6 +151,7 @@ def test_other_shapes_share_a_build() -> None:
         (TritonBatchNorm(), HOPPER, "batchnorm:n8c64h7w7/mode=backward:f16"),
         (TritonElementwise(), CDNA, "sub:64x3x5x1/y=1x7:f16"),
         (TritonElementwise(), HOPPER, "tanh:100:f64"),
+        (TritonElementwise(), HOPPER, "gelu_backward:4096:f16"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

@@ -12,6 +12,7 @@ from skipjack.core.config import Config
 from skipjack.core.device import Device
 from skipjack.core.parameters import ParameterSpace
 from skipjack.execute.verification import draw_inputs, make_references
+from skipjack.operations.activation_gradients import ACTIVATION_GRADIENTS
 from skipjack.operations.elementwise import ELEMENTWISE
 from skipjack.operations.layernorm import LayerNorm
 from skipjack.operations.normalization import NORMALIZATIONS
@@ -53,9 +54,10 @@ CHANNELS = tuple(
     for mode in ("train", "infer", "backward")
     for shape, dtype in (("n3c5h7w3", ""), ("n2c3h9w16", ":f16"), ("n5c4h1w1", ":f64"))
 )
+POINTWISE = (*ELEMENTWISE, *ACTIVATION_GRADIENTS)
 EVERY = (
-    *(f"{operation.name}:3x41" for operation in ELEMENTWISE),
-    *(f"{operation.name}:2x64:f16" for operation in ELEMENTWISE),
+    *(f"{operation.name}:3x41" for operation in POINTWISE),
+    *(f"{operation.name}:2x64:f16" for operation in POINTWISE),
     *(f"{operation.name}:9x30/axis=1" for operation in REDUCTIONS),
     *BROADCASTS,
     *REDUCED,

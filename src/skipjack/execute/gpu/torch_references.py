@@ -90,11 +90,8 @@ def _elementwise(torch: Any, operation: Elementwise, problem: Problem, inputs: T
     function = vector_function(torch, problem)
     assert function is not None, "every elementwise operation has one"
     reference = function(inputs)["out"]
-    scale = reference.abs()
-    if not operation.relative:
-        for tensor in operation.inputs(problem):
-            scale = scale + inputs[tensor.name].abs()
-    return Exact(reference, scale)
+    operands = [inputs[tensor.name] for tensor in operation.inputs(problem)]
+    return Exact(reference, operation.scale(reference, operands))
 
 
 def _reduced(torch: Any, operation: Reduce, problem: Problem, inputs: Tensors) -> Exact:

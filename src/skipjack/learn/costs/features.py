@@ -34,7 +34,7 @@ _SMALL = (32 << 10, 1 << 20, 32 << 20)
 """Sizes of caches of a machine that does not tell."""
 _SLOW_STEPS = frozenset(
     {"exp", "log", "tanh", "sigmoid", "silu", "erf", "gelu", "gelu_tanh", "sqrt", "div", "rsqrt"}
-)
+) | {"silu_backward", "gelu_backward", "gelu_tanh_backward"}
 
 
 class CostFacts:

@@ -41,7 +41,7 @@ _REDUCTIONS = ("", "sum", "prod", "max", "min")
 _ALL_ACTIONS = Preset.FULL.actions
 _COSTLY = frozenset(
     ("exp", "log", "tanh", "sigmoid", "silu", "erf", "gelu", "gelu_tanh", "sqrt", "rsqrt", "div")
-)
+) | {"silu_backward", "gelu_backward", "gelu_tanh_backward"}
 ROW_COLUMNS = (
     *("cursor", "below_cursor", "depth", "height"),
     *("rounds", "covered", "step", "tail", "vectors", "whole_vectors", "power_of_two"),

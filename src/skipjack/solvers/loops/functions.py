@@ -3,6 +3,7 @@
 Each is straight code without branches and tables: reduce the argument, evaluate a polynomial or a
 quotient of two, scale by a power of two made from bits. `ERROR_ULP` states the largest errors, and
 they hold for denormals, too. gelu and gelu_tanh may flush theirs: that is far below their bound.
+The slopes of activations, for gradients, are right to a few eps of the gradient that they scale.
 
 NaN gives NaN, and infinities give limits, also where a formula written in NumPy would meet
 ``inf * 0``: ``silu(-inf)``, ``gelu(-inf)`` and ``gelu_tanh(-inf)`` are -0.
@@ -16,6 +17,7 @@ from math import inf, nan, pi, sqrt
 from skipjack.native.ir import IRWriter, VectorType
 from skipjack.operations.error_function import ERF, ERF_ONE, Quotient
 from skipjack.solvers.loops.coefficients import EXP, LOG
+from skipjack.solvers.loops.exp_nonpositive import exp_nonpositive
 from skipjack.solvers.loops.lanes import Lanes
 
 ERROR_ULP = {
@@ -146,12 +148,16 @@ def _silu(v: Lanes, x: str) -> str:
 
 
 def _gelu(v: Lanes, x: str) -> str:
-    """``x / 2 * (1 + erf(x / sqrt(2)))``, the inner factor put into the coefficients of erf."""
-    one = ERF_ONE[v.dtype] * sqrt(2.0)
+    """``x / 2 * (1 + erf(x / sqrt(2)))``."""
+    x = v.at_least(x, -ERF_ONE[v.dtype] * sqrt(2.0))
+    return v.mul(x, v.fma(_erf_of_half(v, x), 0.5, 0.5))
+
+
+def _erf_of_half(v: Lanes, x: str) -> str:
+    """``erf(x / sqrt(2))``, the inner factor put into the coefficients of erf."""
     above, below = (tuple(c * 0.5**at for at, c in enumerate(part)) for part in ERF[v.dtype])
     quotient = tuple(c * sqrt(0.5) for c in above), below
-    x = v.at_least(x, -one)
-    return v.mul(x, v.fma(_erf_by(v, x, quotient, one), 0.5, 0.5))
+    return _erf_by(v, x, quotient, ERF_ONE[v.dtype] * sqrt(2.0))
 
 
 def _gelu_tanh(v: Lanes, x: str) -> str:
@@ -166,6 +172,73 @@ def _gelu_tanh(v: Lanes, x: str) -> str:
     power = v.floats(v.whole("shl", bits, v.format.mantissa))
     near_one = v.polynomial(r, (1.0, 1.0, *EXP[v.dtype]))
     return v.div(x, v.fma(near_one, power, 1.0))
+
+
+def _power(v: Lanes, x: str) -> str:
+    """exp of what is never above 0."""
+    return exp_nonpositive(v.writer, v.vector, x)
+
+
+def _relu_backward(v: Lanes, dy: str, y: str) -> str:
+    return v.select(y, "ole", 0.0, 0.0, dy)
+
+
+def _sigmoid_backward(v: Lanes, dy: str, y: str) -> str:
+    return v.mul(v.mul(dy, y), v.sub(1.0, y))
+
+
+def _tanh_backward(v: Lanes, dy: str, y: str) -> str:
+    return v.mul(dy, v.fma(v.negative(y), y, 1.0))
+
+
+def _both_sides(v: Lanes, x: str) -> tuple[str, str]:
+    """``sigmoid(x)`` and ``sigmoid(-x)``, from one exponential and one quotient."""
+    e = _power(v, v.negative(v.call("fabs", x)))
+    large = v.div(1.0, v.add(e, 1.0))
+    small = v.mul(e, large)
+    return v.select(x, "olt", 0.0, small, large), v.select(x, "olt", 0.0, large, small)
+
+
+def _silu_backward(v: Lanes, dy: str, x: str) -> str:
+    """``s * (1 + x * (1 - s))`` with ``s = sigmoid(x)``."""
+    low = v.format.silu_low
+    x = v.at_most(v.at_least(x, low), -low)
+    s, rest = _both_sides(v, x)
+    return v.mul(v.mul(dy, s), v.fma(x, rest, 1.0))
+
+
+def _gelu_backward(v: Lanes, dy: str, x: str) -> str:
+    """``(1 + erf(x / sqrt(2))) / 2 + x * exp(-x * x / 2) / sqrt(2 * pi)``."""
+    far = sqrt(-2 * v.format.exp_low)
+    x = v.at_most(v.at_least(x, -far), far)
+    below = v.fma(_erf_of_half(v, x), 0.5, 0.5)
+    density = _power(v, v.mul(v.mul(x, -0.5), x))
+    return v.mul(dy, v.fma(v.mul(x, 1 / sqrt(2 * pi)), density, below))
+
+
+def _gelu_tanh_backward(v: Lanes, dy: str, x: str) -> str:
+    """``s + x * s * (1 - s) * gate'`` with ``s = sigmoid(gate(x))``, as gelu_tanh is ``x * s``."""
+    outer, cubic = 2 * sqrt(2 / pi), 0.044715
+    x = v.at_most(v.at_least(x, _GELU_TANH_LOW), -_GELU_TANH_LOW)
+    square = v.mul(x, x)
+    s, rest = _both_sides(v, v.mul(x, v.fma(square, cubic * outer, outer)))
+    steep = v.mul(x, v.fma(square, 3 * cubic * outer, outer))
+    return v.mul(dy, v.fma(v.mul(s, rest), steep, s))
+
+
+_SLOPES: dict[str, Callable[[Lanes, str, str], str]] = {
+    "relu_backward": _relu_backward,
+    "sigmoid_backward": _sigmoid_backward,
+    "tanh_backward": _tanh_backward,
+    "silu_backward": _silu_backward,
+    "gelu_backward": _gelu_backward,
+    "gelu_tanh_backward": _gelu_tanh_backward,
+}
+
+
+def slope_code(writer: IRWriter, vector: VectorType, name: str, dy: str, value: str) -> str:
+    """Apply one of `skipjack.core.nest.SLOPES` to values of a type."""
+    return _SLOPES[name](Lanes(writer, vector), dy, value)
 
 
 _CODE: dict[str, Callable[[Lanes, str], str]] = {

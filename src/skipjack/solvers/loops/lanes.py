@@ -53,7 +53,7 @@ class Lanes:
     """Arithmetic on one type, each method an instruction or two."""
 
     def __init__(self, writer: IRWriter, vector: VectorType) -> None:
-        self._w, self._vector = writer, vector
+        self._w, self._vector = self.writer, self.vector = writer, vector
         self.format = FORMATS[vector.dtype]
         self.dtype = vector.dtype
         integer, lanes = self.format.integer, vector.lanes

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import inf
 
-from skipjack.core.nest import Accumulator, Call, Constant, Load, Scalar
+from skipjack.core.nest import SLOPES, Accumulator, Call, Constant, Load, Scalar
 from skipjack.native.ir import IRWriter, VectorType
-from skipjack.solvers.loops.functions import FUNCTIONS, function_code
+from skipjack.solvers.loops.functions import FUNCTIONS, function_code, slope_code
 
 _INSTRUCTIONS = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
 # `maximum` and `minimum` keep NaN, as NumPy does; x86's plain max does not. Which of 0 and -0 is
@@ -30,6 +30,8 @@ def step(writer: IRWriter, vector: VectorType, name: str, arguments: list[str]) 
         return writer.call(vector, _EXTREMES[name], arguments, "nsz")
     if name in _INTRINSICS:
         return writer.call(vector, _INTRINSICS[name], arguments)
+    if name in SLOPES:
+        return slope_code(writer, vector, name, *arguments)
     value = arguments[0]
     if name in FUNCTIONS:
         return function_code(writer, vector, name, value)

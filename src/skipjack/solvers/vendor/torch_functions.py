@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from skipjack.core.nest import SLOPES
 from skipjack.core.problem import Problem
 from skipjack.operations import get
 from skipjack.operations.batchnorm import BatchNorm
@@ -29,7 +30,14 @@ _SAME_NAME = (
 def scalar_function(torch: Any, name: str) -> Callable[..., Any]:
     """The elementwise function that PyTorch has for ours."""
     functional = torch.nn.functional
+    aten = torch.ops.aten
     others = {
+        "relu_backward": lambda dy, y: aten.threshold_backward(dy, y, 0),
+        "sigmoid_backward": aten.sigmoid_backward,
+        "tanh_backward": aten.tanh_backward,
+        "silu_backward": aten.silu_backward,
+        "gelu_backward": aten.gelu_backward,
+        "gelu_tanh_backward": lambda dy, x: aten.gelu_backward(dy, x, approximate="tanh"),
         "bias": torch.add,
         "scale": torch.mul,
         "silu": functional.silu,
@@ -182,7 +190,7 @@ def is_product(problem: Problem) -> bool:
     return isinstance(get(problem.operation), Matmul)
 
 
-_OTHER_NAMES = ("bias", "scale", "silu", "gelu", "gelu_tanh")
+_OTHER_NAMES = ("bias", "scale", "silu", "gelu", "gelu_tanh", *SLOPES)
 _ROWS = (
     *("softmax", "logsoftmax", "layernorm", "rmsnorm"),
     *("softmax_backward", "logsoftmax_backward", "layernorm_backward"),

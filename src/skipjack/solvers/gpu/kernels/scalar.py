@@ -116,6 +116,26 @@ def unary(NAME: tl.constexpr, NARROW: tl.constexpr, x):
 
 
 @triton.jit
+def _slope(NAME: tl.constexpr, x):
+    """Of an activation: at its result for the first two, else at its input."""
+    if NAME == "sigmoid_backward":
+        return x * (1.0 - x)
+    elif NAME == "tanh_backward":
+        return 1.0 - x * x
+    elif NAME == "silu_backward":
+        gate = 1.0 / (1.0 + exp(-x, False))
+        return gate * (1.0 + x * (1.0 - gate))
+    elif NAME == "gelu_backward":
+        below = 0.5 * (1.0 + tl.erf(x * 0.7071067811865476))
+        return below + x * 0.3989422804014327 * exp(x * x * -0.5, False)
+    else:
+        tl.static_assert(NAME == "gelu_tanh_backward", "no such function of two numbers")
+        gate = 1.0 / (1.0 + exp(-1.5957691216057308 * x * (1.0 + 0.044715 * x * x), False))
+        steep = 1.5957691216057308 * x * (1.0 + 0.134145 * x * x)
+        return gate + gate * (1.0 - gate) * steep
+
+
+@triton.jit
 def binary(NAME: tl.constexpr, x, y):
     """A function of two numbers."""
     if NAME == "add":
@@ -128,9 +148,12 @@ def binary(NAME: tl.constexpr, x, y):
         return x / y if x.dtype == tl.float64 else tl.div_rn(x, y)
     elif NAME == "max":
         return tl.maximum(x, y, propagate_nan=_ALL)
-    else:
-        tl.static_assert(NAME == "min", "no such function of two numbers")
+    elif NAME == "min":
         return tl.minimum(x, y, propagate_nan=_ALL)
+    elif NAME == "relu_backward":
+        return tl.where(y <= 0.0, 0.0, x)
+    else:
+        return x * _slope(NAME, y)
 
 
 @triton.jit
