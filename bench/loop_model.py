@@ -3,6 +3,11 @@
 Needs lightgbm, for the fit alone::
 
     python bench/loop_model.py bench/results/loop_tables -o src/skipjack/learn/costs/cost_model.npz
+    python bench/loop_model.py bench/results/loop_tables --part bench/results/loop_tables/looptune \
+        -o src/skipjack/learn/costs/looptune_model.npz
+
+Tables of ``--part`` have schedules of one part of the space alone, such as those of the preset
+looptune: their fastest need not be fast. How fast they are is told by a model of the other tables.
 
 A tenth of the problems is left out of the fit. On those it is told how well schedules of a problem
 are ordered (Spearman's correlation), and how fast the schedule is that the model takes for the
@@ -14,7 +19,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,11 +31,15 @@ from numpy.typing import NDArray
 import loop_problems
 from skipjack.core.device import Device
 from skipjack.learn.costs import TreeCostModel, cost_facts, cost_features, log_scale
-from skipjack.learn.rates import LoopTable, read_tables
+from skipjack.learn.rates import read_table, table_files
 from skipjack.operations import parse
 from skipjack.solvers.cpu.nest import Schedule
 
-TREES = {"num_leaves": 31, "learning_rate": 0.08, "n_estimators": 260, "min_child_samples": 20}
+TREES = {"num_leaves": 31, "learning_rate": 0.05, "n_estimators": 600, "min_child_samples": 20}
+FIRST_TREES = {**TREES, "learning_rate": 0.08, "n_estimators": 260}
+"""Of the models that tell how fast the fastest of a part are."""
+ROUNDS = 2
+"""So many of them: of the other tables, then of all."""
 SAMPLED = {"colsample_bytree": 0.6, "subsample": 0.8, "subsample_freq": 1}
 LEVEL_TREES = {"num_leaves": 8, "learning_rate": 0.1, "n_estimators": 80, "min_child_samples": 8}
 LEFT_OUT = 10
@@ -54,6 +63,10 @@ Matrix = NDArray[np.float32]
 class Measured:
     """The schedules of a problem on a device."""
 
+    table: str
+    """The table's file."""
+    part: bool
+    """Whether the table has schedules of one part of the space alone."""
     problem: str
     device: Device
     features: Matrix
@@ -71,37 +84,56 @@ class Measured:
         return hashlib.sha256(self.problem.encode()).digest()[0] % LEFT_OUT == 0
 
 
-def measured(tables: Sequence[LoopTable]) -> Iterator[Measured]:
-    """Of every problem with enough schedules that ran."""
-    for table in tables:
-        device = table.header.device
-        for key, times_ns in table.times_ns.items():
-            timed = {text: ns for text, ns in times_ns.items() if ns is not None}
-            if len(timed) >= _FEWEST:
-                facts = cost_facts(parse(key), device)
-                rows = [cost_features(facts, Schedule.parse(text)) for text in timed]
-                seconds = np.array(list(timed.values())) * 1e-9
-                yield Measured(
-                    key,
-                    device,
-                    np.array(rows, np.float32),
-                    (np.log2(seconds) - log_scale(facts)).astype(np.float32),
-                )
+def measured(path: Path, part: bool) -> Iterator[Measured]:
+    """Of every problem of a table with enough schedules that ran."""
+    table = read_table(path)
+    device = table.header.device
+    for key, times_ns in table.times_ns.items():
+        timed = {text: ns for text, ns in times_ns.items() if ns is not None}
+        if len(timed) >= _FEWEST:
+            facts = cost_facts(parse(key), device)
+            rows = [cost_features(facts, Schedule.parse(text)) for text in timed]
+            seconds = np.array(list(timed.values())) * 1e-9
+            times = (np.log2(seconds) - log_scale(facts)).astype(np.float32)
+            name = f"{'looptune ' if part else ''}{path.name.partition('.')[0]}"
+            yield Measured(name, part, key, device, np.array(rows, np.float32), times)
 
 
 def fit(given: Sequence[Measured], seed: int) -> TreeCostModel:
     """A model of these problems: how schedules compare with the best, and how fast that is."""
-    features = np.concatenate([one.features for one in given])
-    behind = np.concatenate([one.times - one.best for one in given]).clip(-_LUCK, _SLOWEST)
-    weights = np.maximum(2.0 ** (-_WEIGHT * behind), _LEAST_WEIGHT)
-    weights *= np.concatenate([np.full(len(one.times), _weight(one.device)) for one in given])
-    compared = LGBMRegressor(**TREES, **SAMPLED, random_state=seed, n_jobs=1, verbose=-1)
-    compared.fit(features, behind, sample_weight=weights)
+    bests = {id(one): one.best for one in given if not one.part}
+    if len(bests) < len(given):
+        for _ in range(ROUNDS):
+            known = [one for one in given if id(one) in bests]
+            first = _compared(known, bests, seed, FIRST_TREES)
+            bests |= {id(one): _best(one, first) for one in given if one.part}
+    compared = _compared(given, bests, seed, TREES)
     fixed = len(cost_facts(parse(given[0].problem), given[0].device).fixed)
     nests = np.array([one.features[0, :fixed] for one in given])
     level = LGBMRegressor(**LEVEL_TREES, random_state=seed, n_jobs=1, verbose=-1)
-    level.fit(nests, np.array([one.best for one in given]))
+    level.fit(nests, np.array([bests[id(one)] for one in given]))
     return as_arrays([compared, level])
+
+
+def _compared(
+    given: Sequence[Measured], bests: Mapping[int, float], seed: int, trees: Mapping[str, Any]
+) -> LGBMRegressor:
+    """How schedules compare with the best."""
+    features = np.concatenate([one.features for one in given])
+    behind = np.concatenate([one.times - bests[id(one)] for one in given])
+    behind_own = np.concatenate([one.times - one.best for one in given])
+    weights = np.maximum(2.0 ** (-_WEIGHT * behind_own.clip(-_LUCK)), _LEAST_WEIGHT)
+    weights *= np.concatenate([np.full(len(one.times), _weight(one.device)) for one in given])
+    model = LGBMRegressor(**trees, **SAMPLED, random_state=seed, n_jobs=1, verbose=-1)
+    model.fit(features, behind.clip(-_LUCK, _SLOWEST), sample_weight=weights)
+    return model
+
+
+def _best(one: Measured, model: LGBMRegressor) -> float:
+    """What the best would take, by the model's word on the faster half of a part."""
+    fast = one.times <= np.median(one.times)
+    told = np.median(one.times[fast] - model.predict(one.features[fast]))
+    return min(one.best, float(told))
 
 
 def _weight(device: Device) -> float:
@@ -166,25 +198,27 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
     parser.add_argument("tables", type=Path, nargs="+")
     parser.add_argument("-o", "--output", type=Path, required=True)
+    parser.add_argument("--part", type=Path, nargs="*", default=[], help="tables of a part")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args(arguments)
     loop_problems.load_operations()
-    tables = [table for path in options.tables for table in read_tables(path)]
-    everyone = list(measured(tables))
+    everyone = [
+        one
+        for part, paths in ((False, options.tables), (True, options.part))
+        for path in table_files(paths)
+        for one in measured(path, part)
+    ]
     fitted = [one for one in everyone if not one.left_out]
     model = fit(fitted, options.seed)
-    groups = {
-        f"{table.header.device.name} {8 * table.header.device.vector_bytes}-bit": table
-        for table in tables
-    }
+    tables = {name: [one for one in everyone if one.table == name] for name in names(everyone)}
+    left_out = {name: [one for one in some if one.left_out] for name, some in tables.items()}
     model.card.update(
         {
-            "tables": {name: [len(t.times_ns), t.entries] for name, t in groups.items()},
-            "left_out": {
-                name: judge(model, [one for one in everyone if one.left_out and _is(one, table)])
-                for name, table in groups.items()
-                if any(one.left_out and _is(one, table) for one in everyone)
+            "tables": {
+                name: [len(some), sum(len(one.times) for one in some)]
+                for name, some in tables.items()
             },
+            "left_out": {name: judge(model, some) for name, some in left_out.items() if some},
             "fitted": judge(model, fitted),
             "seed": options.seed,
         }
@@ -193,8 +227,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(json.dumps(model.card, indent=1))
 
 
-def _is(one: Measured, table: LoopTable) -> bool:
-    return one.device == table.header.device
+def names(given: Sequence[Measured]) -> list[str]:
+    """Of the tables, in their order."""
+    return list(dict.fromkeys(one.table for one in given))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Train the policies for loop nests that come with Skipjack, from tables of measured schedules.
+"""Train the policy for loop nests that comes with Skipjack, from tables of measured schedules.
 
 Needs torch, tables that `loop_tables.py` measured, and the cost model that `loop_model.py` fitted
 to them::
@@ -12,11 +12,10 @@ to them::
    that of the best.
 3. It plays further problems. Where the best of its own games and of the analytic proposals is
    clearly better than what it plays, it is taught that (expert iteration).
-4. For the preset looptune, a beam over games of ten actions looks for what the cost model holds to
-   be fastest, and a second network is taught the ways there.
 
 A tenth of the tables' problems is held out, as from the fit of the cost model, and the log says how
-the policy does on them. Writes ``full.npz``, ``looptune.npz``, a card for each, and ``log.txt``.
+the policy does on them. Writes ``full.npz``, a card, and ``log.txt``. The policy of the preset
+looptune is trained by `train_looptune_policy`.
 """
 
 from __future__ import annotations
@@ -25,8 +24,9 @@ import argparse
 import hashlib
 import itertools
 import json
+import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import log
 from pathlib import Path
@@ -39,7 +39,7 @@ from skipjack import __version__
 from skipjack.core.device import Device
 from skipjack.core.problem import Problem
 from skipjack.learn.costs import shipped_model
-from skipjack.learn.loops import GameState, LoopGame, Preset, loop_game, loop_solver
+from skipjack.learn.loops import LoopGame, Preset, loop_game, loop_solver
 from skipjack.learn.policy import (
     Policy,
     PolicyNetwork,
@@ -58,8 +58,8 @@ from skipjack.learn.training.cloning import (
     judge,
     lessons,
 )
-from skipjack.learn.training.episodes import Views, joined, view_of
-from skipjack.learn.training.network import LoopNetwork, NetworkSizes, exported, imported, sizes_of
+from skipjack.learn.training.episodes import Views
+from skipjack.learn.training.network import LoopNetwork, NetworkSizes, exported, imported
 from skipjack.learn.training.planner import Planner
 from skipjack.operations import parse
 from skipjack.solvers.cpu.nest import Schedule, ScheduleSpace
@@ -75,7 +75,6 @@ PROPOSED, BRED, ROUNDS, PARENTS = 64, 24, 2, 8
 WORTHS = 16_000
 """Schedules whose worth is taught."""
 LONGEST_PLAN = 40
-LOOPTUNE_ACTIONS = 10
 HELD_OUT = 10
 """One of so many problems of the tables."""
 DETOURS = 0.12
@@ -104,6 +103,10 @@ class Measured:
             return None
         ns = self.times_ns[text]
         return WORST if ns is None else max(WORST, log(self.best_ns / ns))
+
+
+Untrained = Callable[[Measured, LoopGame], dict[str, Schedule]]
+"""What a policy is compared with, by name."""
 
 
 class Log:
@@ -159,8 +162,14 @@ def reachable(game: LoopGame, targets: Sequence[Schedule]) -> Schedule | None:
 class Judge:
     """What schedules of a problem take, in logarithms: estimated, and measured where they were."""
 
-    def __init__(self, problem: Problem, device: Device, known: Measured | None = None) -> None:
-        self.problem, self.device = problem, device
+    def __init__(
+        self,
+        problem: Problem,
+        device: Device,
+        known: Measured | None = None,
+        preset: Preset = Preset.FULL,
+    ) -> None:
+        self.problem, self.device, self._model = problem, device, shipped_model(preset)
         self._costs: dict[Schedule, float] = {}
         self._measured: dict[Schedule, float] = {}
         if known is not None:
@@ -179,7 +188,7 @@ class Judge:
         return [self._costs[one] for one in schedules]
 
     def _estimates(self, schedules: Sequence[Schedule]) -> list[float]:
-        return shipped_model().log_seconds(self.problem, self.device, schedules)
+        return self._model.log_seconds(self.problem, self.device, schedules)
 
     def best_first(self, schedules: Sequence[Schedule]) -> list[Schedule]:
         """The fastest first, each once."""
@@ -260,58 +269,24 @@ def improved(
     return shown, better
 
 
-def beam_ways(problem: Problem, device: Device, width: int) -> Demonstration | None:
-    """In the preset looptune: the way to what is estimated to be fastest, found by a beam."""
-    game = loop_game(problem, device, Preset.LOOPTUNE)
-    judge = Judge(problem, device)
-    best, best_cost = tuple[int, ...](), judge([game.built(game.start())])[0]
-    lines: dict[GameState, tuple[int, ...]] = {game.start(): ()}
-    seen = set(lines)
-    for _ in range(LOOPTUNE_ACTIONS):
-        nexts: dict[GameState, tuple[int, ...]] = {}
-        for state, way in lines.items():
-            for action in np.flatnonzero(game.mask(state)).tolist():
-                after = game.apply(state, action)
-                if after not in seen:
-                    seen.add(after)
-                    nexts[after] = (*way, action)
-        if not nexts:
-            break
-        built = [game.built(state) for state in nexts]
-        costs = dict(zip(nexts, judge(built), strict=True))
-        # Several states of one schedule differ in the cursor: each line keeps its own.
-        order = sorted(nexts, key=costs.__getitem__)
-        if costs[order[0]] < best_cost - 1e-6:
-            best, best_cost = nexts[order[0]], costs[order[0]]
-        lines = {state: nexts[state] for state in order[:width]}
-    return _shown(game, best) if best else None
-
-
-def _shown(game: LoopGame, way: Sequence[int]) -> Demonstration:
-    state, views = game.start(), []
-    for at, action in enumerate(way):
-        views.append(view_of(game, state, way[:at]))
-        state = game.apply(state, action)
-    return Demonstration(joined(views), np.array(way, np.int64))
-
-
-def check(network: PolicyNetwork, measured: Sequence[Measured], log_: Log, name: str) -> float:
+def check(
+    policy: Policy, measured: Sequence[Measured], log_: Log, name: str, others: Untrained
+) -> float:
     """How what is planned does where it was measured, and what is estimated else."""
-    policy = Policy(network, Preset.FULL, "in training")
-    found: dict[str, list[float]] = {"planned": [], "greedy": [], "analytic": []}
+    found: dict[str, list[float]] = {}
     sure = 0
     for each in measured:
-        game = loop_game(each.problem, each.device, Preset.FULL)
+        game = loop_game(each.problem, each.device, policy.preset)
         chosen = {
             "planned": planned(policy, game)[0].schedule,
             "greedy": greedy(policy, game).schedule,
-            "analytic": first_proposals(each.problem, each.device, 1)[0],
+            **others(each, game),
         }
-        judge = Judge(each.problem, each.device, each)
+        judge = Judge(each.problem, each.device, each, policy.preset)
         timed = [text for text, ns in each.times_ns.items() if ns is not None]
         least = judge(judge.best_first([Schedule.parse(text) for text in timed])[:1])[0]
         for who, schedule in chosen.items():
-            found[who].append(least - judge([schedule])[0])
+            found.setdefault(who, []).append(least - judge([schedule])[0])
         sure += chosen["planned"].text() in each.times_ns
     means = {who: float(np.exp(np.mean(values))) for who, values in found.items()}
     log_(
@@ -338,7 +313,6 @@ def main() -> None:
     parser.add_argument("--further", type=int, default=400, help="for expert iteration, each round")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--passes", type=int, default=8, help="over what is taught")
-    parser.add_argument("--ways", type=int, default=1200, help="of the preset looptune")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--width", type=int, default=64)
     asked = parser.parse_args()
@@ -373,7 +347,6 @@ def main() -> None:
     # 2
     ends = worths(learned, WORTHS, rng)
     network = taught_to_play(shown, ends, asked, rng, log_)
-    sizes = sizes_of(exported(network))
     best = _checked(network, kept, learned, log_, "taught")
     arrays = exported(network)
     # 3
@@ -390,27 +363,15 @@ def main() -> None:
         mixed = lessons([*more, *more, *shown], ends)
         options = CloningOptions(epochs=3, learning_rate=4e-4)
         for curves in clone(network, mixed, rng, options):
-            log_(f"round {round_ + 1}: {_text(curves)}")
+            log_(f"round {round_ + 1}: {text_of(curves)}")
         now = _checked(network, kept, learned, log_, f"round {round_ + 1}")
         if now >= best:
             best, arrays = now, exported(network)
-    write(asked.out, preset, arrays, tables, learned, kept, best, asked, log_)
-    # 4
-    ways = []
-    for at in rng.permutation(len(drawn) + len(own)):
-        problem, device, _ = [*drawn, *own][int(at)]
-        way = beam_ways(problem, device, 6)
-        if way is not None:
-            ways.append(way)
-        if over(0.9) or len(ways) >= asked.ways:
-            break
-    log_(f"looptune: {len(ways)} ways")
-    second = LoopNetwork(replace(sizes, actions=len(Preset.LOOPTUNE.actions)))
-    cut = len(ways) - len(ways) // 20
-    for curves in clone(second, lessons(ways[:cut]), rng, CloningOptions(epochs=25)):
-        log_(f"looptune: {_text(curves)}")
-    log_(f"looptune, held out: {_text(judge(second, lessons(ways[cut:])))}")
-    write(asked.out, Preset.LOOPTUNE, exported(second), tables, learned, kept, 0.0, asked, log_)
+    write(
+        *(asked.out, preset, arrays, tables, learned, kept, best, asked.seed, log_),
+        problems_drawn=asked.problems,
+        rounds_of_expert_iteration=asked.rounds,
+    )
 
 
 def taught_to_play(
@@ -431,8 +392,8 @@ def taught_to_play(
     taught, tested = lessons(shown[:cut], ends), lessons(shown[cut:])
     log_(f"{len(taught)} states of {cut} games")
     for curves in clone(network, taught, rng, CloningOptions(epochs=asked.passes)):
-        log_(f"taught: {_text(curves)}")
-    log_(f"taught, held out: {_text(judge(network, tested))}")
+        log_(f"taught: {text_of(curves)}")
+    log_(f"taught, held out: {text_of(judge(network, tested))}")
     return network
 
 
@@ -443,12 +404,16 @@ def _checked(
     log_: Log,
     name: str,
 ) -> float:
-    numpy_network = PolicyNetwork(exported(network))
-    check(numpy_network, learned[:60], log_, f"{name}, learned")
-    return check(numpy_network, kept, log_, f"{name}, held out") if kept else 0.0
+    policy = Policy(PolicyNetwork(exported(network)), Preset.FULL, "in training")
+    check(policy, learned[:60], log_, f"{name}, learned", _analytic)
+    return check(policy, kept, log_, f"{name}, held out", _analytic) if kept else 0.0
 
 
-def _text(curves: Mapping[str, float]) -> str:
+def _analytic(each: Measured, game: LoopGame) -> dict[str, Schedule]:
+    return {"analytic": first_proposals(each.problem, each.device, 1)[0]}
+
+
+def text_of(curves: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {value:.4f}" for name, value in curves.items())
 
 
@@ -460,20 +425,20 @@ def write(
     learned: Sequence[Measured],
     kept: Sequence[Measured],
     judged: float,
-    asked: argparse.Namespace,
+    seed: int,
     log_: Log,
+    **asked_for: int,
 ) -> None:
     """The policy, and a card that says where it is from."""
     imported(arrays)  # what cannot be trained on is not shipped
     write_policy(out / f"{preset}.npz", dict(arrays), preset)
     card = {
         "preset": str(preset),
-        "script": "bench/train_loop_policy.py",
+        "script": f"bench/{Path(sys.argv[0]).name}",
         "skipjack": __version__,
-        "seed": asked.seed,
+        "seed": seed,
         "seconds": round(log_.seconds),
-        "problems_drawn": asked.problems,
-        "rounds_of_expert_iteration": asked.rounds,
+        **asked_for,
         "tables": [
             {
                 "device": table.header.device.name,

@@ -64,17 +64,31 @@ def test_features_are_finite_and_as_many_for_every_schedule(key: str) -> None:
             row = cost_features(facts, Schedule.parse(str(config["schedule"])))
             counts.add(len(row))
             assert np.isfinite(row).all()
-    assert len(counts) == 1
-    assert shipped_model().features.max() < counts.pop()
+    (count,) = counts
+    assert all(shipped_model(preset).features.max() < count for preset in Preset)
 
 
-def test_the_shipped_model_prefers_vectors_in_registers_to_the_untuned_nest() -> None:
+@pytest.mark.parametrize("preset", Preset)
+def test_the_shipped_models_prefer_vectors_in_registers_to_the_untuned_nest(preset: Preset) -> None:
+    model = shipped_model(preset)
     untuned, tiled = Schedule.parse("m k n"), Schedule.parse("m:6 n:32 k m/u n/v")
-    by_problem = shipped_model().log_seconds(PROBLEM, DEVICE, [untuned, tiled])
+    by_problem = model.log_seconds(PROBLEM, DEVICE, [untuned, tiled])
     assert by_problem[1] < by_problem[0]
-    game = loop_game(PROBLEM, DEVICE, Preset.FULL)
-    assert shipped_model().log_seconds_in(game, [untuned, tiled]) == by_problem
-    assert shipped_model().log_seconds_in(game, []) == []
+    game = loop_game(PROBLEM, DEVICE, preset)
+    assert model.log_seconds_in(game, [untuned, tiled]) == by_problem
+    assert model.log_seconds_in(game, []) == []
+
+
+def test_features_tell_in_which_steps_memory_is_walked() -> None:
+    """A column of 128 floats lies in few places of a cache, one of 100 in all of them."""
+    column = Schedule.parse("n m k/u")
+    rows = []
+    for width in (128, 100):
+        facts = cost_facts(parse(f"matmul:64x{width}x32"), DEVICE)
+        rows.append(cost_features(facts, column))
+    steps = [{value for value in row if value in (9.0, 4.0)} for row in rows]
+    assert 9.0 in steps[0]
+    assert 9.0 not in steps[1]
 
 
 def test_a_model_comes_back_from_its_file(tmp_path: Path) -> None:
@@ -101,5 +115,5 @@ def test_a_model_of_other_features_and_damaged_files_are_refused(
     with pytest.raises(MalformedError, match="lead outside"):
         read_model(path.read_bytes(), MODEL_FILE)
     monkeypatch.setattr("skipjack.learn.costs.model.MODEL_FEATURES", 9)
-    with pytest.raises(MalformedError, match=r"features of version 2.*fit it again"):
+    with pytest.raises(MalformedError, match=r"features of version 3.*fit it again"):
         read_model(data, MODEL_FILE)

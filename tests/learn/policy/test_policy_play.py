@@ -99,6 +99,32 @@ def test_what_is_planned_is_played_and_ordered_by_the_cost_model() -> None:
     assert planned(policy, GAME, 0) == []
 
 
+def test_in_looptune_the_model_leads_to_schedules_and_the_policy_where_it_is_sure() -> None:
+    game = loop_game(PROBLEM, HASWELL, Preset.LOOPTUNE)
+    policy = random_policy(Preset.LOOPTUNE)
+    found = planned(policy, game, 500)
+    assert len({each.schedule for each in found}) == len(found) > 100
+    costs = shipped_model(Preset.LOOPTUNE).log_seconds_in(game, [x.schedule for x in found])
+    assert costs == sorted(costs)
+    assert greedy(policy, game).schedule in {each.schedule for each in found}
+    for each in found[:20]:
+        state = game.start()
+        for action in each.actions:
+            state = game.apply(state, action)
+        assert len(each.actions) <= 10
+        assert (state, game.built(state)) == (each.state, each.schedule)
+    likely = {each.schedule for each in proposals(policy, game, 32)}
+    assert costs[0] <= min(shipped_model(Preset.LOOPTUNE).log_seconds_in(game, list(likely)))
+    assert planned(policy, game, 1) == found[:1]
+    assert [each.schedule for each in planned(policy, game, 9, 0)] == [game.built(game.start())]
+
+
+def test_a_nest_of_looptune_without_loops_is_planned() -> None:
+    game = loop_game(parse("add:1"), HASWELL, Preset.LOOPTUNE)
+    (played,) = planned(random_policy(Preset.LOOPTUNE), game, 3)
+    assert played.schedule.loops == ()
+
+
 def test_what_the_model_does_not_tell_apart_is_taken_in_the_analytic_order(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -27,9 +27,9 @@ from skipjack.solvers.cpu.nest import (
     unrolled_copies,
 )
 
-MODEL_FEATURES = 2
+MODEL_FEATURES = 3
 """Changes when the features do; stored in models."""
-_LINE = 64
+_LINE, _PAGE = 64, 4096
 _SMALL = (32 << 10, 1 << 20, 32 << 20)
 """Sizes of caches of a machine that does not tell."""
 _SLOW_STEPS = frozenset(
@@ -172,6 +172,7 @@ def cost_features(facts: CostFacts, schedule: Schedule) -> list[float]:
     # Bytes from beyond registers and each cache, for each iteration.
     numbers += _traffic(facts, schedule, spans, trips)
     numbers += _counts(facts, schedule, spans, carried)
+    numbers += _steps_in_memory(facts, schedule, trips)
     # Threads.
     shared = prod(t for loop, t in zip(loops, trips, strict=True) if loop.mark is Mark.PARALLEL)
     parallel = is_parallel(schedule)
@@ -278,15 +279,23 @@ def _width(facts: CostFacts, schedule: Schedule, spans: tuple[int, ...]) -> int:
 def _traffic(
     facts: CostFacts, schedule: Schedule, spans: tuple[int, ...], trips: list[int]
 ) -> list[float]:
-    """Log bytes for each iteration that come from beyond the registers and each cache."""
+    """Log bytes for each iteration that come from beyond the registers and each cache.
+
+    With each, the bytes that lie together of what most of them are from. Then what the
+    straight-line code touches with one, two and three loops around it, as a share of the nearest
+    cache.
+    """
     loops = schedule.loops
     # What all loops from a position inwards touch, from the innermost outwards.
     covered = dict.fromkeys(facts.extents, 1)
     inside: list[list[float]] = [[]] * (len(loops) + 1)
+    rows: list[list[int]] = [[]] * (len(loops) + 1)
     inside[len(loops)] = [float(facts.item)] * len(facts.accesses)
+    rows[len(loops)] = [facts.item] * len(facts.accesses)
     for at in range(len(loops) - 1, -1, -1):
         covered[loops[at].variable] = spans[at]
         inside[at] = [_bytes(access, covered, facts.item) for access in facts.accesses]
+        rows[at] = [_row(access, covered, facts.item) for access in facts.accesses]
     numbers = []
     start = schedule.suffix_start
     levels = [start]
@@ -296,12 +305,38 @@ def _traffic(
             level -= 1
         levels.append(level)
     for level in levels:
-        moved = sum(
+        moved = [
             inside[level][number] * _visits(access, loops, trips, level)
             for number, access in enumerate(facts.accesses)
-        )
-        numbers.append(log2(moved / facts.iterations))
+        ]
+        numbers.append(log2(sum(moved) / facts.iterations))
+        numbers.append(log2(rows[level][moved.index(max(moved))]))
+    for outwards in (1, 2, 3):
+        at = max(start - outwards, 0)
+        numbers.append(log2(sum(inside[at]) / facts.caches[0]))
     return numbers
+
+
+def _steps_in_memory(facts: CostFacts, schedule: Schedule, trips: list[int]) -> list[float]:
+    """How far the straight-line code goes in memory from one time to the next.
+
+    The longest step in bytes, and the largest power of two that divides one of those steps or of
+    those between copies of the body: lines that far apart share few places in a cache. Then how
+    often the second and third loops around the straight-line code run.
+    """
+    loops, start = schedule.loops, schedule.suffix_start
+    longest, even = 1, 1
+    for at, loop in enumerate(loops[max(start - 1, 0) :], max(start - 1, 0)):
+        for access in facts.accesses:
+            step = abs(access.stride(loop.variable)) * loop.step * facts.item
+            if step >= _LINE:
+                even = max(even, min(step & -step, _PAGE))
+                longest = max(longest, step if at < start else 1)
+    return [
+        log2(longest),
+        log2(even),
+        *(log2(trips[start - at]) if start >= at else 0.0 for at in (2, 3)),
+    ]
 
 
 def _visits(access: Access, loops: tuple[Loop, ...], trips: list[int], level: int) -> float:
@@ -316,11 +351,28 @@ def _visits(access: Access, loops: tuple[Loop, ...], trips: list[int], level: in
 
 def _bytes(access: Access, covered: Mapping[str, int], item: int) -> float:
     """Of the lines that an access touches while loops cover so much."""
-    reach = [
-        min(size, 1 + sum(abs(factor) * (covered[name] - 1) for name, factor in at.terms if factor))
-        for at, size in zip(access.indices, access.tensor.shape, strict=True)
-    ]
+    reach = _reach(access, covered)
     row = reach[-1] * item
     if row < _LINE and len(reach) > 1 and access.tensor.shape[-1] * item > row:
         row = min(_LINE, access.tensor.shape[-1] * item)
     return float(row * prod(reach[:-1]))
+
+
+def _row(access: Access, covered: Mapping[str, int], item: int) -> int:
+    """Bytes that an access touches one after another."""
+    row = item
+    for reached, size in zip(
+        reversed(_reach(access, covered)), reversed(access.tensor.shape), strict=True
+    ):
+        row *= reached
+        if reached < size:
+            break
+    return row
+
+
+def _reach(access: Access, covered: Mapping[str, int]) -> list[int]:
+    """Elements along each dimension that an access comes to while loops cover so much."""
+    return [
+        min(size, 1 + sum(abs(factor) * (covered[name] - 1) for name, factor in at.terms if factor))
+        for at, size in zip(access.indices, access.tensor.shape, strict=True)
+    ]

@@ -1,7 +1,9 @@
 """A cost model of schedules: regression trees over `cost_features`, in plain arrays.
 
-It is fitted by ``bench/loop_model.py`` from tables. It knows how schedules of a nest compare; how
-long they take it knows as well as the machines of its tables are like the one that is asked about.
+It is fitted by ``bench/loop_model.py`` from tables. The preset looptune has a model of its own,
+fitted to schedules of that game beside the others. A model knows how schedules of a nest compare;
+how long they take it knows as well as the machines of its tables are like the one that is asked
+about.
 """
 
 from __future__ import annotations
@@ -31,11 +33,12 @@ from skipjack.learn.costs.features import (
     cost_features,
     log_scale,
 )
-from skipjack.learn.loops import LoopGame
+from skipjack.learn.loops import LoopGame, Preset
 from skipjack.reading import parse_json
 from skipjack.solvers.cpu.nest import Schedule
 
 MODEL_FILE = "cost_model.npz"
+_FILES = {Preset.FULL: MODEL_FILE, Preset.LOOPTUNE: "looptune_model.npz"}
 FORMAT = "skipjack-cost-trees"
 _ARRAYS = ("roots", "features", "thresholds", "below", "above", "values")
 _LOG2 = log(2.0)
@@ -148,7 +151,8 @@ def _check(model: TreeCostModel, where: str) -> None:
 
 
 @functools.cache
-def shipped_model() -> TreeCostModel:
-    """The one that comes with Skipjack."""
-    file = resources.files("skipjack.learn.costs") / MODEL_FILE
-    return read_model(file.read_bytes(), MODEL_FILE)
+def shipped_model(preset: Preset = Preset.FULL) -> TreeCostModel:
+    """The one that comes with Skipjack for what is built in a preset."""
+    name = _FILES[preset]
+    file = resources.files("skipjack.learn.costs") / name
+    return read_model(file.read_bytes(), name)

@@ -25,8 +25,11 @@ MOST_ACTIONS = {Preset.FULL: 64, Preset.LOOPTUNE: 10}
 """Of one game; the preset looptune has no action that ends it."""
 _WIDTH = 8
 """States that a beam keeps at least; it keeps as many as are needed for what is asked for."""
-_CONSIDERED = {Preset.FULL: 32, Preset.LOOPTUNE: 160}
-"""Schedules among which one is chosen. Where no action ends a game, every state is one."""
+_CONSIDERED = 32
+"""Games among which one is chosen."""
+_LIKELY, _FAST, _CURSORS = 8, 24, 2
+"""States of looptune that are looked at further: the likeliest, and those that are estimated to be
+fastest, but of each schedule only so many, with the cursor at different places."""
 ANALYTIC = 40
 """Proposals of the analytic order that are considered."""
 _LATER, _OWN = 0.035, 0.17
@@ -111,12 +114,69 @@ def planned(
     """Up to `count` games, best first: several are played, and the cost model puts them in order.
 
     The policy knows what good schedules look like, the model which of several similar ones is the
-    fastest: together they are better than either alone.
+    fastest: together they are better than either alone. In the preset looptune, where every state
+    is a schedule, the model also says which games go on.
     """
-    played = proposals(policy, game, max(_CONSIDERED[game.preset], count), actions)
-    costs = shipped_model().log_seconds_in(game, [each.schedule for each in played])
-    order = sorted(range(len(played)), key=costs.__getitem__)
-    return [played[at] for at in order[: max(count, 0)]]
+    if game.preset is Preset.LOOPTUNE:
+        costs = _looked_ahead(
+            policy, game, MOST_ACTIONS[game.preset] if actions is None else actions
+        )
+    else:
+        played = proposals(policy, game, max(_CONSIDERED, count), actions)
+        costs = dict(zip(played, _estimates(game, played), strict=True))
+    return sorted(costs, key=costs.__getitem__)[: max(count, 0)]
+
+
+def _looked_ahead(policy: Policy, game: LoopGame, actions: int) -> dict[PlayedGame, float]:
+    """Games of distinct schedules with what they are estimated to take.
+
+    A beam follows the states that are likeliest, and those that are estimated to be fastest.
+    """
+    lines = [_Line(game.start(), (), 0.0)]
+    first = _played(game, lines[0])
+    found = {first.schedule: first}
+    costs = dict(zip(found, _estimates(game, [first]), strict=True))
+    seen = {first.state}
+    for _ in range(actions):
+        lines = _next_lines(policy, game, lines, seen)
+        if not lines:
+            break
+        played = [_played(game, line) for line in lines]
+        new = {each.schedule: each for each in reversed(played) if each.schedule not in found}
+        found |= new
+        costs |= zip(new, _estimates(game, list(new.values())), strict=True)
+        at_cursors: dict[Schedule, int] = {}
+        fastest = []
+        for number in sorted(range(len(lines)), key=lambda at: costs[played[at].schedule]):
+            schedule = played[number].schedule
+            at_cursors[schedule] = at_cursors.get(schedule, 0) + 1
+            if at_cursors[schedule] <= _CURSORS:
+                fastest.append(lines[number])
+        lines = list(dict.fromkeys([*lines[:_LIKELY], *fastest[:_FAST]]))
+    return {game_: costs[schedule] for schedule, game_ in found.items()}
+
+
+def _next_lines(
+    policy: Policy, game: LoopGame, lines: Sequence[_Line], seen: set[GameState]
+) -> list[_Line]:
+    """All states one action further that were not seen, the likeliest first."""
+    chances = _chances(policy, game, lines)
+    reached: dict[GameState, _Line] = {}
+    for line, of_actions in zip(lines, chances, strict=True):
+        for action in np.flatnonzero(np.isfinite(of_actions)).tolist():
+            after = _after(game, line, action, float(of_actions[action]))
+            known = reached.get(after.state)
+            if after.state not in seen and (
+                known is None or known.log_probability < after.log_probability
+            ):
+                reached[after.state] = after
+    seen |= reached.keys()
+    return sorted(reached.values(), key=lambda line: -line.log_probability)
+
+
+def _estimates(game: LoopGame, played: Sequence[PlayedGame]) -> list[float]:
+    """Logarithms of what the cost model says that games' schedules take."""
+    return shipped_model(game.preset).log_seconds_in(game, [each.schedule for each in played])
 
 
 def best_schedules(
@@ -129,9 +189,7 @@ def best_schedules(
     tables of problems that the model was not fitted to, the first choice is then hardly ever slower
     than the first analytic proposal.
     """
-    played = [
-        each.schedule for each in proposals(policy, game, max(_CONSIDERED[game.preset], count))
-    ]
+    played = [each.schedule for each in proposals(policy, game, max(_CONSIDERED, count))]
     handicaps = dict.fromkeys(played, _OWN)
     handicaps |= {one: _LATER * log2(1 + at) for at, one in enumerate(analytic)}
     found = list(handicaps)
