@@ -7,7 +7,8 @@ Needs lightgbm, for the fit alone::
         -o src/skipjack/learn/costs/looptune_model.npz
 
 Tables of ``--part`` have schedules of one part of the space alone, such as those of the preset
-looptune: their fastest need not be fast. How fast they are is told by a model of the other tables.
+looptune: their fastest need not be fast. How fast they are is told by a model of the other tables,
+and what is written is the mean of a model of all tables and one of the others.
 
 A tenth of the problems is left out of the fit. On those it is told how well schedules of a problem
 are ordered (Spearman's correlation), and how fast the schedule is that the model takes for the
@@ -100,19 +101,25 @@ def measured(path: Path, part: bool) -> Iterator[Measured]:
 
 
 def fit(given: Sequence[Measured], seed: int) -> TreeCostModel:
-    """A model of these problems: how schedules compare with the best, and how fast that is."""
-    bests = {id(one): one.best for one in given if not one.part}
-    if len(bests) < len(given):
+    """A model of these problems: how schedules compare with the best, and how fast that is.
+
+    With tables of a part, it is the mean of a model of all tables and one of the others: a schedule
+    that only one of them takes for fast is seldom chosen.
+    """
+    whole = [one for one in given if not one.part]
+    bests = {id(one): one.best for one in whole}
+    compared = [_compared(whole, bests, seed, TREES)]
+    if len(whole) < len(given):
         for _ in range(ROUNDS):
             known = [one for one in given if id(one) in bests]
             first = _compared(known, bests, seed, FIRST_TREES)
             bests |= {id(one): _best(one, first) for one in given if one.part}
-    compared = _compared(given, bests, seed, TREES)
+        compared.append(_compared(given, bests, seed, TREES))
     fixed = len(cost_facts(parse(given[0].problem), given[0].device).fixed)
     nests = np.array([one.features[0, :fixed] for one in given])
     level = LGBMRegressor(**LEVEL_TREES, random_state=seed, n_jobs=1, verbose=-1)
     level.fit(nests, np.array([bests[id(one)] for one in given]))
-    return as_arrays([compared, level])
+    return as_arrays([(one, 1 / len(compared)) for one in compared] + [(level, 1.0)])
 
 
 def _compared(
@@ -140,28 +147,29 @@ def _weight(device: Device) -> float:
     return next((weight for name, weight in _WEIGHTS.items() if name == device.arch), 1.0)
 
 
-def as_arrays(fitted: Sequence[LGBMRegressor]) -> TreeCostModel:
-    """The trees of all of them, whose sum is what is told."""
+def as_arrays(fitted: Sequence[tuple[LGBMRegressor, float]]) -> TreeCostModel:
+    """The trees of all of them, whose sum is what is told; each counts by its share."""
     roots: list[int] = []
     nodes: list[tuple[int, float, int, int, float]] = []
     deepest = 0
 
-    def add(node: dict[str, Any], depth: int) -> int:
+    def add(node: dict[str, Any], depth: int, share: float) -> int:
         nonlocal deepest
         deepest = max(deepest, depth)
         at = len(nodes)
         if "split_feature" not in node:
-            nodes.append((0, np.inf, at, at, node["leaf_value"]))
+            nodes.append((0, np.inf, at, at, share * node["leaf_value"]))
             return at
         assert node["decision_type"] == "<="
         nodes.append((0, 0.0, 0, 0, 0.0))
-        below, above = (add(node[side], depth + 1) for side in ("left_child", "right_child"))
+        sides = [node[side] for side in ("left_child", "right_child")]
+        below, above = (add(side, depth + 1, share) for side in sides)
         nodes[at] = (node["split_feature"], node["threshold"], below, above, 0.0)
         return at
 
-    for one in fitted:
+    for one, share in fitted:
         for tree in one.booster_.dump_model()["tree_info"]:
-            roots.append(add(tree["tree_structure"], 0))
+            roots.append(add(tree["tree_structure"], 0, share))
     features, thresholds, below, above, values = zip(*nodes, strict=True)
     return TreeCostModel(
         np.array(roots, np.int32),

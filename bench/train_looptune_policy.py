@@ -80,6 +80,7 @@ def main() -> None:
     parser.add_argument("--tables", type=Path, nargs="+", required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--problems", type=int, default=600, help="drawn beside the tables'")
+    parser.add_argument("--most", type=int, default=1600, help="problems in all")
     parser.add_argument("--passes", type=int, default=20, help="over what is taught")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--width", type=int, default=64)
@@ -101,12 +102,13 @@ def main() -> None:
     ]
     where += [(each.problem, each.device, each) for each in learned]
     ways = []
-    for number, at in enumerate(rng.permutation(len(where)), 1):
-        way = best_way(*where[int(at)])
+    chosen = [where[int(at)] for at in rng.permutation(len(where))[: asked.most]]
+    for number, (problem, device, known) in enumerate(chosen, 1):
+        way = best_way(problem, device, known)
         if way is not None:
             ways.append(way)
         if number % 500 == 0:
-            log_(f"{number} problems of {len(where)}")
+            log_(f"{number} problems of {len(chosen)}")
     views, cut = ways[0].views, len(ways) - len(ways) // 20
     log_(f"{len(ways)} ways")
     sizes = (views.rows.shape[2], views.machine.shape[1], len(PRESET.actions), asked.width)
@@ -119,6 +121,7 @@ def main() -> None:
     write(
         *(asked.out, PRESET, exported(network), tables, learned, kept, judged, asked.seed, log_),
         problems_drawn=asked.problems,
+        problems_taught=len(chosen),
     )
 
 

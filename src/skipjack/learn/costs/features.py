@@ -46,6 +46,7 @@ class CostFacts:
         self.threads, self.item = machine.threads, machine.item_bytes
         self.caches = (*machine.caches, *_SMALL[len(machine.caches) :])[: len(_SMALL)]
         self.accesses = (*nest.inputs, nest.output)
+        self.strides = [{name: a.stride(name) for name, _ in nest.loops} for a in self.accesses]
         self.extents = dict(nest.loops)
         self.iterations = float(prod(self.extents.values()))
         self.reduced = frozenset(nest.reduction_loops)
@@ -114,8 +115,8 @@ def cost_features(facts: CostFacts, schedule: Schedule) -> list[float]:
         groups = -(-whole // spans[at])
         rest = whole - (groups - 1) * spans[at]
         padded = ((groups - 1) * vectors + -(-rest // lanes)) * lanes
-        strides = [access.stride(pivot.variable) for access in facts.accesses]
-        read, written = strides[:-1], strides[-1]
+        along_it = [strides[pivot.variable] for strides in facts.strides]
+        read, written = along_it[:-1], along_it[-1]
         numbers += [
             1.0,
             log2(padded / whole),
@@ -136,13 +137,13 @@ def cost_features(facts: CostFacts, schedule: Schedule) -> list[float]:
     body = prod(tile.values())
     loads = 0.0
     broadcasts = 0.0
-    for access in nest.inputs:
+    for strides in facts.strides[:-1]:
         needed = prod(
             -(-size // lanes) if pivot is not None and name == pivot.variable else size
             for name, size in tile.items()
-            if access.stride(name)
+            if strides[name]
         )
-        along = access.stride(pivot.variable) if pivot is not None else 0
+        along = strides[pivot.variable] if pivot is not None else 0
         if along == 0:
             broadcasts += needed
         loads += needed * (1 if abs(along) <= 1 else width)
@@ -226,11 +227,11 @@ def _counts(
     ]
     moved = [
         (
-            [at for at, name in enumerate(names) if access.stride(name)],
-            bool(pivot and access.stride(pivot.variable) == 0),
-            width if pivot and abs(access.stride(pivot.variable)) > 1 else 1,
+            [at for at, name in enumerate(names) if strides[name]],
+            bool(pivot and strides[pivot.variable] == 0),
+            width if pivot and abs(strides[pivot.variable]) > 1 else 1,
         )
-        for access in facts.nest.inputs
+        for strides in facts.strides[:-1]
     ]
     totals = [0.0] * 7
     for combination in product(*pieces):
@@ -306,8 +307,8 @@ def _traffic(
         levels.append(level)
     for level in levels:
         moved = [
-            inside[level][number] * _visits(access, loops, trips, level)
-            for number, access in enumerate(facts.accesses)
+            inside[level][number] * _visits(strides, loops, trips, level)
+            for number, strides in enumerate(facts.strides)
         ]
         numbers.append(log2(sum(moved) / facts.iterations))
         numbers.append(log2(rows[level][moved.index(max(moved))]))
@@ -327,8 +328,8 @@ def _steps_in_memory(facts: CostFacts, schedule: Schedule, trips: list[int]) -> 
     loops, start = schedule.loops, schedule.suffix_start
     longest, even = 1, 1
     for at, loop in enumerate(loops[max(start - 1, 0) :], max(start - 1, 0)):
-        for access in facts.accesses:
-            step = abs(access.stride(loop.variable)) * loop.step * facts.item
+        for strides in facts.strides:
+            step = abs(strides[loop.variable]) * loop.step * facts.item
             if step >= _LINE:
                 even = max(even, min(step & -step, _PAGE))
                 longest = max(longest, step if at < start else 1)
@@ -339,11 +340,13 @@ def _steps_in_memory(facts: CostFacts, schedule: Schedule, trips: list[int]) -> 
     ]
 
 
-def _visits(access: Access, loops: tuple[Loop, ...], trips: list[int], level: int) -> float:
+def _visits(
+    strides: Mapping[str, int], loops: tuple[Loop, ...], trips: list[int], level: int
+) -> float:
     """How often what lies inside of a level is read anew: not for loops that do not move it."""
     visits, moves = 1.0, False
     for at in range(level - 1, -1, -1):
-        moves = moves or access.stride(loops[at].variable) != 0
+        moves = moves or strides[loops[at].variable] != 0
         if moves:
             visits *= trips[at]
     return visits
