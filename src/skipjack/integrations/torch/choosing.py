@@ -25,6 +25,7 @@ from skipjack.settings import load_settings
 from skipjack.solvers import solvers_for
 
 OFF, DB, REFRESH, EXHAUSTIVE = "off", "db", "refresh", "exhaustive"
+_STARTING_S = 4.0
 _RACE_S = 1.0
 """About how long the race of a kernel with PyTorch's may take."""
 
@@ -61,6 +62,7 @@ class CallChooser:
 
     def __init__(self, table: CallTable, parallel: int, options: HookOptions) -> None:
         self._table, self._parallel, self.options = table, parallel, options
+        self._has_searched = False
 
     def choose(self, call: TorchCall, entry: TableEntry) -> TorchDecision:
         """Set the entry, and tell why."""
@@ -164,6 +166,13 @@ class CallChooser:
         end = time.monotonic() + _RACE_S
         return verdicts.put(key, judge(entry, plans, call, lambda: time.monotonic() > end))
 
+    def _first_with_more_time(self, policy: TuningPolicy) -> TuningPolicy:
+        """The first search also starts the processes that build and time."""
+        if self._has_searched or policy.seconds is None:
+            return policy
+        self._has_searched = True
+        return replace(policy, seconds=policy.seconds + _STARTING_S)
+
     def _find(self, problem: Problem, threads: int) -> _Found:
         """The kernel that banks have, after a search if the policy says so."""
         policy = self.options.policy
@@ -171,7 +180,7 @@ class CallChooser:
             before = lookup(problem.key, threads=threads, banks_only=True)
         found, status = before, TorchStatus.HIT
         if policy.measures and (before is None or policy.mode in (EXHAUSTIVE, REFRESH)):
-            with _in_force(policy):
+            with _in_force(self._first_with_more_time(policy)):
                 found = lookup(problem.key, threads=threads, banks_only=True)
             status = _status(before, found)
         if self.options.force and not isinstance(found, TunedKernel):
