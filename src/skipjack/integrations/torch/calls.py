@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from skipjack.core.problem import Problem
-from skipjack.integrations.torch.signatures import SIGNATURES, ArgumentKind, Signature
+from skipjack.integrations.torch.signatures import LISTS, SIGNATURES, ArgumentKind, Signature
 from skipjack.integrations.torch.stubs import MOST_ITEMS, MOST_RANK
 from skipjack.integrations.torch.table import PlanOutput, PlanPlace
 
@@ -29,6 +29,11 @@ class TensorFacts:
     def is_contiguous(self) -> bool:
         """In C's order, whatever the strides of axes of one element are."""
         return matches(self.sizes, self.strides, contiguous(self.sizes))
+
+    @property
+    def is_undefined(self) -> bool:
+        """Whether it stands for no tensor."""
+        return self.dtype not in _NAMES and self.sizes == (0,)
 
     def __str__(self) -> str:
         sizes = "x".join(map(str, self.sizes)) if self.sizes else f"rank {self.rank}"
@@ -73,6 +78,14 @@ class KernelPart:
 
 
 @dataclass(frozen=True, slots=True)
+class StubStep:
+    """A function of the stubs' own, and its slots."""
+
+    function: str
+    slots: tuple[int | PlanPlace, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class CallMatch:
     """One way to compute a call with kernels of ours."""
 
@@ -80,6 +93,8 @@ class CallMatch:
     outputs: tuple[PlanOutput, ...]
     left_to_torch: int = 0
     """A bit for each result that stays with PyTorch."""
+    after: tuple[StubStep, ...] = ()
+    """What is left to do when the problems are computed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,20 +116,22 @@ def read_call(words: Sequence[int], signatures: Sequence[Signature] = SIGNATURES
 
 
 def _read(kind: ArgumentKind, words: Sequence[int], at: int) -> tuple[Argument, int]:
-    if kind is ArgumentKind.INT:
+    if kind in (ArgumentKind.INT, ArgumentKind.BOOL, ArgumentKind.DTYPE):
         return words[at], at + 1
     if kind is ArgumentKind.DOUBLE:
         return struct.unpack("d", struct.pack("q", words[at]))[0], at + 1
     count = words[at]
     if count < 0:
         return None, at + 1
-    if kind in (ArgumentKind.INTS, ArgumentKind.OPTIONAL_INTS):
+    if kind in LISTS:
         end = at + 1 + (count if count <= MOST_ITEMS else 0)
         return tuple(words[at + 1 : end]), end
     first = at + 2
     rank = count if count <= MOST_RANK else 0
     sizes, strides = words[first : first + rank], words[first + rank : first + 2 * rank]
-    return TensorFacts(words[at + 1], tuple(sizes), tuple(strides), count), first + 2 * rank
+    facts = TensorFacts(words[at + 1], tuple(sizes), tuple(strides), count)
+    is_absent = kind is ArgumentKind.OPTIONAL_TENSOR and facts.is_undefined
+    return None if is_absent else facts, first + 2 * rank
 
 
 def contiguous(sizes: Sequence[int]) -> tuple[int, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
@@ -60,8 +60,10 @@ class _Found:
 class CallChooser:
     """Decides about calls, for a table."""
 
-    def __init__(self, table: CallTable, parallel: int, options: HookOptions) -> None:
-        self._table, self._parallel, self.options = table, parallel, options
+    def __init__(
+        self, table: CallTable, functions: Mapping[str, int], options: HookOptions
+    ) -> None:
+        self._table, self._functions, self.options = table, functions, options
         self._has_searched = False
 
     def choose(self, call: TorchCall, entry: TableEntry) -> TorchDecision:
@@ -126,7 +128,7 @@ class CallChooser:
         plans, solvers = [], []
         for way in able:
             own = {part.problem: kernels[part.problem] for part in way.parts}
-            if plan := make_plan(way, own, self._parallel):
+            if plan := make_plan(way, own, self._functions):
                 self._table.lend(plan.arena_bytes)
                 plans.append(entry.lay_out(plan))
                 solvers.append(", ".join(known[part.problem].solver for part in way.parts))

@@ -19,7 +19,7 @@ from skipjack.integrations.torch.choosing import CallChooser, HookOptions
 from skipjack.integrations.torch.confirming import own_kernel
 from skipjack.integrations.torch.decisions import TorchDecision
 from skipjack.integrations.torch.signatures import SIGNATURES, Signature
-from skipjack.integrations.torch.stubs import stub_text
+from skipjack.integrations.torch.stubs import STUB_STEPS, stub_text
 from skipjack.integrations.torch.table import CallTable, TableEntry
 from skipjack.integrations.torch.watching import SearchWatcher
 from skipjack.native import cpu, llvm
@@ -44,10 +44,10 @@ class TorchHook:
         text = stub_text(self.signatures, self._address, self.table.state_address)
         code = llvm.compile_object(text, cpu.target_of(cpu.detect()))
         hooks = [f"hook_{number}" for number in range(len(self.signatures))]
-        found = self._loader.load_several(code, ["insert", "parallel", *hooks])
+        found = self._loader.load_several(code, ["insert", "parallel", *STUB_STEPS, *hooks])
         self._hooks = {one: found[f"hook_{at}"] for at, one in enumerate(self.signatures)}
         self._insert = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(found["insert"])
-        self._parallel = found["parallel"]
+        self._functions = {name: found[name] for name in ("parallel", *STUB_STEPS)}
         self._callback = _FIRST_SEEN(self._first_seen)
         self._lock = RLock()
         self._own: list[Any] = []
@@ -70,7 +70,7 @@ class TorchHook:
         with self._lock:
             if self._chooser is not None and self._chooser.options != options:
                 self.forget()
-            self._chooser = CallChooser(self.table, self._parallel, options)
+            self._chooser = CallChooser(self.table, self._functions, options)
             if not self._libraries:
                 with _without_the_warning():
                     self._register()
@@ -97,7 +97,7 @@ class TorchHook:
     # Registration
 
     def _has_fallback(self, signature: Signature) -> bool:
-        return bool(self._abi.address(f"aoti_torch_cpu_{signature.fallback}"))
+        return bool(self._abi.address(signature.function))
 
     def _address(self, name: str) -> int:
         if name == "delete_value":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from skipjack.core.problem import Problem
-from skipjack.integrations.torch.calls import CallMatch, KernelPart
+from skipjack.integrations.torch.calls import CallMatch, KernelPart, StubStep
 from skipjack.integrations.torch.stubs import ARENA
 from skipjack.integrations.torch.table import NativePlan, PlanPlace, PlanStep
 from skipjack.runtime import TunedKernel
@@ -37,18 +37,19 @@ class _Arena:
 
 
 def make_plan(
-    match: CallMatch, kernels: Mapping[Problem, TunedKernel], parallel: int
+    match: CallMatch, kernels: Mapping[Problem, TunedKernel], functions: Mapping[str, int]
 ) -> NativePlan | None:
     """The plan of a way to compute a call; None if stubs have no room for it.
 
-    `parallel` is the address of the function that runs tasks on PyTorch's threads.
+    `functions` are addresses of those of the stubs: ``parallel`` runs tasks on PyTorch's threads.
     """
     arena = _Arena()
     places: dict[PlanPlace, int] = {}
     steps = []
     for part in match.parts:
         arena.begin()
-        steps.append(_step(part, kernels[part.problem], parallel, arena, places))
+        steps.append(_step(part, kernels[part.problem], functions["parallel"], arena, places))
+    steps += [_stub_step(one, functions, places) for one in match.after]
     plan = NativePlan(
         match.outputs,
         tuple(places),
@@ -78,3 +79,15 @@ def _step(
         place = arena.place(slot) if slot.startswith("@") else part.arrays[slot]
         binds.append((at, places.setdefault(place, len(places))))
     return PlanStep(kernel.address, tuple(values), tuple(binds))
+
+
+def _stub_step(
+    step: StubStep, functions: Mapping[str, int], places: dict[PlanPlace, int]
+) -> PlanStep:
+    values = tuple(slot if isinstance(slot, int) else 0 for slot in step.slots)
+    binds = tuple(
+        (at, places.setdefault(slot, len(places)))
+        for at, slot in enumerate(step.slots)
+        if isinstance(slot, PlanPlace)
+    )
+    return PlanStep(functions[step.function], values, binds)

@@ -17,11 +17,18 @@ class ArgumentKind(Enum):
     TENSOR = "tensor"
     OPTIONAL_TENSOR = "optional tensor"
     INT = "int"
-    """Also of booleans and dtypes."""
+    BOOL = "bool"
+    DTYPE = "dtype"
     DOUBLE = "double"
     INTS = "ints"
     OPTIONAL_INTS = "optional ints"
-    """A list of whole numbers or booleans."""
+    THREE_BOOLS = "three bools"
+    """Which of three results are wanted."""
+
+
+ONE_WORD = (ArgumentKind.INT, ArgumentKind.BOOL, ArgumentKind.DTYPE, ArgumentKind.DOUBLE)
+"""Arguments that are a number."""
+LISTS = (ArgumentKind.INTS, ArgumentKind.OPTIONAL_INTS, ArgumentKind.THREE_BOOLS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +40,10 @@ class Signature:
     arguments: tuple[ArgumentKind, ...]
     results: int
     fallback: str
-    """The function that computes it past the dispatcher, and how it is called: see `stubs`."""
+    """The function that computes it past the dispatcher, and how it is called: see `stubs`.
+
+    A function of the C interface by its last part, one of C++ by its mangled name.
+    """
     namespace: str = "aten"
     schema: str = ""
     """Of an operation of our own."""
@@ -43,8 +53,52 @@ class Signature:
         """With its namespace."""
         return f"{self.namespace}::{self.name}"
 
+    @property
+    def is_cpp(self) -> bool:
+        """Whether its fallback is a function of C++."""
+        return self.fallback.startswith("_Z")
+
+    @property
+    def function(self) -> str:
+        """The whole name of the function that computes it."""
+        return self.fallback if self.is_cpp else f"aoti_torch_cpu_{self.fallback}"
+
 
 _T, _O, _L = ArgumentKind.TENSOR, ArgumentKind.OPTIONAL_TENSOR, ArgumentKind.INTS
+_I, _B, _D, _M = ArgumentKind.INT, ArgumentKind.BOOL, ArgumentKind.DOUBLE, ArgumentKind.THREE_BOOLS
+_OPTIONAL = "RKSt8optionalIS1_E"
+_LIST = "N3c108ArrayRefIlEE"
+_MASK = "St5arrayIbLm3EE"
+
+
+def _cpp(name: str, *types: str) -> str:
+    """The mangled name of ``at::cpu::name``, whose first argument is a tensor."""
+    return f"_ZN2at3cpu{len(name)}{name}ERKNS_6TensorE{''.join(types)}"
+
+
+def _of_cpp(name: str, arguments: tuple[ArgumentKind, ...], results: int, *types: str) -> Signature:
+    """Computed by C++'s function of the same name; `types` are those after the first, mangled."""
+    return Signature(name, arguments, results, _cpp(name, *types))
+
+
+_ROWS = (
+    _of_cpp("_softmax", (_T, _I, _B), 1, "lb"),
+    _of_cpp("_log_softmax", (_T, _I, _B), 1, "lb"),
+    *(
+        _of_cpp(name, (_T, _T, _I, ArgumentKind.DTYPE), 1, "S3_lN3c1010ScalarTypeE")
+        for name in ("_softmax_backward_data", "_log_softmax_backward_data")
+    ),
+    _of_cpp("native_layer_norm", (_T, _L, _O, _O, _D), 3, _LIST, _OPTIONAL, "SA_d"),
+    _of_cpp(
+        *("native_layer_norm_backward", (_T, _T, _L, _T, _T, _O, _O, _M), 3),
+        *("S3_", _LIST, "S3_S3_", _OPTIONAL, "SA_", _MASK),
+    ),
+    _of_cpp("native_batch_norm", (_T, _O, _O, _O, _O, _B, _D, _D), 3, _OPTIONAL, "S7_S7_S7_bdd"),
+    _of_cpp(
+        *("native_batch_norm_backward", (_T, _T, _O, _O, _O, _O, _O, _B, _D, _M), 3),
+        *("S3_", _OPTIONAL, "S7_S7_S7_S7_bd", _MASK),
+    ),
+)
 
 SIGNATURES = (
     Signature("mm", (_T, _T), 1, "mm_out"),
@@ -57,5 +111,6 @@ SIGNATURES = (
         *("baddbmm", (_T, _T, _T), 1, "baddbmm_out", "skipjack"),
         "baddbmm(Tensor added, Tensor a, Tensor b) -> Tensor",
     ),
+    *_ROWS,
 )
 """The number of an operation is its place here."""

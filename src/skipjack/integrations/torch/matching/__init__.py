@@ -7,6 +7,13 @@ from collections.abc import Callable
 from skipjack.errors import ProblemError
 from skipjack.integrations.torch.calls import DTYPES, CallMatches, TorchCall
 from skipjack.integrations.torch.matching.products import match_product
+from skipjack.integrations.torch.matching.rows import (
+    match_batch_norm,
+    match_batch_norm_backward,
+    match_layer_norm,
+    match_layer_norm_backward,
+    match_softmax,
+)
 from skipjack.integrations.torch.stubs import MOST_RANK
 
 MATCHERS: dict[str, Callable[[TorchCall], CallMatches]] = {
@@ -14,6 +21,14 @@ MATCHERS: dict[str, Callable[[TorchCall], CallMatches]] = {
     "aten::bmm": match_product,
     "skipjack::addmm": match_product,
     "skipjack::baddbmm": match_product,
+    "aten::_softmax": match_softmax,
+    "aten::_log_softmax": match_softmax,
+    "aten::_softmax_backward_data": match_softmax,
+    "aten::_log_softmax_backward_data": match_softmax,
+    "aten::native_layer_norm": match_layer_norm,
+    "aten::native_layer_norm_backward": match_layer_norm_backward,
+    "aten::native_batch_norm": match_batch_norm,
+    "aten::native_batch_norm_backward": match_batch_norm_backward,
 }
 """By the operation's name."""
 

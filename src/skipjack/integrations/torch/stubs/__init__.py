@@ -11,13 +11,14 @@ from skipjack.integrations.torch.stubs.layout import (
     MOST_PLACES,
     MOST_RANK,
     MOST_SLOTS,
+    MUTABLE_ARGUMENT,
     OPTIONAL_ARGUMENT,
     OURS,
     RAISES,
     RESULT,
     TORCH,
 )
-from skipjack.integrations.torch.stubs.module import stub_text
+from skipjack.integrations.torch.stubs.module import STUB_STEPS, stub_text
 
 __all__ = [
     "ARENA",
@@ -28,10 +29,12 @@ __all__ = [
     "MOST_PLACES",
     "MOST_RANK",
     "MOST_SLOTS",
+    "MUTABLE_ARGUMENT",
     "OPTIONAL_ARGUMENT",
     "OURS",
     "RAISES",
     "RESULT",
+    "STUB_STEPS",
     "TORCH",
     "stub_text",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from skipjack.integrations.torch.signatures import Signature
 from skipjack.integrations.torch.stubs.products import PRODUCTS, product_text
+from skipjack.integrations.torch.stubs.rows import row_text
 
 
 def fallback_text(number: int, signature: Signature) -> str:
@@ -11,4 +12,6 @@ def fallback_text(number: int, signature: Signature) -> str:
 
     `marks` has for each argument where its words are. It writes handles of tensors to `results`.
     """
+    if signature.is_cpp:
+        return row_text(f"torch_{number}", signature)
     return product_text(f"torch_{number}", signature.fallback, *PRODUCTS[signature.fallback])

@@ -15,7 +15,8 @@ entry    hash, kind, calls by us, calls by PyTorch, plan, message, number of wor
 plan     outputs: number and records; places: number and records; steps: number and records;
          whether the arena is needed; a bit for each result that PyTorch computes all the same
 output   result, rank, sizes, strides, dtype, device's type and index
-place    kind (0 argument, 1 optional argument, 2 result, 3 arena), index, offset in bytes
+place    kind (0 argument, 1 optional one, 2 result, 3 arena, 4 optional argument that is written
+         to), index, offset in bytes
 step     kernel, number of slots, their values, number of bindings, bindings (slot, place)
 =======  ==========================================================================================
 
@@ -28,19 +29,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from skipjack.integrations.torch.signatures import ArgumentKind, Signature
+from skipjack.integrations.torch.signatures import ONE_WORD, ArgumentKind, Signature
 from skipjack.integrations.torch.stubs import layout
 from skipjack.integrations.torch.stubs.fallbacks import fallback_text
 from skipjack.integrations.torch.stubs.finding import FINDING_TEXT
+from skipjack.integrations.torch.stubs.moving import MOVING, moving_text
+from skipjack.integrations.torch.stubs.rows import OPTIONAL_TEXT
 from skipjack.integrations.torch.stubs.running import RUNNING_TEXT
 from skipjack.integrations.torch.stubs.words import WORDS_TEXT
+
+STUB_STEPS = tuple(MOVING)
+"""Functions that can be steps of a plan, besides our kernels."""
 
 
 def stub_text(
     signatures: tuple[Signature, ...], address_of: Callable[[str], int], state: int
 ) -> str:
     """A module with a function ``hook_NUMBER`` for each operation, and ``find`` and ``insert``."""
-    texts = [WORDS_TEXT, FINDING_TEXT, RUNNING_TEXT]
+    texts = [WORDS_TEXT, FINDING_TEXT, RUNNING_TEXT, OPTIONAL_TEXT, moving_text()]
     for number, signature in enumerate(signatures):
         texts += [fallback_text(number, signature), _hook(number, signature)]
     text = "\n".join(texts)
@@ -135,13 +141,13 @@ def _written(place: int, kind: ArgumentKind) -> list[str]:
         f"  %m{place} = getelementptr ptr, ptr %marks, i64 {place}",
         f"  store ptr %at{place}, ptr %m{place}, align 8",
     ]
-    if kind in (ArgumentKind.INT, ArgumentKind.DOUBLE):
+    if kind in ONE_WORD:
         return [
             *lines,
             f"  store i64 %value{place}, ptr %at{place}, align 8",
             f"  %at{place + 1} = getelementptr i64, ptr %at{place}, i64 1",
         ]
-    name = kind.value.replace(" ", "_")
+    name = "ints" if kind is ArgumentKind.THREE_BOOLS else kind.value.replace(" ", "_")
     return [
         *lines,
         f"  %at{place + 1} = call ptr @put_{name}(ptr %at{place}, i64 %value{place})",
@@ -155,7 +161,7 @@ def _dropped(signature: Signature) -> list[str]:
         value = f"i64 %value{place}"
         if kind is ArgumentKind.TENSOR:
             lines.append(f"  call void @drop_tensor({value})")
-        elif kind is ArgumentKind.INTS:
+        elif kind in (ArgumentKind.INTS, ArgumentKind.THREE_BOOLS):
             lines.append(f"  call void @drop_ints({value})")
         elif kind is ArgumentKind.OPTIONAL_TENSOR:
             lines.append(f"  call void @drop_optional({value}, ptr @drop_tensor)")

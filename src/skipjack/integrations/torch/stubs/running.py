@@ -70,7 +70,8 @@ entry:
   %offset = load i64, ptr %at_offset, align 8
   switch i64 %kind, label %arena [ i64 0, label %argument
                                    i64 1, label %optional
-                                   i64 2, label %result ]
+                                   i64 2, label %result
+                                   i64 4, label %mutable ]
 argument:
   %at_value = getelementptr ptr, ptr %stack, i64 %index
   %handle = load ptr, ptr %at_value, align 8
@@ -81,6 +82,12 @@ optional:
   %where = load ptr, ptr %at_where, align 8
   %inner = load ptr, ptr %where, align 8
   %e1 = call i32 {torch_get_const_data_ptr}(ptr %inner, ptr %pointer)
+  br label %give
+mutable:
+  %at_both = getelementptr ptr, ptr %stack, i64 %index
+  %both = load ptr, ptr %at_both, align 8
+  %changed = load ptr, ptr %both, align 8
+  %e3 = call i32 {torch_get_mutable_data_ptr}(ptr %changed, ptr %pointer)
   br label %give
 result:
   %at_result = getelementptr ptr, ptr %results, i64 %index

@@ -1,0 +1,205 @@
+"""Softmax, normalisations of rows and channels, and their gradients."""
+
+from __future__ import annotations
+
+import struct
+from math import prod
+
+from skipjack.integrations.torch.calls import (
+    DTYPES,
+    Argument,
+    CallMatch,
+    CallMatches,
+    KernelPart,
+    StubStep,
+    TensorFacts,
+    TorchCall,
+    contiguous,
+)
+from skipjack.integrations.torch.stubs import ARGUMENT, MUTABLE_ARGUMENT, OPTIONAL_ARGUMENT, RESULT
+from skipjack.integrations.torch.table import PlanOutput, PlanPlace
+from skipjack.operations import parse
+
+_FULL = ("f32", "f64")
+"""PyTorch keeps the statistics of narrower rows in other types than we do."""
+_ALL = (1, 1, 1)
+_UNUSUAL = "not all tensors are given and contiguous"
+_SOFTMAX = {
+    "_softmax": ("softmax", ("x",)),
+    "_log_softmax": ("logsoftmax", ("x",)),
+    "_softmax_backward_data": ("softmax_backward", ("dy", "y")),
+    "_log_softmax_backward_data": ("logsoftmax_backward", ("dy", "y")),
+}
+"""Operations of ours, with the names of their inputs."""
+
+
+def match_softmax(call: TorchCall) -> CallMatches:
+    """Along the last axis."""
+    operation, names = _SOFTMAX[call.signature.name]
+    tensors = call.tensors
+    x, axis, switch = tensors[0], *call.arguments[len(tensors) :]
+    if not x.sizes or axis not in (-1, x.rank - 1):
+        return CallMatches(reason="it is not along the last axis")
+    # A gradient names its dtype; the others say whether a narrow one is to be widened.
+    if switch != (x.dtype if len(tensors) == 2 else 0):
+        return CallMatches(reason="its result has another dtype")
+    if not all(one.is_contiguous and one.sizes == x.sizes for one in tensors):
+        return CallMatches(reason=_UNUSUAL)
+    arrays = {name: PlanPlace(ARGUMENT, place) for place, name in enumerate(names)}
+    key = f"{operation}:{prod(x.sizes[:-1])}x{x.sizes[-1]}:{DTYPES[x.dtype]}"
+    return _match(key, {**arrays, "out": PlanPlace(RESULT, 0)}, x, x.sizes)
+
+
+def match_layer_norm(call: TorchCall) -> CallMatches:
+    """With both vectors; the statistics of the rows are results as well."""
+    x, row, weight, bias, eps = call.arguments
+    if not _are_plain(x, weight, bias) or not isinstance(x, TensorFacts):
+        return CallMatches(reason=_UNUSUAL)
+    lead = _lead(x, row)
+    if lead is None or not _are_of(row, weight, bias):
+        return CallMatches(reason="its vectors have another shape than its rows")
+    shape = f"{prod(lead)}x{prod(x.sizes[len(lead) :])}"
+    arrays = {
+        "x": PlanPlace(ARGUMENT, 0),
+        "gamma": PlanPlace(OPTIONAL_ARGUMENT, 2),
+        "beta": PlanPlace(OPTIONAL_ARGUMENT, 3),
+        **_results("out", "mean", "invstd"),
+    }
+    of_rows = (*lead, *(1 for _ in x.sizes[len(lead) :]))
+    key = f"layernorm:{shape}/eps={eps!r}/mode=train:{DTYPES[x.dtype]}"
+    return _match(key, arrays, x, x.sizes, of_rows, of_rows)
+
+
+def match_layer_norm_backward(call: TorchCall) -> CallMatches:
+    """All three gradients."""
+    dy, x, row, mean, invstd, weight, _, wanted = call.arguments
+    if not _are_plain(dy, x, mean, invstd, weight) or not isinstance(x, TensorFacts):
+        return CallMatches(reason=_UNUSUAL)
+    lead = _lead(x, row)
+    if lead is None or not _are_of(row, weight) or not _are_of(x.sizes, dy):
+        return CallMatches(reason="its tensors have other shapes than its rows")
+    if wanted != _ALL:
+        return CallMatches(reason="only some of its gradients are wanted")
+    arrays = {
+        **{name: PlanPlace(ARGUMENT, at) for name, at in (("dy", 0), ("x", 1))},
+        **{name: PlanPlace(ARGUMENT, at) for name, at in (("mean", 3), ("invstd", 4))},
+        "gamma": PlanPlace(OPTIONAL_ARGUMENT, 5),
+        **_results("out", "dgamma", "dbeta"),
+    }
+    vector = x.sizes[len(lead) :]
+    key = f"layernorm_backward:{prod(lead)}x{prod(vector)}:{DTYPES[x.dtype]}"
+    return _match(key, arrays, x, x.sizes, vector, vector)
+
+
+def match_batch_norm(call: TorchCall) -> CallMatches:
+    """In training the running statistics follow from those of the batch, in a step of their own."""
+    x, weight, bias, mean, variance, training, momentum, eps = call.arguments
+    running = [one for one in (mean, variance) if one is not None]
+    if not _are_plain(x, weight, bias, *running) or not isinstance(x, TensorFacts):
+        return CallMatches(reason=_UNUSUAL)
+    channels = x.sizes[1:2]
+    if not channels or not _are_of(channels, weight, bias, *running):
+        return CallMatches(reason="its vectors have another shape than its channels")
+    if len(running) == 1 or (not training and not running):
+        return CallMatches(reason="it has no running statistics")
+    arrays = {
+        "x": PlanPlace(ARGUMENT, 0),
+        "gamma": PlanPlace(OPTIONAL_ARGUMENT, 1),
+        "beta": PlanPlace(OPTIONAL_ARGUMENT, 2),
+    }
+    key = f"batchnorm:{_images(x)}/eps={eps!r}/mode={'train' if training else 'infer'}"
+    key += f":{DTYPES[x.dtype]}"
+    if not training:
+        arrays |= {
+            "mean": PlanPlace(OPTIONAL_ARGUMENT, 3),
+            "var": PlanPlace(OPTIONAL_ARGUMENT, 4),
+            **_results("out"),
+        }
+        return _match(key, arrays, x, x.sizes, (0,), (0,))
+    count = prod(x.sizes) // channels[0]
+    if count == 1:
+        return CallMatches(reason="a channel has one element")
+    arrays |= _results("out", "mean", "invstd")
+    after = () if not running else (_moving(x, count, momentum, eps),)
+    return _match(key, arrays, x, x.sizes, channels, channels, after=after)
+
+
+def match_batch_norm_backward(call: TorchCall) -> CallMatches:
+    """All three gradients of the training mode."""
+    dy, x, weight, _, _, mean, invstd, training, _, wanted = call.arguments
+    if not _are_plain(dy, x, weight, mean, invstd) or not isinstance(x, TensorFacts):
+        return CallMatches(reason=_UNUSUAL)
+    if not training or wanted != _ALL:
+        return CallMatches(reason="only some of its gradients are wanted, or not of training")
+    channels = x.sizes[1:2]
+    if not channels or not _are_of(channels, weight, mean, invstd) or not _are_of(x.sizes, dy):
+        return CallMatches(reason="its vectors have another shape than its channels")
+    arrays = {
+        **{name: PlanPlace(ARGUMENT, at) for name, at in (("dy", 0), ("x", 1))},
+        "gamma": PlanPlace(OPTIONAL_ARGUMENT, 2),
+        **{name: PlanPlace(OPTIONAL_ARGUMENT, at) for name, at in (("mean", 5), ("invstd", 6))},
+        **_results("out", "dgamma", "dbeta"),
+    }
+    key = f"batchnorm:{_images(x)}/mode=backward:{DTYPES[x.dtype]}"
+    return _match(key, arrays, x, x.sizes, channels, channels)
+
+
+def _moving(x: TensorFacts, count: int, momentum: Argument, eps: Argument) -> StubStep:
+    """Slots as `skipjack.integrations.torch.stubs.moving` has them."""
+    return StubStep(
+        f"moving_{DTYPES[x.dtype]}",
+        (
+            *(PlanPlace(MUTABLE_ARGUMENT, at) for at in (3, 4)),
+            *(PlanPlace(RESULT, at) for at in (1, 2)),
+            x.sizes[1],
+            *map(_bits, (momentum, eps, count / (count - 1))),
+        ),
+    )
+
+
+def _bits(value: Argument) -> int:
+    number: int = struct.unpack("q", struct.pack("d", value))[0]
+    return number
+
+
+def _images(x: TensorFacts) -> str:
+    """A shape of batch norm's; all dimensions after the channels are one to it."""
+    height, width = x.sizes[2:] if x.rank == 4 else (1, prod(x.sizes[2:]))
+    return f"n{x.sizes[0]}c{x.sizes[1]}h{height}w{width}"
+
+
+def _are_plain(*tensors: Argument) -> bool:
+    """Whether they are all given, contiguous, and of a type whose statistics have the same."""
+    return all(
+        isinstance(one, TensorFacts) and one.is_contiguous and DTYPES[one.dtype] in _FULL
+        for one in tensors
+    )
+
+
+def _are_of(sizes: Argument, *tensors: Argument) -> bool:
+    return all(isinstance(one, TensorFacts) and one.sizes == sizes for one in tensors)
+
+
+def _lead(x: TensorFacts, row: Argument) -> tuple[int, ...] | None:
+    """The dimensions before those that are normalised; None if those are not the last ones."""
+    if not isinstance(row, tuple) or not row or x.sizes[-len(row) :] != row:
+        return None
+    return x.sizes[: -len(row)]
+
+
+def _results(*names: str) -> dict[str, PlanPlace]:
+    return {name: PlanPlace(RESULT, place) for place, name in enumerate(names)}
+
+
+def _match(
+    key: str,
+    arrays: dict[str, PlanPlace],
+    x: TensorFacts,
+    *results: tuple[int, ...],
+    after: tuple[StubStep, ...] = (),
+) -> CallMatches:
+    """One problem, whose results are contiguous and of one type."""
+    made = tuple(
+        PlanOutput(place, sizes, contiguous(sizes), x.dtype) for place, sizes in enumerate(results)
+    )
+    return CallMatches((CallMatch((KernelPart(parse(key), arrays),), made, after=after),))
