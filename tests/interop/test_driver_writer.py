@@ -91,6 +91,8 @@ def test_commands_look_like_the_drivers_own_log(key: str, line: str) -> None:
         ("conv2d:n1c1h3w3k1y1x1:f64", "no command in f64 for conv2d"),
         ("conv2d:n1c1h3w3k1y1x1:tf32", "no command in tf32 for conv2d"),
         ("batchnorm:c4/eps=0.5", "no flag for the eps"),
+        ("batchnorm:c4/momentum=0.5", "no flag for the eps or momentum"),
+        ("batchnorm:c4/mode=infer_backward", "no command"),
     ],
 )
 def test_what_the_driver_cannot_run_is_refused(key: str, complaint: str) -> None:

@@ -34,6 +34,27 @@ def layernorm_backward(t: Tensors) -> tuple[Any, ...]:
     return found
 
 
+def batchnorm(t: Tensors) -> tuple[Any, ...]:
+    """PyTorch writes running statistics where they are; inference saves nothing."""
+    training = "running_mean" in t
+    names = ("running_mean", "running_var") if training else ("mean", "var")
+    running = [t[name].clone() for name in names]
+    found = ATEN.native_batch_norm(t["x"], t["gamma"], t["beta"], *running, training, 0.3, 1e-3)
+    if training:
+        return *found, *running
+    assert found[1].numel() == found[2].numel() == 0
+    return (found[0],)
+
+
+def batchnorm_backward(t: Tensors) -> tuple[Any, ...]:
+    training = "invstd" in t
+    saved = (None, None, t["mean"], t["invstd"]) if training else (t["mean"], t["var"], None, None)
+    found: tuple[Any, ...] = ATEN.native_batch_norm_backward(
+        t["dy"], t["x"], t["gamma"], *saved, training, 1e-3, [True, True, True]
+    )
+    return found
+
+
 def pointwise(call: Any, second: str, **how: Any) -> Callable[[Tensors], tuple[Any, ...]]:
     return lambda t: (call(t["dy"], t[second], **how),)
 
@@ -45,6 +66,10 @@ CALLS: dict[str, Callable[[Tensors], tuple[Any, ...]]] = {
     "logsoftmax_backward:11": row_gradient(ATEN._log_softmax_backward_data),
     "layernorm:4x3x5/eps=0.001/mode=train": layernorm,
     "layernorm_backward:4x3x5": layernorm_backward,
+    "batchnorm:n3c4h5w2/eps=0.001/momentum=0.3": batchnorm,
+    "batchnorm:n3c4h5w2/eps=0.001/mode=infer": batchnorm,
+    "batchnorm:n3c4h5w2/mode=backward": batchnorm_backward,
+    "batchnorm:n3c4h5w2/eps=0.001/mode=infer_backward": batchnorm_backward,
     "relu_backward:7x9": pointwise(ATEN.threshold_backward, "y", threshold=0),
     "sigmoid_backward:7x9": pointwise(ATEN.sigmoid_backward, "y"),
     "tanh_backward:7x9": pointwise(ATEN.tanh_backward, "y"),

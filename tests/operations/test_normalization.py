@@ -36,7 +36,7 @@ KEYS = [
     *(f"layernorm:{shape}/mode=train:f64" for shape in ("1", "5x1", "3x4x5")),
     *(
         f"batchnorm:{shape}/mode={mode}:f64"
-        for mode in ("train", "infer", "backward")
+        for mode in ("train", "train/momentum=0.1", "infer", "backward", "infer_backward")
         for shape in ("c1", "n3c5h4w7", "n1c2h3w3", "n5c1h2w3", "n4c3")
     ),
 ]
@@ -202,6 +202,14 @@ def test_one_pass_keeps_to_the_tolerance_far_from_zero_and_with_outliers(
         ("softmax_backward:4x5", "softmax_backward:4x5:f32"),
         ("batchnorm:n8c64h56w56", "batchnorm:n8c64h56w56/eps=1e-05/mode=train:f32"),
         ("batchnorm:w7c64h07", "batchnorm:n1c64h7w7/eps=1e-05/mode=train:f32"),
+        (
+            "batchnorm:n2c3/momentum=.10",
+            "batchnorm:n2c3h1w1/eps=1e-05/mode=train/momentum=0.1:f32",
+        ),
+        (
+            "batchnorm:n2c3/mode=infer_backward",
+            "batchnorm:n2c3h1w1/eps=1e-05/mode=infer_backward:f32",
+        ),
         ("batchnorm:n2c3/mode=backward", "batchnorm:n2c3h1w1/mode=backward:f32"),
     ],
 )
@@ -240,7 +248,9 @@ def test_a_lettered_key_parses_back(
         ("batchnorm:c0", "at least 1"),
         ("batchnorm:c-3", "at least 1"),
         ("batchnorm:c" + "9" * 30, "larger than any memory"),
-        ("batchnorm:c8/mode=test", "mode is one of train, infer, backward"),
+        ("batchnorm:c8/mode=test", "mode is one of train, infer, backward, infer_"),
+        ("batchnorm:c8/mode=infer/momentum=0.1", "no attribute 'momentum'"),
+        ("batchnorm:c8/momentum=0", "positive number"),
         ("batchnorm:c8/mode=backward/eps=1", "no attribute 'eps'"),
         ("layernorm:8/eps=0", "positive number"),
         ("layernorm:8/eps=nan", "positive number"),
@@ -269,6 +279,10 @@ def test_inputs_stand_in_the_order_of_a_call() -> None:
     assert named("layernorm_backward:4x5") == backward
     assert named("batchnorm:c5/mode=infer") == ["x", "gamma", "beta", "mean", "var", "out"]
     assert named("batchnorm:c5") == ["x", "gamma", "beta", "out", "mean", "invstd"]
+    assert named("batchnorm:c5/momentum=0.1") == [
+        *("x", "gamma", "beta", "running_mean", "running_var"),
+        *("out", "mean", "invstd", "next_mean", "next_var"),
+    ]
     assert named("batchnorm:c5/mode=backward") == backward
     for key in KEYS:
         problem = parse(key)

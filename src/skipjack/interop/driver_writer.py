@@ -58,9 +58,11 @@ def _conv_line(problem: Problem, operation: Convolution, base: str) -> str:
 
 def _batchnorm_line(problem: Problem, base: str) -> str:
     mode = problem.attribute("mode")
+    if mode not in _BATCHNORM_RUNS:
+        raise ProblemError(f"MIOpenDriver has no command for {problem.key}")
     plain = parse(f"batchnorm:{problem.shape_text}/mode={mode}", problem.dtype)
     if plain != problem:
-        raise ProblemError(f"MIOpenDriver has no flag for the eps of {problem.key}")
+        raise ProblemError(f"MIOpenDriver has no flag for the eps or momentum of {problem.key}")
     flags = driver_batchnorm.FLAG_OF_LETTER.values()
     words: dict[str, object] = dict(zip(flags, problem.shape, strict=True))
     return _line(base, {**words, "mode": 1, **_BATCHNORM_RUNS[mode]}, _BATCHNORM_FLAGS)

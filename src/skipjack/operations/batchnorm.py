@@ -2,8 +2,14 @@
 
 ``mode=train`` uses the statistics of the batch itself and saves them, ``mode=infer`` those it is
 given. ``mode=backward`` is the gradient of the training mode from what that saved: of x, gamma and
-beta. Running statistics are left out: they are two steps for each channel, not for each element,
-and follow from what is saved.
+beta; ``mode=infer_backward`` is that of inference. With a ``momentum``, training also moves running
+statistics towards those of the batch, the variance of which is then the unbiased one; their new
+values may be written where the old ones are.
+
+In PyTorch ``train`` and ``infer`` are ``aten::native_batch_norm`` with ``training`` true and false
+(``invstd`` is ``save_invstd``; inference saves nothing), and the two gradients are
+``aten::native_batch_norm_backward`` with ``train`` true and false: the first takes ``save_mean``
+and ``save_invstd``, the second ``running_mean`` and ``running_var``.
 """
 
 from __future__ import annotations
@@ -15,7 +21,7 @@ from math import prod
 
 import numpy as np
 
-from skipjack.core.nest import Accumulator, Call, Load, Scalar, Tensor
+from skipjack.core.nest import Accumulator, Call, Constant, Load, Scalar, Tensor
 from skipjack.core.operation import Array, Arrays, OperationClass, Tolerance
 from skipjack.core.problem import Problem, parse_lettered_shape, shown
 from skipjack.core.program import GroupResult, RowProgram, Statistic, View
@@ -24,12 +30,15 @@ from skipjack.operations.attributes import positive_number, refuse_unknown
 from skipjack.operations.batchnorm_numpy import (
     backward,
     backward_magnitudes,
+    bessel,
     forward,
     forward_magnitudes,
+    infer_backward,
+    infer_backward_magnitudes,
+    moved,
 )
 from skipjack.operations.moments import (
     Moments,
-    inverse_root,
     normalized,
     one_pass,
     over,
@@ -40,10 +49,18 @@ _INPUTS = {
     "train": ("x", "gamma", "beta"),
     "infer": ("x", "gamma", "beta", "mean", "var"),
     "backward": ("dy", "x", "gamma", "mean", "invstd"),
+    "infer_backward": ("dy", "x", "gamma", "mean", "var"),
 }
-_FURTHER = {"train": ("mean", "invstd"), "infer": (), "backward": ("dgamma", "dbeta")}
+_FURTHER = {
+    "train": ("mean", "invstd"),
+    "infer": (),
+    "backward": ("dgamma", "dbeta"),
+    "infer_backward": ("dgamma", "dbeta"),
+}
 """Outputs besides the main one, each with one element for each channel."""
-_STEPS = {"train": 8, "infer": 4, "backward": 10}
+_RUNNING, _NEXT = ("running_mean", "running_var"), ("next_mean", "next_var")
+"""What training with a momentum reads and writes besides."""
+_STEPS = {"train": 8, "infer": 4, "backward": 10, "infer_backward": 5}
 _WHOLE = ("x", "dy")
 """Inputs of the problem's shape; the others have one element for each channel."""
 
@@ -65,7 +82,7 @@ class BatchNorm:
     def check(
         self, shape: tuple[int, ...], attributes: Mapping[str, str], where: str
     ) -> tuple[tuple[str, str], ...]:
-        """``mode``, and ``eps`` where there is a variance."""
+        """``mode``, ``eps`` where there is a variance, and ``momentum`` of training."""
         mode = attributes.get("mode", "train")
         if mode not in _INPUTS:
             known = ", ".join(_INPUTS)
@@ -75,15 +92,19 @@ class BatchNorm:
         if mode == "backward":
             refuse_unknown(attributes, ("mode",), where)
             return (("mode", mode),)
-        refuse_unknown(attributes, ("eps", "mode"), where)
-        return (("eps", positive_number(attributes, "eps", 1e-5, where)), ("mode", mode))
+        moves = mode == "train" and "momentum" in attributes
+        of_training = ("momentum",) if mode == "train" else ()
+        refuse_unknown(attributes, ("eps", "mode", *of_training), where)
+        found = (("eps", positive_number(attributes, "eps", 1e-5, where)), ("mode", mode))
+        momentum = positive_number(attributes, "momentum", 1.0, where)
+        return (*found, ("momentum", momentum)) if moves else found
 
     def inputs(self, problem: Problem) -> tuple[Tensor, ...]:
         """Depends on the mode."""
         channels = problem.shape[1:2]
         return tuple(
             Tensor(name, problem.shape if name in _WHOLE else channels)
-            for name in _INPUTS[problem.attribute("mode")]
+            for name in (*_INPUTS[problem.attribute("mode")], *_if_moving(problem, _RUNNING))
         )
 
     def output(self, problem: Problem) -> Tensor:
@@ -92,7 +113,7 @@ class BatchNorm:
 
     def outputs(self, problem: Problem) -> tuple[Tensor, ...]:
         """What training saves, and the gradients of gamma and beta, after the main output."""
-        further = _FURTHER[problem.attribute("mode")]
+        further = (*_FURTHER[problem.attribute("mode")], *_if_moving(problem, _NEXT))
         channels = problem.shape[1:2]
         return self.output(problem), *(Tensor(name, channels) for name in further)
 
@@ -103,17 +124,20 @@ class BatchNorm:
         if mode == "backward":
             return {"plain": self._program(problem, _backward(count))}
         eps = float(problem.attribute("eps"))
+        given = Moments(Load(3), Load(4), eps)
         if mode == "infer":
-            given = Moments(Load(3), inverse_root(Load(4), eps))
             return {"plain": self._program(problem, _Formula((), _normalized(given)))}
+        if mode == "infer_backward":
+            return {"plain": self._program(problem, _infer_backward(given))}
+        first = len(self.inputs(problem))
         by_two = two_pass(Load(0), count, eps)
-        by_one = one_pass(Load(0), (Load(3), Load(4), Load(5)), count, eps)
+        by_one = one_pass(Load(0), (Load(first), Load(first + 1), Load(first + 2)), count, eps)
         x = Tensor("x", problem.shape)
         starts = (0, n // 2 * c * h * w + h * w // 2, ((n - 1) * c + 1) * h * w - 1)
         some = tuple(View(x, h * w, offset=start) for start in starts)
         return {
-            "two_pass": self._program(problem, _training(by_two)),
-            "one_pass": self._program(problem, _training(by_one), some),
+            "two_pass": self._program(problem, _training(problem, by_two)),
+            "one_pass": self._program(problem, _training(problem, by_one), some),
         }
 
     def _program(
@@ -175,7 +199,14 @@ class BatchNorm:
         mode = problem.attribute("mode")
         if mode == "backward":
             return backward_magnitudes(arrays)
-        return forward_magnitudes(arrays, float(problem.attribute("eps")), train=mode == "train")
+        eps = float(problem.attribute("eps"))
+        if mode == "infer_backward":
+            return infer_backward_magnitudes(arrays, eps)
+        found = forward_magnitudes(arrays, eps, train=mode == "train")
+        if _momentum(problem):
+            sizes = np.abs(arrays["x"]).mean(axis=(0, 2, 3)), arrays["x"].var(axis=(0, 2, 3))
+            found |= moved(arrays, sizes, _momentum(problem))
+        return found
 
     def tolerance(self, problem: Problem) -> Tolerance:
         """Sums over a channel where there are any, then a few roundings."""
@@ -189,7 +220,23 @@ def _write(problem: Problem, arrays: Arrays, out: Array) -> dict[str, Array]:
     mode = problem.attribute("mode")
     if mode == "backward":
         return backward(arrays, out)
-    return forward(arrays, float(problem.attribute("eps")), out, train=mode == "train")
+    eps = float(problem.attribute("eps"))
+    if mode == "infer_backward":
+        return infer_backward(arrays, eps, out)
+    found = forward(arrays, eps, out, train=mode == "train")
+    if _momentum(problem):
+        x = arrays["x"]
+        found |= moved(arrays, (found["mean"], x.var(axis=(0, 2, 3))), _momentum(problem))
+    return found
+
+
+def _momentum(problem: Problem) -> float:
+    """Of the running statistics; 0 where there are none."""
+    return float(dict(problem.attributes).get("momentum", "0"))
+
+
+def _if_moving(problem: Problem, names: tuple[str, ...]) -> tuple[str, ...]:
+    return names if _momentum(problem) else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,8 +252,19 @@ def _normalized(moments: Moments) -> Scalar:
     return normalized(Load(0), moments, Load(1), Load(2))
 
 
-def _training(moments: Moments) -> _Formula:
-    return _Formula(moments.statistics, _normalized(moments), (moments.mean, moments.scale))
+def _training(problem: Problem, moments: Moments) -> _Formula:
+    saved, momentum = [moments.mean, moments.scale], _momentum(problem)
+    if momentum:
+        n, _, h, w = problem.shape
+        unbiased = Call("mul", (moments.variance, Constant(bessel(n * h * w))))
+        saved.append(_towards(Load(3), moments.mean, momentum))
+        saved.append(_towards(Load(4), unbiased, momentum))
+    return _Formula(moments.statistics, _normalized(moments), tuple(saved))
+
+
+def _towards(old: Scalar, new: Scalar, momentum: float) -> Scalar:
+    kept = Call("mul", (old, Constant(1.0 - momentum)))
+    return Call("add", (kept, Call("mul", (new, Constant(momentum)))))
 
 
 def _backward(count: int) -> _Formula:
@@ -223,6 +281,18 @@ def _backward(count: int) -> _Formula:
     across = Call("sub", (straight, Call("mul", (centred, factor))))
     body = Call("mul", (across, Call("mul", (gamma, invstd))))
     return _Formula(statistics, body, (Call("mul", (projection, invstd)), total))
+
+
+def _infer_backward(given: Moments) -> _Formula:
+    """``gamma * invstd * dy``: the statistics do not depend on x."""
+    dy, x, gamma = (Load(operand) for operand in range(3))
+    total, projection = Accumulator("dy_sum"), Accumulator("projection")
+    statistics = (
+        Statistic("dy_sum", "sum", dy),
+        Statistic("projection", "sum", Call("mul", (dy, Call("sub", (x, given.mean))))),
+    )
+    body = Call("mul", (dy, Call("mul", (gamma, given.scale))))
+    return _Formula(statistics, body, (Call("mul", (projection, given.scale)), total))
 
 
 BATCHNORMS = (BatchNorm(),)

@@ -38,6 +38,31 @@ def backward(arrays: Arrays, out: Array) -> dict[str, Array]:
     return {"dgamma": projection * invstd, "dbeta": total}
 
 
+def infer_backward(arrays: Arrays, eps: float, out: Array) -> dict[str, Array]:
+    """The gradient of inference, whose statistics are given."""
+    dy = arrays["dy"]
+    invstd = 1 / np.sqrt(arrays["var"] + dy.dtype.type(eps))
+    projection = (dy * (arrays["x"] - _channel(arrays["mean"]))).sum(axis=_AXES)
+    np.multiply(dy, _channel(arrays["gamma"] * invstd), out=out)
+    return {"dgamma": projection * invstd, "dbeta": dy.sum(axis=_AXES)}
+
+
+def bessel(count: int) -> float:
+    """The unbiased variance of so many elements, in proportion to their mean square distance."""
+    return count / max(1, count - 1)
+
+
+def moved(arrays: Arrays, batch: tuple[Array, Array], momentum: float) -> dict[str, Array]:
+    """Running statistics after a batch of this mean and variance."""
+    x, (mean, variance) = arrays["x"], batch
+    unbiased = variance * x.dtype.type(bessel(x.size // x.shape[1]))
+    new, kept = x.dtype.type(momentum), x.dtype.type(1 - momentum)
+    return {
+        "next_mean": kept * arrays["running_mean"] + new * mean,
+        "next_var": kept * arrays["running_var"] + new * unbiased,
+    }
+
+
 def forward_magnitudes(arrays: Arrays, eps: float, *, train: bool) -> dict[str, Array]:
     """A mean is off by the size of what it is of, and so is all that is normalised by it."""
     x, gamma = arrays["x"], np.abs(arrays["gamma"])
@@ -62,6 +87,15 @@ def backward_magnitudes(arrays: Arrays) -> dict[str, Array]:
     scale += centred * _channel(projection / count * np.square(invstd))
     scale *= _channel(np.abs(arrays["gamma"]) * invstd)
     return {"out": scale, "dgamma": projection * invstd, "dbeta": total}
+
+
+def infer_backward_magnitudes(arrays: Arrays, eps: float) -> dict[str, Array]:
+    """Nothing is subtracted but the mean."""
+    sizes = {name: np.abs(arrays[name]) for name in ("dy", "gamma")}
+    away = np.abs(arrays["x"] - _channel(arrays["mean"]))
+    given = {**sizes, "x": away, "mean": np.zeros_like(arrays["mean"]), "var": arrays["var"]}
+    out = np.empty_like(away)
+    return {"out": out, **infer_backward(given, eps, out)}
 
 
 def _channel(values: Array) -> Array:

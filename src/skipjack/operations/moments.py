@@ -10,25 +10,25 @@ from skipjack.core.program import Statistic
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """How a mean and a scale, ``1 / sqrt(variance + eps)``, come about."""
+    """How a mean, a variance and a scale, ``1 / sqrt(variance + eps)``, come about."""
 
     mean: Scalar
-    scale: Scalar
+    variance: Scalar
+    eps: float
     statistics: tuple[Statistic, ...] = ()
+
+    @property
+    def scale(self) -> Scalar:
+        """One over the standard deviation."""
+        return Call("rsqrt", (Call("add", (self.variance, Constant(self.eps))),))
 
 
 def two_pass(x: Scalar, count: int, eps: float) -> Moments:
     """The mean, then the variance from differences to it."""
     mean = Accumulator("mean")
     squares = Call("square", (Call("sub", (x, mean)),))
-    return Moments(
-        mean,
-        Accumulator("scale"),
-        (
-            mean_of("mean", x, count),
-            Statistic("scale", "sum", squares, inverse_root(over(Accumulator(), count), eps)),
-        ),
-    )
+    statistics = mean_of("mean", x, count), mean_of("variance", squares, count)
+    return Moments(mean, Accumulator("variance"), eps, statistics)
 
 
 def one_pass(x: Scalar, some: tuple[Scalar, Scalar, Scalar], count: int, eps: float) -> Moments:
@@ -42,14 +42,11 @@ def one_pass(x: Scalar, some: tuple[Scalar, Scalar, Scalar], count: int, eps: fl
     shift = Accumulator("shift")
     variance = Call("sub", (over(Accumulator(), count), Call("square", (shift,))))
     positive = Call("max", (variance, Constant(0.0)))
-    return Moments(
-        Call("add", (middle, shift)),
-        Accumulator("scale"),
-        (
-            mean_of("shift", away, count),
-            Statistic("scale", "sum", Call("square", (away,)), inverse_root(positive, eps)),
-        ),
+    statistics = (
+        mean_of("shift", away, count),
+        Statistic("variance", "sum", Call("square", (away,)), positive),
     )
+    return Moments(Call("add", (middle, shift)), Accumulator("variance"), eps, statistics)
 
 
 def _middle(one: Scalar, two: Scalar, three: Scalar) -> Scalar:
@@ -60,11 +57,6 @@ def _middle(one: Scalar, two: Scalar, three: Scalar) -> Scalar:
 def mean_of(name: str, body: Scalar, count: int) -> Statistic:
     """The mean of a body over a group of so many elements."""
     return Statistic(name, "sum", body, over(Accumulator(), count))
-
-
-def inverse_root(variance: Scalar, eps: float) -> Scalar:
-    """``1 / sqrt(variance + eps)``."""
-    return Call("rsqrt", (Call("add", (variance, Constant(eps))),))
 
 
 def normalized(x: Scalar, moments: Moments, gamma: Scalar, beta: Scalar) -> Scalar:

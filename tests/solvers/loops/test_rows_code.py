@@ -20,7 +20,7 @@ from skipjack.native import llvm
 from skipjack.native.cpu import detect, target_of
 from skipjack.native.ir import ITEM_BYTES
 from skipjack.native.slots import Slots, parallel_slot, workspace_slot
-from skipjack.operations import get, parse
+from skipjack.operations import get, parse, references
 from skipjack.solvers.loops.rows_code import generate, scratch_bytes
 from skipjack.solvers.loops.rows_plan import RowsPlan, fitted
 
@@ -39,6 +39,11 @@ KEYS = [
         for shape in ("1x1", "3x7", "7x61", "4x64", "2x3x131")
     ),
     *(f"layernorm:{shape}/mode=train" for shape in ("1x1", "5x7", "7x61", "2x3x131")),
+    *(
+        f"batchnorm:{shape}/mode={mode}"
+        for mode in ("train/momentum=0.1", "infer_backward")
+        for shape in ("c3", "n5c1h3w11", "n2c3h13w17")
+    ),
     *(
         f"batchnorm:{shape}/mode={mode}"
         for mode in ("train", "infer", "backward")
@@ -177,6 +182,25 @@ def test_streaming_takes_outputs_that_are_not_aligned(run_ir: Runner, offset: in
     llvm.native(address, ctypes.c_void_p)((ctypes.c_int64 * 4)(*pointers))
     expected = get("layernorm").reference(problem, inputs)
     np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("way", ["one_pass", "two_pass"])
+@pytest.mark.parametrize("block", [0, 2])
+def test_running_statistics_may_be_moved_where_they_are(way: str, block: int) -> None:
+    problem = parse("batchnorm:n3c5h7w7/momentum=0.1")
+    program = ways(problem)[way]
+    inputs = draw_inputs(problem, 1)
+    expected = references(problem, inputs)
+    plan = fitted(RowsPlan(16, 2, block=block), program)
+    arrays = {**inputs, "next_mean": inputs["running_mean"], "next_var": inputs["running_var"]}
+    arrays |= {name: np.empty_like(expected[name]) for name in ("out", "mean", "invstd")}
+    text, scratch = generate(program, plan, "f32"), np.empty(1 << 12, np.float32)
+    loader = llvm.Loader()
+    address = loader.load(llvm.compile_object(text, target_of(detect())), "kernel")
+    pointers = [arrays[name].ctypes.data for name in program.arrays] + [scratch.ctypes.data]
+    llvm.native(address, ctypes.c_void_p)((ctypes.c_int64 * len(pointers))(*pointers))
+    for name, values in expected.items():
+        np.testing.assert_allclose(arrays[name], values, rtol=1e-4, atol=1e-5, err_msg=name)
 
 
 @pytest.mark.parametrize("pieces", [0, 2])

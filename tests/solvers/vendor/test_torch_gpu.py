@@ -79,7 +79,9 @@ def test_asking_loads_no_torch() -> None:
         ("aten", "max:8x10/axis=0"),
         ("aten", "gelu_tanh:8x10"),
         ("aten", "batchnorm:n2c3h4w4"),
+        ("aten", "batchnorm:n2c3h4w4/momentum=0.2"),
         ("aten", "batchnorm:n2c3h4w4/mode=infer"),
+        ("aten", "batchnorm:n2c3h4w4/mode=infer_backward"),
         ("aten", "batchnorm:n2c3h4w4/mode=backward"),
     ],
 )

@@ -47,6 +47,8 @@ class TritonBatchNorm(StagedSolver):
         """Any batch norm whose tiles can be counted."""
         if problem.operation != "batchnorm":
             return "it is not a batch normalisation"
+        if problem.attribute("mode") not in _MODES or "momentum" in dict(problem.attributes):
+            return "it is for training without running statistics, its gradient, and inference"
         images, channels, height, width = problem.shape
         if images * channels * cdiv(height * width, 32) >= _LARGEST:
             return "it has more tiles than a grid can have"

@@ -119,17 +119,27 @@ def row_function(torch: Any, problem: Problem) -> Callable[[Tensors], Any] | Non
 def batchnorm_function(torch: Any, problem: Problem) -> Function:
     """Batch normalisation with what it saves, or its gradients."""
     mode, aten = problem.attribute("mode"), torch.ops.aten
-    eps = float(dict(problem.attributes).get("eps", 1e-5))
+    attributes = dict(problem.attributes)
+    eps, momentum = (float(attributes.get(name, 1e-5)) for name in ("eps", "momentum"))
 
     def compute(t: Tensors) -> dict[str, Any]:
         if mode == "infer":
             args = (t["x"], t["mean"], t["var"], t["gamma"], t["beta"])
             return {"out": torch.nn.functional.batch_norm(*args, training=False, eps=eps)}
         if mode == "train":
-            found = torch.native_batch_norm(t["x"], t["gamma"], t["beta"], None, None, True, 0, eps)
-            return dict(zip(("out", "mean", "invstd"), found, strict=True))
-        saved = (None, None, t["mean"], t["invstd"], True, eps, [True, True, True])
-        found = aten.native_batch_norm_backward(t["dy"], t["x"], t["gamma"], *saved)
+            # They are changed in place: the problem's own stay as they are.
+            running = {name: t[name].clone() for name in _RUNNING if name in t}
+            before = (running.get(name) for name in _RUNNING)
+            args = (t["x"], t["gamma"], t["beta"], *before, True, momentum, eps)
+            found = torch.native_batch_norm(*args)
+            names = ("out", "mean", "invstd", *(("next_mean", "next_var") if running else ()))
+            return dict(zip(names, (*found, *running.values()), strict=True))
+        if mode == "infer_backward":
+            given = (t["mean"], t["var"], None, None, False)
+        else:
+            given = (None, None, t["mean"], t["invstd"], True)
+        rest = (*given, eps, [True, True, True])
+        found = aten.native_batch_norm_backward(t["dy"], t["x"], t["gamma"], *rest)
         return dict(zip(("out", "dgamma", "dbeta"), found, strict=True))
 
     return compute
@@ -190,6 +200,7 @@ def is_product(problem: Problem) -> bool:
     return isinstance(get(problem.operation), Matmul)
 
 
+_RUNNING = ("running_mean", "running_var")
 _OTHER_NAMES = ("bias", "scale", "silu", "gelu", "gelu_tanh", *SLOPES)
 _ROWS = (
     *("softmax", "logsoftmax", "layernorm", "rmsnorm"),
