@@ -13,6 +13,7 @@ variable                         meaning
 ``SKIPJACK_TUNING_SECONDS``      seconds for each problem, start-up included
 ``SKIPJACK_TUNING_BACKGROUND``   ``1``: answer now, and swap what was tuned in later
 ``SKIPJACK_REGRET``              share of the program's kernel time for trials in the background
+``SKIPJACK_TUNING_SEARCHERS``    who searches for which class of operations, as ``cube=genetic``
 ``SKIPJACK_ON_MISS``             what becomes of a problem that no bank knows
 ``SKIPJACK_ENABLE_LOGGING_CMD``  ``1``: a line for each problem, the command that tunes it
 ===============================  ================================================================
@@ -39,6 +40,7 @@ FIND_MODE_VARIABLE = "SKIPJACK_FIND_MODE"
 SECONDS_VARIABLE = "SKIPJACK_TUNING_SECONDS"
 BACKGROUND_VARIABLE = "SKIPJACK_TUNING_BACKGROUND"
 REGRET_VARIABLE = "SKIPJACK_REGRET"
+SEARCHERS_VARIABLE = "SKIPJACK_TUNING_SEARCHERS"
 ON_MISS_VARIABLE = "SKIPJACK_ON_MISS"
 COMMANDS_VARIABLE = "SKIPJACK_ENABLE_LOGGING_CMD"
 _VARIABLES = {
@@ -47,6 +49,7 @@ _VARIABLES = {
     "seconds": SECONDS_VARIABLE,
     "background": BACKGROUND_VARIABLE,
     "regret": REGRET_VARIABLE,
+    "searchers": SEARCHERS_VARIABLE,
 }
 """Where the environment has what are arguments in code."""
 _ARGUMENTS = {name: f"the argument {name}" for name in _VARIABLES}
@@ -65,6 +68,9 @@ _MODES = {
 NORMAL, FAST, HYBRID, DYNAMIC_HYBRID = "normal", "fast", "hybrid", "dynamic_hybrid"
 _FIND_MODES = {NORMAL: ("1",), FAST: ("2",), HYBRID: ("3",), DYNAMIC_HYBRID: ("5",)}
 IGNORE, RECORD, TUNE, FLEET = "ignore", "record", "tune", "fleet"
+CLASSES = ("cube", "vector")
+"""Of operations."""
+ALL_CLASSES = tuple((name, "auto") for name in CLASSES)
 _ON_MISS = (IGNORE, RECORD, TUNE, FLEET)
 _REGRET = 0.05
 _YES, _NO = ("1", "on", "true", "yes"), ("", "0", "off", "false", "no")
@@ -86,14 +92,22 @@ class TuningPolicy:
     """Whether the program goes on meanwhile."""
     regret: float = _REGRET
     """Share of the program's kernel time that trials in the background may take."""
+    searchers: tuple[tuple[str, str], ...] = ALL_CLASSES
+    """Classes of operations that may be tuned, each with the searcher for it."""
     stated: bool = field(default=True, compare=False)
     """Whether somebody chose the mode."""
     key: str = field(init=False, compare=False)
     """Policies with equal keys give equal answers: a lookup remembers one for each."""
 
     def __post_init__(self) -> None:
-        words = self.mode, self.find_mode, "background" if self.background else ""
+        words = [self.mode, self.find_mode, "background" if self.background else ""]
+        if self.searchers != ALL_CLASSES:
+            words.append(spelled_searchers(self.searchers))
         object.__setattr__(self, "key", "/".join(words))
+
+    def searcher_for(self, operation_class: str) -> str | None:
+        """Who searches for operations of a class; None if they are not tuned."""
+        return dict(self.searchers).get(operation_class)
 
     @property
     def measures(self) -> bool:
@@ -135,6 +149,7 @@ def environment_policy() -> TuningPolicy:
         seconds=given(SECONDS_VARIABLE) or None,
         background=given(BACKGROUND_VARIABLE) or False,
         regret=given(REGRET_VARIABLE) or None,
+        searchers=given(SEARCHERS_VARIABLE) or None,
         names=_VARIABLES,
     )
     return replace(policy, stated=bool(given(ENFORCE_VARIABLE)))
@@ -177,18 +192,24 @@ def set_tuning_policy(
     background: bool = False,
     find_mode: str | int = FAST,
     regret: float | str | None = None,
+    searchers: Mapping[str, str] | None = None,
 ) -> None:
     """Set the policy of this process, whatever the environment says; None leaves it to that again.
 
     `mode` is ``off``, ``db``, ``refresh``, ``incremental``, ``exhaustive`` or ``clean``, or what
-    MIOpen calls it (1 to 5).
+    MIOpen calls it (1 to 5). `searchers` names the classes of operations that may be tuned (cube,
+    vector) and who searches for each; by default both, by whoever is usual.
     """
     global _set
     _set = (
         None
         if mode is None
         else make_policy(
-            mode, find_mode=find_mode, seconds=seconds, background=background, regret=regret
+            *(mode, searchers),
+            find_mode=find_mode,
+            seconds=seconds,
+            background=background,
+            regret=regret,
         )
     )
 
@@ -201,20 +222,33 @@ def tuning_policy(
     background: bool = False,
     find_mode: str | int = FAST,
     regret: float | str | None = None,
+    searchers: Mapping[str, str] | None = None,
 ) -> Iterator[TuningPolicy]:
     """``with tuning_policy("incremental", seconds=2):`` holds inside, in this thread or task."""
     policy = make_policy(
-        mode, find_mode=find_mode, seconds=seconds, background=background, regret=regret
+        *(mode, searchers),
+        find_mode=find_mode,
+        seconds=seconds,
+        background=background,
+        regret=regret,
     )
+    with in_force(policy):
+        yield policy
+
+
+@contextmanager
+def in_force(policy: TuningPolicy) -> Iterator[None]:
+    """As `tuning_policy`, with a policy that was made before."""
     before = _scoped.set(policy)
     try:
-        yield policy
+        yield
     finally:
         _scoped.reset(before)
 
 
 def make_policy(
     mode: object,
+    searchers: object = None,
     *,
     find_mode: object = FAST,
     seconds: object = None,
@@ -232,6 +266,7 @@ def make_policy(
         _checked(names["seconds"], seconds, _seconds, None),
         _checked(names["background"], background, _flag, False),
         _checked(names["regret"], regret, _share, None) or _REGRET,
+        _checked(names["searchers"], searchers, _searchers, ALL_CLASSES),
     )
 
 
@@ -241,6 +276,7 @@ def policy_variables(
     seconds: float | None = None,
     background: bool = False,
     regret: str | None = None,
+    searchers: Mapping[str, str] | None = None,
     names: Mapping[str, str] = _ARGUMENTS,
 ) -> dict[str, str]:
     """Variables that give a program this policy, without those that were not given.
@@ -263,6 +299,8 @@ def policy_variables(
             said = str(error).removeprefix("nothing is measured; ")
             raise UsageError(f"{names[name]} is {value!r}, which means nothing: {said}") from None
         found[_VARIABLES[name]] = str(value)
+    if searchers is not None:
+        found[SEARCHERS_VARIABLE] = spelled_searchers(tuple(searchers.items()))
     return found
 
 
@@ -313,6 +351,26 @@ def _share(value: object) -> float | None:
     if not 0.0 < number <= 1.0:
         raise ValueError("write a share as 5% or 0.05")
     return number
+
+
+def _searchers(value: object) -> tuple[tuple[str, str], ...]:
+    """``cube=genetic,vector=policy``, or a mapping; a class that is not named is not tuned."""
+    if value is None:
+        return ALL_CLASSES
+    if isinstance(value, str):
+        parts = [part.strip() for part in value.split(",") if part.strip()]
+        value = dict(part.partition("=")[::2] for part in parts)
+    known = isinstance(value, Mapping) and all(
+        name in CLASSES and isinstance(who, str) and who for name, who in value.items()
+    )
+    if not known or not isinstance(value, Mapping):
+        raise ValueError("write classes and searchers, as cube=genetic,vector=policy")
+    return tuple(sorted(value.items()))
+
+
+def spelled_searchers(searchers: tuple[tuple[str, str], ...]) -> str:
+    """As the variable has them."""
+    return ",".join(f"{name}={who}" for name, who in searchers)
 
 
 def _number(value: object) -> float:

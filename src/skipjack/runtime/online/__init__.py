@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         SearchRequest,
     )
     from skipjack.runtime.online.sampling import CallMeter, CallSampler, sampled
-    from skipjack.runtime.online.searching import counts, foretold, tuned_here
+    from skipjack.runtime.online.searching import counts, foretold, search_of, tuned_here
     from skipjack.runtime.online.turns import TurnTimeoutError, is_recording, one_at_a_time
 
 __all__ = [
@@ -45,6 +45,7 @@ __all__ = [
     "log_command",
     "one_at_a_time",
     "sampled",
+    "search_of",
     "tuned_here",
     "tuning_process",
 ]
@@ -54,7 +55,7 @@ _HOMES = {
     "command_log": ("command_line", "log_command"),
     "request": ("FAILED", "FIND", "LATE", "PROPOSE", "TUNE", "SearchAnswer", "SearchRequest"),
     "sampling": ("CallMeter", "CallSampler", "sampled"),
-    "searching": ("counts", "foretold", "tuned_here"),
+    "searching": ("counts", "foretold", "search_of", "tuned_here"),
     "turns": ("TurnTimeoutError", "is_recording", "one_at_a_time"),
 }
 """Modules and their names, loaded when asked for: a program that reads banks needs none."""

@@ -176,8 +176,7 @@ class TuningProcess:
             pending = self._asked.pop(body["id"], None)
             self._failures = 0
         if pending is not None:
-            answer = SearchAnswer(body["status"], body["reason"], body["searched"])
-            pending.finish(answer)
+            pending.finish(SearchAnswer.of(body))
 
     def _check_time(self) -> None:
         with self._lock:

@@ -37,6 +37,7 @@ class SearchRequest:
     regret: float = 1.0
     protocol: str | None = None
     """The deployment that it is tuned for; None is the device's default."""
+    searcher: str = "auto"
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -62,3 +63,18 @@ class SearchAnswer:
     reason: str = ""
     searched: bool = False
     """Whether it was searched for this request; not where another process had just done so."""
+    searcher: str = ""
+    """Who searched, on the space of the solver that won."""
+    rounds: tuple[tuple[float, str], ...] = ()
+    """The best time after each batch of trials in nanoseconds, and when that ended."""
+
+    def body(self) -> dict[str, Any]:
+        """For the pipe."""
+        return asdict(self)
+
+    @classmethod
+    def of(cls, body: Mapping[str, Any]) -> SearchAnswer:
+        """Out of the pipe."""
+        rounds = tuple((best, ended) for best, ended in body.get("rounds", ()))
+        told = body["status"], body["reason"], body["searched"], body.get("searcher", "")
+        return cls(*told, rounds)

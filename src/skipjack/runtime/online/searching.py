@@ -19,10 +19,19 @@ from typing import TYPE_CHECKING
 from skipjack.errors import SkipjackError
 from skipjack.runtime.online.account import account_of_program
 from skipjack.runtime.online.client import PendingSearch, numbers, tuning_process
-from skipjack.runtime.online.request import FAILED, FIND, LATE, PROPOSE, TUNE, SearchRequest
+from skipjack.runtime.online.request import (
+    FAILED,
+    FIND,
+    LATE,
+    PROPOSE,
+    TUNE,
+    SearchAnswer,
+    SearchRequest,
+)
 from skipjack.runtime.online.sampling import CallMeter, sampled
 from skipjack.runtime.online.turns import is_recording
 from skipjack.runtime.policy import (
+    ALL_CLASSES,
     CLEAN,
     DYNAMIC_HYBRID,
     EXHAUSTIVE,
@@ -104,6 +113,8 @@ def tuned_here(question: Question, found: LookupDecision, policy: TuningPolicy) 
 
 def wanted(question: Question, answer: LookupAnswer | None, policy: TuningPolicy) -> str | None:
     """What is to be searched for, if anything is."""
+    if _searcher(question, policy) is None:
+        return None
     unknown = answer is None or not answer.is_banked
     if policy.mode == REFRESH and answer is not None:
         unknown = unknown or _is_stale(question, answer)
@@ -114,6 +125,22 @@ def wanted(question: Question, answer: LookupAnswer | None, policy: TuningPolicy
     if not policy.finds or (not unknown and policy.find_mode != NORMAL):
         return None
     return PROPOSE if policy.find_mode == DYNAMIC_HYBRID else FIND
+
+
+def _searcher(question: Question, policy: TuningPolicy) -> str | None:
+    """Who would search; None where operations of this class are not tuned."""
+    if policy.searchers == ALL_CLASSES:
+        return "auto"
+    from skipjack.operations import get
+
+    return policy.searcher_for(get(question.problem.operation).operation_class)
+
+
+def search_of(problem: str, device: str) -> SearchAnswer | None:
+    """What the last search for a problem that this process asked for came to, if it has ended."""
+    with _changing:
+        asked = [one for key, one in _asked.items() if key[:2] == (problem, device)]
+    return asked[-1].pending.answer if asked else None
 
 
 def _is_stale(question: Question, answer: LookupAnswer) -> bool:
@@ -257,6 +284,7 @@ def _request(
         account=str(account) if account else None,
         regret=policy.regret,
         protocol=question.protocol,
+        searcher=_searcher(question, policy) or "auto",
     )
 
 

@@ -33,6 +33,7 @@ class SearchRecord:
     verb: str = ""
     seconds: float = 0.0
     """What it was allowed to take."""
+    searcher: str = ""
 
     def answers(self, request: SearchRequest) -> bool:
         """Whether there is nothing to search: it ended after the request, or would end the same.

@@ -46,6 +46,7 @@ from skipjack.tuning.context import DeviceContext
 from skipjack.tuning.finding import run_find
 from skipjack.tuning.limits import Limits
 from skipjack.tuning.online.gate import RegretGate
+from skipjack.tuning.online.rounds import SearchRounds, who_searched
 from skipjack.tuning.online.search_records import SearchRecord, SearchRecords
 from skipjack.tuning.options import TuneOptions
 from skipjack.tuning.study_run import unimported
@@ -116,14 +117,7 @@ class TuningServer:
             with self._signs_of_life():
                 answer = self._answer(request)
             del self._interrupts[request.id]
-            self.send(
-                {
-                    "id": request.id,
-                    "status": answer.status,
-                    "reason": answer.reason,
-                    "searched": answer.searched,
-                }
-            )
+            self.send({"id": request.id, **answer.body()})
 
     def send(self, body: dict[str, Any]) -> None:
         """Write to the program, from any thread."""
@@ -175,11 +169,11 @@ class TuningServer:
         with one_at_a_time(turn, _left_s(request)):
             last = records.last(asked.key, where)
             if last is not None and last.answers(request):
-                return SearchAnswer(last.status, last.reason)
+                return SearchAnswer(last.status, last.reason, searcher=last.searcher)
             answer = self._run(request, settings, asked, device, protocol)
             ended = time.time(), answer.status, answer.reason, request.verb, request.seconds
             with contextlib.suppress(StorageError, OSError):  # others search once more
-                records.put(SearchRecord(asked.key, where, *ended))
+                records.put(SearchRecord(asked.key, where, *ended, answer.searcher))
         return answer
 
     def _run(
@@ -216,18 +210,24 @@ class TuningServer:
             limits = Limits.of(settings)
             with self._time(request, interrupt) as seconds:
                 budget = Budget(1 if request.verb == PROPOSE else None, seconds)
-                options = TuneOptions(budget=budget, retune=request.retune, limits=limits)
-                if gate:
-                    options = replace(options, observer=gate.observe)
+                rounds = SearchRounds(gate.observe if gate else None)
+                options = TuneOptions(
+                    budget=budget,
+                    searcher=request.searcher,
+                    retune=request.retune,
+                    limits=limits,
+                    observer=rounds.observe,
+                )
                 if request.verb in (FIND, PROPOSE):
                     found = run_find(context, asked, options, (), interrupt)
-                    status, reason = str(found.status), found.reason
+                    status, reason, searcher = str(found.status), found.reason, ""
                 else:
                     result = run_tune(context, asked, options, interrupt)
                     status, reason = str(result.status), result.reason
+                    searcher = who_searched(result)
             if status == FAILED and interrupt.requested:
                 raise LateError(f"the time was over before anything was decided: {reason}")
-            return SearchAnswer(status, reason, searched=True)
+            return SearchAnswer(status, reason, True, searcher, rounds.told())
 
     @contextlib.contextmanager
     def _time(self, request: SearchRequest, interrupt: Interrupt) -> Iterator[float]:
