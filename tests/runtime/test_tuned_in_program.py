@@ -324,3 +324,25 @@ def test_commands_are_logged_once_and_can_be_run(
         f"skipjack tune add:8:f32 --device {here} --deployed eager --caches cold",
         f"skipjack tune add:8:f32 --device {here} --deployed native --caches cold",
     ]
+
+
+@pytest.mark.parametrize(
+    ("searchers", "asked"),
+    [({"vector": "policy"}, ["policy"]), ({"cube": "genetic"}, []), (None, ["auto"])],
+)
+def test_the_searcher_is_that_of_the_operations_class(
+    searchers: dict[str, str] | None, asked: list[str], process: StandIn
+) -> None:
+    with skipjack.tuning_policy("incremental", searchers=searchers):
+        assert skipjack.lookup(KEY) is not None
+    assert [request.searcher for request in process.requests] == asked
+
+
+def test_what_a_search_came_to_can_be_asked_for(process: StandIn) -> None:
+    process.answers = SearchAnswer("vendor", "", True, "policy", ((80.0, "2026-11-16 10:15:00"),))
+    device = cpu.detect().name
+    assert searching.search_of(KEY, device) is None
+    with skipjack.tuning_policy("incremental"):
+        skipjack.lookup(KEY)
+    assert searching.search_of(KEY, device) == process.answers
+    assert SearchAnswer.of(process.answers.body()) == process.answers

@@ -7,11 +7,11 @@ import pytest
 
 import skipjack
 from skipjack.runtime import policy, warning_once
-from skipjack.runtime.policy import current_policy
+from skipjack.runtime.policy import current_policy, make_policy
 
 VARIABLES = (
     *("SKIPJACK_FIND_ENFORCE", "SKIPJACK_FIND_MODE", "SKIPJACK_TUNING_SECONDS"),
-    *("SKIPJACK_TUNING_BACKGROUND", "SKIPJACK_REGRET"),
+    *("SKIPJACK_TUNING_BACKGROUND", "SKIPJACK_REGRET", "SKIPJACK_TUNING_SEARCHERS"),
 )
 
 
@@ -179,3 +179,20 @@ def test_decorated_kernels_are_tuned_unless_a_policy_or_the_switch_says_otherwis
     assert policy.mode_of_decorated("on") == "db"
     with skipjack.tuning_policy("exhaustive"):
         assert policy.mode_of_decorated("off") == "exhaustive"
+
+
+def test_a_policy_names_the_searcher_for_each_class_of_operations() -> None:
+    usual = make_policy("incremental")
+    assert usual.searcher_for("cube") == usual.searcher_for("vector") == "auto"
+    learned = make_policy("incremental", "vector=policy")
+    assert learned.searcher_for("vector") == "policy" and learned.searcher_for("cube") is None
+    assert learned == make_policy("incremental", {"vector": "policy"}) != usual
+    assert learned.key != usual.key
+
+
+@pytest.mark.parametrize("given", ["cube", "tube=genetic", {"cube": ""}, 7])
+def test_searchers_that_mean_nothing_are_warned_about(
+    given: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert make_policy("incremental", given).searcher_for("cube") == "auto"
+    assert "write classes and searchers, as cube=genetic,vector=policy" in caplog.text

@@ -167,6 +167,16 @@ def test_a_process_leaves_a_search_alone_that_was_disturbed_today(
     assert answer == SearchAnswer("noisy", "why", searched=False)
 
 
+def test_the_answer_says_who_searched_and_how_it_went(
+    user_dir: Path, process: TuningProcess
+) -> None:
+    asked = replace(request(user_dir), searcher="random")
+    answer = process.search(asked).wait(asked.deadline)
+    assert answer is not None and answer.searched
+    assert answer.searcher == "random"
+    assert answer.rounds and all(best > 0 and ended for best, ended in answer.rounds)
+
+
 def server_of(*queued: SearchRequest) -> TuningServer:
     """One that has read these requests, and nothing more."""
     pipe = io.BytesIO()

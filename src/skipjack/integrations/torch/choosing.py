@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 from skipjack.core.device import Device
@@ -20,7 +19,9 @@ from skipjack.integrations.torch.planning import make_plan
 from skipjack.integrations.torch.table import CallTable, TableEntry
 from skipjack.integrations.torch.verdicts import HookVerdicts, verdict_key
 from skipjack.native import cpu
-from skipjack.runtime import TunedKernel, TuningPolicy, lookup, tuning_policy
+from skipjack.operations import get
+from skipjack.runtime import TunedKernel, TuningPolicy, in_force, lookup, tuning_policy
+from skipjack.runtime.online import SearchAnswer, search_of
 from skipjack.settings import load_settings
 from skipjack.solvers import solvers_for
 
@@ -55,6 +56,8 @@ class _Found:
     reason: str
     is_open: bool = False
     """Whether a search of it goes on."""
+    search: SearchAnswer | None = None
+    """What this process asked for, if it has ended."""
 
 
 class CallChooser:
@@ -115,9 +118,15 @@ class CallChooser:
         problems: Sequence[Problem],
         plain: TorchDecision,
     ) -> TorchDecision:
-        known = {one: self._find(one, call.threads) for one in problems}
+        known = {one: self._find(one, call.threads, device) for one in problems}
         kernels = {one: found.kernel for one, found in known.items() if found.kernel}
-        plain = replace(plain, status=_joined([found.status for found in known.values()]))
+        searches = [found.search for found in known.values() if found.search]
+        plain = replace(
+            plain,
+            status=_joined([found.status for found in known.values()]),
+            searcher=", ".join(dict.fromkeys(one.searcher for one in searches if one.searcher)),
+            rounds=tuple(each for one in searches for each in one.rounds),
+        )
         if any(found.is_open for found in known.values()):
             reason = "its search is not done yet"
             timed = time_plainly(call) if self.options.policy.background else None
@@ -175,25 +184,33 @@ class CallChooser:
         self._has_searched = True
         return replace(policy, seconds=policy.seconds + _STARTING_S)
 
-    def _find(self, problem: Problem, threads: int) -> _Found:
+    def _find(self, problem: Problem, threads: int, device: Device) -> _Found:
         """The kernel that banks have, after a search if the policy says so."""
         policy = self.options.policy
         with tuning_policy(DB):
             before = lookup(problem.key, threads=threads, banks_only=True)
-        found, status = before, TorchStatus.HIT
-        if policy.measures and (before is None or policy.mode in (EXHAUSTIVE, REFRESH)):
-            with _in_force(self._first_with_more_time(policy)):
-                found = lookup(problem.key, threads=threads, banks_only=True)
-            status = _status(before, found)
+        found, status, search = before, TorchStatus.HIT, None
+        is_tuned = policy.searcher_for(get(problem.operation).operation_class) is not None
+        if policy.measures and is_tuned:
+            if before is None or policy.mode in (EXHAUSTIVE, REFRESH):
+                with in_force(self._first_with_more_time(policy)):
+                    found = lookup(problem.key, threads=threads, banks_only=True)
+                status = _status(before, found)
+            search = search_of(problem.key, device.name)
+            if search is not None and search.searched and status is TorchStatus.HIT:
+                status = _status(None, found)  # it ended after the call that asked for it
         if self.options.force and not isinstance(found, TunedKernel):
             found = _first_proposal(problem, threads) or found
         if isinstance(found, TunedKernel):
-            return _Found(found, status, found.solver, "")
-        if found is None and policy.measures:
-            return _Found(None, TorchStatus.FAILED, "torch", "its search found nothing", True)
+            return _Found(found, status, found.solver, "", search=search)
+        if found is None and policy.measures and is_tuned:
+            reason = search.reason if search and search.reason else "its search found nothing"
+            return _Found(None, TorchStatus.FAILED, "torch", reason, True, search)
         if found is None:
-            return _Found(None, TorchStatus.VENDOR, "torch", "no bank knows it")
-        return _Found(None, status, found.solver, f"{found.solver} is faster than our kernels")
+            reason = "no bank knows it" if is_tuned else "operations of its class are not tuned"
+            return _Found(None, TorchStatus.VENDOR, "torch", reason)
+        reason = f"{found.solver} is faster than our kernels"
+        return _Found(None, status, found.solver, reason, search=search)
 
 
 def _first_proposal(problem: Problem, threads: int) -> TunedKernel | None:
@@ -207,16 +224,6 @@ def _first_proposal(problem: Problem, threads: int) -> TunedKernel | None:
             if isinstance(found, TunedKernel):
                 return found
     return None
-
-
-def _in_force(policy: TuningPolicy) -> AbstractContextManager[TuningPolicy]:
-    return tuning_policy(
-        policy.mode,
-        seconds=policy.seconds,
-        background=policy.background,
-        find_mode=policy.find_mode,
-        regret=policy.regret,
-    )
 
 
 def _status(before: object, found: object) -> TorchStatus:

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import atexit
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+from skipjack.integrations.mindspore import auto_tune_mode
 from skipjack.integrations.torch.choosing import HookOptions
-from skipjack.integrations.torch.hook import existing_hook, torch_hook
+from skipjack.integrations.torch.hook import TorchHook, existing_hook, torch_hook
+from skipjack.integrations.torch.reporting import report
+from skipjack.integrations.torch.result_file import CallKey, call_key
+from skipjack.integrations.torch.results import (
+    ProgramResults,
+    ResultWish,
+    keep_results,
+    kept_results,
+)
 from skipjack.runtime import make_policy
 
 _at_exit = False
@@ -21,24 +31,44 @@ def enable(
     regret: float | str | None = None,
     ops: Sequence[str] | None = None,
     force: bool = False,
+    searchers: Mapping[str, str] | None = None,
 ) -> None:
     """Have tuned kernels compute PyTorch's operations in this process, where they are faster.
 
     `policy`, `seconds`, `background` and `regret` are as for `skipjack.tuning_policy`. `ops` names
     the operations that may have kernels of ours, all by default. With `force` they have them
-    whether or not they are faster. `UsageError` where PyTorch is missing or too old.
+    whether or not they are faster. `searchers` is as for `skipjack.tuning_policy`, too.
+    `UsageError` where PyTorch is missing or too old.
     """
     global _at_exit
-    chosen = make_policy(policy, seconds=seconds, background=background, regret=regret)
+    chosen = make_policy(policy, searchers, seconds=seconds, background=background, regret=regret)
     names = (ops,) if isinstance(ops, str) else tuple(ops or ())
+    hook = torch_hook()
     if chosen.measures:
         from skipjack.runtime.online import tuning_process
 
         tuning_process().warm()
-    torch_hook().install(HookOptions(chosen, names, force))
+        _tell(hook, keep_results(ResultWish(chosen.mode, auto_tune_mode(chosen.searchers))))
+    elif (results := kept_results()) is not None:
+        _tell(hook, results)
+    hook.install(HookOptions(chosen, names, force))
     if not _at_exit:
         _at_exit = True
         atexit.register(disable)
+
+
+def _tell(hook: TorchHook, results: ProgramResults) -> None:
+    """Have the result file follow what the hook decides."""
+    if results.take not in hook.listeners:
+        hook.listeners.append(results.take)
+        results.count_calls(_counts)
+
+
+def _counts() -> Mapping[CallKey, int]:
+    counts: Counter[CallKey] = Counter()
+    for one in report().calls:
+        counts[call_key(one.decision)] += one.our_calls + one.torch_calls
+    return counts
 
 
 def disable() -> None:

@@ -68,8 +68,8 @@ def call_key(decision: TorchDecision) -> CallKey:
 
 
 def has_searched(decision: TorchDecision) -> bool:
-    """Whether somebody searched for it."""
-    return bool(decision.searcher) or decision.status in _SEARCHED
+    """Whether somebody searched for it, or still does."""
+    return bool(decision.searcher) or decision.status in _SEARCHED or not decision.is_final
 
 
 class ResultFile:

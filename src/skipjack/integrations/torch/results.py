@@ -167,3 +167,8 @@ def keep_results(wish: ResultWish) -> ProgramResults:
     else:
         _results.change(wish)
     return _results
+
+
+def kept_results() -> ProgramResults | None:
+    """Those of this process, if somebody asked for them."""
+    return _results

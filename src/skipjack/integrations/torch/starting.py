@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from importlib import import_module
 
+from skipjack.integrations.mindspore import auto_tune_mode
 from skipjack.integrations.torch.results import RESULT_VARIABLE, ResultWish, keep_results
 from skipjack.runtime import current_policy
 
@@ -16,14 +16,17 @@ def start_in_program() -> None:
     """Enable the hook with the policy and the operations that the environment names."""
     policy = current_policy()
     asked = policy.measures or os.environ.get(RESULT_VARIABLE) == "1"
-    keep_results(ResultWish(policy.mode, is_asked_for=asked))
+    keep_results(ResultWish(policy.mode, auto_tune_mode(policy.searchers), asked))
     if policy.mode == "off":
         return
-    import_module("skipjack.torch").enable(
+    from skipjack.integrations.torch.enabling import enable
+
+    enable(
         policy.mode,
         seconds=policy.seconds,
         background=policy.background,
         regret=policy.regret,
+        searchers=dict(policy.searchers),
         ops=operations(os.environ.get(OPERATIONS_VARIABLE, "")),
     )
 
