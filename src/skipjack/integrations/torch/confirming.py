@@ -18,7 +18,7 @@ from skipjack.execute.confirm import confirm
 from skipjack.execute.session import Failure
 from skipjack.execute.statistics import Block, summarize
 from skipjack.integrations.torch.abi import torch_module
-from skipjack.integrations.torch.calls import TensorFacts, TorchCall
+from skipjack.integrations.torch.calls import DTYPES, TensorFacts, TorchCall
 from skipjack.integrations.torch.table import TableEntry
 
 TORCH_KERNEL = 0
@@ -35,6 +35,13 @@ _POSITIVE = ("running_var",)
 _TOLERANCE = {4: 1e-3, 8: 1e-9, 2: 3e-2}
 """Of the norm of the difference, by the size of an element: kernels were verified elsewhere, this
 finds arguments that were mixed up."""
+
+_DTYPES = {
+    **{0: "uint8", 1: "int8", 2: "int16", 3: "int32", 4: "int64", 11: "bool"},
+    **{5: "float16", 6: "float32", 7: "float64", 15: "bfloat16"},
+}
+_BATCHES = {"convolution": (0,), "convolution_backward": (0, 1)}
+"""Arguments with a batch, of operations whose kernels check more than those of meta tensors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +118,7 @@ def _made(torch: Any, argument: object, kind: str, name: str = "") -> Any:
 
 def dtype_of(torch: Any, number: object) -> Any:
     """PyTorch's dtype of a number of its C interface."""
-    names = {5: "float16", 6: "float32", 7: "float64", 15: "bfloat16"}
-    return getattr(torch, names[number]) if isinstance(number, int) else None
+    return getattr(torch, _DTYPES[number]) if isinstance(number, int) else None
 
 
 def why_invalid(call: TorchCall) -> str:
@@ -138,11 +144,26 @@ def why_invalid(call: TorchCall) -> str:
                 arguments.append(_made(torch, argument, kind))
     except (KeyError, RuntimeError, TypeError):
         return ""
+    if call.signature.name in _BATCHES:
+        refused = _words_of_its_kernel(torch, call, _without_batch(call, arguments))
+        return refused and _words_of_its_kernel(torch, call, arguments)
     try:
         operation(*arguments)
     except Exception:
         return _words_of_its_kernel(torch, call, arguments)
     return ""
+
+
+def _without_batch(call: TorchCall, arguments: Sequence[Any]) -> list[Any]:
+    """With batches of no element there is nothing to compute; a mix of dtypes needs elements."""
+    dtypes = {tensor.dtype for tensor in call.tensors}
+    if len(dtypes) > 1 or not dtypes <= set(DTYPES):
+        return list(arguments)
+    given = list(arguments)
+    for place in _BATCHES[call.signature.name]:
+        if given[place].dim():
+            given[place] = given[place][:0]
+    return given
 
 
 def _words_of_its_kernel(torch: Any, call: TorchCall, arguments: Sequence[Any]) -> str:

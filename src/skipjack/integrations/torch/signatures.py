@@ -65,6 +65,7 @@ class Signature:
 
 
 _T, _O, _L = ArgumentKind.TENSOR, ArgumentKind.OPTIONAL_TENSOR, ArgumentKind.INTS
+_P = ArgumentKind.OPTIONAL_INTS
 _I, _B, _D, _M = ArgumentKind.INT, ArgumentKind.BOOL, ArgumentKind.DOUBLE, ArgumentKind.THREE_BOOLS
 _OPTIONAL = "RKSt8optionalIS1_E"
 _LIST = "N3c108ArrayRefIlEE"
@@ -112,5 +113,10 @@ SIGNATURES = (
         "baddbmm(Tensor added, Tensor a, Tensor b) -> Tensor",
     ),
     *_ROWS,
+    Signature("convolution", (_T, _T, _O, _L, _L, _L, _B, _L, _I), 1, "convolution"),
+    Signature(
+        *("convolution_backward", (_T, _T, _T, _P, _L, _L, _L, _B, _L, _I, _M)),
+        *(3, "convolution_backward"),
+    ),
 )
 """The number of an operation is its place here."""

@@ -27,6 +27,8 @@ _STATE_WORDS = 8
 _TABLE, _MASK, _CLOSED, _ARENA, _ARENA_BYTES, _BUSY, _UNSEEN, _CALLBACK = range(_STATE_WORDS)
 _KIND, _OUR_CALLS, _TORCH_CALLS, _PLAN, _MESSAGE, _COUNT = range(1, ENTRY_HEAD)
 CAPACITY = 1 << 14
+UNDEFINED = -1
+"""As a dtype: a result that is not asked for, which is no tensor (None in Python)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,7 @@ class PlanOutput:
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
     dtype: int
-    """PyTorch's number of it."""
+    """PyTorch's number of it, or `UNDEFINED`."""
     device_type: int = 0
     device_index: int = 0
 

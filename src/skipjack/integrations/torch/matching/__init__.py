@@ -6,6 +6,10 @@ from collections.abc import Callable
 
 from skipjack.errors import ProblemError
 from skipjack.integrations.torch.calls import DTYPES, CallMatches, TorchCall
+from skipjack.integrations.torch.matching.convolutions import (
+    match_convolution,
+    match_convolution_backward,
+)
 from skipjack.integrations.torch.matching.products import match_product
 from skipjack.integrations.torch.matching.rows import (
     match_batch_norm,
@@ -19,6 +23,8 @@ from skipjack.integrations.torch.stubs import MOST_RANK
 MATCHERS: dict[str, Callable[[TorchCall], CallMatches]] = {
     "aten::mm": match_product,
     "aten::bmm": match_product,
+    "aten::convolution": match_convolution,
+    "aten::convolution_backward": match_convolution_backward,
     "skipjack::addmm": match_product,
     "skipjack::baddbmm": match_product,
     "aten::_softmax": match_softmax,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from skipjack.integrations.torch.stubs.channels import CHANNEL_DTYPES
 from skipjack.integrations.torch.stubs.layout import (
     ARENA,
     ARGUMENT,
@@ -24,6 +25,7 @@ __all__ = [
     "ARENA",
     "ARGUMENT",
     "ASKS",
+    "CHANNEL_DTYPES",
     "ENTRY_HEAD",
     "MOST_ITEMS",
     "MOST_PLACES",

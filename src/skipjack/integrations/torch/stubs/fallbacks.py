@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 from skipjack.integrations.torch.signatures import Signature
+from skipjack.integrations.torch.stubs.convolutions import (
+    BACKWARD,
+    FORWARD,
+    backward_text,
+    forward_text,
+)
 from skipjack.integrations.torch.stubs.products import PRODUCTS, product_text
 from skipjack.integrations.torch.stubs.rows import row_text
+
+DIVISIBLE = (BACKWARD,)
+"""Fallbacks with a function ``rest_torch_NUMBER(stack, marks, results, bits)`` for some results."""
 
 
 def fallback_text(number: int, signature: Signature) -> str:
@@ -12,6 +21,11 @@ def fallback_text(number: int, signature: Signature) -> str:
 
     `marks` has for each argument where its words are. It writes handles of tensors to `results`.
     """
+    name, function = f"torch_{number}", signature.fallback
+    if function == FORWARD:
+        return forward_text(name)
+    if function == BACKWARD:
+        return backward_text(name)
     if signature.is_cpp:
-        return row_text(f"torch_{number}", signature)
-    return product_text(f"torch_{number}", signature.fallback, *PRODUCTS[signature.fallback])
+        return row_text(name, signature)
+    return product_text(name, function, *PRODUCTS[function])

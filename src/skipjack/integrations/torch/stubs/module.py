@@ -14,7 +14,7 @@ state    table, its mask, closed, arena, arena's bytes, arena is busy, calls wit
 entry    hash, kind, calls by us, calls by PyTorch, plan, message, number of words, words
 plan     outputs: number and records; places: number and records; steps: number and records;
          whether the arena is needed; a bit for each result that PyTorch computes all the same
-output   result, rank, sizes, strides, dtype, device's type and index
+output   result, rank, sizes, strides, dtype (-1: the tensor is undefined), device's type and index
 place    kind (0 argument, 1 optional one, 2 result, 3 arena, 4 optional argument that is written
          to), index, offset in bytes
 step     kernel, number of slots, their values, number of bindings, bindings (slot, place)
@@ -31,14 +31,15 @@ from collections.abc import Callable
 
 from skipjack.integrations.torch.signatures import ONE_WORD, ArgumentKind, Signature
 from skipjack.integrations.torch.stubs import layout
-from skipjack.integrations.torch.stubs.fallbacks import fallback_text
+from skipjack.integrations.torch.stubs.channels import CHANNEL_KERNELS, channel_text
+from skipjack.integrations.torch.stubs.fallbacks import DIVISIBLE, fallback_text
 from skipjack.integrations.torch.stubs.finding import FINDING_TEXT
 from skipjack.integrations.torch.stubs.moving import MOVING, moving_text
 from skipjack.integrations.torch.stubs.rows import OPTIONAL_TEXT
 from skipjack.integrations.torch.stubs.running import RUNNING_TEXT
 from skipjack.integrations.torch.stubs.words import WORDS_TEXT
 
-STUB_STEPS = tuple(MOVING)
+STUB_STEPS = (*MOVING, *CHANNEL_KERNELS)
 """Functions that can be steps of a plan, besides our kernels."""
 
 
@@ -46,7 +47,7 @@ def stub_text(
     signatures: tuple[Signature, ...], address_of: Callable[[str], int], state: int
 ) -> str:
     """A module with a function ``hook_NUMBER`` for each operation, and ``find`` and ``insert``."""
-    texts = [WORDS_TEXT, FINDING_TEXT, RUNNING_TEXT, OPTIONAL_TEXT, moving_text()]
+    texts = [WORDS_TEXT, FINDING_TEXT, RUNNING_TEXT, OPTIONAL_TEXT, moving_text(), channel_text()]
     for number, signature in enumerate(signatures):
         texts += [fallback_text(number, signature), _hook(number, signature)]
     text = "\n".join(texts)
@@ -107,7 +108,7 @@ def _hook(number: int, signature: Signature) -> str:
         "  br i1 %ran, label %counted, label %late",
         "counted:",
         "  call void @count(ptr %entry_, i64 2)",
-        "  br label %give",
+        *_remaining(number, signature),
         "late:",
         "  call void @count(ptr %entry_, i64 3)",
         "  br label %torch",
@@ -131,6 +132,23 @@ def _hook(number: int, signature: Signature) -> str:
         ]
     lines += ["  ret void", "}", ""]
     return "\n".join(lines)
+
+
+def _remaining(number: int, signature: Signature) -> list[str]:
+    """What a plan leaves to PyTorch."""
+    if signature.fallback not in DIVISIBLE:
+        return ["  br label %give"]
+    return [
+        "  %at_left = getelementptr i64, ptr %plan, i64 7",
+        "  %left = load i64, ptr %at_left, align 8",
+        "  %complete = icmp eq i64 %left, 0",
+        "  br i1 %complete, label %give, label %remaining",
+        "remaining:",
+        f"  %rest_code = call i32 @rest_torch_{number}"
+        "(ptr %stack, ptr %marks, ptr %results, i64 %left)",
+        "  %rest_good = icmp eq i32 %rest_code, 0",
+        "  br i1 %rest_good, label %give, label %bad",
+    ]
 
 
 def _written(place: int, kind: ArgumentKind) -> list[str]:

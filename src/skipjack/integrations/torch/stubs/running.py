@@ -54,6 +54,13 @@ entry:
   %index64 = load i64, ptr %at_index, align 8
   %index = trunc i64 %index64 to i32
   %to = getelementptr ptr, ptr %results, i64 %result
+  %undefined = icmp eq i32 %dtype, -1
+  br i1 %undefined, label %nothing, label %tensor
+nothing:
+  %e_nothing = call i32 {aoti_torch_new_uninitialized_tensor}(ptr %to)
+  %good_nothing = icmp eq i32 %e_nothing, 0
+  ret i1 %good_nothing
+tensor:
   %e = call i32 {aoti_torch_empty_strided}(i64 %rank, ptr %sizes, ptr %strides,
                                            i32 %dtype, i32 %type, i32 %index, ptr %to)
   %good = icmp eq i32 %e, 0
