@@ -27,7 +27,7 @@ _SPIN = {
     "KMP_BLOCKTIME": "1",
     "GOMP_SPINCOUNT": "20000",
 }
-_MEMORY = {
+MEMORY = {
     # Where a library allocates its result, memory that it freed before is used again: a call that
     # takes fresh pages from the system each time would be timed for clearing them. The pages are
     # huge, as those of NumPy's arrays are.
@@ -48,9 +48,9 @@ def library_threads(count: int) -> None:
     """
     if os.environ.get(_STARTED) != str(count):
         names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", _STARTED)
-        os.environ.update(dict.fromkeys(names, str(count)) | _SPIN | _MEMORY)
+        os.environ.update(dict.fromkeys(names, str(count)) | _SPIN | MEMORY)
         os.execv(sys.executable, sys.orig_argv)
-    for name in (*_MEMORY, _STARTED):
+    for name in (*MEMORY, _STARTED):
         os.environ.pop(name, None)
 
 
