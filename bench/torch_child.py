@@ -86,7 +86,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--dtype", default="f32", choices=tuple(torch_models.DTYPES))
-    parser.add_argument("--seconds", type=float, default=Pace.seconds, help="of timing")
+    parser.add_argument("--seconds", type=float, default=10.0, help="of timing")
     args = parser.parse_args(argv)
     torch.set_num_threads(args.threads)
     place, modes = Place(args.device, args.dtype), args.modes.split(",")

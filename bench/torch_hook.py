@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import skipjack.torch
-
 from skipjack.settings import SYSTEM_DIR_VARIABLE, USER_DIR_VARIABLE
 
 Record = dict[str, Any]

@@ -29,8 +29,6 @@ SIZE = 16
 MISS_BAR_US = 0.5
 STEP_BAR = 1.02
 _BATCH = 16
-_TUNING_S = 5.0
-"""Any kernel does: calls so small take about as long with each."""
 
 
 def small_calls(place: Place) -> dict[str, Callable[[], object]]:
@@ -51,7 +49,7 @@ def call_record(name: str, call: Callable[[], object], pace: Pace, place: Place)
     states = {
         PLAIN: torch_hook.undone,
         MISS: torch_hook.enabled(policy="db", ops=("none",)),
-        HIT: torch_hook.enabled(policy="incremental", seconds=_TUNING_S, force=True),
+        HIT: torch_hook.enabled(policy="db", force=True),
     }
     states[HIT]()
     call()

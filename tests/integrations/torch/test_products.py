@@ -93,3 +93,24 @@ def test_what_a_search_finds_later_is_used_from_then_on() -> None:
 def decided(sizes: str) -> Any:
     (found,) = [one for one in hooked.report().calls if sizes in one.decision.description]
     return found.decision
+
+
+@pytest.mark.parametrize(
+    "numbers", [{}, {"beta": 0}, {"alpha": 2}, {"beta": 2.5, "alpha": 0.5}, {"beta": 1, "alpha": 1}]
+)
+def test_numbers_of_addmm_that_are_not_one_are_left_to_pytorch(numbers: dict[str, float]) -> None:
+    added, a, b = torch.randn(3), torch.randn(5, 4, requires_grad=True), torch.randn(4, 3)
+    wanted = torch.addmm(added, a, b, **numbers)
+    (gradient,) = torch.autograd.grad(wanted.sum(), a)
+    with hooked.autotune("db"):
+        found = torch.addmm(added, a, b, **numbers)
+        assert torch.equal(found, wanted)
+        assert torch.equal(torch.autograd.grad(found.sum(), a)[0], gradient)
+
+
+def test_addmm_takes_complex_and_whole_numbers() -> None:
+    a, b = torch.randn(5, 4, dtype=torch.complex64), torch.ones(4, 4, dtype=torch.int64)
+    wanted = torch.addmm(a, a, a[:4], alpha=2j), torch.addmm(b, b, b, beta=3)
+    with hooked.autotune("db"):
+        assert torch.equal(torch.addmm(a, a, a[:4], alpha=2j), wanted[0])
+        assert torch.equal(torch.addmm(b, b, b, beta=3), wanted[1])

@@ -134,13 +134,14 @@ class CallChooser:
         able = [way for way in ways if all(part.problem in kernels for part in way.parts)]
         if not able:
             return replace(plain, reason="; ".join({found.reason for found in known.values()}))
-        plans, solvers = [], []
+        plans, solvers, digests = [], [], []
         for way in able:
             own = {part.problem: kernels[part.problem] for part in way.parts}
             if plan := make_plan(way, own, self._functions):
                 self._table.lend(plan.arena_bytes)
                 plans.append(entry.lay_out(plan))
                 solvers.append(", ".join(known[part.problem].solver for part in way.parts))
+                digests.append(" ".join(kernels[part.problem].digest[:12] for part in way.parts))
         verdict = self._verdict(call, entry, device, plans, kernels)
         if verdict.way is None:
             return replace(plain, reason=verdict.reason, before_ns=verdict.before_ns)
@@ -150,6 +151,7 @@ class CallChooser:
             is_ours=True,
             reason=verdict.reason,
             solver=solvers[verdict.way - 1],
+            kernel=digests[verdict.way - 1],
             before_ns=verdict.before_ns,
             after_ns=verdict.after_ns,
         )

@@ -42,6 +42,8 @@ class TorchDecision:
     status: TorchStatus
     solver: str = ""
     """What computes it: one of ours, or a library."""
+    kernel: str = ""
+    """Digests of our kernels' code: processes whose digests are the same run the same kernels."""
     searcher: str = ""
     """Who searched, if anybody did: ``genetic``, ``policy`` ..."""
     before_ns: float | None = None

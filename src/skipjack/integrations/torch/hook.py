@@ -52,7 +52,7 @@ class TorchHook:
         self._lock = RLock()
         self._own: list[Any] = []
         self._libraries: list[int] = []
-        self._shells: list[Any] = []
+        self._stand_ins: list[Any] = []
         self._chooser: CallChooser | None = None
         self.decisions: dict[tuple[int, ...], TorchDecision] = {}
         self.listeners: list[Listener] = []
@@ -81,11 +81,11 @@ class TorchHook:
         with self._lock:
             self.table.close()
             self._watcher.forget()
-            for shell in self._shells:
-                shell._destroy()
+            for one in self._stand_ins:
+                one._destroy()
             for library in self._libraries:
                 self._call("aoti_torch_delete_library_object", ctypes.c_void_p(library))
-            self._shells, self._libraries = [], []
+            self._stand_ins, self._libraries = [], []
 
     def forget(self) -> None:
         """Decide anew about all calls."""
@@ -131,9 +131,10 @@ class TorchHook:
                 schema = ctypes.c_char_p(one.schema.encode())
                 self._call("aoti_torch_library_def", ctypes.c_void_p(definitions), schema)
             self._own.append(self._implement(b"skipjack", ours))
+            self._own += [_scaled(one.name) for one in ours]
         native = [one for one in self.signatures if not one.schema]
         self._libraries.append(self._implement(b"aten", native))
-        self._shells += [_shell(one.name) for one in ours]
+        self._stand_ins += [_stand_in(one.name) for one in ours]
 
     def _implement(self, namespace: bytes, signatures: list[Signature]) -> int:
         library = self._library(b"impl", namespace)
@@ -190,22 +191,33 @@ def _is_capturing() -> bool:
     return bool(torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing())
 
 
-def _shell(name: str) -> Any:
-    """The operation of PyTorch whose numbers the C interface cannot carry, in Python.
-
-    Called with both numbers 1, as nearly always, it is the operation of ours.
-    """
+def _scaled(name: str) -> Any:
+    """Overloads of our operation for numbers that are not 1: PyTorch computes those calls."""
     torch = torch_module()
-    own = getattr(torch.ops.skipjack, name).default
     theirs = own_kernel(name)
 
-    def shell(keys: Any, added: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
-        if beta == 1 and alpha == 1:
-            return own(added, a, b)
+    def compute(keys: Any, added: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
         return theirs.call_boxed(keys, added, a, b, beta=beta, alpha=alpha)
 
+    library = torch.library.Library("skipjack", "FRAGMENT")
+    for overload, numbers in (("beta", "Scalar beta, Scalar alpha=1"), ("alpha", "Scalar alpha")):
+        tensors = "Tensor added, Tensor a, Tensor b"
+        library.define(f"{name}.{overload}({tensors}, *, {numbers}) -> Tensor")
+        library.impl(f"{name}.{overload}", compute, "CPU", with_keyset=True)
+    return library
+
+
+def _stand_in(name: str) -> Any:
+    """Our operation under the one of PyTorch whose numbers the C interface cannot carry.
+
+    PyTorch passes on only numbers that are not 1, and finds the overload by them. It calls what it
+    takes for a function of Python, but no code of Python runs: in a program whose caches hold other
+    things, a few lines of it took 20 us a call.
+    """
+    torch = torch_module()
+    own, _ = torch._C._jit_get_operation(f"skipjack::{name}")
     library = torch.library.Library("aten", "IMPL")
-    library.impl(name, shell, "CPU", with_keyset=True, allow_override=True)
+    library.impl(name, own, "CPU", allow_override=True)
     return library
 
 

@@ -2,7 +2,7 @@
 
 An operation's native stub is generated from this (`skipjack.integrations.torch.stubs`). Those
 whose arguments PyTorch's C interface cannot carry (numbers of any type: `alpha` and `beta`) have a
-twin in the namespace ``skipjack`` without them, which a few lines of Python call.
+twin in the namespace ``skipjack`` without them.
 """
 
 from __future__ import annotations
