@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,12 +14,12 @@ from skipjack.integrations.torch.hook import TorchHook, existing_hook, torch_hoo
 from skipjack.integrations.torch.reporting import report
 from skipjack.integrations.torch.result_file import CallKey, call_key
 from skipjack.integrations.torch.results import (
-    ProgramResults,
+    RESULT_VARIABLE,
     ResultWish,
     keep_results,
     kept_results,
 )
-from skipjack.runtime import make_policy
+from skipjack.runtime import TuningPolicy, make_policy
 
 _at_exit = False
 
@@ -48,17 +49,20 @@ def enable(
         from skipjack.runtime.online import tuning_process
 
         tuning_process().warm()
-        _tell(hook, keep_results(ResultWish(chosen.mode, auto_tune_mode(chosen.searchers))))
-    elif (results := kept_results()) is not None:
-        _tell(hook, results)
+    _tell(hook, chosen)
     hook.install(HookOptions(chosen, names, force))
     if not _at_exit:
         _at_exit = True
         atexit.register(disable)
 
 
-def _tell(hook: TorchHook, results: ProgramResults) -> None:
-    """Have the result file follow what the hook decides."""
+def _tell(hook: TorchHook, policy: TuningPolicy) -> None:
+    """Have the result file follow what the hook decides, if somebody wants one."""
+    results = kept_results()
+    if results is None and os.environ.get(RESULT_VARIABLE) != "1":
+        return
+    wish = ResultWish(policy.mode, auto_tune_mode(policy.searchers), results is None)
+    results = keep_results(wish)
     if results.take not in hook.listeners:
         hook.listeners.append(results.take)
         results.count_calls(_counts)
