@@ -66,6 +66,19 @@ def test_what_was_not_asked_for_is_left_to_the_environment(
     assert "SKIPJACK_TUNING_SECONDS" not in shown["env"]
 
 
+def test_a_dump_is_asked_for_by_variables(env: dict[str, str], tmp_path: Path) -> None:
+    show = "import os; print(os.environ['TUNE_DUMP_PATH'])"
+    env["ENABLE_TUNE_DUMP"] = "true"
+    done = run_exec([sys.executable, "-c", show], env, tmp_path)
+    assert done.stdout == f"{tmp_path / 'tune_dump'}\n"
+    env["TUNE_DUMP_PATH"] = "there"
+    assert run_exec([sys.executable, "-c", show], env, tmp_path).stdout == f"{tmp_path / 'there'}\n"
+    env["ENABLE_TUNE_DUMP"] = "yes"
+    done = run_exec([sys.executable, "-c", show], env, tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "skipjack: ENABLE_TUNE_DUMP is yes; write True or False\n"
+
+
 def test_a_signal_reaches_the_program_and_ends_it(env: dict[str, str], tmp_path: Path) -> None:
     program = "import os, time; print(os.getpid(), flush=True); time.sleep(60)"
     with subprocess.Popen(

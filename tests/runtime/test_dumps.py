@@ -22,6 +22,7 @@ from skipjack.runtime import warning_once
 from skipjack.runtime.dumps import (
     Dump,
     DumpedProblem,
+    PassedCalls,
     dump_folder,
     folder_name,
     is_tuned,
@@ -110,7 +111,7 @@ def _many(folder: Path, settings: Settings, number: int) -> None:
     for turn in range(20):
         add(one, MATMUL, 1, 100.0)
         add(one, f"add:{64 + number}:f32", 2)
-        one.pass_through("aten::cumsum", "f32[4]", "x/1", 3)
+        one.pass_through(PassedCalls("aten::cumsum", "f32[4]", "x/1", "", 3))
         if turn % 3 == 0:
             one.flush(seconds=0.0)
     while not one.flush():
@@ -140,15 +141,15 @@ def test_many_processes_write_one_dump(tmp_path: Path, settings: Settings) -> No
     assert (passed.op, passed.calls) == ("aten::cumsum", 240)
 
 
-def test_calls_without_an_operation_are_listed_by_how_often_they_came(
+def test_calls_without_an_operation_are_listed_by_what_they_took(
     dump: Dump, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dump_module, "_MOST_PASSED", 2)
-    for calls, op in ((1, "aten::a"), (5, "aten::b"), (3, "aten::c")):
-        dump.pass_through(op, "f32[2]", "x/1", calls, "no operation of ours")
+    for calls, op, ns in ((1, "aten::a", 0), (5, "aten::b", 0), (3, "aten::c", 9)):
+        dump.pass_through(PassedCalls(op, "f32[2]", "x/1", "no operation of ours", calls, ns))
         dump.flush()
     found = read_passed(dump.folder / "passed_through.json")
-    assert [(one.op, one.calls) for one in found] == [("aten::b", 5), ("aten::c", 3)]
+    assert [(one.op, one.calls) for one in found] == [("aten::c", 3), ("aten::b", 5)]
 
 
 def test_a_full_disk_costs_one_warning_and_no_counts(

@@ -21,6 +21,7 @@ from skipjack.cli.programs.python_of import packages_of, python_of
 from skipjack.errors import SkipjackError, UsageError
 from skipjack.integrations.torch import OPERATIONS_VARIABLE, RESULT_VARIABLE, STARTED_VARIABLE
 from skipjack.runtime import policy_variables
+from skipjack.runtime.dumps import PATH_VARIABLE, dump_folder
 
 AUTOLOAD_VARIABLE = "TORCH_DEVICE_BACKEND_AUTOLOAD"
 NOT_FOUND, NOT_RUNNABLE = 127, 126
@@ -73,6 +74,8 @@ def _variables(request: ProgramRequest) -> dict[str, str]:
         found[OPERATIONS_VARIABLE] = request.ops
     if request.result:
         found[RESULT_VARIABLE] = "1"
+    if folder := dump_folder():
+        found[PATH_VARIABLE] = str(folder)  # wherever the program and its children go
     return found | {
         HOOK_VARIABLE: "1",
         AUTOLOAD_VARIABLE: "1",

@@ -40,6 +40,8 @@ class HookOptions:
     """Names of operations of PyTorch or of ours; all without any."""
     force: bool = False
     """Whether our kernels run wherever there can be any, banked or not: for tests of numerics."""
+    times_torch: bool = False
+    """Whether PyTorch's kernel is timed where it has no rival, too: for dumps."""
 
     def covers(self, name: str) -> bool:
         """Whether an operation of either name may have a kernel of ours."""

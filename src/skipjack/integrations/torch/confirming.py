@@ -10,7 +10,7 @@ import functools
 import resource
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
@@ -19,6 +19,7 @@ from skipjack.execute.session import Failure
 from skipjack.execute.statistics import Block, summarize
 from skipjack.integrations.torch.abi import torch_module
 from skipjack.integrations.torch.calls import DTYPES, TensorFacts, TorchCall
+from skipjack.integrations.torch.decisions import TorchDecision
 from skipjack.integrations.torch.table import TableEntry
 
 TORCH_KERNEL = 0
@@ -108,12 +109,18 @@ def _made(torch: Any, argument: object, kind: str, name: str = "") -> Any:
         tensor = torch.empty_strided(
             argument.sizes, argument.strides, dtype=dtype_of(torch, argument.dtype)
         )
-        return tensor.uniform_(0.25 if name in _POSITIVE else -1.0, 1.0)
+        return tensor.uniform_(0.25 if name in _POSITIVE else -1.0, 1.0, generator=_generator())
     if "bool" in kind:
         return [bool(one) for one in argument] if isinstance(argument, tuple) else bool(argument)
     if isinstance(argument, tuple):
         return list(argument)
     return dtype_of(torch, argument) if "ScalarType" in kind else argument
+
+
+@functools.cache
+def _generator() -> Any:
+    """Numbers of our own: the program's are drawn as if nobody was here."""
+    return torch_module().Generator()
 
 
 def dtype_of(torch: Any, number: object) -> Any:
@@ -280,6 +287,18 @@ def judge(
     finally:
         entry.torch()
         entry.forget_counts(*calls)
+
+
+def with_torch_time(decision: TorchDecision, call: TorchCall, entry: TableEntry) -> TorchDecision:
+    """The decision with what a call takes PyTorch's kernel, where that runs and nobody timed it."""
+    if decision.is_ours or decision.problem is None or decision.before_ns is not None:
+        return decision
+    counts = entry.our_calls, entry.torch_calls
+    try:
+        time_ns = HookSession(entry, (), SampleCall(call)).typical_ns(TORCH_KERNEL)
+        return replace(decision, before_ns=time_ns)
+    finally:
+        entry.forget_counts(*counts)
 
 
 def _raced(

@@ -10,7 +10,9 @@ import atexit
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,8 +22,8 @@ from skipjack.devices import find_device
 from skipjack.errors import SkipjackError
 from skipjack.integrations.torch.decisions import TorchDecision
 from skipjack.operations import bytes_moved, get, parse
-from skipjack.runtime.dumps import Dump
-from skipjack.settings import Settings
+from skipjack.runtime.dumps import Dump, PassedCalls
+from skipjack.settings import Settings, load_settings
 
 log = logging.getLogger(__name__)
 
@@ -39,16 +41,27 @@ class CountedCalls(NamedTuple):
 
 
 Counts = Callable[[], Iterable[CountedCalls]]
+Others = Callable[[], Iterable[PassedCalls]]
 _Kind = tuple[str, str, str]
 
 
 class TorchDump:
     """Of one process and those that it forks, from `start` on."""
 
-    def __init__(self, folder: Path, settings: Settings, torch: str, counts: Counts) -> None:
-        self._folder, self._settings, self._torch, self._counts = folder, settings, torch, counts
+    def __init__(
+        self,
+        folder: Path,
+        settings: Settings,
+        torch: str,
+        counts: Counts,
+        others: Others = tuple,
+    ) -> None:
+        """`others` are calls of operations that are not hooked, with all of their counts."""
+        self._folder, self._settings, self._torch = folder, settings, torch
+        self._counts, self._others = counts, others
         self._devices: dict[str, Device] = {}
         self._written: dict[_Kind, int] = {}
+        self._passed: dict[_Kind, PassedCalls] = {}
         self._begin()
 
     def _begin(self) -> None:
@@ -100,6 +113,7 @@ class TorchDump:
         try:
             self._begin()
             self._written = self._totals()[0]
+            self._passed = {one.key: one for one in self._others()}
             self._start_thread()
         except Exception:
             log.debug("a forked process is not dumped", exc_info=True)
@@ -122,19 +136,30 @@ class TorchDump:
                 if new > 0:
                     self._written[kind] = total
                     self._add(decisions[kind], new)
+            for one in self._others():
+                before = self._passed.get(one.key)
+                self._passed[one.key] = one
+                if before is not None:
+                    calls, time_ns = one.calls - before.calls, one.time_ns - before.time_ns
+                    one = replace(one, calls=max(calls, 0), time_ns=max(time_ns, 0))
+                if one.calls:
+                    self._dump.pass_through(one)
 
     def _add(self, one: TorchDecision, calls: int) -> None:
         try:
             problems = [parse(key) for key in (one.problem or "").split()]
             device = self._device(one.device)
         except SkipjackError as error:
-            self._dump.pass_through(one.op, one.description, one.device, calls, str(error))
+            self._pass(one, calls, str(error))
             return
         if not problems:
-            self._dump.pass_through(one.op, one.description, one.device, calls, one.reason)
+            self._pass(one, calls, one.reason)
         for problem, share in zip(problems, _shares(problems), strict=True):
             taken = None if one.before_ns is None else share * one.before_ns
             self._dump.add(problem, device, calls, taken, one.op)
+
+    def _pass(self, one: TorchDecision, calls: int, reason: str) -> None:
+        self._dump.pass_through(PassedCalls(one.op, one.description, one.device, reason, calls))
 
     def _device(self, name: str) -> Device:
         if name not in self._devices:
@@ -151,12 +176,40 @@ def _shares(problems: list[Problem]) -> list[float]:
 _dump: TorchDump | None = None
 
 
-def start_dump(folder: Path, settings: Settings, torch: str, counts: Counts) -> None:
-    """Dump this program from now on; the first folder counts."""
+def dump_program(folder: Path, ops: Sequence[str] = ()) -> None:
+    """Dump this program from now on, if nobody has begun to; only `ops` if any are named.
+
+    The hook is there. What is not hooked is counted in the thread that calls this.
+    """
+    from skipjack.integrations.torch.abi import torch_abi
+    from skipjack.integrations.torch.hook import torch_hook
+    from skipjack.integrations.torch.other_calls import OtherCalls
+
+    if _dump is not None:
+        return
+    others = OtherCalls({f"aten::{one.name}" for one in torch_hook().signatures})
+    start_dump(folder, torch_abi().version, partial(_counted, frozenset(ops)), others)
+    others.start()
+
+
+def start_dump(folder: Path, torch: str, counts: Counts, others: Others = tuple) -> None:
+    """Dump what is counted from now on; the first folder is the one."""
     global _dump
     if _dump is None:
-        _dump = TorchDump(folder, settings, torch, counts)
+        _dump = TorchDump(folder, load_settings(), torch, counts, others)
         _dump.start()
+
+
+def _counted(ops: frozenset[str]) -> Iterable[CountedCalls]:
+    """What the hook has counted of operations of PyTorch's or ours with these names."""
+    from skipjack.integrations.torch.reporting import report
+
+    for one in report().calls:
+        decision = one.decision
+        names = {decision.op.rpartition("::")[2]}
+        names |= {key.partition(":")[0] for key in (decision.problem or "").split()}
+        if not ops or names & ops:
+            yield CountedCalls(decision, one.our_calls + one.torch_calls)
 
 
 def flush_dump() -> None:

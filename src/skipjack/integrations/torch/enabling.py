@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 from skipjack.integrations.mindspore import auto_tune_mode
 from skipjack.integrations.torch.choosing import HookOptions
+from skipjack.integrations.torch.dumping import dump_program
 from skipjack.integrations.torch.hook import TorchHook, existing_hook, torch_hook
 from skipjack.integrations.torch.reporting import report
 from skipjack.integrations.torch.result_file import CallKey, call_key
@@ -20,6 +21,7 @@ from skipjack.integrations.torch.results import (
     kept_results,
 )
 from skipjack.runtime import TuningPolicy, make_policy
+from skipjack.runtime.dumps import dump_folder
 
 _at_exit = False
 
@@ -40,20 +42,28 @@ def enable(
     the operations that may have kernels of ours, all by default. With `force` they have them
     whether or not they are faster. `searchers` is as for `skipjack.tuning_policy`, too.
     `UsageError` where PyTorch is missing or too old.
+
+    With ``ENABLE_TUNE_DUMP=True`` in the environment the program is dumped, and nothing is searched
+    whatever the policy is.
     """
     global _at_exit
     chosen = make_policy(policy, searchers, seconds=seconds, background=background, regret=regret)
     names = (ops,) if isinstance(ops, str) else tuple(ops or ())
+    folder = dump_folder()
+    if folder:
+        chosen = make_policy("db")
     hook = torch_hook()
     if chosen.measures:
         from skipjack.runtime.online import tuning_process
 
         tuning_process().warm()
     _tell(hook, chosen)
-    hook.install(HookOptions(chosen, names, force))
+    hook.install(HookOptions(chosen, names, force, times_torch=folder is not None))
     if not _at_exit:
         _at_exit = True
         atexit.register(disable)
+    if folder:
+        dump_program(folder, names)
 
 
 def _tell(hook: TorchHook, policy: TuningPolicy) -> None:

@@ -16,7 +16,7 @@ from skipjack.errors import SkipjackError
 from skipjack.integrations.torch.abi import TorchAbi, torch_abi, torch_module
 from skipjack.integrations.torch.calls import read_call
 from skipjack.integrations.torch.choosing import CallChooser, HookOptions
-from skipjack.integrations.torch.confirming import own_kernel
+from skipjack.integrations.torch.confirming import own_kernel, with_torch_time
 from skipjack.integrations.torch.decisions import TorchDecision
 from skipjack.integrations.torch.signatures import SIGNATURES, Signature
 from skipjack.integrations.torch.stubs import STUB_STEPS, stub_text
@@ -176,7 +176,10 @@ class TorchHook:
                 entry = self.table.entries[words] = TableEntry(words)
                 self._insert(entry.address)
             entry.torch()
-            decision = chooser.choose(read_call(words, self.signatures), entry)
+            call = read_call(words, self.signatures)
+            decision = chooser.choose(call, entry)
+            if chooser.options.times_torch:
+                decision = with_torch_time(decision, call, entry)
             self.decisions[words] = decision
             if not decision.is_final:
                 self._watcher.watch(words, entry, decision, chooser.options.policy)

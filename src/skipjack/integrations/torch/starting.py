@@ -7,6 +7,7 @@ import os
 from skipjack.integrations.mindspore import auto_tune_mode
 from skipjack.integrations.torch.results import RESULT_VARIABLE, ResultWish, keep_results
 from skipjack.runtime import current_policy
+from skipjack.runtime.dumps import dump_folder
 
 OPERATIONS_VARIABLE = "SKIPJACK_TORCH_OPS"
 """PyTorch's operations that are hooked, with commas between them; all if it is not set."""
@@ -15,14 +16,16 @@ OPERATIONS_VARIABLE = "SKIPJACK_TORCH_OPS"
 def start_in_program() -> None:
     """Enable the hook with the policy and the operations that the environment names."""
     policy = current_policy()
-    asked = policy.measures or os.environ.get(RESULT_VARIABLE) == "1"
-    keep_results(ResultWish(policy.mode, auto_tune_mode(policy.searchers), asked))
-    if policy.mode == "off":
+    dumps = dump_folder() is not None
+    mode = "db" if dumps else policy.mode
+    asked = (policy.measures and not dumps) or os.environ.get(RESULT_VARIABLE) == "1"
+    keep_results(ResultWish(mode, auto_tune_mode(policy.searchers), asked))
+    if mode == "off":
         return
     from skipjack.integrations.torch.enabling import enable
 
     enable(
-        policy.mode,
+        mode,
         seconds=policy.seconds,
         background=policy.background,
         regret=policy.regret,

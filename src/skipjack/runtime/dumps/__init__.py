@@ -25,11 +25,12 @@ if TYPE_CHECKING:
         read_dump,
         read_dumped,
     )
-    from skipjack.runtime.dumps.switch import DEFAULT_FOLDER, dump_folder
+    from skipjack.runtime.dumps.switch import DEFAULT_FOLDER, PATH_VARIABLE, dump_folder
     from skipjack.runtime.dumps.worth import ValuedProblem, is_tuned, most_valuable_first
 
 __all__ = [
     "DEFAULT_FOLDER",
+    "PATH_VARIABLE",
     "DefaultKernel",
     "Dump",
     "DumpContents",
@@ -50,7 +51,7 @@ _HOMES = {
         *("DefaultKernel", "DumpContents", "DumpedProblem"),
         *("folder_name", "read_dump", "read_dumped"),
     ),
-    "switch": ("DEFAULT_FOLDER", "dump_folder"),
+    "switch": ("DEFAULT_FOLDER", "PATH_VARIABLE", "dump_folder"),
     "worth": ("ValuedProblem", "is_tuned", "most_valuable_first"),
 }
 """Modules and their names, loaded when asked for."""

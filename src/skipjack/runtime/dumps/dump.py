@@ -40,7 +40,7 @@ _LOCK_FILE = ".lock"
 _WAIT_S = 2.0
 """For others who write."""
 _MOST_PASSED = 5000
-"""Kinds of calls that are listed; those that were called least are left out."""
+"""Kinds of calls that are listed; those that took least are left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +54,25 @@ class PassedCalls:
     device: str
     reason: str
     calls: int = 0
+    time_ns: int = 0
+    """What they took, where that is known."""
 
     @property
     def key(self) -> tuple[str, str, str]:
         """Of one line."""
         return self.op, self.description, self.device
 
+    @property
+    def worth(self) -> tuple[int, int, tuple[str, str, str]]:
+        """The most valuable first, when sorted: by time spent, then calls."""
+        return -self.time_ns, -self.calls, self.key
+
     def __add__(self, other: PassedCalls) -> PassedCalls:
-        return replace(self, calls=min(self.calls + other.calls, INT64))
+        return replace(
+            self,
+            calls=min(self.calls + other.calls, INT64),
+            time_ns=min(self.time_ns + other.time_ns, INT64),
+        )
 
 
 T = TypeVar("T", DumpedProblem, PassedCalls)
@@ -105,12 +116,10 @@ class Dump:
                 self._seen.add(new.key)
                 self._unbuilt[new.key] = problem, device
 
-    def pass_through(
-        self, op: str, description: str, device: str, calls: int, reason: str = ""
-    ) -> None:
+    def pass_through(self, new: PassedCalls) -> None:
         """Count calls that no operation of ours computes."""
         with self._counting:
-            _count(self._passed, PassedCalls(op, description, device, reason, calls))
+            _count(self._passed, new)
 
     def flush(self, *, seconds: float | None = None) -> bool:
         """Write what came, then default kernels that are missing, for so long; True if all is done.
@@ -169,7 +178,7 @@ class Dump:
             rows = {}
         for one in new:
             _count(rows, one)
-        ranked = sorted(rows.values(), key=lambda one: (-one.calls, one.key))[:_MOST_PASSED]
+        ranked = sorted(rows.values(), key=lambda one: one.worth)[:_MOST_PASSED]
         record = {"format": PASSED_FORMAT, "calls": [asdict(one) for one in ranked]}
         atomic_write(path, (json.dumps(record, indent=1) + "\n").encode(), durable=False)
 
@@ -212,8 +221,10 @@ def read_passed(path: Path) -> list[PassedCalls]:
     document.known_fields(("format", "calls"))
     found = []
     for row in document["calls"].elements():
-        row["calls"].integer(least=0)
-        found.append(row.of(PassedCalls))
+        one = row.of(PassedCalls)
+        if min(one.calls, one.time_ns) < 0:
+            raise row.malformed("expected no count below 0")
+        found.append(one)
     return found
 
 
