@@ -124,6 +124,12 @@ _GPU = tuple(
         ("triton_elementwise", "triton_elementwise:TritonElementwise", (Elementwise,), _GPUS),
         ("triton_reduce", "triton_reduce:TritonReduce", (Reduce,), _GPUS),
         ("triton_rows", "triton_rows:TritonRows", (RowOperation,), _GPUS),
+        (
+            "triton_layernorm_backward",
+            "gradients.layernorm:TritonLayerNormBackward",
+            (RowOperation,),
+            _GPUS,
+        ),
         ("triton_batchnorm", "triton_batchnorm:TritonBatchNorm", (BatchNorm,), _GPUS),
     )
 )

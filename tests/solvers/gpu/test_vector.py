@@ -16,10 +16,11 @@ from skipjack.gpu.plan import Launch, scratch_sizes
 from skipjack.operations.activation_gradients import ACTIVATION_GRADIENTS
 from skipjack.operations.batchnorm import BatchNorm
 from skipjack.operations.elementwise import ELEMENTWISE
-from skipjack.operations.layernorm import LayerNorm
+from skipjack.operations.layernorm import LAYERNORMS
 from skipjack.operations.normalization import NORMALIZATIONS
 from skipjack.operations.reduce import REDUCTIONS
 from skipjack.operations.row_gradients import ROW_GRADIENTS
+from skipjack.solvers.gpu.gradients.layernorm import TritonLayerNormBackward
 from skipjack.solvers.gpu.triton_batchnorm import TritonBatchNorm
 from skipjack.solvers.gpu.triton_elementwise import TritonElementwise
 from skipjack.solvers.gpu.triton_reduce import TritonReduce, axes_of
@@ -35,7 +36,7 @@ VECTOR = (
     *ACTIVATION_GRADIENTS,
     *REDUCTIONS,
     *NORMALIZATIONS,
-    LayerNorm(),
+    *LAYERNORMS,
     *ROW_GRADIENTS,
     BatchNorm(),
 )
@@ -57,7 +58,7 @@ def test_the_interpreter_computes_what_every_plan_says() -> None:
         command, env=environment, capture_output=True, text=True, timeout=PATIENCE_S
     )
     assert run.returncode == 0, run.stderr[-2000:]
-    assert run.stdout.splitlines() == ["123 cases"]
+    assert run.stdout.splitlines() == ["127 cases"]
 
 
 @pytest.mark.parametrize("operation", VECTOR, ids=lambda operation: operation.name)
@@ -80,6 +81,7 @@ def test_every_vector_operation_has_a_solver_on_both_vendors_gpus(
         (TritonReduce(), "sum:100000000"),
         (TritonRows(), "softmax:8192x8192:f16"),
         (TritonRows(), "layernorm:1024x65536"),
+        (TritonLayerNormBackward(), "layernorm_backward:8192x1024:f16"),
         (TritonBatchNorm(), "batchnorm:n64c256h64w64:f16"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -145,6 +147,8 @@ def test_other_shapes_share_a_build() -> None:
     [
         (TritonRows(), HOPPER, "layernorm:64x3000:bf16"),
         (TritonRows(), HOPPER, "layernorm:64x768/mode=train:f16"),
+        (TritonLayerNormBackward(), HOPPER, "layernorm_backward:4096x768:bf16"),
+        (TritonLayerNormBackward(), CDNA, "layernorm_backward:4096x4096"),
         (TritonRows(), CDNA, "softmax:64x100000:f16"),
         (TritonRows(), HOPPER, "softmax_backward:64x3000:bf16"),
         (TritonReduce(), CDNA, "prod:64x8x80/axis=0,2:f64"),

@@ -49,6 +49,7 @@ ROWS = tuple(
     for shape in ("7x33", "2x3x40:f16", "3x1", "2x2500:bf16", "33:f64")
 )
 SAVED = ("layernorm:7x33/mode=train", "layernorm:3x2500/mode=train:bf16")
+SUMMED = tuple(f"layernorm_backward:{shape}" for shape in ("7x33", "2x3x40:f16", "40x1", "33:f64"))
 CHANNELS = tuple(
     f"batchnorm:{shape}/mode={mode}{dtype}"
     for mode in ("train", "infer", "backward")
@@ -63,6 +64,7 @@ EVERY = (
     *REDUCED,
     *ROWS,
     *SAVED,
+    *SUMMED,
     *CHANNELS,
 )
 

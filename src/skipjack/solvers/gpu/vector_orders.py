@@ -55,6 +55,16 @@ def rows_cost(problem: Problem, device: Device, config: Config) -> float:
     return cost + _residence(problem, config, each) + _hinted(config)
 
 
+def row_gradients_cost(problem: Problem, device: Device, config: Config) -> float:
+    """Some elements in each thread, as five values of each are held, and units full of threads."""
+    rows, warps, resident = (whole(config[name]) for name in ("rows", "warps", "resident"))
+    threads = lanes(device) * warps
+    count = prod(problem.shape[:-1])
+    each = rows * power_of_two(problem.shape[-1]) / threads
+    cost = 0.5 * _away(each, 8) + 0.2 * _away(threads, 256) + 0.3 * _away(resident * threads, 1024)
+    return cost + _starved(cdiv(count, rows), device) + _hinted(config)
+
+
 def _overflow(problem: Problem, device: Device, threads: int) -> float:
     """How far all rows that are read for the first time would not fit into half of the L2 cache.
 

@@ -1,0 +1,1 @@
+"""Solvers for gradients that take more than one kernel on GPUs."""

@@ -1,0 +1,110 @@
+"""The gradients of layer norm on GPUs: rows in registers, sums over rows in parts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from skipjack.core.config import Config
+from skipjack.core.device import Device
+from skipjack.core.parameters import Parameter, ParameterSpace
+from skipjack.core.problem import Problem
+from skipjack.core.space import Space
+from skipjack.operations import get, outputs
+from skipjack.solvers.gpu.staged import (
+    Constants,
+    Function,
+    Given,
+    Stage,
+    StagedSolver,
+    cdiv,
+    lanes,
+    power_of_two,
+    powers_of_two,
+    reach,
+    scratch,
+    stage,
+    tensor,
+    whole,
+)
+from skipjack.solvers.gpu.vector_orders import row_gradients_cost
+
+_MODULE = "gradients.layernorm"
+_WIDEST = {"f64": 4096}
+_MOST = 8192
+"""Longer rows, with all that is held of them, do not fit into the registers of a block."""
+_HINTS = ("", "evict_first")
+_JOIN_PARTS, _JOIN_COLUMNS = 64, 32
+
+
+class TritonLayerNormBackward(StagedSolver):
+    """``resident`` programs on each unit go over all rows and sum what belongs to the columns.
+
+    A second kernel adds these sums up.
+    """
+
+    name = "triton_layernorm_backward"
+    dtypes = ("f16", "bf16", "f32", "f64")
+
+    def refuses(self, problem: Problem, device: Device) -> str:
+        """Rows that fit into registers."""
+        if problem.operation != "layernorm_backward":
+            return "it is not the gradient of a layer norm"
+        most = _WIDEST.get(problem.dtype, _MOST)
+        if problem.shape[-1] > most:
+            return f"its rows have more than {most} elements"
+        return ""
+
+    def space(self, problem: Problem, device: Device) -> Space:
+        """Some hundreds of configs."""
+        count, columns = prod(problem.shape[:-1]), problem.shape[-1]
+        block, threads = power_of_two(columns), lanes(device)
+        most = 16 if problem.dtype != "f64" else 8
+
+        def fits(rows: int, warps: int) -> bool:
+            return threads * warps <= max(rows * block, threads) <= most * threads * warps
+
+        def is_a_block(warps: int) -> bool:
+            return warps * threads <= 1024
+
+        parameters = [
+            Parameter("rows", powers_of_two(min(count, 32))),
+            Parameter("warps", (1, 2, 4, 8, 16, 32)),
+            Parameter("resident", (1, 2, 3, 4, 8)),
+            Parameter("hint", _HINTS),
+        ]
+        return ParameterSpace(
+            parameters,
+            [fits, is_a_block],
+            lambda config: row_gradients_cost(problem, device, config),
+            True,
+        )
+
+    def stages(self, problem: Problem, device: Device, config: Config) -> Sequence[Stage]:
+        """The gradient of x with partial sums, and their sums."""
+        count, columns = prod(problem.shape[:-1]), problem.shape[-1]
+        rows, block = whole(config["rows"]), power_of_two(columns)
+        parts = min(cdiv(count, rows), device.units * whole(config["resident"]))
+        sums = scratch("sums", 2 * parts * columns, problem)
+        arrays: dict[str, Given] = {
+            one.name: tensor(one.name, problem, one.dtype)
+            for one in (*get(problem.operation).inputs(problem), *outputs(problem))
+        }
+        written = {name: arrays.pop(name) for name in ("dgamma", "dbeta")}
+        options = reach(problem, device)
+        constants: Constants = {
+            "ROWS": rows,
+            "BLOCK": block,
+            "EVEN": block == columns,
+            "HINT": str(config["hint"]),
+        }
+        first = Function(_MODULE, "partial", constants, whole(config["warps"]), options)
+        tile: Constants = {"ROWS": _JOIN_PARTS, "BLOCK": _JOIN_COLUMNS}
+        second = Function(_MODULE, "join", tile, 4, options)
+        sizes: dict[str, Given] = {"count": count, "columns": columns, "share": 1.0 / columns}
+        tiles = 2 * cdiv(columns, _JOIN_COLUMNS)
+        ends: dict[str, Given] = {"sums": sums, **written, "columns": columns, "parts": parts}
+        return [
+            stage("partial", first, parts, {**arrays, "sums": sums, **sizes}),
+            stage("join", second, tiles, ends),
+        ]
