@@ -10,7 +10,7 @@ import functools
 import os
 import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -220,13 +220,20 @@ class Loader:
         """Address of a function in this object; the object's other names stay private to it."""
         return self.load_several(data, [symbol])[symbol]
 
-    def load_several(self, data: bytes, symbols: Sequence[str]) -> dict[str, int]:
-        """Addresses of functions in this object; `CannotRunError` if this CPU cannot run it."""
+    def load_several(
+        self, data: bytes, symbols: Sequence[str], imports: Mapping[str, int] | None = None
+    ) -> dict[str, int]:
+        """Addresses of functions in this object; `CannotRunError` if this CPU cannot run it.
+
+        `imports` are addresses of what it refers to and the process has under no global name.
+        """
         self._check(data)
         self._count += 1
         builder = binding().JITLibraryBuilder().add_object_img(data).add_current_process()
         for symbol in symbols:
             builder.export_symbol(symbol)
+        for symbol, address in (imports or {}).items():
+            builder.import_symbol(symbol, address)
         tracker = builder.link(self._jit, f"kernel{self._count}")
         addresses = {symbol: int(tracker[symbol]) for symbol in symbols}
         self._loaded |= dict.fromkeys(addresses.values(), tracker)

@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-import skipjack
+from skipjack.native.cpu import usable_cores
 
 torch = pytest.importorskip("torch")
 hooked = pytest.importorskip("skipjack.torch")
 
 
-@pytest.fixture(autouse=True)
-def own_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("SKIPJACK_USER_DB_PATH", str(tmp_path))
-    monkeypatch.setenv("SKIPJACK_SYSTEM_DB_PATH", str(tmp_path))
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
+pytestmark = pytest.mark.usefixtures("built_kernels", "seeded")
+
+
+@pytest.fixture
+def seeded() -> None:
     torch.manual_seed(0)
-    yield
-    torch.set_num_threads(before)
-    hooked.disable()
-
-
-def bank(*problems: str) -> None:
-    for problem in problems:
-        assert skipjack.tune(problem, budget=1).problem.key == problem
 
 
 def counted(op: str) -> tuple[int, int]:
@@ -65,8 +55,6 @@ def are_close(ours: list[Any], theirs: list[Any]) -> bool:
 
 @pytest.mark.parametrize("name", ["softmax", "log_softmax"])
 def test_kernels_compute_softmax_of_any_rank_and_its_gradient(name: str) -> None:
-    ours = name.replace("_", "")
-    bank(f"{ours}:12x40:f32", f"{ours}_backward:12x40:f32")
     x, y = torch.randn(3, 4, 40, requires_grad=True), torch.randn(12, 40, requires_grad=True)
 
     def layer(given: Any) -> Any:
@@ -98,8 +86,11 @@ def test_other_axes_and_strides_of_a_softmax_stay_with_pytorch() -> None:
     assert [hits_and_misses(case, "_softmax") for case in cases] == [[(0, 1)]] * len(cases)
 
 
-def test_kernels_compute_a_layer_norm_and_its_gradients() -> None:
-    bank("layernorm:10x24/eps=1e-05/mode=train:f32", "layernorm_backward:10x24:f32")
+@pytest.mark.parametrize("threads", [1, 2])
+def test_kernels_compute_a_layer_norm_and_its_gradients(threads: int) -> None:
+    if threads > len(usable_cores()):
+        pytest.skip("one core")
+    torch.set_num_threads(threads)
     layer, x = torch.nn.LayerNorm(24), torch.randn(2, 5, 24, requires_grad=True)
     torch.nn.init.normal_(layer.weight)
     several = torch.nn.LayerNorm((4, 6))
@@ -134,7 +125,6 @@ def test_a_layer_norm_without_vectors_stays_with_pytorch() -> None:
 
 
 def test_kernels_compute_a_batch_norm_in_training_with_its_running_statistics() -> None:
-    bank("batchnorm:n3c4h5w6/eps=1e-05/mode=train:f32", "batchnorm:n3c4h5w6/mode=backward:f32")
     ours, theirs = torch.nn.BatchNorm2d(4), torch.nn.BatchNorm2d(4)
     x = 3.0 * torch.randn(3, 4, 5, 6) + 1.0
     x.requires_grad_()
@@ -149,20 +139,21 @@ def test_kernels_compute_a_batch_norm_in_training_with_its_running_statistics() 
     assert are_close(list(ours.buffers()), list(theirs.buffers()))
 
 
-def test_kernels_compute_a_batch_norm_by_running_statistics() -> None:
-    bank("batchnorm:n3c4h1w6/eps=1e-05/mode=infer:f32")
-    layer, x = torch.nn.BatchNorm1d(4), torch.randn(3, 4, 6)
+def test_kernels_compute_a_batch_norm_by_running_statistics_and_its_gradients() -> None:
+    layer, x = torch.nn.BatchNorm1d(4), torch.randn(3, 4, 6, requires_grad=True)
     layer(x)
     layer.eval()
-    with torch.no_grad():
-        given = (*layer.parameters(), layer.running_mean, layer.running_var, False, 0.1, 1e-5)
-        wanted = list(torch.native_batch_norm(x, *given))
-        hooked.enable("db", force=True)
+    given = (*layer.parameters(), layer.running_mean, layer.running_var, False, 0.1, 1e-5)
+    wanted = with_gradients(layer, x, *layer.parameters())
+    saved = torch.native_batch_norm(x, *given)[1:]
+    hooked.enable("db", force=True)
 
-        def run() -> None:
-            assert are_close(list(torch.native_batch_norm(x, *given)), wanted)
+    def run() -> None:
+        assert are_close(with_gradients(layer, x, *layer.parameters()), wanted)
 
-        assert hits_and_misses(run, "native_batch_norm") == [(1, 0)]
+    ops = ("native_batch_norm", "native_batch_norm_backward")
+    assert hits_and_misses(run, *ops) == [(1, 0), (1, 0)]
+    assert are_close(list(torch.native_batch_norm(x, *given)[1:]), list(saved))
 
 
 def test_a_batch_norm_of_channels_last_stays_with_pytorch() -> None:
@@ -192,3 +183,13 @@ def test_errors_of_rows_are_those_of_pytorch() -> None:
     hooked.enable("db")
     for _ in range(2):
         assert [refused(call) for call in calls] == wanted
+
+
+def test_what_pytorch_refuses_lets_go_of_its_tensors() -> None:
+    hooked.enable("db")
+    x = torch.ones(2, 3)
+    before = x._use_count()
+    for _ in range(3):
+        with pytest.raises(IndexError):
+            torch.softmax(x, 7)
+    assert x._use_count() == before

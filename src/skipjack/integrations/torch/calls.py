@@ -31,9 +31,9 @@ class TensorFacts:
         return matches(self.sizes, self.strides, contiguous(self.sizes))
 
     @property
-    def is_undefined(self) -> bool:
+    def is_nothing(self) -> bool:
         """Whether it stands for no tensor."""
-        return self.dtype not in _NAMES and self.sizes == (0,)
+        return self.sizes == (0,)
 
     def __str__(self) -> str:
         sizes = "x".join(map(str, self.sizes)) if self.sizes else f"rank {self.rank}"
@@ -130,7 +130,7 @@ def _read(kind: ArgumentKind, words: Sequence[int], at: int) -> tuple[Argument, 
     rank = count if count <= MOST_RANK else 0
     sizes, strides = words[first : first + rank], words[first + rank : first + 2 * rank]
     facts = TensorFacts(words[at + 1], tuple(sizes), tuple(strides), count)
-    is_absent = kind is ArgumentKind.OPTIONAL_TENSOR and facts.is_undefined
+    is_absent = kind is ArgumentKind.OPTIONAL_TENSOR and facts.is_nothing
     return None if is_absent else facts, first + 2 * rank
 
 

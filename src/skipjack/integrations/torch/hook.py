@@ -19,7 +19,7 @@ from skipjack.integrations.torch.choosing import CallChooser, HookOptions
 from skipjack.integrations.torch.confirming import own_kernel, with_torch_time
 from skipjack.integrations.torch.decisions import TorchDecision
 from skipjack.integrations.torch.signatures import SIGNATURES, Signature
-from skipjack.integrations.torch.stubs import STUB_STEPS, stub_text
+from skipjack.integrations.torch.stubs import CPP_SYMBOLS, STUB_STEPS, stub_text
 from skipjack.integrations.torch.table import CallTable, TableEntry
 from skipjack.integrations.torch.watching import SearchWatcher
 from skipjack.native import cpu, llvm
@@ -44,7 +44,9 @@ class TorchHook:
         text = stub_text(self.signatures, self._address, self.table.state_address)
         code = llvm.compile_object(text, cpu.target_of(cpu.detect()))
         hooks = [f"hook_{number}" for number in range(len(self.signatures))]
-        found = self._loader.load_several(code, ["insert", "parallel", *STUB_STEPS, *hooks])
+        imports = {name: abi.address(name) for name in CPP_SYMBOLS}
+        names = ["insert", "parallel", *STUB_STEPS, *hooks]
+        found = self._loader.load_several(code, names, imports)
         self._hooks = {one: found[f"hook_{at}"] for at, one in enumerate(self.signatures)}
         self._insert = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(found["insert"])
         self._functions = {name: found[name] for name in ("parallel", *STUB_STEPS)}

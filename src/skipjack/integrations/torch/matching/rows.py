@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from math import prod
 
 from skipjack.integrations.torch.calls import (
@@ -11,7 +10,6 @@ from skipjack.integrations.torch.calls import (
     CallMatch,
     CallMatches,
     KernelPart,
-    StubStep,
     TensorFacts,
     TorchCall,
     contiguous,
@@ -92,7 +90,7 @@ def match_layer_norm_backward(call: TorchCall) -> CallMatches:
 
 
 def match_batch_norm(call: TorchCall) -> CallMatches:
-    """In training the running statistics follow from those of the batch, in a step of their own."""
+    """In training the running statistics are moved as well, if there are any."""
     x, weight, bias, mean, variance, training, momentum, eps = call.arguments
     running = [one for one in (mean, variance) if one is not None]
     if not _are_plain(x, weight, bias, *running) or not isinstance(x, TensorFacts):
@@ -102,64 +100,52 @@ def match_batch_norm(call: TorchCall) -> CallMatches:
         return CallMatches(reason="its vectors have another shape than its channels")
     if len(running) == 1 or (not training and not running):
         return CallMatches(reason="it has no running statistics")
+    if training and prod(x.sizes) == channels[0]:
+        return CallMatches(reason="a channel has one element")
     arrays = {
         "x": PlanPlace(ARGUMENT, 0),
         "gamma": PlanPlace(OPTIONAL_ARGUMENT, 1),
         "beta": PlanPlace(OPTIONAL_ARGUMENT, 2),
     }
     key = f"batchnorm:{_images(x)}/eps={eps!r}/mode={'train' if training else 'infer'}"
-    key += f":{DTYPES[x.dtype]}"
+    dtype = DTYPES[x.dtype]
     if not training:
         arrays |= {
             "mean": PlanPlace(OPTIONAL_ARGUMENT, 3),
             "var": PlanPlace(OPTIONAL_ARGUMENT, 4),
             **_results("out"),
         }
-        return _match(key, arrays, x, x.sizes, (0,), (0,))
-    count = prod(x.sizes) // channels[0]
-    if count == 1:
-        return CallMatches(reason="a channel has one element")
+        return _match(f"{key}:{dtype}", arrays, x, x.sizes, (0,), (0,))
     arrays |= _results("out", "mean", "invstd")
-    after = () if not running else (_moving(x, count, momentum, eps),)
-    return _match(key, arrays, x, x.sizes, channels, channels, after=after)
+    if running:
+        key += f"/momentum={momentum!r}"
+        arrays |= {f"{name}_mean": PlanPlace(MUTABLE_ARGUMENT, 3) for name in ("running", "next")}
+        arrays |= {f"{name}_var": PlanPlace(MUTABLE_ARGUMENT, 4) for name in ("running", "next")}
+    return _match(f"{key}:{dtype}", arrays, x, x.sizes, channels, channels)
 
 
 def match_batch_norm_backward(call: TorchCall) -> CallMatches:
-    """All three gradients of the training mode."""
-    dy, x, weight, _, _, mean, invstd, training, _, wanted = call.arguments
-    if not _are_plain(dy, x, weight, mean, invstd) or not isinstance(x, TensorFacts):
+    """All three gradients, from what training saved or from running statistics."""
+    dy, x, weight, *statistics, training, eps, wanted = call.arguments
+    mean, variance = statistics[2:] if training else statistics[:2]
+    if not _are_plain(dy, x, weight, mean, variance) or not isinstance(x, TensorFacts):
         return CallMatches(reason=_UNUSUAL)
-    if not training or wanted != _ALL:
-        return CallMatches(reason="only some of its gradients are wanted, or not of training")
     channels = x.sizes[1:2]
-    if not channels or not _are_of(channels, weight, mean, invstd) or not _are_of(x.sizes, dy):
+    if not channels or not _are_of(channels, weight, mean, variance) or not _are_of(x.sizes, dy):
         return CallMatches(reason="its vectors have another shape than its channels")
+    if wanted != _ALL:
+        return CallMatches(reason="only some of its gradients are wanted")
+    first, scale = (5, "invstd") if training else (3, "var")
     arrays = {
         **{name: PlanPlace(ARGUMENT, at) for name, at in (("dy", 0), ("x", 1))},
         "gamma": PlanPlace(OPTIONAL_ARGUMENT, 2),
-        **{name: PlanPlace(OPTIONAL_ARGUMENT, at) for name, at in (("mean", 5), ("invstd", 6))},
+        "mean": PlanPlace(OPTIONAL_ARGUMENT, first),
+        scale: PlanPlace(OPTIONAL_ARGUMENT, first + 1),
         **_results("out", "dgamma", "dbeta"),
     }
-    key = f"batchnorm:{_images(x)}/mode=backward:{DTYPES[x.dtype]}"
+    words = "mode=backward" if training else f"eps={eps!r}/mode=infer_backward"
+    key = f"batchnorm:{_images(x)}/{words}:{DTYPES[x.dtype]}"
     return _match(key, arrays, x, x.sizes, channels, channels)
-
-
-def _moving(x: TensorFacts, count: int, momentum: Argument, eps: Argument) -> StubStep:
-    """Slots as `skipjack.integrations.torch.stubs.moving` has them."""
-    return StubStep(
-        f"moving_{DTYPES[x.dtype]}",
-        (
-            *(PlanPlace(MUTABLE_ARGUMENT, at) for at in (3, 4)),
-            *(PlanPlace(RESULT, at) for at in (1, 2)),
-            x.sizes[1],
-            *map(_bits, (momentum, eps, count / (count - 1))),
-        ),
-    )
-
-
-def _bits(value: Argument) -> int:
-    number: int = struct.unpack("q", struct.pack("d", value))[0]
-    return number
 
 
 def _images(x: TensorFacts) -> str:
@@ -196,10 +182,9 @@ def _match(
     arrays: dict[str, PlanPlace],
     x: TensorFacts,
     *results: tuple[int, ...],
-    after: tuple[StubStep, ...] = (),
 ) -> CallMatches:
     """One problem, whose results are contiguous and of one type."""
     made = tuple(
         PlanOutput(place, sizes, contiguous(sizes), x.dtype) for place, sizes in enumerate(results)
     )
-    return CallMatches((CallMatch((KernelPart(parse(key), arrays),), made, after=after),))
+    return CallMatches((CallMatch((KernelPart(parse(key), arrays),), made),))

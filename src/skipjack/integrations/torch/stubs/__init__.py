@@ -20,12 +20,14 @@ from skipjack.integrations.torch.stubs.layout import (
     TORCH,
 )
 from skipjack.integrations.torch.stubs.module import STUB_STEPS, stub_text
+from skipjack.integrations.torch.stubs.rows import CPP_SYMBOLS
 
 __all__ = [
     "ARENA",
     "ARGUMENT",
     "ASKS",
     "CHANNEL_DTYPES",
+    "CPP_SYMBOLS",
     "ENTRY_HEAD",
     "MOST_ITEMS",
     "MOST_PLACES",

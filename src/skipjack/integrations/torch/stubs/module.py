@@ -34,12 +34,11 @@ from skipjack.integrations.torch.stubs import layout
 from skipjack.integrations.torch.stubs.channels import CHANNEL_KERNELS, channel_text
 from skipjack.integrations.torch.stubs.fallbacks import DIVISIBLE, fallback_text
 from skipjack.integrations.torch.stubs.finding import FINDING_TEXT
-from skipjack.integrations.torch.stubs.moving import MOVING, moving_text
-from skipjack.integrations.torch.stubs.rows import OPTIONAL_TEXT
+from skipjack.integrations.torch.stubs.rows import ROWS_TEXT
 from skipjack.integrations.torch.stubs.running import RUNNING_TEXT
-from skipjack.integrations.torch.stubs.words import WORDS_TEXT
+from skipjack.integrations.torch.stubs.words import WORDS_TEXT, dropped
 
-STUB_STEPS = (*MOVING, *CHANNEL_KERNELS)
+STUB_STEPS = CHANNEL_KERNELS
 """Functions that can be steps of a plan, besides our kernels."""
 
 
@@ -47,7 +46,7 @@ def stub_text(
     signatures: tuple[Signature, ...], address_of: Callable[[str], int], state: int
 ) -> str:
     """A module with a function ``hook_NUMBER`` for each operation, and ``find`` and ``insert``."""
-    texts = [WORDS_TEXT, FINDING_TEXT, RUNNING_TEXT, OPTIONAL_TEXT, moving_text(), channel_text()]
+    texts = [WORDS_TEXT, FINDING_TEXT, RUNNING_TEXT, ROWS_TEXT, channel_text()]
     for number, signature in enumerate(signatures):
         texts += [fallback_text(number, signature), _hook(number, signature)]
     text = "\n".join(texts)
@@ -97,7 +96,7 @@ def _hook(number: int, signature: Signature) -> str:
         "  %fine = icmp eq ptr %message, null",
         "  br i1 %fine, label %choose, label %refuse",
         "refuse:",
-        *_dropped(signature),
+        *dropped(signature),
         "  call void @fail(ptr %message)",
         "  ret void",
         "choose:",
@@ -117,11 +116,11 @@ def _hook(number: int, signature: Signature) -> str:
         "  %good = icmp eq i32 %code, 0",
         "  br i1 %good, label %give, label %bad",
         "bad:",
-        *_dropped(signature),
+        *dropped(signature),
         "  call void @fail(ptr @failed)",
         "  ret void",
         "give:",
-        *_dropped(signature),
+        *dropped(signature),
     ]
     for result in range(signature.results):
         lines += [
@@ -170,19 +169,3 @@ def _written(place: int, kind: ArgumentKind) -> list[str]:
         *lines,
         f"  %at{place + 1} = call ptr @put_{name}(ptr %at{place}, i64 %value{place})",
     ]
-
-
-def _dropped(signature: Signature) -> list[str]:
-    """The arguments are the callee's, which lets go of them."""
-    lines = []
-    for place, kind in enumerate(signature.arguments):
-        value = f"i64 %value{place}"
-        if kind is ArgumentKind.TENSOR:
-            lines.append(f"  call void @drop_tensor({value})")
-        elif kind in (ArgumentKind.INTS, ArgumentKind.THREE_BOOLS):
-            lines.append(f"  call void @drop_ints({value})")
-        elif kind is ArgumentKind.OPTIONAL_TENSOR:
-            lines.append(f"  call void @drop_optional({value}, ptr @drop_tensor)")
-        elif kind is ArgumentKind.OPTIONAL_INTS:
-            lines.append(f"  call void @drop_optional({value}, ptr @drop_ints)")
-    return lines

@@ -11,8 +11,13 @@ tensors has the last one first.
 from __future__ import annotations
 
 from skipjack.integrations.torch.signatures import ArgumentKind, Signature
+from skipjack.integrations.torch.stubs.words import dropped
 
-OPTIONAL_TEXT = """
+CPP_SYMBOLS = ("__gxx_personality_v0", "_Unwind_Resume")
+"""What code needs that exceptions pass through."""
+ROWS_TEXT = """
+declare i32 @__gxx_personality_v0(...)
+
 define internal void @set_optional(ptr %to, i64 %value) nounwind {
 entry:
   %at_flag = getelementptr i64, ptr %to, i64 1
@@ -36,10 +41,11 @@ present:
 def row_text(name: str, signature: Signature) -> str:
     """All arguments as C++ takes them, and the tensors of its result as handles.
 
-    What C++ throws passes through: it is PyTorch's own error.
+    What C++ throws passes through, when the arguments are let go of: it is PyTorch's own error.
     """
     lines = [
-        f"define internal i32 @{name}(ptr %stack, ptr %marks, ptr %results) uwtable {{",
+        f"define internal i32 @{name}(ptr %stack, ptr %marks, ptr %results) uwtable",
+        "    personality ptr @__gxx_personality_v0 {",
         "entry:",
         f"  %made = alloca [{signature.results} x i64], align 8",
     ]
@@ -52,7 +58,15 @@ def row_text(name: str, signature: Signature) -> str:
         code, values = _argument(place, kind)
         lines += code
         passed += values
-    lines.append(f"  call void {{{signature.function}}}({', '.join(passed)})")
+    lines += [
+        f"  invoke void {{{signature.function}}}({', '.join(passed)})",
+        "    to label %computed unwind label %thrown",
+        "thrown:",
+        "  %error = landingpad { ptr, i32 } cleanup",
+        *dropped(signature),
+        "  resume { ptr, i32 } %error",
+        "computed:",
+    ]
     for result in range(signature.results):
         lines += _result(result, signature.results)
     lines += ["  ret i32 0", "}", ""]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from skipjack.integrations.torch.signatures import ArgumentKind, Signature
+
 WORDS_TEXT = """
 define internal ptr @put_tensor(ptr %at, i64 %value) nounwind uwtable {
 entry:
@@ -129,3 +131,19 @@ done:
   ret void
 }
 """
+
+
+def dropped(signature: Signature) -> list[str]:
+    """The arguments are the callee's, which lets go of them; they are ``%value0`` and so on."""
+    lines = []
+    for place, kind in enumerate(signature.arguments):
+        value = f"i64 %value{place}"
+        if kind is ArgumentKind.TENSOR:
+            lines.append(f"  call void @drop_tensor({value})")
+        elif kind in (ArgumentKind.INTS, ArgumentKind.THREE_BOOLS):
+            lines.append(f"  call void @drop_ints({value})")
+        elif kind is ArgumentKind.OPTIONAL_TENSOR:
+            lines.append(f"  call void @drop_optional({value}, ptr @drop_tensor)")
+        elif kind is ArgumentKind.OPTIONAL_INTS:
+            lines.append(f"  call void @drop_optional({value}, ptr @drop_ints)")
+    return lines
