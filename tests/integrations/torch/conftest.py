@@ -14,6 +14,7 @@ from skipjack.operations import parse
 from skipjack.runtime import TunedKernel
 from skipjack.runtime.kernel_code import KernelCode
 from skipjack.solvers.registry import solvers_for
+from torch_calls import ForcedHook
 
 
 def built_kernel(key: str, solver_name: str = "", threads: int = 1) -> TunedKernel:
@@ -57,3 +58,10 @@ def built_kernels(own_directory: None, monkeypatch: pytest.MonkeyPatch) -> Calla
 
     monkeypatch.setattr("skipjack.integrations.torch.choosing.lookup", lookup)
     return choose
+
+
+@pytest.fixture
+def forced(own_directory: None) -> Iterator[ForcedHook]:
+    """Enabled, with kernels of ours wherever there can be any."""
+    with ForcedHook() as hook:
+        yield hook

@@ -96,7 +96,7 @@ class CallChooser:
             return replace(plain, reason=reason)
         try:
             return self._raced(call, entry, device, matches.ways, problems, plain)
-        except SkipjackError as error:
+        except (SkipjackError, RuntimeError, MemoryError, OSError) as error:
             entry.torch()
             return replace(plain, reason=str(error), status=TorchStatus.FAILED)
 

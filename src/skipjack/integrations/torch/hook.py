@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import _thread
 import ctypes
 import logging
 import os
-import tempfile
+import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import RLock
 from typing import Any
 
@@ -28,7 +27,7 @@ log = logging.getLogger(__name__)
 
 _KEY = b"CPU"
 _FIRST_SEEN = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
-_OVERRIDE = "Overriding a previously registered kernel"
+_WARNING = re.compile(rb"^[^\n]*Warning only once for all operators[^\n]*\n(?:  [^\n]*\n)*", re.M)
 
 Listener = Callable[[TorchDecision], None]
 
@@ -59,6 +58,8 @@ class TorchHook:
         self.decisions: dict[tuple[int, ...], TorchDecision] = {}
         self.listeners: list[Listener] = []
         self._watcher = SearchWatcher()
+        self._deciding: TableEntry | None = None
+        self._stopped: BaseException | None = None
         self.failures = 0
         """Calls about which nothing could be decided."""
 
@@ -96,6 +97,16 @@ class TorchHook:
             for entry in self.table.entries.values():
                 entry.ask_again()
 
+    def start_in_child(self) -> None:
+        """In a forked child, which has no other threads: what they were at is free again."""
+        self._lock, self._watcher = RLock(), SearchWatcher()
+        self.table.give_back_arena()
+        if self._deciding:
+            self._deciding.ask_again()
+        for words, decision in self.decisions.items():
+            if not decision.is_final:
+                self.table.entries[words].ask_again()
+
     # Registration
 
     def _has_fallback(self, signature: Signature) -> bool:
@@ -106,6 +117,8 @@ class TorchHook:
             found = self._abi.address("torch_delete_stable_ivalue")
             # Before 2.13 it is C++'s delete, which is the C library's free.
             return found or ctypes.cast(ctypes.CDLL(None).free, ctypes.c_void_p).value or 0
+        if name.startswith("Py"):
+            return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
         return self._abi.address(name)
 
     def _call(self, name: str, *arguments: Any) -> None:
@@ -123,8 +136,6 @@ class TorchHook:
         return made.value or 0
 
     def _register(self) -> None:
-        for one in self.signatures:
-            own_kernel(one.name)
         ours = [one for one in self.signatures if one.schema]
         if ours and not self._own:
             definitions = self._library(b"def", b"skipjack")
@@ -134,9 +145,11 @@ class TorchHook:
                 self._call("aoti_torch_library_def", ctypes.c_void_p(definitions), schema)
             self._own.append(self._implement(b"skipjack", ours))
             self._own += [_scaled(one.name) for one in ours]
-        native = [one for one in self.signatures if not one.schema]
-        self._libraries.append(self._implement(b"aten", native))
-        self._stand_ins += [_stand_in(one.name) for one in ours]
+        free = [one for one in self.signatures if not _is_replaced(one.name)]
+        for one in free:
+            own_kernel(one.name)
+        self._libraries.append(self._implement(b"aten", [one for one in free if not one.schema]))
+        self._stand_ins += [_stand_in(one.name) for one in free if one.schema]
 
     def _implement(self, namespace: bytes, signatures: list[Signature]) -> int:
         library = self._library(b"impl", namespace)
@@ -151,17 +164,19 @@ class TorchHook:
     def _first_seen(self, words_at: int, count: int) -> int | None:
         """Decide about words; gives the entry, or nothing where PyTorch is to go on as it would.
 
-        Whatever goes wrong here must not reach PyTorch.
+        Whatever goes wrong here must not reach PyTorch. What a signal handler raises (Ctrl-C, or
+        the program is told to end) is the answer: the stub has it raised after the call.
         """
         try:
             words = tuple(ctypes.cast(words_at, ctypes.POINTER(ctypes.c_int64))[:count])
             return self._decided(words)
-        except KeyboardInterrupt:
-            _thread.interrupt_main()
         except Exception:
             self.failures += 1
             log.debug("a call of PyTorch could not be decided about", exc_info=True)
-        return None
+            return None
+        except BaseException as error:
+            self._stopped = error
+            return id(error) + 1
 
     def _decided(self, words: tuple[int, ...]) -> int | None:
         if _is_capturing():
@@ -177,17 +192,31 @@ class TorchHook:
             if entry is None:
                 entry = self.table.entries[words] = TableEntry(words)
                 self._insert(entry.address)
-            entry.torch()
-            call = read_call(words, self.signatures)
-            decision = chooser.choose(call, entry)
-            if chooser.options.times_torch:
-                decision = with_torch_time(decision, call, entry)
+            decision = self._chosen(chooser, words, entry)
             self.decisions[words] = decision
             if not decision.is_final:
                 self._watcher.watch(words, entry, decision, chooser.options.policy)
         for listener in self.listeners:
             listener(decision)
         return entry.address
+
+    def _chosen(
+        self, chooser: CallChooser, words: tuple[int, ...], entry: TableEntry
+    ) -> TorchDecision:
+        before, self._deciding = self._deciding, entry
+        entry.torch()
+        try:
+            call = read_call(words, self.signatures)
+            decision = chooser.choose(call, entry)
+            if chooser.options.times_torch:
+                decision = with_torch_time(decision, call, entry)
+            return decision
+        except BaseException as error:
+            if not isinstance(error, Exception):
+                entry.ask_again()
+            raise
+        finally:
+            self._deciding = before
 
 
 def _is_capturing() -> bool:
@@ -196,13 +225,23 @@ def _is_capturing() -> bool:
     return bool(torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing())
 
 
+def _is_replaced(name: str) -> bool:
+    """Whether another library has put a kernel of its own in the place of PyTorch's.
+
+    Ours would hide it, and fall back past it: such an operation is left alone.
+    """
+    with suppress(AttributeError, RuntimeError):
+        lines = torch_module()._C._dispatch_dump(f"aten::{name}").splitlines()
+        return any(line.startswith("CPU (inactive):") for line in lines)
+    return False
+
+
 def _scaled(name: str) -> Any:
     """Overloads of our operation for numbers that are not 1: PyTorch computes those calls."""
     torch = torch_module()
-    theirs = own_kernel(name)
 
     def compute(keys: Any, added: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
-        return theirs.call_boxed(keys, added, a, b, beta=beta, alpha=alpha)
+        return own_kernel(name).call_boxed(keys, added, a, b, beta=beta, alpha=alpha)
 
     library = torch.library.Library("skipjack", "FRAGMENT")
     for overload, numbers in (("beta", "Scalar beta, Scalar alpha=1"), ("alpha", "Scalar alpha")):
@@ -232,18 +271,22 @@ def _without_the_warning() -> Iterator[None]:
 
     What else is written meanwhile is passed on.
     """
-    with tempfile.TemporaryFile() as room:
+    try:
         before = os.dup(2)
-        try:
-            os.dup2(room.fileno(), 2)
-            yield
-        finally:
-            os.dup2(before, 2)
-            os.close(before)
-            room.seek(0)
-            written = room.read().decode(errors="replace")
-            if written and _OVERRIDE not in written:
-                os.write(2, written.encode())
+    except OSError:  # the program has closed it
+        yield
+        return
+    room = os.memfd_create("skipjack")
+    try:
+        os.dup2(room, 2)
+        yield
+    finally:
+        os.dup2(before, 2)
+        os.close(before)
+        written = os.pread(room, 1 << 20, 0)
+        os.close(room)
+        if rest := _WARNING.sub(b"", written):
+            os.write(2, rest)
 
 
 _hook: TorchHook | None = None
@@ -255,6 +298,14 @@ def torch_hook() -> TorchHook:
     if _hook is None:
         _hook = TorchHook(torch_abi())
     return _hook
+
+
+def _start_in_child() -> None:
+    if _hook is not None:
+        _hook.start_in_child()
+
+
+os.register_at_fork(after_in_child=_start_in_child)
 
 
 def existing_hook() -> TorchHook | None:

@@ -208,10 +208,14 @@ class CallTable:
         """Unknown words go to PyTorch from now on."""
         self._state[_CLOSED] = 1
 
+    def give_back_arena(self) -> None:
+        """In a forked child: the thread that had the arena stayed in the parent."""
+        self._state[_BUSY] = 0
+
     def lend(self, size: int) -> None:
         """Have an arena of at least so many bytes. One that is in use stays where it is."""
         if size > self._state[_ARENA_BYTES]:
-            room = mmap.mmap(-1, size)
+            room = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
             self._arenas.append(room)
             self._state[_ARENA] = ctypes.addressof(ctypes.c_char.from_buffer(room))
             self._state[_ARENA_BYTES] = size

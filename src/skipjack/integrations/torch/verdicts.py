@@ -12,10 +12,11 @@ import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from threading import get_ident
 
 from skipjack.errors import MalformedError
 from skipjack.integrations.torch.confirming import HookVerdict
-from skipjack.reading import read_json
+from skipjack.reading import Field, read_json
 from skipjack.storage import ensure_directory
 
 FOLDER = "torch"
@@ -36,26 +37,36 @@ class HookVerdicts:
     def find(self, key: str) -> HookVerdict | None:
         """The verdict; None if there is none that can be read."""
         try:
-            found = read_json((self._folder / f"{key}.json").read_bytes()).mapping()
-            if found.pop("format") != FORMAT:
-                return None
-            return HookVerdict(**found)
-        except (OSError, MalformedError, TypeError, KeyError):
+            return _verdict(read_json((self._folder / f"{key}.json").read_bytes()))
+        except (OSError, MalformedError):
             return None
 
     def put(self, key: str, verdict: HookVerdict) -> HookVerdict:
         """Keep it, unless there is one; gives the one that holds."""
         text = json.dumps({"format": FORMAT, **asdict(verdict)})
+        path = self._folder / f"{key}.json"
+        draft = self._folder / f"{key}.{os.getpid()}.{get_ident()}.draft"
         try:
             ensure_directory(self._folder)
-            draft = self._folder / f"{key}.{os.getpid()}.draft"
-            draft.write_text(text)
             try:
-                os.link(draft, self._folder / f"{key}.json")
-            except FileExistsError:
-                pass
+                draft.write_text(text)
+                if not _linked(draft, path) and self.find(key) is None:
+                    draft.replace(path)  # what is there cannot be read
             finally:
-                draft.unlink()
+                draft.unlink(missing_ok=True)
         except OSError:
             return verdict  # the next process finds out again
         return self.find(key) or verdict
+
+
+def _linked(draft: Path, path: Path) -> bool:
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        return False
+    return True
+
+
+def _verdict(found: Field) -> HookVerdict | None:
+    verdict = found.without("format", FORMAT).of(HookVerdict)
+    return verdict if verdict.way is None or verdict.way > 0 else None

@@ -89,9 +89,27 @@ first:
   %at_callback = getelementptr ptr, ptr {state}, i64 7
   %callback = load ptr, ptr %at_callback, align 8
   %made = call ptr %callback(ptr %words, i64 %count)
+  %number = ptrtoint ptr %made to i64
+  %tag = and i64 %number, 1
+  %stopped = icmp ne i64 %tag, 0
+  br i1 %stopped, label %later, label %answered
+later:
+  %untagged = xor i64 %number, 1
+  %error = inttoptr i64 %untagged to ptr
+  %e = call i32 {Py_AddPendingCall}(ptr @raise_again, ptr %error)
+  ret ptr null
+answered:
   ret ptr %made
 nobody:
   ret ptr %found
+}
+
+; Python calls it in the main thread, as soon as the program goes on there.
+define internal i32 @raise_again(ptr %error) nounwind uwtable {
+entry:
+  %type = call ptr {PyObject_Type}(ptr %error)
+  call void {PyErr_SetObject}(ptr %type, ptr %error)
+  ret i32 -1
 }
 
 define void @insert(ptr %entry_) nounwind {

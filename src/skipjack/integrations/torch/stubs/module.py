@@ -4,7 +4,9 @@ One function for each operation. It writes down what the call is (the *words*: t
 many threads, for each tensor its rank, dtype, sizes and strides, other arguments as they are),
 finds the entry of these words in a table, and does what that says: run kernels of ours, call
 PyTorch's own kernel past the dispatcher, raise, or ask Python again. Words that the table does not
-have lead to Python, once (`first_seen`); without an entry PyTorch's own kernel runs.
+have lead to Python, once (`first_seen`); without an entry PyTorch's own kernel runs. Where Python
+answers with an exception (its address plus 1: Ctrl-C, or the program is told to end), it is raised
+in the main thread after the call.
 
 Everything it needs is laid out in plain memory by `skipjack.integrations.torch.table`:
 
@@ -21,8 +23,8 @@ step     kernel, number of slots, their values, number of bindings, bindings (sl
 =======  ==========================================================================================
 
 Kernels run on PyTorch's own threads: ``parallel`` here has the interface of
-`skipjack.native.pool`. What they borrow is one arena for all; a call that finds it in use goes to
-PyTorch.
+`skipjack.native.pool`. What they borrow is one arena for all; a call that finds it in use has a
+tensor instead.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ from collections.abc import Callable
 
 from skipjack.integrations.torch.signatures import ONE_WORD, ArgumentKind, Signature
 from skipjack.integrations.torch.stubs import layout
+from skipjack.integrations.torch.stubs.borrowing import BORROWING_TEXT
 from skipjack.integrations.torch.stubs.channels import CHANNEL_KERNELS, channel_text
 from skipjack.integrations.torch.stubs.fallbacks import DIVISIBLE, fallback_text
 from skipjack.integrations.torch.stubs.finding import FINDING_TEXT
@@ -46,7 +49,7 @@ def stub_text(
     signatures: tuple[Signature, ...], address_of: Callable[[str], int], state: int
 ) -> str:
     """A module with a function ``hook_NUMBER`` for each operation, and ``find`` and ``insert``."""
-    texts = [WORDS_TEXT, FINDING_TEXT, RUNNING_TEXT, ROWS_TEXT, channel_text()]
+    texts = [WORDS_TEXT, FINDING_TEXT, BORROWING_TEXT, RUNNING_TEXT, ROWS_TEXT, channel_text()]
     for number, signature in enumerate(signatures):
         texts += [fallback_text(number, signature), _hook(number, signature)]
     text = "\n".join(texts)
@@ -117,7 +120,8 @@ def _hook(number: int, signature: Signature) -> str:
         "  br i1 %good, label %give, label %bad",
         "bad:",
         *dropped(signature),
-        "  call void @fail(ptr @failed)",
+        "  %why = call ptr @reason_of_failure()",
+        "  call void @fail(ptr %why)",
         "  ret void",
         "give:",
         *dropped(signature),

@@ -38,6 +38,11 @@ def product_text(name: str, function: str, rank: int, first: int) -> str:
         "  %dtype = trunc i64 %dtype64 to i32",
         "  %e0 = call i32 {aoti_torch_empty_strided}(i64 %rank, ptr %sizes, ptr %strides, "
         "i32 %dtype, i32 0, i32 0, ptr %out_)",
+        "  %made = icmp eq i32 %e0, 0",
+        "  br i1 %made, label %compute, label %refused",
+        "refused:",
+        "  ret i32 %e0",
+        "compute:",
         "  %out = load ptr, ptr %out_, align 8",
         *(["  %added = load ptr, ptr %stack, align 8"] if first else []),
         f"  %s_a = getelementptr ptr, ptr %stack, i64 {first}",
@@ -45,8 +50,14 @@ def product_text(name: str, function: str, rank: int, first: int) -> str:
         f"  %s_b = getelementptr ptr, ptr %stack, i64 {first + 1}",
         "  %b = load ptr, ptr %s_b, align 8",
         f"  %e1 = call i32 {{aoti_torch_cpu_{function}}}(ptr %out, {added}ptr %a, ptr %b{scalars})",
-        "  store ptr %out, ptr %results, align 8",
+        "  %good = icmp eq i32 %e1, 0",
+        "  br i1 %good, label %give, label %drop",
+        "drop:",
+        "  %dropped = call i32 {aoti_torch_delete_tensor_object}(ptr %out)",
         "  ret i32 %e1",
+        "give:",
+        "  store ptr %out, ptr %results, align 8",
+        "  ret i32 0",
         "}",
         "",
     ]
@@ -54,7 +65,7 @@ def product_text(name: str, function: str, rank: int, first: int) -> str:
 
 
 def _sized(rank: int) -> list[str]:
-    """The output's sizes and strides from those of the factors: contiguous."""
+    """The output's sizes and strides from those of the factors: contiguous, as PyTorch has it."""
     lines = []
     if rank == 3:
         lines += [
@@ -74,11 +85,13 @@ def _sized(rank: int) -> list[str]:
         f"  %last = getelementptr i64, ptr %strides, i64 {rank - 1}",
         "  store i64 1, ptr %last, align 8",
         f"  %before = getelementptr i64, ptr %strides, i64 {rank - 2}",
-        "  store i64 %columns, ptr %before, align 8",
+        "  %width = call i64 @llvm.umax.i64(i64 %columns, i64 1)",
+        "  store i64 %width, ptr %before, align 8",
     ]
     if rank == 3:
         lines += [
-            "  %area = mul i64 %rows, %columns",
+            "  %height = call i64 @llvm.umax.i64(i64 %rows, i64 1)",
+            "  %area = mul i64 %height, %width",
             "  store i64 %area, ptr %strides, align 8",
         ]
     return lines

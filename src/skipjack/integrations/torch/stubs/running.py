@@ -67,7 +67,7 @@ tensor:
   ret i1 %good
 }
 
-define internal ptr @locate(ptr %record, ptr %stack, ptr %results) nounwind uwtable {
+define internal ptr @locate(ptr %record, ptr %stack, ptr %results, ptr %lent) nounwind uwtable {
 entry:
   %pointer = alloca ptr, align 8
   %kind = load i64, ptr %record, align 8
@@ -102,8 +102,7 @@ result:
   %e2 = call i32 {torch_get_mutable_data_ptr}(ptr %made, ptr %pointer)
   br label %give
 arena:
-  %at_arena = getelementptr ptr, ptr {state}, i64 3
-  %own = load ptr, ptr %at_arena, align 8
+  %own = load ptr, ptr %lent, align 8
   store ptr %own, ptr %pointer, align 8
   br label %give
 give:
@@ -151,16 +150,12 @@ go:
 define internal i1 @run(ptr %plan, ptr %stack, ptr %results) nounwind uwtable {
 entry:
   %places = alloca [MOST_PLACES x ptr], align 8
-  %at_busy = getelementptr i64, ptr {state}, i64 5
+  %lent = alloca [2 x ptr], align 8
   %at_needs = getelementptr i64, ptr %plan, i64 6
   %needs = load i64, ptr %at_needs, align 8
-  %free = icmp eq i64 %needs, 0
-  br i1 %free, label %outputs, label %borrow
-borrow:
-  %pair = cmpxchg ptr %at_busy, i64 0, i64 1 acquire monotonic
-  %got = extractvalue { i64, i1 } %pair, 1
-  br i1 %got, label %outputs, label %busy
-busy:
+  %got = call i1 @borrow(i64 %needs, ptr %lent)
+  br i1 %got, label %outputs, label %refused
+refused:
   ret i1 false
 outputs:
   %outputs_count = load i64, ptr %plan, align 8
@@ -180,7 +175,8 @@ output_body:
 output_made:
   br label %output
 failed:
-  call void @give_back(ptr %plan)
+  call void @drop_outputs(ptr %outputs_, i64 %o, ptr %results)
+  call void @give_back(i64 %needs, ptr %lent)
   ret i1 false
 located:
   %at_places_count = getelementptr i64, ptr %plan, i64 2
@@ -195,7 +191,7 @@ place:
 place_body:
   %p_word = mul i64 %p, 3
   %p_record = getelementptr i64, ptr %records, i64 %p_word
-  %address = call ptr @locate(ptr %p_record, ptr %stack, ptr %results)
+  %address = call ptr @locate(ptr %p_record, ptr %stack, ptr %results, ptr %lent)
   %p_to = getelementptr ptr, ptr %places, i64 %p
   store ptr %address, ptr %p_to, align 8
   %p_next = add i64 %p, 1
@@ -217,20 +213,26 @@ step_body:
   %s_next = add i64 %s, 1
   br label %step
 done:
-  call void @give_back(ptr %plan)
+  call void @give_back(i64 %needs, ptr %lent)
   ret i1 true
 }
 
-define internal void @give_back(ptr %plan) nounwind {
+define internal void @drop_outputs(ptr %outputs, i64 %count, ptr %results) nounwind uwtable {
 entry:
-  %at_needs = getelementptr i64, ptr %plan, i64 6
-  %needs = load i64, ptr %at_needs, align 8
-  %free = icmp eq i64 %needs, 0
-  br i1 %free, label %done, label %release
-release:
-  %at_busy = getelementptr i64, ptr {state}, i64 5
-  store atomic i64 0, ptr %at_busy release, align 8
-  br label %done
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %next, %body ]
+  %more = icmp ult i64 %i, %count
+  br i1 %more, label %body, label %done
+body:
+  %word = mul i64 %i, 7
+  %record = getelementptr i64, ptr %outputs, i64 %word
+  %result = load i64, ptr %record, align 8
+  %at = getelementptr i64, ptr %results, i64 %result
+  %handle = load i64, ptr %at, align 8
+  call void @drop_tensor(i64 %handle)
+  %next = add i64 %i, 1
+  br label %loop
 done:
   ret void
 }
@@ -240,7 +242,20 @@ define internal void @fail(ptr %message) uwtable {
   ret void
 }
 
+; PyTorch's own words; from 2.13 on it can be asked for them, before that it prints them.
+define internal ptr @reason_of_failure() nounwind uwtable {
+entry:
+  %known = icmp ne ptr {torch_exception_get_what_without_backtrace}, null
+  br i1 %known, label %ask, label %plain
+ask:
+  %text = call ptr {torch_exception_get_what_without_backtrace}()
+  ret ptr %text
+plain:
+  ret ptr @failed
+}
+
 @where = private constant [9 x i8] c"skipjack\\00"
 @failed = private constant [57 x i8] c"PyTorch's kernel failed; what it printed above says why.\\00"
+declare i64 @llvm.umax.i64(i64, i64)
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 """
