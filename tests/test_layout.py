@@ -62,6 +62,7 @@ BELOW: dict[str, set[str]] = {
         *("devices", "runtime", "processes"),
     },
     "autoload": {"integrations"},
+    "context": {"integrations"},
     "sweep": {
         *("core", "errors", "native", "search", "execute", "ledger", "interop"),
         *("storage", "settings"),

@@ -13,6 +13,7 @@ field              variable                       otherwise
 ``system_dir``     ``SKIPJACK_SYSTEM_DB_PATH``    the bank that comes with Skipjack
 ``cache_dir``      ``SKIPJACK_CUSTOM_CACHE_DIR``  ``artifacts`` in the user directory
 ``cache_limit``    ``SKIPJACK_CACHE_LIMIT``       ``1 GiB``
+``free_disk``      ``SKIPJACK_FREE_DISK``         ``1 GB``: must be free for a program to tune
 ``max_gflops``     ``MAX_GFLOPS``                 the peak that was measured, for games of loops
 ``tvm_python``     ``SKIPJACK_TVM_PYTHON``        this one if it has TVM; that of ``make tvm``
 =================  =============================  ===============================================
@@ -42,6 +43,7 @@ ARTIFACTS = "artifacts"
 """The kernels' folder in the user directory."""
 CACHE_DIR_VARIABLE = "SKIPJACK_CUSTOM_CACHE_DIR"
 CACHE_LIMIT_VARIABLE = "SKIPJACK_CACHE_LIMIT"
+FREE_DISK_VARIABLE = "SKIPJACK_FREE_DISK"
 BANKS_VARIABLE = "SKIPJACK_BANKS"
 SYSTEM_DIR_VARIABLE = "SKIPJACK_SYSTEM_DB_PATH"
 LOG_LEVELS = ("debug", "info", "warning", "error", "critical")
@@ -80,6 +82,8 @@ class Settings:
     """Where new kernels are kept; None is the folder in the user directory."""
     cache_limit: int = 1 << 30
     """Bytes that the kernel cache may take."""
+    free_disk: int = 10**9
+    """Bytes that must be free in the user directory before a program tunes."""
     max_gflops: float | None = None
     """What the device reaches at most, in place of what was measured."""
     tvm_python: Path | None = None
@@ -105,6 +109,7 @@ def load_settings(
     banks: Sequence[str] | None = None,
     system_dir: Path | str | None = None,
     max_gflops: float | None = None,
+    free_disk: str | int | None = None,
     tvm_python: Path | str | None = None,
     complain: Callable[[str], None] | None = None,
 ) -> Settings:
@@ -126,6 +131,7 @@ def load_settings(
             "banks": banks,
             "system_dir": system_dir,
             "max_gflops": max_gflops,
+            "free_disk": free_disk,
             "tvm_python": tvm_python,
         },
         path=directory / CONFIG_FILE,
@@ -146,6 +152,7 @@ def load_settings(
         limits=_limits(sources),
         cache_dir=sources.pick("cache_dir", CACHE_DIR_VARIABLE, _directory, None),
         cache_limit=sources.pick("cache_limit", CACHE_LIMIT_VARIABLE, _byte_count, 1 << 30),
+        free_disk=sources.pick("free_disk", FREE_DISK_VARIABLE, _byte_count, 10**9),
         max_gflops=sources.pick("max_gflops", "MAX_GFLOPS", _gflops, None),
         tvm_python=sources.pick("tvm_python", "SKIPJACK_TVM_PYTHON", _program, None),
     )
@@ -154,6 +161,7 @@ def load_settings(
 _IN_FILE = (
     *("log_level", "build_workers", "core", "plugins", "autotune", "limits"),
     *("banks", "system_dir", "cache_dir", "cache_limit", "max_gflops", "tvm_python"),
+    "free_disk",
 )
 
 

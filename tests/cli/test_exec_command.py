@@ -207,3 +207,38 @@ def test_workers_measure_plain_torch(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setitem(os.environ, "SKIPJACK_TORCH", "1")
     assert "SKIPJACK_TORCH" not in worker_environment()
+
+
+def variables_of(words: list[str], env: dict[str, str], folder: Path) -> dict[str, str]:
+    done = run_exec([*words, "--", sys.executable, "-c", SHOW], env, folder)
+    found: dict[str, str] = json.loads(done.stdout)["env"]
+    return found
+
+
+def test_a_mode_names_the_policy_and_the_searchers(env: dict[str, str], tmp_path: Path) -> None:
+    env["SKIPJACK_FIND_ENFORCE"] = "db"
+    found = variables_of(["--mode", "RL,GA"], env, tmp_path)
+    assert found["SKIPJACK_FIND_ENFORCE"] == "incremental"
+    assert set(found["SKIPJACK_TUNING_SEARCHERS"].split(",")) == {"cube=genetic", "vector=policy"}
+    off = variables_of(["--mode", "NO_TUNE"], env, tmp_path)
+    assert off["SKIPJACK_FIND_ENFORCE"] == "db" and "SKIPJACK_TUNING_SEARCHERS" not in off
+    done = run_exec(["--mode", "PPO", "--", "true"], env, tmp_path)
+    assert done.returncode == 2 and "there is no mode 'PPO'" in done.stderr
+
+
+def test_autotunes_variables_are_the_programs_settings(env: dict[str, str], tmp_path: Path) -> None:
+    env |= {"TUNE_BANK_PATH": str(tmp_path), "REPEAT_TUNE": "True", "TUNE_OPS_NAME": "mm"}
+    found = variables_of(["--policy", "incremental"], env, tmp_path)
+    assert found["SKIPJACK_USER_DB_PATH"] == str(tmp_path)
+    assert found["SKIPJACK_FIND_ENFORCE"] == "exhaustive"
+    assert found["SKIPJACK_TORCH_OPS"] == "mm"
+    assert variables_of(["--ops", "bmm"], env, tmp_path)["SKIPJACK_TORCH_OPS"] == "bmm"
+
+
+def test_a_variable_that_cannot_be_used_is_told_and_the_program_runs(
+    env: dict[str, str], tmp_path: Path
+) -> None:
+    env |= {"TUNE_BANK_PATH": str(tmp_path / "missing")}
+    done = run_exec(["--", sys.executable, "-c", "print('ran')"], env, tmp_path)
+    assert (done.returncode, done.stdout) == (0, "ran\n")
+    assert done.stderr.count("\n") == 1 and "TUNE_BANK_PATH is" in done.stderr

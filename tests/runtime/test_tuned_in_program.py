@@ -346,3 +346,15 @@ def test_what_a_search_came_to_can_be_asked_for(process: StandIn) -> None:
         skipjack.lookup(KEY)
     assert searching.search_of(KEY, device) == process.answers
     assert SearchAnswer.of(process.answers.body()) == process.answers
+
+
+def test_a_disk_with_too_little_room_is_one_sentence_and_nothing_is_tuned(
+    process: StandIn, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("SKIPJACK_FREE_DISK", "900000 GB")
+    with skipjack.tuning_policy("incremental"):
+        assert skipjack.lookup(KEY) is not None
+        assert skipjack.lookup("add:65:f32") is not None
+    assert process.requests == []
+    assert caplog.text.count("GB free, and SKIPJACK_FREE_DISK asks for 9e+05 GB") == 1
+    assert "which goes on untuned" in caplog.text

@@ -12,6 +12,7 @@ EXAMPLES = examples(
     "skipjack exec -- python train.py --epochs 3",
     "skipjack exec --policy incremental --seconds 2 -- python train.py",
     "skipjack exec --policy incremental --background -- torchrun --nproc-per-node 2 train.py",
+    "skipjack exec --mode RL,GA -- python train.py",
     "skipjack exec --ops mm,convolution -- python train.py",
 )
 
@@ -41,6 +42,13 @@ def exec_program(
         str | None,
         typer.Option(help="PyTorch's operations to care for, as mm,convolution; otherwise all."),
     ] = None,
+    mode: Annotated[
+        str | None,
+        typer.Option(
+            help="AutoTune's word for what is tuned: NO_TUNE, RL (vector operations, by the "
+            "learned policy), GA (cube operations, by the genetic search) or RL,GA."
+        ),
+    ] = None,
     result: Annotated[
         bool,
         typer.Option(
@@ -51,4 +59,4 @@ def exec_program(
     """Run a program with tuned kernels under PyTorch's operations."""
     from skipjack.cli.programs.launching import ProgramRequest, launch
 
-    launch(command, ProgramRequest(policy, seconds, background, regret, ops, result))
+    launch(command, ProgramRequest(policy, seconds, background, regret, ops, mode, result))

@@ -19,10 +19,17 @@ from typing import NoReturn
 from skipjack.autoload import HOOK_VARIABLE
 from skipjack.cli.programs.python_of import packages_of, python_of
 from skipjack.errors import SkipjackError, UsageError
+from skipjack.integrations.mindspore import (
+    AutoTuneVariables,
+    mode_policy,
+    read_variables,
+    searchers_of,
+)
 from skipjack.integrations.torch import OPERATIONS_VARIABLE, RESULT_VARIABLE, STARTED_VARIABLE
 from skipjack.runtime import policy_variables
 from skipjack.runtime.dumps import PATH_VARIABLE, dump_folder
 
+POLICY_VARIABLE = "SKIPJACK_FIND_ENFORCE"
 AUTOLOAD_VARIABLE = "TORCH_DEVICE_BACKEND_AUTOLOAD"
 NOT_FOUND, NOT_RUNNABLE = 127, 126
 """Exit codes of shells."""
@@ -48,26 +55,36 @@ class ProgramRequest:
     background: bool = False
     regret: str | None = None
     ops: str | None = None
+    mode: str | None = None
+    """AutoTune's word for what is tuned, and by whom."""
     result: bool = False
     """Whether a result file is wanted in any case."""
 
 
 def launch(command: list[str], request: ProgramRequest) -> NoReturn:
     """Become the program."""
-    variables = _variables(request)
+    theirs = read_variables(os.environ)
+    variables = _variables(request, theirs)
     program = _found(command[0])
-    environment = {**os.environ, **variables}
+    for sentence in theirs.complaints:
+        print(f"skipjack: {sentence}", file=sys.stderr)
+    usable = {name: text for name, text in os.environ.items() if name not in theirs.unusable}
+    environment = {**usable, **variables}
     if not _has_hook(program, command[1:], environment):
         environment.pop(HOOK_VARIABLE)
     _become(program, command, environment)
 
 
-def _variables(request: ProgramRequest) -> dict[str, str]:
-    found = policy_variables(
-        request.policy,
+def _variables(request: ProgramRequest, theirs: AutoTuneVariables) -> dict[str, str]:
+    """What was asked for by options, then by AutoTune's variables."""
+    searchers = None if request.mode is None else searchers_of(request.mode)
+    usual = os.environ.get(POLICY_VARIABLE) if searchers is None else mode_policy(searchers)
+    found = theirs.variables | policy_variables(
+        theirs.policy(request.policy or usual),
         seconds=request.seconds,
         background=request.background,
         regret=request.regret,
+        searchers=searchers or None,
         names=_OPTIONS,
     )
     if request.ops is not None:

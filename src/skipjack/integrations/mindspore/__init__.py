@@ -2,11 +2,46 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from skipjack.integrations.mindspore.modes import (
     AUTO_TUNE_MODES,
+    GRAPH_MODE,
     NO_TUNE,
+    PYNATIVE_MODE,
     auto_tune_mode,
+    mode_policy,
     searchers_of,
 )
+from skipjack.integrations.mindspore.variables import (
+    VARIABLES,
+    AutoTuneVariables,
+    read_variables,
+)
 
-__all__ = ["AUTO_TUNE_MODES", "NO_TUNE", "auto_tune_mode", "searchers_of"]
+if TYPE_CHECKING:
+    from skipjack.integrations.mindspore.context import get_context, set_context
+
+__all__ = [
+    "AUTO_TUNE_MODES",
+    "GRAPH_MODE",
+    "NO_TUNE",
+    "PYNATIVE_MODE",
+    "VARIABLES",
+    "AutoTuneVariables",
+    "auto_tune_mode",
+    "get_context",
+    "mode_policy",
+    "read_variables",
+    "searchers_of",
+    "set_context",
+]
+
+
+def __getattr__(name: str) -> Any:
+    # The context needs the hook, which needs the rest of this.
+    if name in ("get_context", "set_context"):
+        from skipjack.integrations.mindspore import context
+
+        return getattr(context, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

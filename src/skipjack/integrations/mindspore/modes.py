@@ -6,11 +6,12 @@ genetic search on cube operations (convolutions and products of matrices).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from skipjack.core.naming import did_you_mean
 from skipjack.errors import UsageError
 
+GRAPH_MODE, PYNATIVE_MODE = 0, 1
 NO_TUNE = "NO_TUNE"
 AUTO_TUNE_MODES = (NO_TUNE, "RL", "GA", "RL,GA", "GA,RL")
 _SEARCHERS = {"RL": ("vector", "policy"), "GA": ("cube", "genetic")}
@@ -26,6 +27,11 @@ def searchers_of(mode: str) -> dict[str, str]:
         known = ", ".join(AUTO_TUNE_MODES[:-2])
         raise UsageError(f"there is no mode {mode!r}; there are {known}, RL,GA and GA,RL{hint}")
     return dict(_SEARCHERS[word] for word in mode.split(",") if word in _SEARCHERS)
+
+
+def mode_policy(searchers: Mapping[str, str]) -> str:
+    """The policy of a mode: without a searcher banks answer, and nothing is searched."""
+    return "incremental" if searchers else "db"
 
 
 def auto_tune_mode(searchers: Iterable[tuple[str, str]]) -> str:

@@ -9,8 +9,17 @@ if TYPE_CHECKING:
     from skipjack.integrations.torch.enabling import autotune, disable, enable, is_enabled
     from skipjack.integrations.torch.reporting import TorchReport, report
     from skipjack.integrations.torch.result_file import ReadResult, ResultRow, read_result
-    from skipjack.integrations.torch.results import RESULT_VARIABLE, STARTED_VARIABLE
-    from skipjack.integrations.torch.starting import OPERATIONS_VARIABLE, start_in_program
+    from skipjack.integrations.torch.results import (
+        RESULT_VARIABLE,
+        STARTED_VARIABLE,
+        ResultWish,
+        keep_results,
+    )
+    from skipjack.integrations.torch.starting import (
+        OPERATIONS_VARIABLE,
+        operations,
+        start_in_program,
+    )
 
 __all__ = [
     "OPERATIONS_VARIABLE",
@@ -18,6 +27,7 @@ __all__ = [
     "STARTED_VARIABLE",
     "ReadResult",
     "ResultRow",
+    "ResultWish",
     "TorchDecision",
     "TorchReport",
     "TorchStatus",
@@ -25,6 +35,8 @@ __all__ = [
     "disable",
     "enable",
     "is_enabled",
+    "keep_results",
+    "operations",
     "read_result",
     "report",
     "start_in_program",
@@ -34,8 +46,8 @@ _HOMES = {
     "enabling": ("autotune", "disable", "enable", "is_enabled"),
     "reporting": ("TorchReport", "report"),
     "result_file": ("ReadResult", "ResultRow", "read_result"),
-    "results": ("RESULT_VARIABLE", "STARTED_VARIABLE"),
-    "starting": ("OPERATIONS_VARIABLE", "start_in_program"),
+    "results": ("RESULT_VARIABLE", "STARTED_VARIABLE", "ResultWish", "keep_results"),
+    "starting": ("OPERATIONS_VARIABLE", "operations", "start_in_program"),
 }
 """Modules and their names, loaded when asked for."""
 

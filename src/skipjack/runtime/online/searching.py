@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import threading
 import time
 from collections import Counter
@@ -16,7 +17,7 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skipjack.errors import SkipjackError
+from skipjack.errors import SkipjackError, StorageError
 from skipjack.runtime.online.account import account_of_program
 from skipjack.runtime.online.client import PendingSearch, numbers, tuning_process
 from skipjack.runtime.online.request import (
@@ -214,6 +215,7 @@ def _searched(
     question: Question, found: LookupDecision, policy: TuningPolicy, verb: str
 ) -> LookupDecision:
     """The answer after the search, or what was found before if it is not done in time."""
+    _check_disk(question.settings)
     seconds = policy.seconds or _default_seconds(question.settings)
     deadline = None if policy.background else question.asked_at + seconds
     request = _request(question, policy, verb, seconds, deadline)
@@ -239,6 +241,22 @@ def _searched(
         _failed(question.problem.key, answer.reason)
         return found
     return _again(question) or found
+
+
+def _check_disk(settings: Settings) -> None:
+    """`StorageError` where the user directory has too little room for what a search leaves."""
+    place = settings.user_dir
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    try:
+        free = shutil.disk_usage(place).free
+    except OSError:
+        return
+    if free < settings.free_disk:
+        raise StorageError(
+            f"{settings.user_dir} has {free / 1e9:.3g} GB free, and SKIPJACK_FREE_DISK asks for "
+            f"{settings.free_disk / 1e9:.3g} GB"
+        )
 
 
 def _default_seconds(settings: Settings) -> float:
