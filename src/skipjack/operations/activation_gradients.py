@@ -72,7 +72,9 @@ def _tanh(dy: Array, y: Array, out: Array | None = None) -> Array:
 
 
 def _gate(x: Array) -> Array:
-    gate: Array = 1 / (1 + np.exp(-x))
+    """``sigmoid(x)``, of an exponential that does not overflow."""
+    small = np.exp(-np.abs(x))
+    gate: Array = np.where(x < 0, small, 1) / (1 + small)
     return gate
 
 
