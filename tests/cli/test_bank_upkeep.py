@@ -13,7 +13,8 @@ from skipjack.errors import SkipjackError
 from skipjack.native import cpu
 from skipjack.runtime.policy import tuning_policy
 
-CPU, GPU = "cpu:znver4/1:abc", "cuda:sm_90/132:def"
+HERE = cpu.detect().name
+CPU, GPU = f"cpu:{HERE}:abc", "cuda:sm_90/132:def"
 
 
 def entry(size: int, device: str = CPU, **changes: Any) -> BankEntry:
@@ -81,13 +82,32 @@ def test_a_merge_of_strangers_is_refused_and_writes_nothing(home: Path) -> None:
     assert not (home / "merged.jsonl").exists()
 
 
+def test_a_bank_of_another_processor_is_refused_and_both_are_named(home: Path) -> None:
+    other = home / "haswell.jsonl"
+    other.write_text(f"{entry(1, 'cpu:nocona/1:xyz').line}\n")
+    with pytest.raises(SkipjackError) as refused:
+        run("bank", "merge", str(other))
+    assert "another processor (nocona)" in str(refused.value)
+    assert HERE.partition("/")[0] in str(refused.value)
+    assert not (home / "user" / "bank.jsonl").exists()
+    run("bank", "merge", str(other), "--device", "nocona/1")
+    assert len(Bank.open(home / "user").entries()) == 1
+    run("bank", "merge", str(other))  # the bank has that processor now
+
+
+def test_other_units_of_a_processor_are_no_other_processor(home: Path) -> None:
+    arch = HERE.partition("/")[0]
+    more = home / "more.jsonl"
+    more.write_text(f"{entry(1, f'cpu:{arch}/64:xyz').line}\n")
+    run("bank", "merge", str(more))
+    assert len(Bank.open(home / "user").entries()) == 1
+
+
 def test_entries_are_removed_by_problem_or_for_being_stale_and_come_back(home: Path) -> None:
     bank = Bank.open(home / "user")
     stale = entry(7, toolchain="llvm-1.0.0/llvmlite-0.0.1")
     bank.add([entry(5), entry(6), stale])
-    assert "removed add:7:f32 on znver4/1 (native/hot): perf nest" in run(
-        "bank", "clean", "--stale"
-    )
+    assert f"removed add:7:f32 on {HERE} (native/hot): perf nest" in run("bank", "clean", "--stale")
     assert "nothing was removed" in run("bank", "clean", "--stale")
     removed = json.loads(run("bank", "clean", "add:5", "--json"))
     assert removed["removed"] == 1

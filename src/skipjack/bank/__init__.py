@@ -27,7 +27,14 @@ from skipjack.bank.layers import (
 
 if TYPE_CHECKING:
     from skipjack.bank.kernel_db import KernelDb, KernelRecord, gain_of, write_kernel_db
-    from skipjack.bank.merging import merged, on_device, read_bank, union, write_bank
+    from skipjack.bank.merging import (
+        check_processors,
+        merged,
+        on_device,
+        read_bank,
+        union,
+        write_bank,
+    )
     from skipjack.bank.nearness import distance, nearest, size_doublings
     from skipjack.bank.outline import Outline, family_of
     from skipjack.bank.shipping import SOURCE, short_entry, write_shipped
@@ -60,6 +67,7 @@ __all__ = [
     "Outline",
     "Replaced",
     "Toolchain",
+    "check_processors",
     "distance",
     "family_of",
     "forget_banks",
@@ -96,6 +104,7 @@ _HOMES = {
     "distance": "nearness",
     "family_of": "outline",
     "gain_of": "kernel_db",
+    "check_processors": "merging",
     "merged": "merging",
     "nearest": "nearness",
     "on_device": "merging",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from skipjack.bank.bank import FILE_NAME
@@ -82,6 +82,28 @@ def merged(banks: Mapping[Path, Entries]) -> Entries:
     for entries in banks.values():
         found = union(found, entries)
     return found
+
+
+def check_processors(banks: Mapping[Path, Entries], own: Collection[str]) -> None:
+    """`UsageError` for a bank that has nothing for any of these classes' processors.
+
+    A processor is the kind and the architecture of a class of devices; its units do not count.
+    """
+    here = {_processor(one) for one in own}
+    for path, entries in banks.items():
+        theirs = {_processor(key[1]) for key in entries}
+        if theirs and here and not theirs & here:
+            names = sorted({name.rpartition("/")[0] or name for name in _names(entries)})
+            mine = sorted(one.partition(":")[2] or one for one in here)
+            raise UsageError(
+                f"{path} is of another processor ({', '.join(names)}) than this machine and its "
+                f"bank ({', '.join(mine)}); nothing was merged. With -o it is merged into a file, "
+                f"with --device {_names(entries)[0]} it is taken all the same"
+            )
+
+
+def _processor(device: str) -> str:
+    return device.partition("/")[0]
 
 
 def write_bank(path: Path, entries: Entries) -> None:

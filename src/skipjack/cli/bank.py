@@ -219,13 +219,22 @@ def merge(
 ) -> None:
     """Take in other banks' entries; of several for one problem the strongest evidence is used.
 
-    Any order, grouping or repetition gives the same bytes. With -o, banks that share no class of
-    devices are refused.
+    Any order, grouping or repetition gives the same bytes. A bank of another processor is refused
+    unless --device names it; with -o, banks that share no class of devices are.
     """
     from functools import reduce
     from json import dumps
 
-    from skipjack.bank import Bank, merged, on_device, read_bank, union, write_bank
+    from skipjack import devices
+    from skipjack.bank import (
+        Bank,
+        check_processors,
+        merged,
+        on_device,
+        read_bank,
+        union,
+        write_bank,
+    )
     from skipjack.settings import load_settings
     from skipjack.storage import user_directory
 
@@ -244,7 +253,14 @@ def merge(
         entries = numbered(counts["entries"], "entry")
         typer.echo(f"{output} has {entries} of {listed}, for {keys}")
         return
-    changes = Bank.open(user_directory(load_settings())).join(reduce(union, banks.values()))
+    home = user_directory(load_settings())
+    bank = Bank.open(home)
+    if not device:
+        own = {entry.device for entry in bank.entries()} | {one.class_key for one in devices.here()}
+        # What was once removed from this very bank comes back.
+        others = {path: one for path, one in banks.items() if home not in path.resolve().parents}
+        check_processors(others, own)
+    changes = bank.join(reduce(union, banks.values()))
     if json:
         typer.echo(dumps({"format": 1, "changed": changes.changed, **_counts(changes)}))
         return
