@@ -51,6 +51,21 @@ def test_a_dump_is_tuned_most_valuable_first_and_continues(skipjack: Skipjack, d
     assert tuned(over) == ["relu:64:f32"]
 
 
+def test_autotunes_variables_count_for_a_dump_too(
+    skipjack: Skipjack, dump: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "bank").mkdir()
+    monkeypatch.setenv("TUNE_BANK_PATH", str(tmp_path / "bank"))
+    monkeypatch.setenv("REPEAT_TUNE", "often")
+    one = str(problem_file(dump, "add:64").parent)
+    done = skipjack("tune", one, *QUICK)
+    assert tuned(done) == ["add:64:f32"]
+    assert "REPEAT_TUNE is 'often', and is left out: write True or False" in done.stderr
+    assert "add:64:f32" in (tmp_path / "bank" / "bank.jsonl").read_text()
+    monkeypatch.setenv("REPEAT_TUNE", "True")
+    assert tuned(skipjack("tune", one, *QUICK)) == ["add:64:f32"]
+
+
 def test_what_cannot_be_tuned_is_named_and_the_others_are(skipjack: Skipjack, dump: Path) -> None:
     good = problem_file(dump, "add:64").read_text()
     for name, text in {"cut": good[:30], "odd": good.replace("add:64", "frobnicate:64")}.items():

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         write_bank,
     )
     from skipjack.bank.nearness import distance, nearest, size_doublings
-    from skipjack.bank.outline import Outline, family_of
+    from skipjack.bank.outline import Outline, family_of, processors_of
     from skipjack.bank.shipping import SOURCE, short_entry, write_shipped
     from skipjack.bank.staleness import Toolchain, stale_reason
 
@@ -81,6 +81,7 @@ __all__ = [
     "nearest",
     "next_best",
     "on_device",
+    "processors_of",
     "read_bank",
     "replacing",
     "short_entry",
@@ -108,6 +109,7 @@ _HOMES = {
     "merged": "merging",
     "nearest": "nearness",
     "on_device": "merging",
+    "processors_of": "outline",
     "read_bank": "merging",
     "short_entry": "shipping",
     "size_doublings": "nearness",

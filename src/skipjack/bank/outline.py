@@ -1,4 +1,4 @@
-"""Which problems a bank knows, found without parsing its entries.
+"""Which problems and processors a bank knows, found without parsing its entries.
 
 What is found are hints: who follows one asks the bank for its entries. A file that has only grown
 since is read from where it ended.
@@ -15,7 +15,7 @@ from threading import Lock
 
 from skipjack.reading import open_plain
 
-_PROBLEM = b'"problem":"'
+_PROBLEM, _DEVICE = b'"problem":"', b'"device":"'
 
 
 @dataclass(slots=True)
@@ -77,16 +77,28 @@ class OutlineFile:
         if not start:
             self._outline = Outline()
         with mmap.mmap(descriptor, status.st_size, access=mmap.ACCESS_READ) as data:
-            for problem in _problems(data, start):
+            for problem in _texts(data, _PROBLEM, start):
                 self._outline.add(problem)
         self._seen = now
 
 
-def _problems(data: mmap.mmap, start: int) -> Iterator[str]:
-    """The problem of each line."""
+def processors_of(path: Path) -> set[str]:
+    """The processors that a bank's file has something for, as ``cpu:znver4``; `OSError`."""
+    descriptor = open_plain(path)
+    try:
+        if not os.fstat(descriptor).st_size:
+            return set()
+        with mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ) as data:
+            return {device.partition("/")[0] for device in _texts(data, _DEVICE, 0)}
+    finally:
+        os.close(descriptor)
+
+
+def _texts(data: mmap.mmap, name: bytes, start: int) -> Iterator[str]:
+    """What each line has behind a name."""
     place = data.rfind(b"\n", 0, start) + 1
-    while (at := data.find(_PROBLEM, place)) >= 0:
-        at += len(_PROBLEM)
+    while (at := data.find(name, place)) >= 0:
+        at += len(name)
         yield data[at : data.find(b'"', at)].decode(errors="replace")
         end = data.find(b"\n", at)
         place = len(data) if end < 0 else end + 1

@@ -119,7 +119,7 @@ def tune(
 ) -> None:
     """Find the fastest way to compute problems on this machine, and remember it in the bank."""
     from skipjack import plugins
-    from skipjack.cli.dumps import DumpRequest, are_dumps, read_dumps
+    from skipjack.cli.dumps import DumpRequest, are_dumps, read_dumps, use_autotune_variables
     from skipjack.cli.problems import Placement, applicable, make_defaults, read_placed
     from skipjack.core.protocol import deployed_protocol
     from skipjack.errors import UsageError
@@ -128,10 +128,13 @@ def tune(
     from skipjack.tuning import Builder, BuildOptions, Limits, TuneOptions, Tuner, make_budget
     from skipjack.tuning.build_only import DEFAULT_CONFIGS
 
+    is_dump = are_dumps(problems or [], file, shapes, dtype, layout, direction)
+    if is_dump and use_autotune_variables(say) and not build_only:
+        retune = True
     settings = load_settings(plugins=tuple(plugin) if plugin else None)
     plugins.load(settings.plugins)
     left_out, named = False, make_defaults(dtype, layout, direction)
-    if are_dumps(problems or [], file, shapes, dtype, layout, direction):
+    if is_dump:
         at_once = DumpRequest(Placement(device, threads, deployed, caches), solver, retune)
         placed, left_out = read_dumps(problems or [], settings, at_once, build_only, say)
     else:

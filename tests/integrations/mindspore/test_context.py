@@ -80,6 +80,15 @@ def test_what_means_nothing_is_one_sentence_and_the_program_goes_on(
     assert context.get_context("device_target") == "CPU"
 
 
+def test_settings_that_pytorch_does_not_have_are_left_out(
+    enabled: list[dict[str, Any]], caplog: pytest.LogCaptureFixture
+) -> None:
+    context.set_context(auto_tune_mode="GA", device_id=0, save_graphs=False)
+    assert "set_context has no device_id and no save_graphs here" in caplog.text
+    assert len(caplog.records) == 1 and len(enabled) == 1
+    assert context.get_context("auto_tune_mode") == "GA"
+
+
 def test_a_hook_that_cannot_be_enabled_is_one_sentence(
     enabled: list[dict[str, Any]],
     monkeypatch: pytest.MonkeyPatch,

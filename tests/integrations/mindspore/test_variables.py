@@ -16,6 +16,7 @@ from skipjack.integrations.mindspore import (
     searchers_of,
 )
 from skipjack.integrations.mindspore import variables as module
+from skipjack.native import cpu
 
 
 def test_the_bank_path_is_the_user_directory(tmp_path: Path) -> None:
@@ -33,6 +34,39 @@ def test_a_directory_must_exist_and_be_open_to_the_user(
     monkeypatch.setattr(module.os, "access", lambda *_: False)
     closed = read_variables({name: str(tmp_path)})
     assert "you may not read and write there" in closed.complaints[0] and not closed.variables
+
+
+def bank_of(folder: Path, *devices: str) -> Path:
+    """A directory with a bank whose entries are for these devices."""
+    lines = [f'{{"created":"x","device":"{one}","device_name":"x"}}\n' for one in devices]
+    (folder / "bank.jsonl").write_text("".join(lines))
+    return folder
+
+
+def test_a_bank_that_others_closed_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bank_of(tmp_path)
+    monkeypatch.setattr(module.os, "access", lambda path, _: path.name != "bank.jsonl")
+    found = read_variables({"TUNE_BANK_PATH": str(tmp_path)})
+    assert "you may not read and write its bank.jsonl; ask its owner" in found.complaints[0]
+    assert found.unusable == ["TUNE_BANK_PATH"] and not found.variables
+
+
+def test_a_bank_of_another_processor_is_one_sentence_and_is_used(tmp_path: Path) -> None:
+    bank_of(tmp_path, "cpu:nocona/1:a", "cpu:nocona/2:b", "cpu:i386/1:c")
+    found = read_variables({"TUNE_BANK_PATH": str(tmp_path)})
+    (sentence,) = found.complaints
+    assert "its bank is of another processor (i386, nocona) and has nothing for this" in sentence
+    assert found.variables and not found.unusable
+
+
+@pytest.mark.parametrize("other", [cpu.detect().class_key, "cuda:sm_90/132:x", None])
+def test_a_bank_that_may_have_something_for_this_machine_is_not_complained_about(
+    other: str | None, tmp_path: Path
+) -> None:
+    bank_of(tmp_path, *(["cpu:nocona/1:a", other] if other else []))
+    assert not read_variables({"TUNE_BANK_PATH": str(tmp_path)}).complaints
 
 
 def test_the_work_path_is_where_the_result_file_goes(tmp_path: Path) -> None:
@@ -69,7 +103,11 @@ def test_the_device_is_the_gpu_that_the_program_sees() -> None:
     found = read_variables({"ASCEND_DEVICE_ID": "3"})
     assert found.variables["CUDA_VISIBLE_DEVICES"] == "3"
     both = read_variables({"ASCEND_DEVICE_ID": "3", "CUDA_VISIBLE_DEVICES": "1"})
-    assert "CUDA_VISIBLE_DEVICES" not in both.variables and both.complaints
+    assert both.variables == {} and both.complaints
+    hip = read_variables({"ASCEND_DEVICE_ID": "3", "HIP_VISIBLE_DEVICES": "1"})
+    assert hip.variables == {} and hip.complaints
+    again = read_variables({"ASCEND_DEVICE_ID": "3", **found.variables})
+    assert again.variables == found.variables and not again.complaints
 
 
 @pytest.mark.parametrize(

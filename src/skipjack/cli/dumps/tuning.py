@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,6 +48,18 @@ def _is_folder(text: str) -> bool:
         return Path(text).is_dir()
     except (OSError, ValueError):  # a key may be longer than any path
         return False
+
+
+def use_autotune_variables(say: Callable[[str], None]) -> bool:
+    """Have AutoTune's variables count for this command, as they did for the program.
+
+    True if they ask for problems that banks know to be tuned again.
+    """
+    from skipjack.integrations.mindspore import read_variables
+
+    theirs = read_variables(os.environ)
+    theirs.put_into(os.environ, say)
+    return theirs.policy("incremental") == "exhaustive"
 
 
 def read_dumps(

@@ -44,15 +44,19 @@ def set_context(
     mode: int | None = None,
     device_target: str | None = None,
     auto_tune_mode: str | None = None,
+    **others: object,
 ) -> None:
     """Say how the program runs; what is not given stays as it is.
 
     `mode` is ``GRAPH_MODE`` or ``PYNATIVE_MODE``, `device_target` ``CPU`` or ``GPU``, and
     `auto_tune_mode` one of ``NO_TUNE``, ``RL``, ``GA``, ``RL,GA`` and ``GA,RL``: with one of the
     last four PyTorch's operations are tuned from now on while the program runs, with ``NO_TUNE``
-    they take what banks know.
+    they take what banks know. `others` are settings that MindSpore has and PyTorch does not: they
+    are told in a sentence, and left out.
     """
     global _context
+    if others:
+        log.warning("set_context has no %s here, and leaves it out", " and no ".join(others))
     given = {"mode": mode, "device_target": device_target, "auto_tune_mode": auto_tune_mode}
     named = {name: value for name, value in given.items() if value is not None}
     try:
@@ -90,11 +94,7 @@ def _checked(context: Context) -> Context:
 def _turn(mode: str) -> None:
     """Have the hook do what a mode says."""
     theirs = read_variables(os.environ)
-    for sentence in theirs.complaints:
-        log.warning("%s", sentence)
-    for name in theirs.unusable:
-        del os.environ[name]
-    os.environ.update(theirs.variables)
+    theirs.put_into(os.environ, lambda sentence: log.warning("%s", sentence))
     searchers = searchers_of(mode)
     policy = theirs.policy(mode_policy(searchers)) or "db"
     keep_results(ResultWish(policy, mode, bool(searchers)))

@@ -1,8 +1,8 @@
 """The environment variables of AutoTune, translated to Skipjack's.
 
-They count for programs that ``skipjack exec`` runs and for those that set `skipjack.context`, and
-for nothing else. A value that cannot be used is told in a sentence and left out: the program goes
-on without it.
+They count for programs that ``skipjack exec`` runs, for those that set `skipjack.context` and for
+the tuning of a dump, and for nothing else. A value that cannot be used is told in a sentence and
+left out: the program goes on without it.
 
 ====================  =========================================================================
 variable              here
@@ -22,7 +22,7 @@ variable              here
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -51,7 +51,7 @@ class AutoTuneVariables:
     repeats: bool = False
     reads_banks: bool = True
     complaints: list[str] = field(default_factory=list)
-    """A sentence for each that was left out."""
+    """A sentence for each that was left out, or is not what it seems."""
     unusable: list[str] = field(default_factory=list)
     """Their names."""
 
@@ -62,6 +62,14 @@ class AutoTuneVariables:
         if given in (None, DB) and not self.reads_banks:
             return OFF
         return given
+
+    def put_into(self, environment: MutableMapping[str, str], say: Callable[[str], object]) -> None:
+        """Have them count in an environment, without those that cannot be used."""
+        for sentence in self.complaints:
+            say(sentence)
+        for name in self.unusable:
+            del environment[name]
+        environment.update(self.variables)
 
 
 def read_variables(environment: Mapping[str, str]) -> AutoTuneVariables:
@@ -80,7 +88,37 @@ def read_variables(environment: Mapping[str, str]) -> AutoTuneVariables:
 
 
 def _bank(value: str, found: AutoTuneVariables, _: Mapping[str, str]) -> None:
-    found.variables[USER_DIR_VARIABLE] = str(_directory(value))
+    from skipjack.bank import FILE_NAME
+
+    directory = _directory(value)
+    bank = directory / FILE_NAME
+    if bank.exists() and not os.access(bank, os.R_OK | os.W_OK):
+        raise UsageError(f"you may not read and write its {FILE_NAME}; ask its owner for access")
+    found.variables[USER_DIR_VARIABLE] = str(directory)
+    if sentence := _other_processor(bank):
+        found.complaints.append(f"TUNE_BANK_PATH is {value!r}: {sentence}")
+
+
+def _other_processor(bank: Path) -> str:
+    """Why a bank has nothing for this machine; empty if it has something, or may have."""
+    from skipjack.bank import processors_of
+    from skipjack.native import cpu
+
+    try:
+        theirs = processors_of(bank)
+    except OSError:
+        return ""
+    # Asking for GPUs would start their driver, in a program that may fork.
+    if not theirs or not all(one.startswith("cpu:") for one in theirs) or not cpu.detectable():
+        return ""
+    own = cpu.detect().class_key.partition("/")[0]
+    if own in theirs:
+        return ""
+    names = ", ".join(sorted(one.removeprefix("cpu:") for one in theirs))
+    return (
+        f"its bank is of another processor ({names}) and has nothing for this one "
+        f"({own.removeprefix('cpu:')}), for which entries are added as they are tuned"
+    )
 
 
 def _repeat(value: str, found: AutoTuneVariables, _: Mapping[str, str]) -> None:
@@ -110,9 +148,9 @@ def _device(value: str, found: AutoTuneVariables, environment: Mapping[str, str]
     if not (value.isascii() and value.isdigit()):
         raise UsageError("write the number of a GPU, from 0")
     for name in _VISIBLE:
-        if name in environment:
+        if environment.get(name, value) != value:
             raise UsageError(f"{name} says which GPUs the program sees")
-        found.variables[name] = value
+    found.variables |= dict.fromkeys(_VISIBLE, value)
 
 
 def _work(value: str, found: AutoTuneVariables, _: Mapping[str, str]) -> None:
