@@ -8,7 +8,9 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
+from skipjack.cli.programs import show_report
 from skipjack.integrations.torch import TorchDecision, TorchStatus
 from skipjack.integrations.torch.result_file import (
     ProgramFacts,
@@ -16,6 +18,7 @@ from skipjack.integrations.torch.result_file import (
     ResultFile,
     call_key,
 )
+from skipjack.report import screen
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -66,6 +69,27 @@ def test_it_is_a_table_by_what_calls_take(file: ResultFile, skipjack: Run) -> No
 def test_a_program_that_has_not_ended_can_be_read(file: ResultFile, skipjack: Run) -> None:
     file.write()
     assert "it has not ended, or was killed" in skipjack("report", str(file.path)).stdout
+
+
+@pytest.mark.parametrize("width", [80, 160])
+def test_it_fits_the_screen(
+    width: int,
+    file: ResultFile,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    file.end(ProgramTime(2.0, True, False, 3.0))
+    file.write()
+    monkeypatch.setattr(screen, "out", lambda: Console(width=width, highlight=False))
+    show_report(file.path)
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= width
+    assert any("convolution" in line and "large" in line for line in lines)
+    (shown,) = [line for line in lines if "bank_append   " in line]
+    assert [word for word in shown.split() if word not in ("mm", "small")] == [
+        *("1,000", "3.0", "2.0", "1.50", "1.00", "bank_append", "genetic", "gemm")
+    ]
+    assert "1 left to PyTorch: so" in lines
 
 
 @pytest.mark.parametrize("content", [None, "", "[]", '{"format": 7}', '{"format": 1}'])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +19,9 @@ EXAMPLES = examples(
     "skipjack report tune_result_20261116_101500_pid4242.json --all",
 )
 _ROWS = 30
+_TABLE_WIDTH = 140
+"""Columns of a screen on which an operation has room in one line of a table."""
+_WORDS = ("status", "searcher", "kernel")
 _COUNTS = ("bank_hit", "bank_append", "bank_update", "bank_reserved", "vendor", "failed")
 
 
@@ -49,15 +54,21 @@ def _print(result: ReadResult, most: int | None) -> None:
     state = "" if result.has_ended else "; it has not ended, or was killed"
     console.print(Text(f"{' '.join(result.command)}  (in {result.directory}, pid {result.pid})"))
     console.print(Text(f"policy {result.policy}{words}{state}"))
-    console.print(_table(result, most))
+    rows = sorted(result.rows, key=lambda one: (-one.value_us, -one.calls, one.op))[:most]
+    if console.width >= _TABLE_WIDTH:
+        console.print(_table(rows))
+    else:
+        for line in _pairs(rows):
+            console.print(Text(line), no_wrap=True, overflow="ellipsis")
     left_out = len(result.rows) - most if most is not None else 0
     if left_out > 0:
         console.print(Text(f"and {left_out} more: --all"))
-    for sentence in (*_counts(result), f"{result.gain_formula}", *_times(result)):
+    sentences = *_counts(result), *_reasons(result), result.gain_formula, *_times(result)
+    for sentence in sentences:
         console.print(Text(sentence))
 
 
-def _table(result: ReadResult, most: int | None) -> object:
+def _table(rows: Sequence[ResultRow]) -> object:
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -67,17 +78,44 @@ def _table(result: ReadResult, most: int | None) -> object:
         table.add_column(name)
     for name in ("calls", "before µs", "after µs", "gain", "saved ms"):
         table.add_column(name, justify="right")
-    for name in ("kernel", "status", "searcher"):
+    for name in _WORDS:
         table.add_column(name)
-    rows = sorted(result.rows, key=lambda one: (-one.value_us, -one.calls, one.op))
-    for row in rows[:most]:
-        table.add_row(
-            *(Text(row.op.removeprefix("aten::")), Text(row.description), f"{row.calls:,}"),
-            *(_number(row.before_us, 1), _number(row.after_us, 1), _number(row.gain, 2)),
-            _number(row.saved_us / 1000 or None, 2),
-            *(Text(_kernel(row)), Text(row.status), Text(row.searcher or "-")),
-        )
+    for row in rows:
+        named = _name(row), row.description
+        table.add_row(*map(Text, named), *_numbers(row), *map(Text, _words(row)))
     return table
+
+
+def _pairs(rows: Sequence[ResultRow]) -> Iterator[str]:
+    """Two lines for each operation: what it is, and its numbers."""
+    yield ""
+    yield _line(("calls", "before µs", "after µs", "gain", "saved ms"), _WORDS)
+    for row in rows:
+        yield f"{_name(row)}  {row.description}"
+        yield _line(_numbers(row), _words(row))
+    yield ""
+
+
+def _line(numbers: Sequence[str], words: Sequence[str]) -> str:
+    widths = (8, 9, 9, 6, 8)
+    right = " ".join(f"{text:>{width}}" for text, width in zip(numbers, widths, strict=True))
+    return f"{right}  {words[0]:<13} {words[1]:<10} {words[2]}"
+
+
+def _name(row: ResultRow) -> str:
+    return row.op.removeprefix("aten::")
+
+
+def _numbers(row: ResultRow) -> tuple[str, ...]:
+    return (
+        f"{row.calls:,}",
+        *(_number(row.before_us, 1), _number(row.after_us, 1), _number(row.gain, 2)),
+        _number(row.saved_us / 1000 or None, 2),
+    )
+
+
+def _words(row: ResultRow) -> tuple[str, ...]:
+    return row.status, row.searcher or "-", _kernel(row)
 
 
 def _kernel(row: ResultRow) -> str:
@@ -93,6 +131,12 @@ def _counts(result: ReadResult) -> list[str]:
     total = result.summary.get("total", 0)
     ours = result.summary.get("with_skipjack_kernel", 0)
     return [f"{total} operations: {' + '.join(counts)}", f"{ours} of them run kernels of Skipjack"]
+
+
+def _reasons(result: ReadResult) -> list[str]:
+    """Why operations are left to PyTorch, the most frequent reason first."""
+    counts = Counter(row.reason for row in result.rows if row.kernel == "torch")
+    return [f"{count} left to PyTorch: {reason}" for reason, count in counts.most_common(5)]
 
 
 def _times(result: ReadResult) -> list[str]:
