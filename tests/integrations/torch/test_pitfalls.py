@@ -41,11 +41,21 @@ def test_the_gradient_of_a_product_is_made_of_products(forced: ForcedHook) -> No
     torch.testing.assert_close(found, forced.plainly(gradient), rtol=1e-4, atol=1e-4)
 
 
-def test_products_into_a_given_tensor_are_pytorchs_own(forced: ForcedHook) -> None:
-    a, b, out = torch.randn(12, 20), torch.randn(20, 8), torch.empty(12, 8)
-    _, ours, theirs = forced.counted(lambda: torch.mm(a, b, out=out))
+INTO: dict[str, Callable[..., Any]] = {
+    "mm": lambda **into: torch.mm(base(12, 20), base(20, 8), **into),
+    "bmm": lambda **into: torch.bmm(base(3, 12, 20), base(3, 20, 8), **into),
+    "addmm": lambda **into: torch.addmm(base(8), base(12, 20), base(20, 8), **into),
+    "softmax": lambda **into: torch.softmax(base(12, 8), -1, **into),
+}
+
+
+@pytest.mark.parametrize("name", INTO)
+def test_results_into_a_given_tensor_are_pytorchs_own(forced: ForcedHook, name: str) -> None:
+    wanted = forced.plainly(INTO[name])
+    out = torch.empty_like(wanted)
+    _, ours, theirs = forced.counted(lambda: INTO[name](out=out))
     assert not ours and not theirs
-    assert torch.equal(out, forced.plainly(lambda: a @ b))
+    assert torch.equal(out, wanted)
 
 
 def test_tensors_without_memory_do_not_reach_the_hook(forced: ForcedHook) -> None:

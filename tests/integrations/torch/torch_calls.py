@@ -51,6 +51,18 @@ class ForcedHook:
         after = self.counts()
         return result, after[0] - before[0], after[1] - before[1]
 
+    def devices(self, op: str, sizes: str) -> set[str]:
+        """For which devices calls were decided about, by a part of their description."""
+        found = [one.decision for one in self._door.report().calls]
+        return {one.device for one in found if one.op == op and sizes in one.description}
+
+    @staticmethod
+    def hits() -> int:
+        """Calls of this process by our kernels."""
+        import skipjack.torch
+
+        return skipjack.torch.report().hits
+
     def plainly(self, compute: Callable[[], Any]) -> Any:
         """What a function gives without the hook."""
         self.disable()
