@@ -12,6 +12,7 @@ import pytest
 from skipjack import context
 from skipjack.errors import UsageError
 from skipjack.integrations.mindspore import context as module
+from skipjack.runtime import tuning_policy
 
 
 @pytest.fixture
@@ -114,6 +115,14 @@ def test_the_variables_count(
     context.set_context(auto_tune_mode="GA")
     assert enabled[0]["policy"] == "exhaustive" and enabled[0]["ops"] == ["mm", "bmm"]
     assert module.os.environ["SKIPJACK_USER_DB_PATH"] == str(tmp_path)
+
+
+def test_budgets_are_those_of_the_policy_in_force(enabled: list[dict[str, Any]]) -> None:
+    with tuning_policy("db", seconds=2.0, background=True, regret="3%"):
+        context.set_context(auto_tune_mode="GA,RL")
+    (call,) = enabled
+    assert (call["seconds"], call["background"], call["regret"]) == (2.0, True, 0.03)
+    assert call["policy"] == "incremental"
 
 
 def test_a_name_that_the_context_does_not_have_is_refused() -> None:

@@ -20,6 +20,7 @@ from skipjack.integrations.mindspore.modes import (
 )
 from skipjack.integrations.mindspore.variables import OPERATIONS_VARIABLE, read_variables
 from skipjack.integrations.torch import ResultWish, enable, keep_results, operations
+from skipjack.runtime import current_policy
 
 log = logging.getLogger(__name__)
 
@@ -96,10 +97,13 @@ def _turn(mode: str) -> None:
     theirs = read_variables(os.environ)
     theirs.put_into(os.environ, lambda sentence: log.warning("%s", sentence))
     searchers = searchers_of(mode)
-    policy = theirs.policy(mode_policy(searchers)) or "db"
+    policy, said = theirs.policy(mode_policy(searchers)) or "db", current_policy()
     keep_results(ResultWish(policy, mode, bool(searchers)))
     enable(
         policy,
+        seconds=said.seconds,
+        background=said.background,
+        regret=said.regret,
         searchers=searchers or None,
         ops=operations(os.environ.get(OPERATIONS_VARIABLE, "")),
     )

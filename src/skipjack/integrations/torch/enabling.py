@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+from skipjack.core.naming import did_you_mean
 from skipjack.integrations.mindspore import auto_tune_mode
 from skipjack.integrations.torch.choosing import HookOptions
 from skipjack.integrations.torch.dumping import dump_program
@@ -20,8 +22,13 @@ from skipjack.integrations.torch.results import (
     keep_results,
     kept_results,
 )
+from skipjack.integrations.torch.signatures import SIGNATURES
+from skipjack.operations import names as operation_names
 from skipjack.runtime import TuningPolicy, make_policy
 from skipjack.runtime.dumps import dump_folder
+from skipjack.runtime.warning_once import warn_once
+
+log = logging.getLogger(__name__)
 
 _at_exit = False
 
@@ -48,7 +55,7 @@ def enable(
     """
     global _at_exit
     chosen = make_policy(policy, searchers, seconds=seconds, background=background, regret=regret)
-    names = (ops,) if isinstance(ops, str) else tuple(ops or ())
+    names = _named(ops)
     folder = dump_folder()
     if folder:
         chosen = make_policy("db")
@@ -64,6 +71,19 @@ def enable(
         atexit.register(disable)
     if folder:
         dump_program(folder, names)
+
+
+def _named(ops: Sequence[str] | None) -> tuple[str, ...]:
+    """Names without their namespace; one that means nothing is told, and covers no call."""
+    given = (ops,) if isinstance(ops, str) else tuple(ops or ())
+    names = tuple(one.rpartition("::")[2] for one in given)
+    hooked = sorted(one.name for one in SIGNATURES)
+    for name in names:
+        if name not in hooked and name not in operation_names():
+            hint = did_you_mean(name, [*hooked, *operation_names()])
+            known = f"there are {', '.join(hooked)}{hint}"
+            warn_once(log, f"no operation {name!r} is tuned under PyTorch; {known}")
+    return names
 
 
 def _tell(hook: TorchHook, policy: TuningPolicy) -> None:
