@@ -66,6 +66,13 @@ def test_what_was_not_asked_for_is_left_to_the_environment(
     assert "SKIPJACK_TUNING_SECONDS" not in shown["env"]
 
 
+def test_a_variable_that_means_nothing_is_named(env: dict[str, str], tmp_path: Path) -> None:
+    env["SKIPJACK_FIND_ENFORCE"] = "fast"
+    done = run_exec(["--", sys.executable, "-c", "open('ran', 'w')"], env, tmp_path)
+    assert done.returncode == 2 and not (tmp_path / "ran").exists()
+    assert done.stderr.startswith("skipjack: SKIPJACK_FIND_ENFORCE is 'fast', which means nothing")
+
+
 def test_a_dump_is_asked_for_by_variables(env: dict[str, str], tmp_path: Path) -> None:
     show = "import os; print(os.environ['TUNE_DUMP_PATH'])"
     env["ENABLE_TUNE_DUMP"] = "true"

@@ -356,5 +356,5 @@ def test_a_disk_with_too_little_room_is_one_sentence_and_nothing_is_tuned(
         assert skipjack.lookup(KEY) is not None
         assert skipjack.lookup("add:65:f32") is not None
     assert process.requests == []
-    assert caplog.text.count("GB free, and SKIPJACK_FREE_DISK asks for 9e+05 GB") == 1
+    assert caplog.text.count("GB free, and SKIPJACK_FREE_DISK asks for 900,000.00 GB") == 1
     assert "which goes on untuned" in caplog.text

@@ -79,13 +79,14 @@ def _variables(request: ProgramRequest, theirs: AutoTuneVariables) -> dict[str, 
     """What was asked for by options, then by AutoTune's variables."""
     searchers = None if request.mode is None else searchers_of(request.mode)
     usual = os.environ.get(POLICY_VARIABLE) if searchers is None else mode_policy(searchers)
+    names = _OPTIONS if request.policy else _OPTIONS | {"mode": POLICY_VARIABLE}
     found = theirs.variables | policy_variables(
         theirs.policy(request.policy or usual),
         seconds=request.seconds,
         background=request.background,
         regret=request.regret,
         searchers=searchers or None,
-        names=_OPTIONS,
+        names=names,
     )
     if request.ops is not None:
         found[OPERATIONS_VARIABLE] = request.ops

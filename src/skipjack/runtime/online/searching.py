@@ -254,8 +254,8 @@ def _check_disk(settings: Settings) -> None:
         return
     if free < settings.free_disk:
         raise StorageError(
-            f"{settings.user_dir} has {free / 1e9:.3g} GB free, and SKIPJACK_FREE_DISK asks for "
-            f"{settings.free_disk / 1e9:.3g} GB"
+            f"{settings.user_dir} has {free / 1e9:,.2f} GB free, and SKIPJACK_FREE_DISK asks "
+            f"for {settings.free_disk / 1e9:,.2f} GB"
         )
 
 
