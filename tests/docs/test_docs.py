@@ -122,8 +122,8 @@ def command_of(block: Block) -> list[str]:
 
 
 LONG = (
-    *("coming-from-looptune.md", "coming-from-miopen-tuning.md", "coming-from-tuna.md"),
-    *("compare-and-promote.md", "convolutions.md", "export.md", "fleet.md"),
+    *("coming-from-autotune.md", "coming-from-looptune.md", "coming-from-miopen-tuning.md"),
+    *("coming-from-tuna.md", "compare-and-promote.md", "convolutions.md", "export.md", "fleet.md"),
     *("fleet-bundles.md", "fleet-slurm.md", "loadgen.md", "machines.md", "miopen.md"),
     *("miopen-databases.md", "misses.md", "tutorial.md"),
 )
