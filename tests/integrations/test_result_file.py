@@ -94,6 +94,7 @@ def test_the_gain_end_to_end_is_that_of_a_run_without_searches() -> None:
     assert ProgramTime(2.0, True, True, 3.0).gain is None
     assert ProgramTime(2.0, False, False, 3.0).gain is None
     assert ProgramTime(2.0, True, False, None).gain is None
+    assert ProgramTime(0.0, True, False, 3.0).gain is None
 
 
 def test_programs_are_known_by_command_and_directory(tmp_path: Path) -> None:

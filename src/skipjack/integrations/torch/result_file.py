@@ -59,7 +59,7 @@ class ProgramTime:
         """How many times faster the tuned program is than it was before."""
         if self.before_seconds is None or not self.was_tuned or self.has_searched:
             return None
-        return self.before_seconds / self.seconds
+        return self.before_seconds / self.seconds if self.seconds else None
 
 
 def call_key(decision: TorchDecision) -> CallKey:
