@@ -7,8 +7,9 @@ and numbers are those of ``cuda.h`` of CUDA 12 and 13, which agree.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 from typing import Any
@@ -135,6 +136,40 @@ def launch_config(shape: LaunchShape, stream: int) -> LaunchConfig:
     return config
 
 
+@dataclass(frozen=True, slots=True)
+class TensorMap:
+    """What the driver is told of a descriptor, as Triton's launcher does: dimensions reversed."""
+
+    element: int
+    """Its type, as the driver numbers them."""
+    sizes: tuple[int, ...]
+    steps: tuple[int, ...]
+    """In bytes."""
+    box: tuple[int, ...]
+    swizzle: int
+
+    @property
+    def rank(self) -> int:
+        """How many dimensions it has."""
+        return len(self.box)
+
+    @classmethod
+    def of(cls, shape: Sequence[int], strides: Sequence[int], meta: Mapping[str, Any]) -> TensorMap:
+        """Of a tensor, and how a kernel's ABI has its descriptor."""
+        rank = len(meta["block_size"])
+        if not len(shape) == len(strides) == rank or strides[-1] != 1:
+            raise GpuError(
+                f"a descriptor of blocks {list(meta['block_size'])} cannot be made for shape "
+                f"{list(shape)} with strides {list(strides)}: the last stride is 1"
+            )
+        sizes = [*shape[:-1], shape[-1] * (2 if meta.get("fp4_padded") else 1)][::-1]
+        steps = [stride * meta["elem_size"] for stride in strides[:-1]][::-1]
+        steps.append(sizes[-1] * (steps[-1] if steps else meta["elem_size"]))
+        element = _HOST_TYPES.get(meta["elem_type"], meta["elem_type"])
+        box = tuple(reversed(meta["block_size"]))
+        return cls(element, tuple(sizes), tuple(steps), box, meta["swizzle"])
+
+
 class CudaGpu(StreamGpu):
     """A GPU of NVIDIA's."""
 
@@ -172,6 +207,11 @@ class CudaGpu(StreamGpu):
         config = ctypes.byref(launch_config(shape, stream))
         return "launch", (config, function, arguments.addresses, None)
 
+    @property
+    def context(self) -> int:
+        """The primary one's handle."""
+        return self._context
+
     def tensor_map(
         self,
         address: int,
@@ -179,32 +219,24 @@ class CudaGpu(StreamGpu):
         strides: Sequence[int],
         meta: dict[str, Any],
     ) -> bytes:
-        """Encode a descriptor as Triton's launcher does: dimensions reversed, strides in bytes."""
-        rank = len(meta["block_size"])
-        if not len(shape) == len(strides) == rank or strides[-1] != 1:
-            raise GpuError(
-                f"a descriptor of blocks {list(meta['block_size'])} cannot be made for shape "
-                f"{list(shape)} with strides {list(strides)}: the last stride is 1"
-            )
-        sizes = [*shape[:-1], shape[-1] * (2 if meta.get("fp4_padded") else 1)][::-1]
-        steps = [stride * meta["elem_size"] for stride in strides[:-1]][::-1]
-        steps.append(sizes[-1] * (steps[-1] if steps else meta["elem_size"]))
-        element = meta["elem_type"]
+        """Encode a descriptor."""
+        wanted = TensorMap.of(shape, strides, meta)
+        rank = wanted.rank
         memory = ctypes.create_string_buffer(2 * _TENSOR_MAP_BYTES)
         start = -(-ctypes.addressof(memory) // _TENSOR_MAP_BYTES) * _TENSOR_MAP_BYTES
         try:
             self._call(
                 "encode tensor map",
                 start,
-                _HOST_TYPES.get(element, element),
+                wanted.element,
                 rank,
                 address,
-                (ctypes.c_uint64 * rank)(*sizes),
-                (ctypes.c_uint64 * rank)(*steps),
-                (ctypes.c_uint32 * rank)(*reversed(meta["block_size"])),
+                (ctypes.c_uint64 * rank)(*wanted.sizes),
+                (ctypes.c_uint64 * rank)(*wanted.steps),
+                (ctypes.c_uint32 * rank)(*wanted.box),
                 (ctypes.c_uint32 * rank)(*[1] * rank),
                 0,  # not interleaved
-                meta["swizzle"],
+                wanted.swizzle,
                 _PROMOTE_128,
                 0,  # zeros beyond the edge
             )

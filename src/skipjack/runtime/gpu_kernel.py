@@ -72,8 +72,8 @@ class _OnGpu:
     """
 
     def __init__(self, gpu: Gpu, loaded: LoadedKernel, arguments: GpuArguments) -> None:
-        self.gpu = gpu
-        self._loaded, self._arguments = loaded, arguments
+        self.gpu, self.loaded = gpu, loaded
+        self._arguments = arguments
         self._laying_out = Lock()
         self._queues: dict[tuple[int, ...], Queue] = {}
         """By stream and addresses."""
@@ -90,7 +90,7 @@ class _OnGpu:
         stream, *addresses = key
         self._arguments.check_apart(addresses)
         places = _Addresses(dict(zip(self._arguments.names, addresses, strict=True)))
-        queue = self._loaded.bind(places, stream)
+        queue = self.loaded.bind(places, stream)
         with self._laying_out:
             while len(self._queues) >= _MOST_LAID_OUT:
                 del self._queues[next(iter(self._queues))]
@@ -142,7 +142,7 @@ class GpuKernel:
         """`which` GPU is meant where tensors do not say; it is loaded on others as they do."""
         free_dropped()
         driver, self._index, device = find_gpu(which)
-        self.problem, self.solver = problem, solver
+        self.problem, self.solver, self.digest = problem, solver, code.digest
         self._again = again
         self._arguments = GpuArguments(problem)
         self._driver = driver.name
@@ -167,6 +167,10 @@ class GpuKernel:
                 loaded = LoadedKernel(gpu, self._artifact, self._steps)
                 self._places[index] = _OnGpu(gpu, loaded, self._arguments)
             return self._places[index]
+
+    def loaded(self, index: int) -> LoadedKernel:
+        """Its code on the GPU of this number, which lives as long as this kernel."""
+        return self._on(index).loaded
 
     @property
     def outputs(self) -> tuple[str, ...]:

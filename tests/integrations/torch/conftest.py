@@ -49,8 +49,8 @@ def built_kernels(own_directory: None, monkeypatch: pytest.MonkeyPatch) -> Calla
     """Every problem has a kernel: the default of a solver, which a test may name."""
     name = ""
 
-    def lookup(key: str, threads: int = 1, **_: object) -> TunedKernel:
-        return built_kernel(key, name, threads)
+    def lookup(key: str, *, device: str, **_: object) -> TunedKernel:
+        return built_kernel(key, name, int(device.rpartition("/")[2]))
 
     def choose(solver_name: str) -> None:
         nonlocal name

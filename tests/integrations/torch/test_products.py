@@ -75,7 +75,8 @@ def test_kernels_of_ours_compute_forward_and_backward() -> None:
     assert torch.allclose(layer.weight.grad, wanted[1], atol=1e-4)
 
 
-def test_what_a_search_finds_later_is_used_from_then_on() -> None:
+def test_what_a_search_finds_later_is_used_from_then_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("skipjack.integrations.torch.choosing._STARTING_S", 0.0)
     a, b = torch.randn(20, 12), torch.randn(12, 28)
     with hooked.autotune("incremental", seconds=0.001):
         a @ b

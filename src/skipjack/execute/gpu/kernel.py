@@ -43,6 +43,14 @@ def checked_artifact(data: bytes, digest: str, abi: str, arch: str) -> GpuArtifa
     return artifact
 
 
+def hidden_scratch(step: Launch, abi: KernelAbi) -> list[Scratch]:
+    """Memory whose addresses are passed behind the arguments; of no size where none is needed."""
+    count = blocks(step) * prod(abi.cluster)
+    kinds = (("global", abi.scratch_bytes), ("profile", abi.profile_bytes))
+    found = [Scratch(f"@{kind} {step.kernel} {count}", size * count) for kind, size in kinds]
+    return found[: abi.hidden_pointers]
+
+
 class LoadedKernel:
     """The functions and lent memory of one candidate. `free` gives all of it back.
 
@@ -98,6 +106,24 @@ class LoadedKernel:
         )
         return max((argument.divisible for argument in pointers), default=1)
 
+    @property
+    def gpu(self) -> Gpu:
+        """Where it is loaded."""
+        return self._gpu
+
+    @property
+    def steps(self) -> Sequence[Step]:
+        """Its launch plan."""
+        return self._steps
+
+    def launched(self, step: Launch) -> tuple[int, LaunchShape, KernelAbi]:
+        """The function of a step, how it is launched, and what it takes."""
+        abi = self._artifact.kernel(step.kernel)
+        shape = LaunchShape(
+            step.grid, abi.threads, abi.shared_bytes, abi.cluster, abi.cooperative, abi.dependent
+        )
+        return self._functions[step.kernel], shape, abi
+
     def bind(self, arrays: Placed, stream: int | None = None) -> Queue:
         """What queues all steps on these arrays; everything is checked and packed now.
 
@@ -134,24 +160,20 @@ class LoadedKernel:
         return lambda: gpu.fill(at, step.byte, step.size, stream)
 
     def _launch(self, step: Launch, address: Address, stream: int | None) -> Queue:
-        abi = self._artifact.kernel(step.kernel)
-        shape = LaunchShape(
-            step.grid, abi.threads, abi.shared_bytes, abi.cluster, abi.cooperative, abi.dependent
-        )
+        function, shape, abi = self.launched(step)
         values = [
             *packed(step, abi, address, self._gpu.tensor_map),
             *self._hidden(step, abi, stream),
         ]
-        return self._gpu.launcher(self._functions[step.kernel], shape, values, stream)
+        return self._gpu.launcher(function, shape, values, stream)
 
     def _hidden(self, step: Launch, abi: KernelAbi, stream: int | None) -> list[bytes]:
         """Pointers behind the arguments: memory for each block, null where none is needed."""
-        count = blocks(step) * prod(abi.cluster)
-        addresses = []
-        for kind, size in (("global", abi.scratch_bytes), ("profile", abi.profile_bytes)):
-            key = f"@{kind} {step.kernel} {count}"
-            addresses.append(self._lent(key, size * count, stream) if size else 0)
-        return [struct.pack("<Q", address) for address in addresses[: abi.hidden_pointers]]
+        addresses = [
+            self._lent(one.name, one.size, stream) if one.size else 0
+            for one in hidden_scratch(step, abi)
+        ]
+        return [struct.pack("<Q", address) for address in addresses]
 
     def free(self) -> None:
         """Modules and memory."""

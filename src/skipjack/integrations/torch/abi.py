@@ -15,6 +15,7 @@ from pathlib import Path
 from types import ModuleType
 
 from skipjack.errors import UsageError
+from skipjack.gpu.cuda import LIBRARY as CUDA_DRIVER
 
 OLDEST = (2, 10)
 """The first release with all functions that every hook needs."""
@@ -56,6 +57,20 @@ class TorchAbi:
             if function is not None:
                 return ctypes.cast(function, ctypes.c_void_p).value or 0
         return 0
+
+
+@functools.cache
+def _cuda_driver() -> ctypes.CDLL | None:
+    try:
+        return ctypes.CDLL(CUDA_DRIVER)
+    except OSError:
+        return None
+
+
+def driver_address(name: str) -> int:
+    """Where a function of CUDA's driver is; 0 if there is none here."""
+    function = getattr(_cuda_driver(), name, None)
+    return ctypes.cast(function, ctypes.c_void_p).value or 0 if function is not None else 0
 
 
 @functools.cache

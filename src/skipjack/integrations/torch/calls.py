@@ -7,7 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from skipjack.core.problem import Problem
-from skipjack.integrations.torch.signatures import LISTS, SIGNATURES, ArgumentKind, Signature
+from skipjack.integrations.torch.signatures import (
+    LISTS,
+    SIGNATURES,
+    ArgumentKind,
+    Backend,
+    Signature,
+)
 from skipjack.integrations.torch.stubs import MOST_ITEMS, MOST_RANK
 from skipjack.integrations.torch.table import PlanOutput, PlanPlace
 
@@ -24,6 +30,8 @@ class TensorFacts:
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
     rank: int
+    device: int = 0
+    """Its type times 256, and its number; 0 is the CPU."""
 
     @property
     def is_contiguous(self) -> bool:
@@ -52,12 +60,20 @@ class TorchCall:
 
     signature: Signature
     threads: int
+    """On a GPU: whether it is to be computed deterministically."""
     arguments: tuple[Argument, ...]
 
     @property
     def tensors(self) -> tuple[TensorFacts, ...]:
         """Those that are given."""
         return tuple(one for one in self.arguments if isinstance(one, TensorFacts))
+
+    @property
+    def gpu(self) -> int | None:
+        """The number of the GPU that it is computed on, if it is one."""
+        if self.signature.backend is Backend.CPU:
+            return None
+        return self.tensors[0].device & 255
 
     def __str__(self) -> str:
         return ", ".join(_shown(one) for one in self.arguments)
@@ -129,7 +145,8 @@ def _read(kind: ArgumentKind, words: Sequence[int], at: int) -> tuple[Argument, 
     first = at + 2
     rank = count if count <= MOST_RANK else 0
     sizes, strides = words[first : first + rank], words[first + rank : first + 2 * rank]
-    facts = TensorFacts(words[at + 1], tuple(sizes), tuple(strides), count)
+    dtype = words[at + 1]
+    facts = TensorFacts(dtype & 0xFFFF, tuple(sizes), tuple(strides), count, dtype >> 16)
     is_absent = kind is ArgumentKind.OPTIONAL_TENSOR and facts.is_nothing
     return None if is_absent else facts, first + 2 * rank
 

@@ -10,17 +10,26 @@ from skipjack.core.device import Device
 from skipjack.core.problem import Problem
 from skipjack.core.space import Promising
 from skipjack.errors import SkipjackError
+from skipjack.gpu.opening import find_gpu
 from skipjack.integrations.torch.abi import torch_abi
 from skipjack.integrations.torch.calls import CallMatch, TorchCall
 from skipjack.integrations.torch.confirming import HookVerdict, judge, time_plainly, why_invalid
 from skipjack.integrations.torch.decisions import TorchDecision, TorchStatus
+from skipjack.integrations.torch.gpu_planning import make_gpu_plan
 from skipjack.integrations.torch.matching import match_call
 from skipjack.integrations.torch.planning import make_plan
-from skipjack.integrations.torch.table import CallTable, TableEntry
+from skipjack.integrations.torch.table import CallTable, NativePlan, TableEntry
 from skipjack.integrations.torch.verdicts import HookVerdicts, verdict_key
 from skipjack.native import cpu
 from skipjack.operations import get
-from skipjack.runtime import TunedKernel, TuningPolicy, in_force, lookup, tuning_policy
+from skipjack.runtime import (
+    GpuKernel,
+    TunedKernel,
+    TuningPolicy,
+    in_force,
+    lookup,
+    tuning_policy,
+)
 from skipjack.runtime.online import SearchAnswer, search_of
 from skipjack.settings import load_settings
 from skipjack.solvers import solvers_for
@@ -48,11 +57,14 @@ class HookOptions:
         return not self.ops or name.rpartition("::")[2] in self.ops
 
 
+OurKernel = TunedKernel | GpuKernel
+
+
 @dataclass(frozen=True, slots=True)
 class _Found:
     """What is known of a problem."""
 
-    kernel: TunedKernel | None
+    kernel: OurKernel | None
     status: TorchStatus
     solver: str
     reason: str
@@ -73,7 +85,7 @@ class CallChooser:
 
     def choose(self, call: TorchCall, entry: TableEntry) -> TorchDecision:
         """Set the entry, and tell why."""
-        device = cpu.detect(min(call.threads, len(cpu.usable_cores())))
+        device = _device_of(call)
         plain = TorchDecision(
             op=call.signature.full_name.replace("skipjack::", "aten::"),
             description=str(call),
@@ -107,7 +119,7 @@ class CallChooser:
         names = [call.signature.name, *(one.operation for one in problems)]
         if not any(map(options.covers, names)):
             return "it is not among the operations to tune"
-        if call.threads > len(cpu.usable_cores()):
+        if call.gpu is None and call.threads > len(cpu.usable_cores()):
             return f"PyTorch has {call.threads} threads, and there are fewer cores"
         return ""
 
@@ -120,7 +132,7 @@ class CallChooser:
         problems: Sequence[Problem],
         plain: TorchDecision,
     ) -> TorchDecision:
-        known = {one: self._find(one, call.threads, device) for one in problems}
+        known = {one: self._find(one, device) for one in problems}
         kernels = {one: found.kernel for one, found in known.items() if found.kernel}
         searches = [found.search for found in known.values() if found.search]
         plain = replace(
@@ -139,8 +151,7 @@ class CallChooser:
         plans, solvers, digests = [], [], []
         for way in able:
             own = {part.problem: kernels[part.problem] for part in way.parts}
-            if plan := make_plan(way, own, self._functions):
-                self._table.lend(plan.arena_bytes)
+            if plan := self._plan(call, way, own):
                 plans.append(entry.lay_out(plan))
                 solvers.append(", ".join(known[part.problem].solver for part in way.parts))
                 digests.append(" ".join(kernels[part.problem].digest[:12] for part in way.parts))
@@ -158,13 +169,25 @@ class CallChooser:
             after_ns=verdict.after_ns,
         )
 
+    def _plan(
+        self, call: TorchCall, way: CallMatch, kernels: Mapping[Problem, OurKernel]
+    ) -> NativePlan | None:
+        on_cpu = {one: kernel for one, kernel in kernels.items() if isinstance(kernel, TunedKernel)}
+        on_gpu = {one: kernel for one, kernel in kernels.items() if isinstance(kernel, GpuKernel)}
+        if call.gpu is not None:
+            return make_gpu_plan(way, on_gpu, self._functions, call.gpu)
+        plan = make_plan(way, on_cpu, self._functions)
+        if plan:
+            self._table.lend(plan.arena_bytes)
+        return plan
+
     def _verdict(
         self,
         call: TorchCall,
         entry: TableEntry,
         device: Device,
         plans: Sequence[int],
-        kernels: dict[Problem, TunedKernel],
+        kernels: Mapping[Problem, OurKernel],
     ) -> HookVerdict:
         if not plans:
             return HookVerdict(None, 1.0, 0.0, None, "its kernels have too many arguments")
@@ -188,24 +211,24 @@ class CallChooser:
         self._has_searched = True
         return replace(policy, seconds=policy.seconds + _STARTING_S)
 
-    def _find(self, problem: Problem, threads: int, device: Device) -> _Found:
+    def _find(self, problem: Problem, device: Device) -> _Found:
         """The kernel that banks have, after a search if the policy says so."""
         policy = self.options.policy
         with tuning_policy(DB):
-            before = lookup(problem.key, threads=threads, banks_only=True)
+            before = lookup(problem.key, device=device.name, banks_only=True)
         found, status, search = before, TorchStatus.HIT, None
         is_tuned = policy.searcher_for(get(problem.operation).operation_class) is not None
         if policy.measures and is_tuned:
             if before is None or policy.mode in (EXHAUSTIVE, REFRESH):
                 with in_force(self._first_with_more_time(policy)):
-                    found = lookup(problem.key, threads=threads, banks_only=True)
+                    found = lookup(problem.key, device=device.name, banks_only=True)
                 status = _status(before, found)
             search = search_of(problem.key, device.name)
             if search is not None and search.searched and status is TorchStatus.HIT:
                 status = _status(None, found)  # it ended after the call that asked for it
-        if self.options.force and not isinstance(found, TunedKernel):
-            found = _first_proposal(problem, threads) or found
-        if isinstance(found, TunedKernel):
+        if self.options.force and not isinstance(found, OurKernel):
+            found = _first_proposal(problem, device) or found
+        if isinstance(found, OurKernel):
             return _Found(found, status, found.solver, "", search=search)
         if found is None and policy.measures and is_tuned:
             reason = search.reason if search and search.reason else "its search found nothing"
@@ -217,15 +240,21 @@ class CallChooser:
         return _Found(None, status, found.solver, reason, search=search)
 
 
-def _first_proposal(problem: Problem, threads: int) -> TunedKernel | None:
+def _device_of(call: TorchCall) -> Device:
+    """Where a call is computed, with as many threads as PyTorch has."""
+    if call.gpu is None:
+        return cpu.detect(min(call.threads, len(cpu.usable_cores())))
+    return find_gpu(f"cuda:{call.gpu}")[2]
+
+
+def _first_proposal(problem: Problem, device: Device) -> OurKernel | None:
     """What the most promising solver would try first, built; None if there is nothing."""
-    device = cpu.detect(threads)
     for solver in solvers_for(problem, device):
         space = solver.space(problem, device)
         for config in space.promising(1) if isinstance(space, Promising) else ():
             named = dict(config)
-            found = lookup(problem.key, threads=threads, solver=solver.name, config=named)
-            if isinstance(found, TunedKernel):
+            found = lookup(problem.key, device=device.name, solver=solver.name, config=named)
+            if isinstance(found, OurKernel):
                 return found
     return None
 
@@ -233,8 +262,8 @@ def _first_proposal(problem: Problem, threads: int) -> TunedKernel | None:
 def _status(before: object, found: object) -> TorchStatus:
     """What a search did to the user bank."""
     if before is None:
-        return TorchStatus.APPEND if isinstance(found, TunedKernel) else TorchStatus.RESERVED
-    if isinstance(before, TunedKernel) and isinstance(found, TunedKernel):
+        return TorchStatus.APPEND if isinstance(found, OurKernel) else TorchStatus.RESERVED
+    if isinstance(before, OurKernel) and isinstance(found, OurKernel):
         return TorchStatus.RESERVED if before.digest == found.digest else TorchStatus.UPDATE
     return TorchStatus.RESERVED if type(before) is type(found) else TorchStatus.UPDATE
 

@@ -20,11 +20,14 @@ from skipjack.execute.statistics import Block, summarize
 from skipjack.integrations.torch.abi import torch_module
 from skipjack.integrations.torch.calls import DTYPES, TensorFacts, TorchCall
 from skipjack.integrations.torch.decisions import TorchDecision
+from skipjack.integrations.torch.signatures import Backend
 from skipjack.integrations.torch.table import TableEntry
 
 TORCH_KERNEL = 0
 """Its number in a session; ways to compute a call with ours are 1, 2 and so on."""
 _SAMPLE_NS = 100_000
+_GPU_SAMPLE_NS = 1_000_000
+"""Waiting for a GPU takes microseconds, whatever it computed."""
 _SAMPLES = 3
 _LONG_NS = 20_000
 """In a program, calls that take longer find little in the caches."""
@@ -66,18 +69,24 @@ class SampleCall:
         self._torch = torch
         self._operation = _overload(call)
         schema = self._operation._schema.arguments
+        self.gpu = call.gpu
         self._arguments = [
             _made(torch, one, str(at.type), at.name)
             for one, at in zip(call.arguments, schema, strict=True)
         ]
-        self._flushed = torch.zeros(_FLUSHED_BYTES // 4)
+        self._flushed = torch.zeros(_FLUSHED_BYTES // 4 if self.gpu is None else 0)
 
     def __call__(self) -> Any:
         """Compute."""
         return self._operation(*self._arguments)
 
+    def wait(self) -> None:
+        """Until the GPU has computed what it was given."""
+        if self.gpu is not None:
+            self._torch.cuda.synchronize(self.gpu)
+
     def flush(self) -> None:
-        """Push the tensors out of the nearer caches."""
+        """Push the tensors out of the nearer caches of a CPU."""
         self._flushed.add_(1.0)
 
     def results(self) -> list[Any]:
@@ -106,10 +115,10 @@ def _overload(call: TorchCall) -> Any:
 
 def _made(torch: Any, argument: object, kind: str, name: str = "") -> Any:
     if isinstance(argument, TensorFacts):
-        tensor = torch.empty_strided(
-            argument.sizes, argument.strides, dtype=dtype_of(torch, argument.dtype)
-        )
-        return tensor.uniform_(0.25 if name in _POSITIVE else -1.0, 1.0, generator=_generator())
+        dtype, device = dtype_of(torch, argument.dtype), _device_of(argument)
+        tensor = torch.empty_strided(argument.sizes, argument.strides, dtype=dtype, device=device)
+        least = 0.25 if name in _POSITIVE else -1.0
+        return tensor.uniform_(least, 1.0, generator=_generator(device))
     if "bool" in kind:
         return [bool(one) for one in argument] if isinstance(argument, tuple) else bool(argument)
     if isinstance(argument, tuple):
@@ -117,10 +126,14 @@ def _made(torch: Any, argument: object, kind: str, name: str = "") -> Any:
     return dtype_of(torch, argument) if "ScalarType" in kind else argument
 
 
+def _device_of(facts: TensorFacts) -> str:
+    return f"cuda:{facts.device & 255}" if facts.device else "cpu"
+
+
 @functools.cache
-def _generator() -> Any:
+def _generator(device: str) -> Any:
     """Numbers of our own: the program's are drawn as if nobody was here."""
-    return torch_module().Generator()
+    return torch_module().Generator(device)
 
 
 def dtype_of(torch: Any, number: object) -> Any:
@@ -178,24 +191,26 @@ def _words_of_its_kernel(torch: Any, call: TorchCall, arguments: Sequence[Any]) 
 
     It checks before it computes, so that the tensors need not hold anything.
     """
+    places = iter(map(_device_of, call.tensors))
     real = [
-        torch.empty_strided(one.size(), one.stride(), dtype=one.dtype)
+        torch.empty_strided(one.size(), one.stride(), dtype=one.dtype, device=next(places))
         if isinstance(one, torch.Tensor)
         else one
         for one in arguments
     ]
-    keys = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
+    backend = call.signature.backend
+    keys = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, backend.key))
     try:
-        own_kernel(call.signature.name).call_boxed(keys, *real)
+        own_kernel(call.signature.name, backend).call_boxed(keys, *real)
     except Exception as error:
         return str(error).split("\n")[0]
     return ""
 
 
 @functools.cache
-def own_kernel(name: str) -> Any:
+def own_kernel(name: str, backend: Backend) -> Any:
     """PyTorch's own kernel of an operation; first to be asked for before ours is registered."""
-    return torch_module().library.get_kernel(f"aten::{name}", "CPU")
+    return torch_module().library.get_kernel(f"aten::{name}", backend.key)
 
 
 class HookSession:
@@ -231,12 +246,13 @@ class HookSession:
 
     def _block(self, kernel: int, number: int) -> Block:
         typical = self.typical_ns(kernel)
-        calls = max(1, int(_SAMPLE_NS / max(typical, 1.0)))
+        sample_ns = _SAMPLE_NS if self._sample.gpu is None else _GPU_SAMPLE_NS
+        calls = max(1, int(sample_ns / max(typical, 1.0)))
         samples = _SAMPLES if typical < 100 * _SAMPLE_NS else 1
         self.choose(kernel)
         quiet, disturbed = list[float](), list[float]()
         for _ in range(samples):
-            if typical > _LONG_NS:
+            if typical > _LONG_NS and self._sample.gpu is None:
                 self._sample.flush()
             before = _switches()
             taken = self._timed(calls)
@@ -249,9 +265,11 @@ class HookSession:
 
     def _timed(self, calls: int) -> float:
         sample = self._sample
+        sample.wait()
         began = time.perf_counter_ns()
         for _ in range(calls):
             sample()
+        sample.wait()
         return (time.perf_counter_ns() - began) / calls
 
 
@@ -267,8 +285,10 @@ def time_plainly(call: TorchCall) -> float:
 
 
 def _once(sample: SampleCall) -> float:
+    sample.wait()
     began = time.perf_counter_ns()
     sample()
+    sample.wait()
     return float(time.perf_counter_ns() - began)
 
 

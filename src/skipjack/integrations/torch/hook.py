@@ -6,18 +6,18 @@ import ctypes
 import logging
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from threading import RLock
 from typing import Any
 
 from skipjack.errors import SkipjackError
-from skipjack.integrations.torch.abi import TorchAbi, torch_abi, torch_module
+from skipjack.integrations.torch.abi import TorchAbi, driver_address, torch_abi, torch_module
 from skipjack.integrations.torch.calls import read_call
 from skipjack.integrations.torch.choosing import CallChooser, HookOptions
 from skipjack.integrations.torch.confirming import own_kernel, with_torch_time
 from skipjack.integrations.torch.decisions import TorchDecision
-from skipjack.integrations.torch.signatures import SIGNATURES, Signature
+from skipjack.integrations.torch.signatures import SIGNATURES, Backend, Signature
 from skipjack.integrations.torch.stubs import CPP_SYMBOLS, STUB_STEPS, stub_text
 from skipjack.integrations.torch.table import CallTable, TableEntry
 from skipjack.integrations.torch.watching import SearchWatcher
@@ -25,9 +25,13 @@ from skipjack.native import cpu, llvm
 
 log = logging.getLogger(__name__)
 
-_KEY = b"CPU"
 _FIRST_SEEN = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
 _WARNING = re.compile(rb"^[^\n]*Warning only once for all operators[^\n]*\n(?:  [^\n]*\n)*", re.M)
+
+_FOR_GPUS = (
+    *("aoti_torch_get_device_type", "aoti_torch_get_device_index", "cuLaunchKernelEx"),
+    "aoti_torch_get_current_cuda_stream",
+)
 
 Listener = Callable[[TorchDecision], None]
 
@@ -110,7 +114,10 @@ class TorchHook:
     # Registration
 
     def _has_fallback(self, signature: Signature) -> bool:
-        return bool(self._abi.address(signature.function))
+        needed = [signature.function]
+        if signature.backend is Backend.CUDA:
+            needed += _FOR_GPUS
+        return all(map(self._address, needed))
 
     def _address(self, name: str) -> int:
         if name == "delete_value":
@@ -119,6 +126,8 @@ class TorchHook:
             return found or ctypes.cast(ctypes.CDLL(None).free, ctypes.c_void_p).value or 0
         if name.startswith("Py"):
             return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
+        if name.startswith("cu"):
+            return driver_address(name)
         return self._abi.address(name)
 
     def _call(self, name: str, *arguments: Any) -> None:
@@ -126,33 +135,39 @@ class TorchHook:
         if function(*arguments):
             raise SkipjackError(f"PyTorch {self._abi.version} refused {name}")
 
-    def _library(self, kind: bytes, namespace: bytes) -> int:
+    def _library(self, kind: str, *names: str) -> int:
         made = ctypes.c_void_p()
         where = [ctypes.c_char_p(b"skipjack"), ctypes.c_uint32(1), ctypes.pointer(made)]
-        names = [ctypes.c_char_p(namespace), ctypes.c_char_p(_KEY if kind == b"impl" else None)]
-        if kind == b"def":
-            names.pop()
-        self._call(f"aoti_torch_library_init_{kind.decode()}", *names, *where)
+        texts = [ctypes.c_char_p(name.encode()) for name in names]
+        self._call(f"aoti_torch_library_init_{kind}", *texts, *where)
         return made.value or 0
 
     def _register(self) -> None:
         ours = [one for one in self.signatures if one.schema]
         if ours and not self._own:
-            definitions = self._library(b"def", b"skipjack")
+            definitions = self._library("def", "skipjack")
             self._own.append(definitions)
-            for one in ours:
-                schema = ctypes.c_char_p(one.schema.encode())
-                self._call("aoti_torch_library_def", ctypes.c_void_p(definitions), schema)
-            self._own.append(self._implement(b"skipjack", ours))
-            self._own += [_scaled(one.name) for one in ours]
-        free = [one for one in self.signatures if not _is_replaced(one.name)]
+            for schema in {one.name: one.schema for one in ours}.values():
+                text = ctypes.c_char_p(schema.encode())
+                self._call("aoti_torch_library_def", ctypes.c_void_p(definitions), text)
+            self._own += self._implement("skipjack", ours)
+            self._own += [_scaled(name, backends) for name, backends in _backends(ours).items()]
+        free = [one for one in self.signatures if not _is_replaced(one)]
         for one in free:
-            own_kernel(one.name)
-        self._libraries.append(self._implement(b"aten", [one for one in free if not one.schema]))
-        self._stand_ins += [_stand_in(one.name) for one in free if one.schema]
+            own_kernel(one.name, one.backend)
+        self._libraries += self._implement("aten", [one for one in free if not one.schema])
+        self._stand_ins += [_stand_in(one) for one in free if one.schema]
 
-    def _implement(self, namespace: bytes, signatures: list[Signature]) -> int:
-        library = self._library(b"impl", namespace)
+    def _implement(self, namespace: str, signatures: list[Signature]) -> list[int]:
+        """One library for each backend."""
+        return [
+            self._implemented(namespace, backend, some)
+            for backend in Backend
+            if (some := [one for one in signatures if one.backend is backend])
+        ]
+
+    def _implemented(self, namespace: str, backend: Backend, signatures: list[Signature]) -> int:
+        library = self._library("impl", namespace, backend.key)
         for one in signatures:
             name, function = ctypes.c_char_p(one.name.encode()), self._hooks[one]
             arguments = ctypes.c_void_p(library), name, ctypes.c_void_p(function)
@@ -225,33 +240,46 @@ def _is_capturing() -> bool:
     return bool(torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing())
 
 
-def _is_replaced(name: str) -> bool:
+def _backends(signatures: list[Signature]) -> dict[str, list[Backend]]:
+    found: dict[str, list[Backend]] = {}
+    for one in signatures:
+        found.setdefault(one.name, []).append(one.backend)
+    return found
+
+
+def _is_replaced(signature: Signature) -> bool:
     """Whether another library has put a kernel of its own in the place of PyTorch's.
 
     Ours would hide it, and fall back past it: such an operation is left alone.
     """
     with suppress(AttributeError, RuntimeError):
-        lines = torch_module()._C._dispatch_dump(f"aten::{name}").splitlines()
-        return any(line.startswith("CPU (inactive):") for line in lines)
+        lines = torch_module()._C._dispatch_dump(f"aten::{signature.name}").splitlines()
+        return any(line.startswith(f"{signature.backend.key} (inactive):") for line in lines)
     return False
 
 
-def _scaled(name: str) -> Any:
+def _scaled(name: str, backends: Sequence[Backend]) -> Any:
     """Overloads of our operation for numbers that are not 1: PyTorch computes those calls."""
     torch = torch_module()
 
-    def compute(keys: Any, added: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
-        return own_kernel(name).call_boxed(keys, added, a, b, beta=beta, alpha=alpha)
+    def computed_on(backend: Backend) -> Any:
+        def compute(keys: Any, added: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+            kernel = own_kernel(name, backend)
+            return kernel.call_boxed(keys, added, a, b, beta=beta, alpha=alpha)
+
+        return compute
 
     library = torch.library.Library("skipjack", "FRAGMENT")
     for overload, numbers in (("beta", "Scalar beta, Scalar alpha=1"), ("alpha", "Scalar alpha")):
         tensors = "Tensor added, Tensor a, Tensor b"
         library.define(f"{name}.{overload}({tensors}, *, {numbers}) -> Tensor")
-        library.impl(f"{name}.{overload}", compute, "CPU", with_keyset=True)
+        for backend in backends:
+            compute = computed_on(backend)
+            library.impl(f"{name}.{overload}", compute, backend.key, with_keyset=True)
     return library
 
 
-def _stand_in(name: str) -> Any:
+def _stand_in(signature: Signature) -> Any:
     """Our operation under the one of PyTorch whose numbers the C interface cannot carry.
 
     PyTorch passes on only numbers that are not 1, and finds the overload by them. It calls what it
@@ -259,9 +287,9 @@ def _stand_in(name: str) -> Any:
     things, a few lines of it took 20 us a call.
     """
     torch = torch_module()
-    own, _ = torch._C._jit_get_operation(f"skipjack::{name}")
+    own, _ = torch._C._jit_get_operation(f"skipjack::{signature.name}")
     library = torch.library.Library("aten", "IMPL")
-    library.impl(name, own, "CPU", allow_override=True)
+    library.impl(signature.name, own, signature.backend.key, allow_override=True)
     return library
 
 

@@ -14,8 +14,8 @@ _PAGE = 4096
 """What a kernel borrows begins at a page, as elsewhere."""
 
 
-class _Arena:
-    """What the steps of a plan borrow; they run one after another, so that they share it."""
+class Arena:
+    """What the kernels of a plan borrow; they run one after another, so that they share it."""
 
     def __init__(self) -> None:
         self.bytes = 0
@@ -23,15 +23,16 @@ class _Arena:
         self._named: dict[str, int] = {}
 
     def begin(self) -> None:
+        """The next kernel."""
         self._next, self._named = 0, {}
 
-    def place(self, slot: str) -> PlanPlace:
-        name, _, size = slot.rpartition(":")
-        if name.startswith("@scratch:") and name in self._named:
+    def place(self, name: str, size: int, *, shared: bool) -> PlanPlace:
+        """So many bytes, if shared those that the kernel had under the same name before."""
+        if shared and name in self._named:
             return PlanPlace(ARENA, 0, self._named[name])
         offset = self._next
         self._named[name] = offset
-        self._next += -(-int(size) // _PAGE) * _PAGE
+        self._next += -(-size // _PAGE) * _PAGE
         self.bytes = max(self.bytes, self._next)
         return PlanPlace(ARENA, 0, offset)
 
@@ -43,7 +44,7 @@ def make_plan(
 
     `functions` are addresses of those of the stubs: ``parallel`` runs tasks on PyTorch's threads.
     """
-    arena = _Arena()
+    arena = Arena()
     places: dict[PlanPlace, int] = {}
     steps = []
     for part in match.parts:
@@ -56,7 +57,7 @@ def make_plan(
         tuple(steps),
         arena.bytes,
         match.left_to_torch,
-        tuple(kernels.values()),
+        keep=tuple(kernels.values()),
     )
     return plan if plan.fits else None
 
@@ -65,7 +66,7 @@ def _step(
     part: KernelPart,
     kernel: TunedKernel,
     parallel: int,
-    arena: _Arena,
+    arena: Arena,
     places: dict[PlanPlace, int],
 ) -> PlanStep:
     values, binds = [], []
@@ -76,9 +77,14 @@ def _step(
         values.append(parallel if slot.startswith("@parallel:") else 0)
         if slot.startswith("@parallel:"):
             continue
-        place = arena.place(slot) if slot.startswith("@") else part.arrays[slot]
+        place = _borrowed(slot, arena) if slot.startswith("@") else part.arrays[slot]
         binds.append((at, places.setdefault(place, len(places))))
     return PlanStep(kernel.address, tuple(values), tuple(binds))
+
+
+def _borrowed(slot: str, arena: Arena) -> PlanPlace:
+    name, _, size = slot.rpartition(":")
+    return arena.place(name, int(size), shared=name.startswith("@scratch:"))
 
 
 def _stub_step(

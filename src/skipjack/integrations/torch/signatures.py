@@ -7,8 +7,20 @@ twin in the namespace ``skipjack`` without them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
+
+
+class Backend(Enum):
+    """Where tensors are; the value is the last part of a namespace of PyTorch's, as ``at::cpu``."""
+
+    CPU = "cpu"
+    CUDA = "cuda"
+
+    @property
+    def key(self) -> str:
+        """PyTorch's dispatch key."""
+        return self.value.upper()
 
 
 class ArgumentKind(Enum):
@@ -47,6 +59,7 @@ class Signature:
     namespace: str = "aten"
     schema: str = ""
     """Of an operation of our own."""
+    backend: Backend = Backend.CPU
 
     @property
     def full_name(self) -> str:
@@ -61,7 +74,17 @@ class Signature:
     @property
     def function(self) -> str:
         """The whole name of the function that computes it."""
-        return self.fallback if self.is_cpp else f"aoti_torch_cpu_{self.fallback}"
+        if self.is_cpp:
+            return self.fallback
+        return f"aoti_torch_{self.backend.value}_{self.fallback}"
+
+    def on(self, backend: Backend) -> Signature:
+        """The same operation elsewhere."""
+        fallback = self.fallback
+        if self.is_cpp:
+            own, other = (f"{len(one.value)}{one.value}" for one in (self.backend, backend))
+            fallback = fallback.replace(f"_ZN2at{own}", f"_ZN2at{other}", 1)
+        return replace(self, backend=backend, fallback=fallback)
 
 
 _T, _O, _L = ArgumentKind.TENSOR, ArgumentKind.OPTIONAL_TENSOR, ArgumentKind.INTS
@@ -101,7 +124,7 @@ _ROWS = (
     ),
 )
 
-SIGNATURES = (
+_CPU = (
     Signature("mm", (_T, _T), 1, "mm_out"),
     Signature("bmm", (_T, _T), 1, "bmm_out"),
     Signature(
@@ -119,4 +142,12 @@ SIGNATURES = (
         *(3, "convolution_backward"),
     ),
 )
+_ON_GPUS = (
+    *("mm", "bmm", "addmm", "baddbmm", "convolution", "convolution_backward"),
+    *("_softmax", "_log_softmax", "_softmax_backward_data", "_log_softmax_backward_data"),
+)
+"""Normalisations are not among them: PyTorch keeps statistics of narrow rows in float32, and cuDNN
+has operations of its own for batches."""
+
+SIGNATURES = (*_CPU, *(one.on(Backend.CUDA) for one in _CPU if one.name in _ON_GPUS))
 """The number of an operation is its place here."""

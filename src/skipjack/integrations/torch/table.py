@@ -72,6 +72,8 @@ class NativePlan:
     arena_bytes: int = 0
     left_to_torch: int = 0
     """A bit for each result that PyTorch's kernel computes."""
+    device: int = 0
+    """The device's type times 256, and its number; 0 is the CPU."""
     keep: tuple[object, ...] = ()
     """What must stay alive: the kernels."""
 
@@ -161,6 +163,7 @@ class TableEntry:
             steps += [len(step.binds), self._array(binds)]
         words = [len(plan.outputs), self._array(outputs), len(plan.places), self._array(places)]
         words += [len(plan.steps), self._array(steps), plan.arena_bytes, plan.left_to_torch]
+        words.append(plan.device)
         self._array(words)
         return self._keep[-1]
 

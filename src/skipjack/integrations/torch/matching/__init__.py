@@ -39,6 +39,18 @@ MATCHERS: dict[str, Callable[[TorchCall], CallMatches]] = {
 """By the operation's name."""
 
 
+_NARROW = ("f16", "bf16")
+"""Of wider types, the precision is a switch of PyTorch's that a program may change."""
+
+
+def _left_to_the_gpus_libraries(call: TorchCall) -> str:
+    if len({tensor.device for tensor in call.tensors}) != 1:
+        return "its tensors are on several devices"
+    if DTYPES[call.tensors[0].dtype] not in _NARROW:
+        return f"on GPUs there are kernels for {' and '.join(_NARROW)} alone"
+    return "PyTorch was told to compute deterministically" if call.threads else ""
+
+
 def match_call(call: TorchCall) -> CallMatches:
     """The problems that a call is."""
     for tensor in call.tensors:
@@ -48,6 +60,8 @@ def match_call(call: TorchCall) -> CallMatches:
             return CallMatches(reason="tensors without elements, or of too many dimensions")
     if len({tensor.dtype for tensor in call.tensors}) != 1:
         return CallMatches(reason="its tensors differ in dtype")
+    if call.gpu is not None and (reason := _left_to_the_gpus_libraries(call)):
+        return CallMatches(reason=reason)
     try:
         return MATCHERS[call.signature.full_name](call)
     except ProblemError as error:

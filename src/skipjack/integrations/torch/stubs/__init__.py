@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 from skipjack.integrations.torch.stubs.channels import CHANNEL_DTYPES
+from skipjack.integrations.torch.stubs.launching import (
+    FILL,
+    LAUNCH,
+    MOST_ARGUMENTS,
+    MOST_DESCRIPTORS,
+)
 from skipjack.integrations.torch.stubs.layout import (
     ARENA,
     ARGUMENT,
@@ -29,6 +35,10 @@ __all__ = [
     "CHANNEL_DTYPES",
     "CPP_SYMBOLS",
     "ENTRY_HEAD",
+    "FILL",
+    "LAUNCH",
+    "MOST_ARGUMENTS",
+    "MOST_DESCRIPTORS",
     "MOST_ITEMS",
     "MOST_PLACES",
     "MOST_RANK",

@@ -1,20 +1,23 @@
 """Memory that the kernels of a plan borrow: the arena, or a tensor while that is in use.
 
-Which of the two it is makes no difference to results, so that a call computes the same whatever
-other threads do.
+On GPUs it is always a tensor. Which of the two it is makes no difference to results, so that a
+call computes the same whatever other threads do.
 """
 
 from __future__ import annotations
 
 BORROWING_TEXT = """
 ; Writes where the memory is to %lent, and a tensor's handle after it if it is one's.
-define internal i1 @borrow(i64 %needs, ptr %lent) nounwind uwtable {
+define internal i1 @borrow(i64 %needs, i64 %device, ptr %lent) nounwind uwtable {
 entry:
   %at_room = getelementptr ptr, ptr %lent, i64 1
   store ptr null, ptr %lent, align 8
   store ptr null, ptr %at_room, align 8
   %none = icmp eq i64 %needs, 0
-  br i1 %none, label %done, label %try
+  br i1 %none, label %done, label %where
+where:
+  %is_cpu = icmp eq i64 %device, 0
+  br i1 %is_cpu, label %try, label %rent
 try:
   %at_busy = getelementptr i64, ptr {state}, i64 5
   %pair = cmpxchg ptr %at_busy, i64 0, i64 1 acquire monotonic
@@ -31,8 +34,12 @@ rent:
   %room_bytes = add i64 %needs, 4095
   store i64 %room_bytes, ptr %size, align 8
   store i64 1, ptr %stride, align 8
-  %e0 = call i32 {aoti_torch_empty_strided}(i64 1, ptr %size, ptr %stride, i32 0, i32 0, i32 0,
-                                            ptr %at_room)
+  %type64 = lshr i64 %device, 8
+  %type = trunc i64 %type64 to i32
+  %index64 = and i64 %device, 255
+  %index = trunc i64 %index64 to i32
+  %e0 = call i32 {aoti_torch_empty_strided}(i64 1, ptr %size, ptr %stride, i32 0, i32 %type,
+                                            i32 %index, ptr %at_room)
   %made = icmp eq i32 %e0, 0
   br i1 %made, label %align, label %failed
 align:

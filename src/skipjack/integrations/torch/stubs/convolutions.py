@@ -8,7 +8,7 @@ FORWARD, BACKWARD = "convolution", "convolution_backward"
 _HEAD = "(ptr %stack, ptr %marks, ptr %results"
 
 
-def forward_text(name: str) -> str:
+def forward_text(name: str, function: str) -> str:
     """The lists are among the words already."""
     lists = [_list(place) for place in (3, 4, 5, 7)]
     stride, padding, dilation, more = (passed for _, passed in lists)
@@ -18,7 +18,7 @@ def forward_text(name: str) -> str:
         *_loaded("i64", 6, 8),
         "  %transposed = trunc i64 %s6 to i32",
         *(line for lines, _ in lists for line in lines),
-        f"  %e = call i32 {{aoti_torch_cpu_convolution}}(ptr %s0, ptr %s1, ptr %s2, {stride}, "
+        f"  %e = call i32 {{{function}}}(ptr %s0, ptr %s1, ptr %s2, {stride}, "
         f"{padding}, {dilation}, i32 %transposed, {more}, i64 %s8, ptr %results)",
         "  ret i32 %e",
         "}",
@@ -27,7 +27,7 @@ def forward_text(name: str) -> str:
     return "\n".join(lines)
 
 
-def backward_text(name: str) -> str:
+def backward_text(name: str, function: str) -> str:
     """All gradients that are asked for, or (``rest_``) those of some bits alone."""
     lists = [_list(place) for place in (4, 5, 6, 8)]
     stride, padding, dilation, more = (passed for _, passed in lists)
@@ -53,7 +53,7 @@ def backward_text(name: str) -> str:
         "  %bias_count = select i1 %biased, i64 %count3, i64 0",
         *_list(10)[0],
         *(line for place in range(3) for line in _masked(place)),
-        "  %e = call i32 {aoti_torch_cpu_convolution_backward}(ptr %s0, ptr %s1, ptr %s2, "
+        f"  %e = call i32 {{{function}}}(ptr %s0, ptr %s1, ptr %s2, "
         f"ptr %bias_sizes, i64 %bias_count, {stride}, {padding}, {dilation}, i32 %transposed, "
         f"{more}, i64 %s9, ptr %mask, i64 3, ptr %made0, ptr %made1, ptr %made2)",
         "  %failed = icmp ne i32 %e, 0",

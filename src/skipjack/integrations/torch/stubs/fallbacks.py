@@ -23,9 +23,9 @@ def fallback_text(number: int, signature: Signature) -> str:
     """
     name, function = f"torch_{number}", signature.fallback
     if function == FORWARD:
-        return forward_text(name)
+        return forward_text(name, signature.function)
     if function == BACKWARD:
-        return backward_text(name)
+        return backward_text(name, signature.function)
     if signature.is_cpp:
         return row_text(name, signature)
-    return product_text(name, function, *PRODUCTS[function])
+    return product_text(name, signature.function, *PRODUCTS[function])

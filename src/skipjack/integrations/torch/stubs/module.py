@@ -1,12 +1,13 @@
 """The native functions that PyTorch calls instead of its own kernels, as LLVM IR.
 
-One function for each operation. It writes down what the call is (the *words*: the operation, how
-many threads, for each tensor its rank, dtype, sizes and strides, other arguments as they are),
-finds the entry of these words in a table, and does what that says: run kernels of ours, call
-PyTorch's own kernel past the dispatcher, raise, or ask Python again. Words that the table does not
-have lead to Python, once (`first_seen`); without an entry PyTorch's own kernel runs. Where Python
-answers with an exception (its address plus 1: Ctrl-C, or the program is told to end), it is raised
-in the main thread after the call.
+One function for each operation and backend. It writes down what the call is (the *words*: the
+operation; how many threads, or on GPUs whether results have to be deterministic; for each tensor
+its rank, dtype, sizes and strides; other arguments as they are; beside a dtype on GPUs the device's
+type in bits 24 to 31 and its number in 16 to 23), finds the entry of these words in a table, and
+does what that says: run kernels of ours, call PyTorch's own kernel past the dispatcher, raise, or
+ask Python again. Words that the table does not have lead to Python, once (`first_seen`); without an
+entry PyTorch's own kernel runs. Where Python answers with an exception (its address plus 1: Ctrl-C,
+or the program is told to end), it is raised in the main thread after the call.
 
 Everything it needs is laid out in plain memory by `skipjack.integrations.torch.table`:
 
@@ -15,33 +16,50 @@ state    table, its mask, closed, arena, arena's bytes, arena is busy, calls wit
          function to call for new words
 entry    hash, kind, calls by us, calls by PyTorch, plan, message, number of words, words
 plan     outputs: number and records; places: number and records; steps: number and records;
-         whether the arena is needed; a bit for each result that PyTorch computes all the same
+         the bytes to borrow; a bit for each result that PyTorch computes all the same; the
+         device, as its type times 256 and its number
 output   result, rank, sizes, strides, dtype (-1: the tensor is undefined), device's type and index
 place    kind (0 argument, 1 optional one, 2 result, 3 arena, 4 optional argument that is written
          to), index, offset in bytes
-step     kernel, number of slots, their values, number of bindings, bindings (slot, place)
+step     kernel, number of slots, their values, number of bindings, bindings (slot, place); on a
+         GPU the kernel is ``launch`` or ``fill``, whose first slot is the driver's code
 =======  ==========================================================================================
 
 Kernels run on PyTorch's own threads: ``parallel`` here has the interface of
 `skipjack.native.pool`. What they borrow is one arena for all; a call that finds it in use has a
-tensor instead.
+tensor instead, and so has every call on a GPU, from PyTorch's allocator.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from skipjack.integrations.torch.signatures import ONE_WORD, ArgumentKind, Signature
+from skipjack.integrations.torch.signatures import ONE_WORD, ArgumentKind, Backend, Signature
 from skipjack.integrations.torch.stubs import layout
 from skipjack.integrations.torch.stubs.borrowing import BORROWING_TEXT
 from skipjack.integrations.torch.stubs.channels import CHANNEL_KERNELS, channel_text
 from skipjack.integrations.torch.stubs.fallbacks import DIVISIBLE, fallback_text
 from skipjack.integrations.torch.stubs.finding import FINDING_TEXT
+from skipjack.integrations.torch.stubs.launching import (
+    FILL,
+    LAUNCH,
+    LAUNCHING_TEXT,
+    MOST_ARGUMENTS,
+    MOST_DESCRIPTORS,
+)
 from skipjack.integrations.torch.stubs.rows import ROWS_TEXT
 from skipjack.integrations.torch.stubs.running import RUNNING_TEXT
 from skipjack.integrations.torch.stubs.words import WORDS_TEXT, dropped
 
-STUB_STEPS = CHANNEL_KERNELS
+_HOW = {
+    Backend.CPU: ["  %e = call i32 {torch_get_num_threads}(ptr %threads)"],
+    Backend.CUDA: [
+        "  %switch = call i32 @is_deterministic()",
+        "  store i32 %switch, ptr %threads, align 4",
+    ],
+}
+"""The second word."""
+STUB_STEPS = (*CHANNEL_KERNELS, LAUNCH, FILL)
 """Functions that can be steps of a plan, besides our kernels."""
 
 
@@ -50,12 +68,15 @@ def stub_text(
 ) -> str:
     """A module with a function ``hook_NUMBER`` for each operation, and ``find`` and ``insert``."""
     texts = [WORDS_TEXT, FINDING_TEXT, BORROWING_TEXT, RUNNING_TEXT, ROWS_TEXT, channel_text()]
+    texts.append(LAUNCHING_TEXT)
     for number, signature in enumerate(signatures):
         texts += [fallback_text(number, signature), _hook(number, signature)]
     text = "\n".join(texts)
     for name in ("MOST_RANK", "MOST_ITEMS", "MOST_SLOTS", "MOST_PLACES", "MOST_WORDS"):
         text = text.replace(name, str(getattr(layout, name)))
     text = text.replace("ENTRY_HEAD", str(layout.ENTRY_HEAD))
+    text = text.replace("MOST_ARGUMENTS", str(MOST_ARGUMENTS))
+    text = text.replace("MOST_DESCRIPTORS", str(MOST_DESCRIPTORS))
     pieces = text.split("{")
     whole = pieces[0]
     for piece in pieces[1:]:
@@ -79,7 +100,7 @@ def _hook(number: int, signature: Signature) -> str:
         f"  %results = alloca [{signature.results} x i64], align 8",
         "  %threads = alloca i32, align 4",
         f"  store i64 {number}, ptr %words, align 8",
-        "  %e = call i32 {torch_get_num_threads}(ptr %threads)",
+        *_HOW[signature.backend],
         "  %threads32 = load i32, ptr %threads, align 4",
         "  %threads64 = zext i32 %threads32 to i64",
         "  %at_threads = getelementptr i64, ptr %words, i64 1",
@@ -87,7 +108,7 @@ def _hook(number: int, signature: Signature) -> str:
         "  %at0 = getelementptr i64, ptr %words, i64 2",
     ]
     for place, kind in enumerate(signature.arguments):
-        lines += _written(place, kind)
+        lines += _written(place, kind, signature.backend)
     lines += [
         f"  %end = ptrtoint ptr %at{count} to i64",
         "  %begin = ptrtoint ptr %words to i64",
@@ -154,7 +175,7 @@ def _remaining(number: int, signature: Signature) -> list[str]:
     ]
 
 
-def _written(place: int, kind: ArgumentKind) -> list[str]:
+def _written(place: int, kind: ArgumentKind, backend: Backend) -> list[str]:
     """An argument among the words."""
     lines = [
         f"  %a{place} = getelementptr i64, ptr %stack, i64 {place}",
@@ -169,6 +190,8 @@ def _written(place: int, kind: ArgumentKind) -> list[str]:
             f"  %at{place + 1} = getelementptr i64, ptr %at{place}, i64 1",
         ]
     name = "ints" if kind is ArgumentKind.THREE_BOOLS else kind.value.replace(" ", "_")
+    if backend is not Backend.CPU:
+        name = name.replace("tensor", "placed_tensor")
     return [
         *lines,
         f"  %at{place + 1} = call ptr @put_{name}(ptr %at{place}, i64 %value{place})",

@@ -7,7 +7,7 @@ PRODUCTS = {"mm_out": (2, 0), "bmm_out": (3, 0), "addmm_out": (2, 1), "baddbmm_o
 
 
 def product_text(name: str, function: str, rank: int, first: int) -> str:
-    """A product writes into an output that is made here."""
+    """A product writes into an output that is made here, where the first factor is."""
     scalars = ", double 1.0, double 1.0" if first else ""
     added = "ptr %added, " if first else ""
     lines = [
@@ -35,9 +35,13 @@ def product_text(name: str, function: str, rank: int, first: int) -> str:
         f"  %rank = phi i64 [ 0, %odd ], [ {rank}, %look ]",
         "  %at_dtype = getelementptr i64, ptr %a_words, i64 1",
         "  %dtype64 = load i64, ptr %at_dtype, align 8",
-        "  %dtype = trunc i64 %dtype64 to i32",
+        "  %word = trunc i64 %dtype64 to i32",
+        "  %dtype = and i32 %word, 65535",
+        "  %type = lshr i32 %word, 24",
+        "  %shifted = lshr i32 %word, 16",
+        "  %index = and i32 %shifted, 255",
         "  %e0 = call i32 {aoti_torch_empty_strided}(i64 %rank, ptr %sizes, ptr %strides, "
-        "i32 %dtype, i32 0, i32 0, ptr %out_)",
+        "i32 %dtype, i32 %type, i32 %index, ptr %out_)",
         "  %made = icmp eq i32 %e0, 0",
         "  br i1 %made, label %compute, label %refused",
         "refused:",
@@ -49,7 +53,7 @@ def product_text(name: str, function: str, rank: int, first: int) -> str:
         "  %a = load ptr, ptr %s_a, align 8",
         f"  %s_b = getelementptr ptr, ptr %stack, i64 {first + 1}",
         "  %b = load ptr, ptr %s_b, align 8",
-        f"  %e1 = call i32 {{aoti_torch_cpu_{function}}}(ptr %out, {added}ptr %a, ptr %b{scalars})",
+        f"  %e1 = call i32 {{{function}}}(ptr %out, {added}ptr %a, ptr %b{scalars})",
         "  %good = icmp eq i32 %e1, 0",
         "  br i1 %good, label %give, label %drop",
         "drop:",

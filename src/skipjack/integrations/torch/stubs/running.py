@@ -111,7 +111,8 @@ give:
   ret ptr %found
 }
 
-define internal void @run_step(ptr %record, ptr %places) nounwind uwtable {
+; Gives the first slot, which a launch on a GPU sets to the driver's code.
+define internal i64 @run_step(ptr %record, ptr %places) nounwind uwtable {
 entry:
   %slots = alloca [MOST_SLOTS x i64], align 64
   %kernel = load ptr, ptr %record, align 8
@@ -144,7 +145,8 @@ body:
   br label %loop
 go:
   call void %kernel(ptr %slots)
-  ret void
+  %first = load i64, ptr %slots, align 8
+  ret i64 %first
 }
 
 define internal i1 @run(ptr %plan, ptr %stack, ptr %results) nounwind uwtable {
@@ -153,7 +155,10 @@ entry:
   %lent = alloca [2 x ptr], align 8
   %at_needs = getelementptr i64, ptr %plan, i64 6
   %needs = load i64, ptr %at_needs, align 8
-  %got = call i1 @borrow(i64 %needs, ptr %lent)
+  %at_device = getelementptr i64, ptr %plan, i64 8
+  %device = load i64, ptr %at_device, align 8
+  %is_cpu = icmp eq i64 %device, 0
+  %got = call i1 @borrow(i64 %needs, i64 %device, ptr %lent)
   br i1 %got, label %outputs, label %refused
 refused:
   ret i1 false
@@ -209,9 +214,15 @@ step:
 step_body:
   %s_word = mul i64 %s, 5
   %s_record = getelementptr i64, ptr %steps, i64 %s_word
-  call void @run_step(ptr %s_record, ptr %places)
+  %first = call i64 @run_step(ptr %s_record, ptr %places)
   %s_next = add i64 %s, 1
-  br label %step
+  %no_code = icmp eq i64 %first, 0
+  %launched = or i1 %is_cpu, %no_code
+  br i1 %launched, label %step, label %not_launched
+not_launched:
+  call void @drop_outputs(ptr %outputs_, i64 %outputs_count, ptr %results)
+  call void @give_back(i64 %needs, ptr %lent)
+  ret i1 false
 done:
   call void @give_back(i64 %needs, ptr %lent)
   ret i1 true
