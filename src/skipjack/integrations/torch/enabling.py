@@ -26,7 +26,6 @@ from skipjack.integrations.torch.signatures import SIGNATURES
 from skipjack.operations import names as operation_names
 from skipjack.runtime import TuningPolicy, make_policy
 from skipjack.runtime.dumps import dump_folder
-from skipjack.runtime.warning_once import warn_once
 
 log = logging.getLogger(__name__)
 
@@ -81,8 +80,8 @@ def _named(ops: Sequence[str] | None) -> tuple[str, ...]:
     for name in names:
         if name not in hooked and name not in operation_names():
             hint = did_you_mean(name, [*hooked, *operation_names()])
-            known = f"there are {', '.join(hooked)}{hint}"
-            warn_once(log, f"no operation {name!r} is tuned under PyTorch; {known}")
+            known = f"{', '.join(hooked)}{hint}"
+            log.warning("no operation %r is tuned under PyTorch; there are %s", name, known)
     return names
 
 
