@@ -32,6 +32,8 @@ from skipjack.errors import ForeignError, ProblemError, UsageError, blaming
 
 _MAX_ELEMENTS = 2**48
 """More than any memory holds; keeps sizes far from 64-bit overflow."""
+_SHOWN = 30
+"""Names in a message."""
 
 _FAMILIES = {
     "matmul:PRODUCTS": "matmul bmm",
@@ -105,10 +107,17 @@ def get(name: str) -> Operation:
     """The operation of this name; `ProblemError` with the closest match if there is none."""
     if name not in _known:
         close = difflib.get_close_matches(shown(name), _known, 1)
-        hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(names())}"
+        hint = f"did you mean {close[0]}?" if close else _some_names()
         raise ProblemError(f"unknown operation {shown(name)!r}: {hint}")
     known = _known[name]
     return _of_family(known)[name] if isinstance(known, str) else known
+
+
+def _some_names() -> str:
+    """As many as a message has room for."""
+    every = names()
+    more = f" and {len(every) - _SHOWN} others" if len(every) > _SHOWN else ""
+    return f"known are {', '.join(every[:_SHOWN])}{more}"
 
 
 @functools.cache

@@ -17,7 +17,7 @@ from threading import Lock
 from typing import Any
 
 from skipjack.core.problem import Problem
-from skipjack.execute.gpu.kernel import LoadedKernel, Queue, checked_artifact
+from skipjack.execute.gpu import LoadedKernel, Queue, checked_artifact
 from skipjack.gpu.driver import Gpu, GpuError
 from skipjack.gpu.fitting import check_fit
 from skipjack.gpu.opening import find_gpu, open_driver, open_gpu

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hooked_calls import ForcedHook
 
 from skipjack.integrations.torch.hook import existing_hook
 from skipjack.native.cpu import detect
@@ -14,7 +15,6 @@ from skipjack.operations import parse
 from skipjack.runtime import TunedKernel
 from skipjack.runtime.kernel_code import KernelCode
 from skipjack.solvers.registry import solvers_for
-from torch_calls import ForcedHook
 
 
 def built_kernel(key: str, solver_name: str = "", threads: int = 1) -> TunedKernel:

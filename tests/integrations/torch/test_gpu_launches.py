@@ -18,9 +18,9 @@ from skipjack.gpu.artifact import Argument, GpuArtifact, KernelAbi
 from skipjack.gpu.cuda import CudaGpu, LaunchConfig, TensorMap
 from skipjack.gpu.plan import Descriptor, Fill, Number, Pointer, Scratch, launch
 from skipjack.integrations.torch.calls import CallMatch, KernelPart, StubStep, read_call
-from skipjack.integrations.torch.gpu_planning import make_gpu_plan
 from skipjack.integrations.torch.matching import match_call
-from skipjack.integrations.torch.signatures import SIGNATURES, Backend
+from skipjack.integrations.torch.plans import make_gpu_plan
+from skipjack.integrations.torch.signatures import SIGNATURES, TorchBackend
 from skipjack.integrations.torch.stubs import (
     ARENA,
     ARGUMENT,
@@ -297,7 +297,7 @@ def test_what_a_cpu_has_to_do_afterwards_leaves_a_call_to_pytorch() -> None:
 
 
 ON_GPU = next(
-    n for n, one in enumerate(SIGNATURES) if (one.name, one.backend) == ("mm", Backend.CUDA)
+    n for n, one in enumerate(SIGNATURES) if (one.name, one.backend) == ("mm", TorchBackend.CUDA)
 )
 
 

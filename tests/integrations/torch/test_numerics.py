@@ -16,7 +16,7 @@ from skipjack.native.cpu import usable_cores
 torch = pytest.importorskip("torch")
 hooked = pytest.importorskip("skipjack.torch")
 
-from torch_calls import ForcedHook  # noqa: E402
+from hooked_calls import ForcedHook  # noqa: E402
 
 
 @contextmanager

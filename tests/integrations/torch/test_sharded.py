@@ -16,7 +16,7 @@ distributed = pytest.importorskip("torch.distributed")
 if not distributed.is_available() or not distributed.is_gloo_available():
     pytest.skip("PyTorch without gloo", allow_module_level=True)
 
-from torch_calls import ForcedHook, program_environment  # noqa: E402
+from hooked_calls import ForcedHook, program_environment  # noqa: E402
 
 
 @pytest.fixture

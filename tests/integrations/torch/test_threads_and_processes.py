@@ -15,7 +15,7 @@ from skipjack.native.cpu import usable_cores
 
 torch = pytest.importorskip("torch")
 
-from torch_calls import ForcedHook, run_program  # noqa: E402
+from hooked_calls import ForcedHook, run_program  # noqa: E402
 
 HOOKED = (
     *("mm", "bmm", "addmm", "baddbmm", "convolution", "convolution_backward"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 import shutil
@@ -11,6 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import dropwhile
 from pathlib import Path
+
+from skipjack.errors import MalformedError
+from skipjack.reading import read_json
 
 OLDEST_TORCH = (2, 10)
 _PYTHON = re.compile(r"python[0-9.]*t?$")
@@ -111,9 +113,8 @@ def packages_of(python: Sequence[str], environment: Mapping[str, str]) -> Python
             env=environment,
             timeout=_PATIENCE_S,
         )
-        found = json.loads(done.stdout.splitlines()[-1])
-        return PythonPackages(**found)
-    except (OSError, subprocess.SubprocessError, ValueError, TypeError, IndexError):
+        return read_json(done.stdout.splitlines()[-1]).of(PythonPackages)
+    except (OSError, subprocess.SubprocessError, UnicodeError, MalformedError, IndexError):
         return None
 
 

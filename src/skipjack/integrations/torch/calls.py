@@ -11,8 +11,8 @@ from skipjack.integrations.torch.signatures import (
     LISTS,
     SIGNATURES,
     ArgumentKind,
-    Backend,
     Signature,
+    TorchBackend,
 )
 from skipjack.integrations.torch.stubs import MOST_ITEMS, MOST_RANK
 from skipjack.integrations.torch.table import PlanOutput, PlanPlace
@@ -71,7 +71,7 @@ class TorchCall:
     @property
     def gpu(self) -> int | None:
         """The number of the GPU that it is computed on, if it is one."""
-        if self.signature.backend is Backend.CPU:
+        if self.signature.backend is TorchBackend.CPU:
             return None
         return self.tensors[0].device & 255
 

@@ -15,9 +15,8 @@ from skipjack.integrations.torch.abi import torch_abi
 from skipjack.integrations.torch.calls import CallMatch, TorchCall
 from skipjack.integrations.torch.confirming import HookVerdict, judge, time_plainly, why_invalid
 from skipjack.integrations.torch.decisions import TorchDecision, TorchStatus
-from skipjack.integrations.torch.gpu_planning import make_gpu_plan
 from skipjack.integrations.torch.matching import match_call
-from skipjack.integrations.torch.planning import make_plan
+from skipjack.integrations.torch.plans import make_cpu_plan, make_gpu_plan
 from skipjack.integrations.torch.table import CallTable, NativePlan, TableEntry
 from skipjack.integrations.torch.verdicts import HookVerdicts, verdict_key
 from skipjack.native import cpu
@@ -176,7 +175,7 @@ class CallChooser:
         on_gpu = {one: kernel for one, kernel in kernels.items() if isinstance(kernel, GpuKernel)}
         if call.gpu is not None:
             return make_gpu_plan(way, on_gpu, self._functions, call.gpu)
-        plan = make_plan(way, on_cpu, self._functions)
+        plan = make_cpu_plan(way, on_cpu, self._functions)
         if plan:
             self._table.lend(plan.arena_bytes)
         return plan

@@ -20,7 +20,7 @@ from skipjack.execute.statistics import Block, summarize
 from skipjack.integrations.torch.abi import torch_module
 from skipjack.integrations.torch.calls import DTYPES, TensorFacts, TorchCall
 from skipjack.integrations.torch.decisions import TorchDecision
-from skipjack.integrations.torch.signatures import Backend
+from skipjack.integrations.torch.signatures import TorchBackend
 from skipjack.integrations.torch.table import TableEntry
 
 TORCH_KERNEL = 0
@@ -208,7 +208,7 @@ def _words_of_its_kernel(torch: Any, call: TorchCall, arguments: Sequence[Any]) 
 
 
 @functools.cache
-def own_kernel(name: str, backend: Backend) -> Any:
+def own_kernel(name: str, backend: TorchBackend) -> Any:
     """PyTorch's own kernel of an operation; first to be asked for before ours is registered."""
     return torch_module().library.get_kernel(f"aten::{name}", backend.key)
 

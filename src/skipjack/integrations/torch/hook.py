@@ -17,7 +17,7 @@ from skipjack.integrations.torch.calls import read_call
 from skipjack.integrations.torch.choosing import CallChooser, HookOptions
 from skipjack.integrations.torch.confirming import own_kernel, with_torch_time
 from skipjack.integrations.torch.decisions import TorchDecision
-from skipjack.integrations.torch.signatures import SIGNATURES, Backend, Signature
+from skipjack.integrations.torch.signatures import SIGNATURES, Signature, TorchBackend
 from skipjack.integrations.torch.stubs import CPP_SYMBOLS, STUB_STEPS, stub_text
 from skipjack.integrations.torch.table import CallTable, TableEntry
 from skipjack.integrations.torch.watching import SearchWatcher
@@ -115,7 +115,7 @@ class TorchHook:
 
     def _has_fallback(self, signature: Signature) -> bool:
         needed = [signature.function]
-        if signature.backend is Backend.CUDA:
+        if signature.backend is TorchBackend.CUDA:
             needed += _FOR_GPUS
         return all(map(self._address, needed))
 
@@ -162,11 +162,13 @@ class TorchHook:
         """One library for each backend."""
         return [
             self._implemented(namespace, backend, some)
-            for backend in Backend
+            for backend in TorchBackend
             if (some := [one for one in signatures if one.backend is backend])
         ]
 
-    def _implemented(self, namespace: str, backend: Backend, signatures: list[Signature]) -> int:
+    def _implemented(
+        self, namespace: str, backend: TorchBackend, signatures: list[Signature]
+    ) -> int:
         library = self._library("impl", namespace, backend.key)
         for one in signatures:
             name, function = ctypes.c_char_p(one.name.encode()), self._hooks[one]
@@ -240,8 +242,8 @@ def _is_capturing() -> bool:
     return bool(torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing())
 
 
-def _backends(signatures: list[Signature]) -> dict[str, list[Backend]]:
-    found: dict[str, list[Backend]] = {}
+def _backends(signatures: list[Signature]) -> dict[str, list[TorchBackend]]:
+    found: dict[str, list[TorchBackend]] = {}
     for one in signatures:
         found.setdefault(one.name, []).append(one.backend)
     return found
@@ -258,11 +260,11 @@ def _is_replaced(signature: Signature) -> bool:
     return False
 
 
-def _scaled(name: str, backends: Sequence[Backend]) -> Any:
+def _scaled(name: str, backends: Sequence[TorchBackend]) -> Any:
     """Overloads of our operation for numbers that are not 1: PyTorch computes those calls."""
     torch = torch_module()
 
-    def computed_on(backend: Backend) -> Any:
+    def computed_on(backend: TorchBackend) -> Any:
         def compute(keys: Any, added: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
             kernel = own_kernel(name, backend)
             return kernel.call_boxed(keys, added, a, b, beta=beta, alpha=alpha)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 
-class Backend(Enum):
+class TorchBackend(Enum):
     """Where tensors are; the value is the last part of a namespace of PyTorch's, as ``at::cpu``."""
 
     CPU = "cpu"
@@ -59,7 +59,7 @@ class Signature:
     namespace: str = "aten"
     schema: str = ""
     """Of an operation of our own."""
-    backend: Backend = Backend.CPU
+    backend: TorchBackend = TorchBackend.CPU
 
     @property
     def full_name(self) -> str:
@@ -78,7 +78,7 @@ class Signature:
             return self.fallback
         return f"aoti_torch_{self.backend.value}_{self.fallback}"
 
-    def on(self, backend: Backend) -> Signature:
+    def on(self, backend: TorchBackend) -> Signature:
         """The same operation elsewhere."""
         fallback = self.fallback
         if self.is_cpp:
@@ -149,5 +149,5 @@ _ON_GPUS = (
 """Normalisations are not among them: PyTorch keeps statistics of narrow rows in float32, and cuDNN
 has operations of its own for batches."""
 
-SIGNATURES = (*_CPU, *(one.on(Backend.CUDA) for one in _CPU if one.name in _ON_GPUS))
+SIGNATURES = (*_CPU, *(one.on(TorchBackend.CUDA) for one in _CPU if one.name in _ON_GPUS))
 """The number of an operation is its place here."""

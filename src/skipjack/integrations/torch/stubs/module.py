@@ -34,7 +34,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from skipjack.integrations.torch.signatures import ONE_WORD, ArgumentKind, Backend, Signature
+from skipjack.integrations.torch.signatures import ONE_WORD, ArgumentKind, Signature, TorchBackend
 from skipjack.integrations.torch.stubs import layout
 from skipjack.integrations.torch.stubs.borrowing import BORROWING_TEXT
 from skipjack.integrations.torch.stubs.channels import CHANNEL_KERNELS, channel_text
@@ -52,8 +52,8 @@ from skipjack.integrations.torch.stubs.running import RUNNING_TEXT
 from skipjack.integrations.torch.stubs.words import WORDS_TEXT, dropped
 
 _HOW = {
-    Backend.CPU: ["  %e = call i32 {torch_get_num_threads}(ptr %threads)"],
-    Backend.CUDA: [
+    TorchBackend.CPU: ["  %e = call i32 {torch_get_num_threads}(ptr %threads)"],
+    TorchBackend.CUDA: [
         "  %switch = call i32 @is_deterministic()",
         "  store i32 %switch, ptr %threads, align 4",
     ],
@@ -175,7 +175,7 @@ def _remaining(number: int, signature: Signature) -> list[str]:
     ]
 
 
-def _written(place: int, kind: ArgumentKind, backend: Backend) -> list[str]:
+def _written(place: int, kind: ArgumentKind, backend: TorchBackend) -> list[str]:
     """An argument among the words."""
     lines = [
         f"  %a{place} = getelementptr i64, ptr %stack, i64 {place}",
@@ -190,7 +190,7 @@ def _written(place: int, kind: ArgumentKind, backend: Backend) -> list[str]:
             f"  %at{place + 1} = getelementptr i64, ptr %at{place}, i64 1",
         ]
     name = "ints" if kind is ArgumentKind.THREE_BOOLS else kind.value.replace(" ", "_")
-    if backend is not Backend.CPU:
+    if backend is not TorchBackend.CPU:
         name = name.replace("tensor", "placed_tensor")
     return [
         *lines,

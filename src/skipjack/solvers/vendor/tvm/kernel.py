@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from skipjack.core.problem import Problem
-from skipjack.errors import SkipjackError
+from skipjack.errors import MalformedError, SkipjackError
+from skipjack.reading import read_json
 from skipjack.solvers.vendor.tvm.metaschedule import FORMAT, KERNEL_NAME, META_NAME, SYMBOL
 
 # A kernel has a pointer variable "__NAME" for each runtime function it calls.
@@ -106,8 +106,8 @@ def read_record(folder: Path, problem: Problem) -> TvmRecord | None:
     """What is known of a problem; None if TVM has not tuned it, or another format says so."""
     place = folder / shape_name(problem)
     try:
-        meta = json.loads((place / META_NAME).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        meta = read_json((place / META_NAME).read_bytes()).plain
+    except (OSError, MalformedError):
         return None
     if not isinstance(meta, dict) or meta.get("format") != FORMAT:
         return None

@@ -8,12 +8,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from skipjack.core.problem import Problem
-from skipjack.execute.gpu.arguments import packed
-from skipjack.execute.gpu.kernel import LoadedKernel, hidden_scratch
+from skipjack.execute.gpu import LoadedKernel, hidden_scratch, packed
 from skipjack.gpu.cuda import CudaGpu, TensorMap, launch_config
 from skipjack.gpu.plan import Descriptor, Fill, Launch, Number, Pointer, Scratch
 from skipjack.integrations.torch.calls import CallMatch, KernelPart
-from skipjack.integrations.torch.planning import Arena
+from skipjack.integrations.torch.plans.arena import Arena
 from skipjack.integrations.torch.stubs import FILL, LAUNCH, MOST_ARGUMENTS, MOST_DESCRIPTORS
 from skipjack.integrations.torch.table import NativePlan, PlanPlace, PlanStep
 from skipjack.runtime import GpuKernel
