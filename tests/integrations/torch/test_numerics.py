@@ -77,7 +77,6 @@ def test_what_is_left_to_pytorch_follows_its_switches(switch: str) -> None:
 PRECISIONS = [name for name in SWITCHES if "precision" in name]
 
 
-@pytest.mark.xfail(reason="switches of precision are not part of the key yet", strict=True)
 @pytest.mark.parametrize("switch", PRECISIONS)
 def test_a_call_of_another_precision_is_another_call(forced: ForcedHook, switch: str) -> None:
     """Decided about anew, or left to PyTorch, whose kernels are other ones then."""

@@ -91,6 +91,15 @@ def test_what_a_search_finds_later_is_used_from_then_on(monkeypatch: pytest.Monk
     assert decided("20x12").status == "bank_hit"
 
 
+def test_a_disk_without_room_is_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SKIPJACK_FREE_DISK", "1000 TB")
+    with hooked.autotune("incremental", seconds=0.1):
+        torch.randn(21, 13) @ torch.randn(13, 29)
+    found = decided("21x13")
+    assert found.is_final and found.status == "failed"
+    assert "SKIPJACK_FREE_DISK asks for" in found.reason
+
+
 def decided(sizes: str) -> Any:
     (found,) = [one for one in hooked.report().calls if sizes in one.decision.description]
     return found.decision

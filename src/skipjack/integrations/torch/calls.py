@@ -60,8 +60,9 @@ class TorchCall:
 
     signature: Signature
     threads: int
-    """On a GPU: whether it is to be computed deterministically."""
     arguments: tuple[Argument, ...]
+    is_deterministic: bool = False
+    """Whether PyTorch was told so, on a GPU."""
 
     @property
     def tensors(self) -> tuple[TensorFacts, ...]:
@@ -128,7 +129,9 @@ def read_call(words: Sequence[int], signatures: Sequence[Signature] = SIGNATURES
     for kind in signature.arguments:
         argument, at = _read(kind, words, at)
         arguments.append(argument)
-    return TorchCall(signature, words[1], tuple(arguments))
+    if signature.backend is TorchBackend.CUDA:
+        return TorchCall(signature, 1, tuple(arguments), bool(words[1]))
+    return TorchCall(signature, words[1] & 0xFFFFFFFF, tuple(arguments))
 
 
 def _read(kind: ArgumentKind, words: Sequence[int], at: int) -> tuple[Argument, int]:

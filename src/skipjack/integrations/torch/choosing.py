@@ -29,7 +29,7 @@ from skipjack.runtime import (
     lookup,
     tuning_policy,
 )
-from skipjack.runtime.online import SearchAnswer, search_of
+from skipjack.runtime.online import LATE, SearchAnswer, failure_of, search_of
 from skipjack.settings import load_settings
 from skipjack.solvers import solvers_for
 
@@ -223,6 +223,8 @@ class CallChooser:
                     found = lookup(problem.key, device=device.name, banks_only=True)
                 status = _status(before, found)
             search = search_of(problem.key, device.name)
+            if before is not None and (search is None or search.status == LATE):
+                found, status = before, TorchStatus.HIT  # its search is not done, or never began
             if search is not None and search.searched and status is TorchStatus.HIT:
                 status = _status(None, found)  # it ended after the call that asked for it
         if self.options.force and not isinstance(found, OurKernel):
@@ -230,8 +232,9 @@ class CallChooser:
         if isinstance(found, OurKernel):
             return _Found(found, status, found.solver, "", search=search)
         if found is None and policy.measures and is_tuned:
-            reason = search.reason if search and search.reason else "its search found nothing"
-            return _Found(None, TorchStatus.FAILED, "torch", reason, True, search)
+            failure = failure_of(problem.key, device.name)
+            reason = failure or (search.reason if search else "") or "its search found nothing"
+            return _Found(None, TorchStatus.FAILED, "torch", reason, not failure, search)
         if found is None:
             reason = "no bank knows it" if is_tuned else "operations of its class are not tuned"
             return _Found(None, TorchStatus.VENDOR, "torch", reason)

@@ -20,7 +20,13 @@ if TYPE_CHECKING:
         SearchRequest,
     )
     from skipjack.runtime.online.sampling import CallMeter, CallSampler, sampled
-    from skipjack.runtime.online.searching import counts, foretold, search_of, tuned_here
+    from skipjack.runtime.online.searching import (
+        counts,
+        failure_of,
+        foretold,
+        search_of,
+        tuned_here,
+    )
     from skipjack.runtime.online.turns import TurnTimeoutError, is_recording, one_at_a_time
 
 __all__ = [
@@ -40,6 +46,7 @@ __all__ = [
     "account_of_program",
     "command_line",
     "counts",
+    "failure_of",
     "foretold",
     "is_recording",
     "log_command",
@@ -55,7 +62,7 @@ _HOMES = {
     "command_log": ("command_line", "log_command"),
     "request": ("FAILED", "FIND", "LATE", "PROPOSE", "TUNE", "SearchAnswer", "SearchRequest"),
     "sampling": ("CallMeter", "CallSampler", "sampled"),
-    "searching": ("counts", "foretold", "search_of", "tuned_here"),
+    "searching": ("counts", "failure_of", "foretold", "search_of", "tuned_here"),
     "turns": ("TurnTimeoutError", "is_recording", "one_at_a_time"),
 }
 """Modules and their names, loaded when asked for: a program that reads banks needs none."""

@@ -71,6 +71,8 @@ class _Asked:
 
 
 _asked: dict[tuple[str, ...], _Asked] = {}
+_failures: dict[tuple[str, str], str] = {}
+"""By problem and device: why there was no search, or what went wrong with it."""
 _meters: dict[Path, CallMeter] = {}
 _changing = threading.Lock()
 
@@ -80,6 +82,7 @@ def _forget() -> None:
     global _changing
     _changing = threading.Lock()
     _asked.clear()
+    _failures.clear()
     _meters.clear()
 
 
@@ -108,7 +111,7 @@ def tuned_here(question: Question, found: LookupDecision, policy: TuningPolicy) 
     except Exception as error:  # whatever it is, the program has an answer
         told = isinstance(error, SkipjackError)
         reason = str(error) if told else f"{type(error).__name__}: {error}"
-        _failed(question.problem.key, reason)
+        _failed(question, reason)
         return found
 
 
@@ -142,6 +145,11 @@ def search_of(problem: str, device: str) -> SearchAnswer | None:
     with _changing:
         asked = [one for key, one in _asked.items() if key[:2] == (problem, device)]
     return asked[-1].pending.answer if asked else None
+
+
+def failure_of(problem: str, device: str) -> str:
+    """Why a search that this process asked for gave nothing; empty if it did, or is not done."""
+    return _failures.get((problem, device), "")
 
 
 def _is_stale(question: Question, answer: LookupAnswer) -> bool:
@@ -238,7 +246,7 @@ def _searched(
         _late(question.problem.key, seconds, answer.reason if answer else "")
         return replace(found, lasting=answer is None)
     if answer.status == FAILED:
-        _failed(question.problem.key, answer.reason)
+        _failed(question, answer.reason)
         return found
     return _again(question) or found
 
@@ -323,8 +331,10 @@ def _late(problem: str, seconds: float, reason: str) -> None:
     )
 
 
-def _failed(problem: str, reason: str) -> None:
+def _failed(question: Question, reason: str) -> None:
     counts["failed"] += 1
+    problem = question.problem.key
+    _failures[problem, question.device.name] = reason
     warn_once(
         log,
         f"{problem} could not be tuned in this program, which goes on untuned: {reason}",

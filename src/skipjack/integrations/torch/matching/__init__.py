@@ -48,7 +48,7 @@ def _left_to_the_gpus_libraries(call: TorchCall) -> str:
         return "its tensors are on several devices"
     if DTYPES[call.tensors[0].dtype] not in _NARROW:
         return f"on GPUs there are kernels for {' and '.join(_NARROW)} alone"
-    return "PyTorch was told to compute deterministically" if call.threads else ""
+    return "PyTorch was told to compute deterministically" if call.is_deterministic else ""
 
 
 def match_call(call: TorchCall) -> CallMatches:

@@ -15,22 +15,6 @@ MOST_ARGUMENTS = 96
 MOST_DESCRIPTORS = 16
 LAUNCH, FILL = "launch", "fill"
 LAUNCHING_TEXT = """
-; Whether PyTorch is to compute deterministically: sums by atomic additions depend on their order.
-define internal i32 @is_deterministic() nounwind uwtable {
-entry:
-  %known = icmp ne ptr {_ZN2at13globalContextEv}, null
-  %asked = icmp ne ptr {_ZNK2at7Context23deterministicAlgorithmsEv}, null
-  %may = and i1 %known, %asked
-  br i1 %may, label %ask, label %no
-ask:
-  %context = call ptr {_ZN2at13globalContextEv}()
-  %is = call zeroext i1 {_ZNK2at7Context23deterministicAlgorithmsEv}(ptr %context)
-  %number = zext i1 %is to i32
-  ret i32 %number
-no:
-  ret i32 0
-}
-
 ; The context that was current if another one has to be for a while, else null.
 define internal ptr @enter(ptr %context) nounwind uwtable {
 entry:

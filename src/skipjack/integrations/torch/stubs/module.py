@@ -1,13 +1,13 @@
 """The native functions that PyTorch calls instead of its own kernels, as LLVM IR.
 
 One function for each operation and backend. It writes down what the call is (the *words*: the
-operation; how many threads, or on GPUs whether results have to be deterministic; for each tensor
-its rank, dtype, sizes and strides; other arguments as they are; beside a dtype on GPUs the device's
-type in bits 24 to 31 and its number in 16 to 23), finds the entry of these words in a table, and
-does what that says: run kernels of ours, call PyTorch's own kernel past the dispatcher, raise, or
-ask Python again. Words that the table does not have lead to Python, once (`first_seen`); without an
-entry PyTorch's own kernel runs. Where Python answers with an exception (its address plus 1: Ctrl-C,
-or the program is told to end), it is raised in the main thread after the call.
+operation; threads and switches, see `stubs.switches`; for each tensor its rank, dtype, sizes and
+strides; other arguments as they are; beside a dtype on GPUs the device's type in bits 24 to 31 and
+its number in 16 to 23), finds the entry of these words in a table, and does what that says: run
+kernels of ours, call PyTorch's own kernel past the dispatcher, raise, or ask Python again. Words
+that the table does not have lead to Python, once (`first_seen`); without an entry PyTorch's own
+kernel runs. Where Python answers with an exception (its address plus 1: Ctrl-C, or the program is
+told to end), it is raised in the main thread after the call.
 
 Everything it needs is laid out in plain memory by `skipjack.integrations.torch.table`:
 
@@ -49,16 +49,9 @@ from skipjack.integrations.torch.stubs.launching import (
 )
 from skipjack.integrations.torch.stubs.rows import ROWS_TEXT
 from skipjack.integrations.torch.stubs.running import RUNNING_TEXT
+from skipjack.integrations.torch.stubs.switches import SWITCHES_TEXT, switches_text
 from skipjack.integrations.torch.stubs.words import WORDS_TEXT, dropped
 
-_HOW = {
-    TorchBackend.CPU: ["  %e = call i32 {torch_get_num_threads}(ptr %threads)"],
-    TorchBackend.CUDA: [
-        "  %switch = call i32 @is_deterministic()",
-        "  store i32 %switch, ptr %threads, align 4",
-    ],
-}
-"""The second word."""
 STUB_STEPS = (*CHANNEL_KERNELS, LAUNCH, FILL)
 """Functions that can be steps of a plan, besides our kernels."""
 
@@ -68,7 +61,7 @@ def stub_text(
 ) -> str:
     """A module with a function ``hook_NUMBER`` for each operation, and ``find`` and ``insert``."""
     texts = [WORDS_TEXT, FINDING_TEXT, BORROWING_TEXT, RUNNING_TEXT, ROWS_TEXT, channel_text()]
-    texts.append(LAUNCHING_TEXT)
+    texts += [LAUNCHING_TEXT, SWITCHES_TEXT]
     for number, signature in enumerate(signatures):
         texts += [fallback_text(number, signature), _hook(number, signature)]
     text = "\n".join(texts)
@@ -98,13 +91,10 @@ def _hook(number: int, signature: Signature) -> str:
         "  %words = alloca [MOST_WORDS x i64], align 16",
         f"  %marks = alloca [{count} x ptr], align 8",
         f"  %results = alloca [{signature.results} x i64], align 8",
-        "  %threads = alloca i32, align 4",
         f"  store i64 {number}, ptr %words, align 8",
-        *_HOW[signature.backend],
-        "  %threads32 = load i32, ptr %threads, align 4",
-        "  %threads64 = zext i32 %threads32 to i64",
-        "  %at_threads = getelementptr i64, ptr %words, i64 1",
-        "  store i64 %threads64, ptr %at_threads, align 8",
+        *switches_text(signature),
+        "  %at_switches = getelementptr i64, ptr %words, i64 1",
+        "  store i64 %switches, ptr %at_switches, align 8",
         "  %at0 = getelementptr i64, ptr %words, i64 2",
     ]
     for place, kind in enumerate(signature.arguments):

@@ -25,13 +25,27 @@ large:
   ret ptr %first
 look:
   %e2 = call i32 {aoti_torch_get_sizes}(ptr %handle, ptr %sizes)
-  %e3 = call i32 {aoti_torch_get_strides}(ptr %handle, ptr %strides)
   %from_sizes = load ptr, ptr %sizes, align 8
-  %from_strides = load ptr, ptr %strides, align 8
   %second = getelementptr i64, ptr %first, i64 %rank
+  %is_vector = icmp eq i64 %rank, 1
+  br i1 %is_vector, label %vector, label %whole
+vector:
+  ; What stands for no tensor has one dimension without elements. To ask for its strides is an
+  ; error, and errors take milliseconds.
+  %length = load i64, ptr %from_sizes, align 8
+  %is_nothing = icmp eq i64 %length, 0
+  br i1 %is_nothing, label %nothing, label %whole
+nothing:
+  store i64 0, ptr %first, align 8
+  store i64 1, ptr %second, align 8
+  %after_nothing = getelementptr i64, ptr %at, i64 4
+  ret ptr %after_nothing
+whole:
+  %e3 = call i32 {aoti_torch_get_strides}(ptr %handle, ptr %strides)
+  %from_strides = load ptr, ptr %strides, align 8
   br label %loop
 loop:
-  %i = phi i64 [ 0, %look ], [ %next, %body ]
+  %i = phi i64 [ 0, %whole ], [ %next, %body ]
   %more = icmp ult i64 %i, %rank
   br i1 %more, label %body, label %done
 body:
