@@ -30,6 +30,8 @@ from skipjack.runtime.dumps import dump_folder
 log = logging.getLogger(__name__)
 
 _at_exit = False
+_options: HookOptions | None = None
+"""Those that the hook was last enabled with."""
 
 
 def enable(
@@ -52,7 +54,7 @@ def enable(
     With ``ENABLE_TUNE_DUMP=True`` in the environment the program is dumped, and nothing is searched
     whatever the policy is.
     """
-    global _at_exit
+    global _at_exit, _options
     chosen = make_policy(policy, searchers, seconds=seconds, background=background, regret=regret)
     names = _named(ops)
     folder = dump_folder()
@@ -64,7 +66,8 @@ def enable(
 
         tuning_process().warm()
     _tell(hook, chosen)
-    hook.install(HookOptions(chosen, names, force, times_torch=folder is not None))
+    _options = HookOptions(chosen, names, force, times_torch=folder is not None)
+    hook.install(_options)
     if not _at_exit:
         _at_exit = True
         atexit.register(disable)
@@ -76,10 +79,10 @@ def _named(ops: Sequence[str] | None) -> tuple[str, ...]:
     """Names without their namespace; one that means nothing is told, and covers no call."""
     given = (ops,) if isinstance(ops, str) else tuple(ops or ())
     names = tuple(one.rpartition("::")[2] for one in given)
-    hooked = sorted(one.name for one in SIGNATURES)
+    hooked = sorted({one.name for one in SIGNATURES})
     for name in names:
         if name not in hooked and name not in operation_names():
-            hint = did_you_mean(name, [*hooked, *operation_names()])
+            hint = did_you_mean(name, sorted({*hooked, *operation_names()}))
             known = f"{', '.join(hooked)}{hint}"
             log.warning("no operation %r is tuned under PyTorch; there are %s", name, known)
     return names
@@ -126,11 +129,24 @@ def autotune(
     ops: Sequence[str] | None = None,
     force: bool = False,
 ) -> Iterator[None]:
-    """``with autotune("incremental"):`` enables it inside, for all threads of the process."""
-    was_enabled = is_enabled()
+    """``with autotune("incremental"):`` enables it inside, for all threads of the process.
+
+    Where it is enabled already, its options are those of before when the block ends.
+    """
+    before = _options if is_enabled() else None
     enable(policy, seconds=seconds, background=background, regret=regret, ops=ops, force=force)
     try:
         yield
     finally:
-        if not was_enabled:
+        if before is None:
             disable()
+        else:
+            _enable_again(before)
+
+
+def _enable_again(options: HookOptions) -> None:
+    global _options
+    _options = options
+    hook = torch_hook()
+    _tell(hook, options.policy)
+    hook.install(options)

@@ -71,12 +71,13 @@ class TorchReport:
             else "no call of a hooked operation so far"
         ]
         ordered = sorted(self.calls, key=lambda one: (-one.saved_ns, -one.torch_calls))
+        width = max((len(one.decision.op) for one in ordered[:_ROWS]), default=0)
         for one in ordered[:_ROWS]:
             by, calls = (
                 ("ours", one.our_calls) if one.decision.is_ours else ("torch", one.torch_calls)
             )
             lines.append(
-                f"  {one.decision.op:<28} {by:<5} {calls:>8,}  {one.decision.description}"
+                f"  {one.decision.op:<{width}} {by:<5} {calls:>8,}  {one.decision.description}"
                 f"  ({one.decision.reason})"
             )
         if len(ordered) > _ROWS:
