@@ -125,7 +125,7 @@ LONG = (
     *("coming-from-autotune.md", "coming-from-looptune.md", "coming-from-miopen-tuning.md"),
     *("coming-from-tuna.md", "compare-and-promote.md", "convolutions.md", "export.md", "fleet.md"),
     *("fleet-bundles.md", "fleet-slurm.md", "loadgen.md", "machines.md", "miopen.md"),
-    *("miopen-databases.md", "misses.md", "tutorial.md"),
+    *("miopen-databases.md", "misses.md", "torch.md", "tutorial.md"),
 )
 """Those that take long, and whose commands quick tests run too."""
 RUN = [
