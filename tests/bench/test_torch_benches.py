@@ -110,3 +110,27 @@ def test_losses_stand_beside_wins() -> None:
     assert set(found["other"]) == {"all", "threads 2"}
     text = "\n".join(torch_summary.lines(found))
     assert "1 won, 2 lost, 1 under 0.98" in text and "asked for 1.25" in text
+
+
+def test_a_step_is_taken_apart_and_drawn() -> None:
+    pytest.importorskip("matplotlib")
+    from skipjack.report.sweep_drawing import picture
+    from torch_picture import StepTimes, draw
+
+    weight = torch.randn(6, 5, requires_grad=True)
+    with StepTimes(asks_who=True) as seen:
+        torch.relu(torch.ones(4, 6) @ weight).sum().backward()
+    order = [name for name in seen.names if name in ("mm", "relu", "threshold_backward")]
+    assert order == ["mm", "relu", "threshold_backward", "mm"]
+    assert len(seen.names) == len(seen.times_ns) == len(seen.hits) and not any(seen.hits)
+    operations = [
+        {"op": name, "by": by, "us": {"plain": plain, "tuned": tuned}}
+        for name, by, plain, tuned in (
+            *(("convolution", "skipjack", 900.0, 300.0), ("mm", "hooked", 400.0, 400.0)),
+            ("max_pool2d_with_indices", "other", 500.0, 510.0),
+        )
+    ]
+    record = {"ms": {"plain": 1.9, "tuned": 1.3}, "operations": operations}
+    drawn = picture(lambda: draw(record), "test")
+    assert drawn is not None and drawn == picture(lambda: draw(record), "test")
+    assert drawn.startswith(b"<?xml") and b"<svg" in drawn
