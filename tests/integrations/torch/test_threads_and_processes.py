@@ -307,6 +307,7 @@ AT_EXIT = """
 """
 
 
+@pytest.mark.long
 def test_a_program_ends_as_without_the_hook(tmp_path: Path) -> None:
     done = run_program(AT_EXIT, tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "True\nlast\nlater\n", "")
