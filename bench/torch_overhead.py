@@ -20,7 +20,7 @@ import torch
 import machine
 import torch_hook
 from skipjack.native import cpu
-from torch_models import MODES, SMALL, Place, step_of
+from torch_models import DTYPES, MODES, SMALL, Place, step_of
 from torch_rounds import Pace, Record, cpu_clock, interleave
 
 NAME = "torch_overhead"
@@ -33,10 +33,9 @@ _BATCH = 16
 
 def small_calls(place: Place) -> dict[str, Callable[[], object]]:
     """Products of matrices that are computed in less time than it takes to call them."""
-    a, b, bias = (
-        torch.randn(*size, device=place.device) for size in ((SIZE, SIZE),) * 2 + ((SIZE,),)
-    )
-    stack = torch.randn(4, SIZE, SIZE, device=place.device)
+    how: Record = {"device": place.device, "dtype": DTYPES[place.dtype]}
+    a, b, bias = (torch.randn(*size, **how) for size in ((SIZE, SIZE),) * 2 + ((SIZE,),))
+    stack = torch.randn(4, SIZE, SIZE, **how)
     return {
         "mm": lambda: torch.mm(a, b),
         "addmm": lambda: torch.addmm(bias, a, b),
@@ -48,7 +47,7 @@ def call_record(name: str, call: Callable[[], object], pace: Pace, place: Place)
     """One operation in the three states."""
     states = {
         PLAIN: torch_hook.undone,
-        MISS: torch_hook.enabled(policy="db", ops=("none",)),
+        MISS: torch_hook.enabled(policy="incremental", ops=("_softmax",)),
         HIT: torch_hook.enabled(policy="db", force=True),
     }
     states[HIT]()
@@ -130,7 +129,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     machine.library_threads(1)
     torch.set_num_threads(1)
-    place = Place(args.device)
+    place = Place(args.device, "f32" if args.device == "cpu" else "f16")
     seconds = 1.0 if args.quick else args.seconds
     calls, steps = [], []
     clock = cpu_clock if args.device == "cpu" else time.perf_counter

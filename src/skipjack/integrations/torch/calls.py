@@ -30,8 +30,6 @@ class TensorFacts:
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
     rank: int
-    device: int = 0
-    """Its type times 256, and its number; 0 is the CPU."""
 
     @property
     def is_contiguous(self) -> bool:
@@ -61,20 +59,13 @@ class TorchCall:
     signature: Signature
     threads: int
     arguments: tuple[Argument, ...]
-    is_deterministic: bool = False
-    """Whether PyTorch was told so, on a GPU."""
+    gpu: int | None = None
+    """The number of the GPU that its first tensor is on; less than 0 if that is on a CPU."""
 
     @property
     def tensors(self) -> tuple[TensorFacts, ...]:
         """Those that are given."""
         return tuple(one for one in self.arguments if isinstance(one, TensorFacts))
-
-    @property
-    def gpu(self) -> int | None:
-        """The number of the GPU that it is computed on, if it is one."""
-        if self.signature.backend is TorchBackend.CPU:
-            return None
-        return self.tensors[0].device & 255
 
     def __str__(self) -> str:
         return ", ".join(_shown(one) for one in self.arguments)
@@ -130,7 +121,7 @@ def read_call(words: Sequence[int], signatures: Sequence[Signature] = SIGNATURES
         argument, at = _read(kind, words, at)
         arguments.append(argument)
     if signature.backend is TorchBackend.CUDA:
-        return TorchCall(signature, 1, tuple(arguments), bool(words[1]))
+        return TorchCall(signature, 1, tuple(arguments), words[1])
     return TorchCall(signature, words[1] & 0xFFFFFFFF, tuple(arguments))
 
 
@@ -148,8 +139,7 @@ def _read(kind: ArgumentKind, words: Sequence[int], at: int) -> tuple[Argument, 
     first = at + 2
     rank = count if count <= MOST_RANK else 0
     sizes, strides = words[first : first + rank], words[first + rank : first + 2 * rank]
-    dtype = words[at + 1]
-    facts = TensorFacts(dtype & 0xFFFF, tuple(sizes), tuple(strides), count, dtype >> 16)
+    facts = TensorFacts(words[at + 1], tuple(sizes), tuple(strides), count)
     is_absent = kind is ArgumentKind.OPTIONAL_TENSOR and facts.is_nothing
     return None if is_absent else facts, first + 2 * rank
 

@@ -18,7 +18,7 @@ from skipjack.integrations.torch.decisions import TorchDecision, TorchStatus
 from skipjack.integrations.torch.matching import match_call
 from skipjack.integrations.torch.plans import make_cpu_plan, make_gpu_plan
 from skipjack.integrations.torch.table import CallTable, NativePlan, TableEntry
-from skipjack.integrations.torch.verdicts import HookVerdicts, verdict_key
+from skipjack.integrations.torch.verdicts import HookVerdicts, VerdictSubject, verdict_key
 from skipjack.native import cpu
 from skipjack.operations import get
 from skipjack.runtime import (
@@ -86,7 +86,7 @@ class CallChooser:
         """Set the entry, and tell why."""
         device = _device_of(call)
         plain = TorchDecision(
-            op=call.signature.full_name.replace("skipjack::", "aten::"),
+            op=plain_op(call),
             description=str(call),
             problem=None,
             device=device.name,
@@ -201,7 +201,10 @@ class CallChooser:
         if known is not None and (known.way is None or known.way <= len(plans)):
             return known
         end = time.monotonic() + _RACE_S
-        return verdicts.put(key, judge(entry, plans, call, lambda: time.monotonic() > end))
+        found = judge(entry, plans, call, lambda: time.monotonic() > end)
+        backend = call.signature.backend.value
+        subject = VerdictSubject(plain_op(call), backend, torch_abi().version)
+        return verdicts.put(key, found, subject)
 
     def _first_with_more_time(self, policy: TuningPolicy) -> TuningPolicy:
         """The first search also starts the processes that build and time."""
@@ -242,11 +245,16 @@ class CallChooser:
         return _Found(None, status, found.solver, reason, search=search)
 
 
+def plain_op(call: TorchCall) -> str:
+    """PyTorch's name of what is called, also where a twin of ours stands in for it."""
+    return f"aten::{call.signature.name}"
+
+
 def _device_of(call: TorchCall) -> Device:
     """Where a call is computed, with as many threads as PyTorch has."""
     if call.gpu is None:
         return cpu.detect(min(call.threads, len(cpu.usable_cores())))
-    return find_gpu(f"cuda:{call.gpu}")[2]
+    return find_gpu(f"cuda:{max(call.gpu, 0)}")[2]
 
 
 def _first_proposal(problem: Problem, device: Device) -> OurKernel | None:

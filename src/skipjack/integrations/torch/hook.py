@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from threading import RLock
 from typing import Any
 
+from skipjack.bank import layers_of
 from skipjack.errors import SkipjackError
 from skipjack.integrations.torch.abi import TorchAbi, driver_address, torch_abi, torch_module
 from skipjack.integrations.torch.calls import read_call
@@ -20,8 +21,11 @@ from skipjack.integrations.torch.decisions import TorchDecision
 from skipjack.integrations.torch.signatures import SIGNATURES, Signature, TorchBackend
 from skipjack.integrations.torch.stubs import CPP_SYMBOLS, STUB_STEPS, stub_text
 from skipjack.integrations.torch.table import CallTable, TableEntry
+from skipjack.integrations.torch.verdicts import HookVerdicts
+from skipjack.integrations.torch.wanted import wanted_signatures
 from skipjack.integrations.torch.watching import SearchWatcher
 from skipjack.native import cpu, llvm
+from skipjack.settings import load_settings
 
 log = logging.getLogger(__name__)
 
@@ -57,6 +61,7 @@ class TorchHook:
         self._lock = RLock()
         self._own: list[Any] = []
         self._libraries: list[int] = []
+        self._installed: tuple[Signature, ...] = ()
         self._stand_ins: list[Any] = []
         self._chooser: CallChooser | None = None
         self.decisions: dict[tuple[int, ...], TorchDecision] = {}
@@ -78,9 +83,11 @@ class TorchHook:
             if self._chooser is not None and self._chooser.options != options:
                 self.forget()
             self._chooser = CallChooser(self.table, self._functions, options)
-            if not self._libraries:
+            wanted = self._wanted(options)
+            if not set(wanted) <= set(self._installed):
+                self._unregister()
                 with _without_the_warning():
-                    self._register()
+                    self._register(wanted)
             self.table.open(ctypes.cast(self._callback, ctypes.c_void_p).value or 0)
 
     def uninstall(self) -> None:
@@ -88,11 +95,7 @@ class TorchHook:
         with self._lock:
             self.table.close()
             self._watcher.forget()
-            for one in self._stand_ins:
-                one._destroy()
-            for library in self._libraries:
-                self._call("aoti_torch_delete_library_object", ctypes.c_void_p(library))
-            self._stand_ins, self._libraries = [], []
+            self._unregister()
 
     def forget(self) -> None:
         """Decide anew about all calls."""
@@ -142,7 +145,27 @@ class TorchHook:
         self._call(f"aoti_torch_library_init_{kind}", *texts, *where)
         return made.value or 0
 
-    def _register(self) -> None:
+    def _wanted(self, options: HookOptions) -> tuple[Signature, ...]:
+        """The operations that are hooked; those that cost much only where it may be worth it."""
+        if options.policy.measures or options.force or options.times_torch:
+            return self.signatures
+        settings = load_settings()
+        layers = layers_of(settings.user_dir, settings.banks, settings.system_dir)
+        verdicts = [
+            one
+            for one in HookVerdicts(settings.user_dir).all()
+            if one.subject.torch == self._abi.version
+        ]
+        return wanted_signatures(self.signatures, layers, verdicts)
+
+    def _unregister(self) -> None:
+        for one in self._stand_ins:
+            one._destroy()
+        for library in self._libraries:
+            self._call("aoti_torch_delete_library_object", ctypes.c_void_p(library))
+        self._stand_ins, self._libraries, self._installed = [], [], ()
+
+    def _register(self, wanted: Sequence[Signature]) -> None:
         ours = [one for one in self.signatures if one.schema]
         if ours and not self._own:
             definitions = self._library("def", "skipjack")
@@ -152,11 +175,12 @@ class TorchHook:
                 self._call("aoti_torch_library_def", ctypes.c_void_p(definitions), text)
             self._own += self._implement("skipjack", ours)
             self._own += [_scaled(name, backends) for name, backends in _backends(ours).items()]
-        free = [one for one in self.signatures if not _is_replaced(one)]
+        free = [one for one in wanted if not _is_replaced(one)]
         for one in free:
             own_kernel(one.name, one.backend)
         self._libraries += self._implement("aten", [one for one in free if not one.schema])
         self._stand_ins += [_stand_in(one) for one in free if one.schema]
+        self._installed = tuple(wanted)
 
     def _implement(self, namespace: str, signatures: list[Signature]) -> list[int]:
         """One library for each backend."""

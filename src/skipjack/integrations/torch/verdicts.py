@@ -9,23 +9,46 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
 from threading import get_ident
 
 from skipjack.errors import MalformedError
 from skipjack.integrations.torch.confirming import HookVerdict
-from skipjack.reading import Field, read_json
+from skipjack.reading import read_json
 from skipjack.storage import ensure_directory
 
 FOLDER = "torch"
-FORMAT = 1
+FORMAT = 2
+_MOST_READ = 4096
 
 
 def verdict_key(parts: Sequence[object]) -> str:
     """Of what a verdict is about."""
     return hashlib.sha256(json.dumps(parts, default=str).encode()).hexdigest()[:32]
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictSubject:
+    """What a verdict is about, as far as others want to know it."""
+
+    op: str
+    """As PyTorch calls it, as ``aten::mm``."""
+    backend: str
+    """``cpu`` or ``cuda``."""
+    torch: str
+    """Its version."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredVerdict:
+    """As it is in its file."""
+
+    subject: VerdictSubject
+    verdict: HookVerdict
 
 
 class HookVerdicts:
@@ -37,13 +60,19 @@ class HookVerdicts:
     def find(self, key: str) -> HookVerdict | None:
         """The verdict; None if there is none that can be read."""
         try:
-            return _verdict(read_json((self._folder / f"{key}.json").read_bytes()))
+            return _stored(self._folder / f"{key}.json").verdict
         except (OSError, MalformedError):
             return None
 
-    def put(self, key: str, verdict: HookVerdict) -> HookVerdict:
+    def all(self) -> Iterator[StoredVerdict]:
+        """All that can be read."""
+        for path in islice(self._folder.glob("*.json"), _MOST_READ):
+            with suppress(OSError, MalformedError):
+                yield _stored(path)
+
+    def put(self, key: str, verdict: HookVerdict, subject: VerdictSubject) -> HookVerdict:
         """Keep it, unless there is one; gives the one that holds."""
-        text = json.dumps({"format": FORMAT, **asdict(verdict)})
+        text = json.dumps({"format": FORMAT, **asdict(StoredVerdict(subject, verdict))})
         path = self._folder / f"{key}.json"
         draft = self._folder / f"{key}.{os.getpid()}.{get_ident()}.draft"
         try:
@@ -67,6 +96,9 @@ def _linked(draft: Path, path: Path) -> bool:
     return True
 
 
-def _verdict(found: Field) -> HookVerdict | None:
-    verdict = found.without("format", FORMAT).of(HookVerdict)
-    return verdict if verdict.way is None or verdict.way > 0 else None
+def _stored(path: Path) -> StoredVerdict:
+    found = read_json(path.read_bytes())
+    stored = found.without("format", FORMAT).of(StoredVerdict)
+    if stored.verdict.way is not None and stored.verdict.way < 1:
+        raise MalformedError(f"{path.name}: there is no way {stored.verdict.way}")
+    return stored

@@ -44,11 +44,11 @@ _NARROW = ("f16", "bf16")
 
 
 def _left_to_the_gpus_libraries(call: TorchCall) -> str:
-    if len({tensor.device for tensor in call.tensors}) != 1:
+    if call.gpu is None or call.gpu < 0:
         return "its tensors are on several devices"
     if DTYPES[call.tensors[0].dtype] not in _NARROW:
         return f"on GPUs there are kernels for {' and '.join(_NARROW)} alone"
-    return "PyTorch was told to compute deterministically" if call.is_deterministic else ""
+    return ""
 
 
 def match_call(call: TorchCall) -> CallMatches:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skipjack.integrations.torch.signatures import Signature
+from skipjack.integrations.torch.signatures import Signature, TorchBackend
 from skipjack.integrations.torch.stubs.convolutions import (
     BACKWARD,
     FORWARD,
@@ -28,4 +28,5 @@ def fallback_text(number: int, signature: Signature) -> str:
         return backward_text(name, signature.function)
     if signature.is_cpp:
         return row_text(name, signature)
-    return product_text(name, signature.function, *PRODUCTS[function])
+    device_type = int(signature.backend is TorchBackend.CUDA)
+    return product_text(name, signature.function, *PRODUCTS[function], device_type)

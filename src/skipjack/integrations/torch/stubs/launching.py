@@ -11,10 +11,84 @@ A descriptor's record: element type, rank, sizes, steps, box, element strides, s
 
 from __future__ import annotations
 
+_SEVERAL = "Expected all tensors to be on the same device, but found at least two devices"
 MOST_ARGUMENTS = 96
 MOST_DESCRIPTORS = 16
 LAUNCH, FILL = "launch", "fill"
 LAUNCHING_TEXT = """
+; The device of a tensor: its type times 256, and its number.
+define internal i64 @device_of(ptr %handle) nounwind uwtable {
+entry:
+  %type_ = alloca i32, align 4
+  %index_ = alloca i32, align 4
+  store i32 0, ptr %type_, align 4
+  store i32 0, ptr %index_, align 4
+  %e0 = call i32 {aoti_torch_get_device_type}(ptr %handle, ptr %type_)
+  %e1 = call i32 {aoti_torch_get_device_index}(ptr %handle, ptr %index_)
+  %type = load i32, ptr %type_, align 4
+  %index = load i32, ptr %index_, align 4
+  %shifted = shl i32 %type, 8
+  %low = and i32 %index, 255
+  %both = or i32 %shifted, %low
+  %device = zext i32 %both to i64
+  ret i64 %device
+}
+
+; Whether all arguments of a plan are on its GPU, and results may depend on the order of additions.
+define internal i1 @may_launch(ptr %plan, ptr %stack, i64 %device) nounwind uwtable {
+entry:
+  %at_count = getelementptr i64, ptr %plan, i64 2
+  %count = load i64, ptr %at_count, align 8
+  %at_records = getelementptr ptr, ptr %plan, i64 3
+  %records = load ptr, ptr %at_records, align 8
+  %is_fixed = call i1 @is_deterministic()
+  br i1 %is_fixed, label %no, label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %next, %further ]
+  %more = icmp ult i64 %i, %count
+  br i1 %more, label %body, label %yes
+body:
+  %word = mul i64 %i, 3
+  %record = getelementptr i64, ptr %records, i64 %word
+  %kind = load i64, ptr %record, align 8
+  %at_index = getelementptr i64, ptr %record, i64 1
+  %index = load i64, ptr %at_index, align 8
+  %at_value = getelementptr ptr, ptr %stack, i64 %index
+  switch i64 %kind, label %further [ i64 0, label %argument
+                                     i64 1, label %optional ]
+argument:
+  %handle = load ptr, ptr %at_value, align 8
+  br label %compare
+optional:
+  %where = load ptr, ptr %at_value, align 8
+  %inner = load ptr, ptr %where, align 8
+  br label %compare
+compare:
+  %tensor = phi ptr [ %handle, %argument ], [ %inner, %optional ]
+  %found = call i64 @device_of(ptr %tensor)
+  %is_there = icmp eq i64 %found, %device
+  br i1 %is_there, label %further, label %no
+further:
+  %next = add i64 %i, 1
+  br label %loop
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}
+
+; PyTorch's words where two tensors are apart and it cannot be asked for its own, else null.
+define internal ptr @apart(ptr %one, ptr %other) nounwind uwtable {
+entry:
+  %first = call i64 @device_of(ptr %one)
+  %second = call i64 @device_of(ptr %other)
+  %same = icmp eq i64 %first, %second
+  %why = select i1 %same, ptr null, ptr @several_devices
+  ret ptr %why
+}
+
+@several_devices = private constant [SEVERAL_SIZE x i8] c"SEVERAL_TEXT\\00"
+
 ; The context that was current if another one has to be for a while, else null.
 define internal ptr @enter(ptr %context) nounwind uwtable {
 entry:
@@ -167,4 +241,4 @@ entry:
   store i64 %code64, ptr %slots, align 8
   ret void
 }
-"""
+""".replace("SEVERAL_SIZE", str(len(_SEVERAL) + 1)).replace("SEVERAL_TEXT", _SEVERAL)

@@ -2,12 +2,11 @@
 
 One function for each operation and backend. It writes down what the call is (the *words*: the
 operation; threads and switches, see `stubs.switches`; for each tensor its rank, dtype, sizes and
-strides; other arguments as they are; beside a dtype on GPUs the device's type in bits 24 to 31 and
-its number in 16 to 23), finds the entry of these words in a table, and does what that says: run
-kernels of ours, call PyTorch's own kernel past the dispatcher, raise, or ask Python again. Words
-that the table does not have lead to Python, once (`first_seen`); without an entry PyTorch's own
-kernel runs. Where Python answers with an exception (its address plus 1: Ctrl-C, or the program is
-told to end), it is raised in the main thread after the call.
+strides; other arguments as they are), finds the entry of these words in a table, and does what that
+says: run kernels of ours, call PyTorch's own kernel past the dispatcher, raise, or ask Python
+again. Words that the table does not have lead to Python, once (`first_seen`); without an entry
+PyTorch's own kernel runs. Where Python answers with an exception (its address plus 1: Ctrl-C, or
+the program is told to end), it is raised in the main thread after the call.
 
 Everything it needs is laid out in plain memory by `skipjack.integrations.torch.table`:
 
@@ -98,7 +97,7 @@ def _hook(number: int, signature: Signature) -> str:
         "  %at0 = getelementptr i64, ptr %words, i64 2",
     ]
     for place, kind in enumerate(signature.arguments):
-        lines += _written(place, kind, signature.backend)
+        lines += _written(place, kind)
     lines += [
         f"  %end = ptrtoint ptr %at{count} to i64",
         "  %begin = ptrtoint ptr %words to i64",
@@ -130,8 +129,8 @@ def _hook(number: int, signature: Signature) -> str:
         "  %good = icmp eq i32 %code, 0",
         "  br i1 %good, label %give, label %bad",
         "bad:",
+        *_reason(signature),
         *dropped(signature),
-        "  %why = call ptr @reason_of_failure()",
         "  call void @fail(ptr %why)",
         "  ret void",
         "give:",
@@ -146,6 +145,27 @@ def _hook(number: int, signature: Signature) -> str:
         ]
     lines += ["  ret void", "}", ""]
     return "\n".join(lines)
+
+
+def _reason(signature: Signature) -> list[str]:
+    """Why PyTorch's own kernel failed, in ``%why``; found while the arguments are there."""
+    lines = ["  %why_said = call ptr @reason_of_failure()"]
+    if signature.backend is TorchBackend.CPU:
+        return [*lines, "  %why = select i1 true, ptr %why_said, ptr null"]
+    tensors = [at for at, kind in enumerate(signature.arguments) if kind is ArgumentKind.TENSOR]
+    why = "%why_said"
+    lines.append(f"  %first_one = inttoptr i64 %value{tensors[0]} to ptr")
+    for place in tensors[1:]:
+        lines += [
+            f"  %one{place} = inttoptr i64 %value{place} to ptr",
+            f"  %apart{place} = call ptr @apart(ptr %first_one, ptr %one{place})",
+            f"  %is_near{place} = icmp eq ptr %apart{place}, null",
+            f"  %told{place} = icmp ne ptr {why}, @failed",
+            f"  %keeps{place} = or i1 %is_near{place}, %told{place}",
+            f"  %why{place} = select i1 %keeps{place}, ptr {why}, ptr %apart{place}",
+        ]
+        why = f"%why{place}"
+    return [*lines, f"  %why = select i1 true, ptr {why}, ptr null"]
 
 
 def _remaining(number: int, signature: Signature) -> list[str]:
@@ -165,7 +185,7 @@ def _remaining(number: int, signature: Signature) -> list[str]:
     ]
 
 
-def _written(place: int, kind: ArgumentKind, backend: TorchBackend) -> list[str]:
+def _written(place: int, kind: ArgumentKind) -> list[str]:
     """An argument among the words."""
     lines = [
         f"  %a{place} = getelementptr i64, ptr %stack, i64 {place}",
@@ -180,8 +200,6 @@ def _written(place: int, kind: ArgumentKind, backend: TorchBackend) -> list[str]
             f"  %at{place + 1} = getelementptr i64, ptr %at{place}, i64 1",
         ]
     name = "ints" if kind is ArgumentKind.THREE_BOOLS else kind.value.replace(" ", "_")
-    if backend is not TorchBackend.CPU:
-        name = name.replace("tensor", "placed_tensor")
     return [
         *lines,
         f"  %at{place + 1} = call ptr @put_{name}(ptr %at{place}, i64 %value{place})",

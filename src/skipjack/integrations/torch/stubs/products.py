@@ -6,7 +6,16 @@ PRODUCTS = {"mm_out": (2, 0), "bmm_out": (3, 0), "addmm_out": (2, 1), "baddbmm_o
 """Rank of the matrices, and the place of the first of them."""
 
 
-def product_text(name: str, function: str, rank: int, first: int) -> str:
+_GPU_INDEX = [
+    "  %where = load ptr, ptr %marks, align 8",
+    "  %at_second = getelementptr i64, ptr %where, i64 -1",
+    "  %second = load i64, ptr %at_second, align 8",
+    "  %index = trunc i64 %second to i32",
+]
+"""The second word stands before those of the first argument."""
+
+
+def product_text(name: str, function: str, rank: int, first: int, device_type: int) -> str:
     """A product writes into an output that is made here, where the first factor is."""
     scalars = ", double 1.0, double 1.0" if first else ""
     added = "ptr %added, " if first else ""
@@ -35,13 +44,10 @@ def product_text(name: str, function: str, rank: int, first: int) -> str:
         f"  %rank = phi i64 [ 0, %odd ], [ {rank}, %look ]",
         "  %at_dtype = getelementptr i64, ptr %a_words, i64 1",
         "  %dtype64 = load i64, ptr %at_dtype, align 8",
-        "  %word = trunc i64 %dtype64 to i32",
-        "  %dtype = and i32 %word, 65535",
-        "  %type = lshr i32 %word, 24",
-        "  %shifted = lshr i32 %word, 16",
-        "  %index = and i32 %shifted, 255",
+        "  %dtype = trunc i64 %dtype64 to i32",
+        *(_GPU_INDEX if device_type else ["  %index = add i32 0, 0"]),
         "  %e0 = call i32 {aoti_torch_empty_strided}(i64 %rank, ptr %sizes, ptr %strides, "
-        "i32 %dtype, i32 %type, i32 %index, ptr %out_)",
+        f"i32 %dtype, i32 {device_type}, i32 %index, ptr %out_)",
         "  %made = icmp eq i32 %e0, 0",
         "  br i1 %made, label %compute, label %refused",
         "refused:",

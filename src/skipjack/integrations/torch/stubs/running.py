@@ -158,6 +158,11 @@ entry:
   %at_device = getelementptr i64, ptr %plan, i64 8
   %device = load i64, ptr %at_device, align 8
   %is_cpu = icmp eq i64 %device, 0
+  br i1 %is_cpu, label %borrowing, label %on_gpu
+on_gpu:
+  %may = call i1 @may_launch(ptr %plan, ptr %stack, i64 %device)
+  br i1 %may, label %borrowing, label %refused
+borrowing:
   %got = call i1 @borrow(i64 %needs, i64 %device, ptr %lent)
   br i1 %got, label %outputs, label %refused
 refused:

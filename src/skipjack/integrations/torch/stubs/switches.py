@@ -1,8 +1,9 @@
 """PyTorch's switches that change what a call computes, as the second word of a call.
 
 On CPUs it is how many threads there are, and in its upper half how precise products and
-convolutions of float32 have to be; on GPUs, whether results have to be deterministic. They are
-asked of C++ functions: one that a release lacks counts as a switch that is not set.
+convolutions of float32 have to be; on GPUs it is the GPU's number, and whether results have to be
+deterministic is asked where a kernel of ours is about to run. C++ functions are asked: one that a
+release lacks counts as a switch that is not set.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ no:
 }
 
 ; Whether PyTorch is to compute deterministically: sums by atomic additions depend on their order.
-define internal i32 @is_deterministic() nounwind uwtable {
+define internal i1 @is_deterministic() nounwind uwtable {
 entry:
   %known = icmp ne ptr {_ZN2at13globalContextEv}, null
   %asked = icmp ne ptr {_ZNK2at7Context23deterministicAlgorithmsEv}, null
@@ -42,10 +43,9 @@ entry:
 ask:
   %context = call ptr {_ZN2at13globalContextEv}()
   %is = call zeroext i1 {_ZNK2at7Context23deterministicAlgorithmsEv}(ptr %context)
-  %number = zext i1 %is to i32
-  ret i32 %number
+  ret i1 %is
 no:
-  ret i32 0
+  ret i1 false
 }
 """.replace("{PRECISION}", f"{{{_PRECISION}}}").replace("ONEDNN", str(_ONEDNN))
 
@@ -54,8 +54,12 @@ def switches_text(signature: Signature) -> list[str]:
     """Code that has the second word in ``%switches``."""
     if signature.backend is TorchBackend.CUDA:
         return [
-            "  %is_fixed = call i32 @is_deterministic()",
-            "  %switches = zext i32 %is_fixed to i64",
+            "  %index = alloca i32, align 4",
+            "  store i32 -1, ptr %index, align 4",
+            "  %first_handle = load ptr, ptr %stack, align 8",
+            "  %e = call i32 {aoti_torch_get_device_index}(ptr %first_handle, ptr %index)",
+            "  %index32 = load i32, ptr %index, align 4",
+            "  %switches = sext i32 %index32 to i64",
         ]
     operation = _ONEDNN_OPERATIONS.get(signature.name)
     precision = [f"  %upper = call i64 @precision(i32 {operation})"] if operation else []

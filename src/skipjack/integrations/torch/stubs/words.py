@@ -84,47 +84,6 @@ define internal ptr @put_optional_tensor(ptr %at, i64 %value) nounwind uwtable {
   ret ptr %after
 }
 
-; Beside a GPU's tensors there may be others: the word of the dtype says where each one is.
-define internal ptr @put_placed_tensor(ptr %at, i64 %value) nounwind uwtable {
-entry:
-  %handle = inttoptr i64 %value to ptr
-  %type = alloca i32, align 4
-  %index = alloca i32, align 4
-  %end = call ptr @put_tensor(ptr %at, i64 %value)
-  %rank = load i64, ptr %at, align 8
-  %is_vector = icmp eq i64 %rank, 1
-  br i1 %is_vector, label %look, label %place
-look:
-  ; What stands for no tensor has one dimension without elements, and is nowhere.
-  %at_size = getelementptr i64, ptr %at, i64 2
-  %size = load i64, ptr %at_size, align 8
-  %is_empty = icmp eq i64 %size, 0
-  br i1 %is_empty, label %done, label %place
-place:
-  %e0 = call i32 {aoti_torch_get_device_type}(ptr %handle, ptr %type)
-  %e1 = call i32 {aoti_torch_get_device_index}(ptr %handle, ptr %index)
-  %type32 = load i32, ptr %type, align 4
-  %index32 = load i32, ptr %index, align 4
-  %type_bits = shl i32 %type32, 24
-  %index_byte = and i32 %index32, 255
-  %index_bits = shl i32 %index_byte, 16
-  %bits = or i32 %type_bits, %index_bits
-  %place64 = zext i32 %bits to i64
-  %at_dtype = getelementptr i64, ptr %at, i64 1
-  %dtype = load i64, ptr %at_dtype, align 8
-  %plain = and i64 %dtype, 65535
-  %word = or i64 %plain, %place64
-  store i64 %word, ptr %at_dtype, align 8
-  br label %done
-done:
-  ret ptr %end
-}
-
-define internal ptr @put_optional_placed_tensor(ptr %at, i64 %value) nounwind uwtable {
-  %after = call ptr @put_optional(ptr %at, i64 %value, ptr @put_placed_tensor)
-  ret ptr %after
-}
-
 define internal ptr @put_ints(ptr %at, i64 %value) nounwind uwtable {
 entry:
   %list = inttoptr i64 %value to ptr
