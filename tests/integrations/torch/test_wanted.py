@@ -13,7 +13,7 @@ from skipjack.integrations.torch.verdicts import HookVerdicts, StoredVerdict, Ve
 from skipjack.integrations.torch.wanted import is_costly, wanted_signatures
 
 
-def banks(folder: Path, *known: tuple[str, str]) -> tuple[BankLayer, ...]:
+def banks(folder: Path, *known: tuple[str, str], solver: str = "nest") -> tuple[BankLayer, ...]:
     """That of a user who knows these problems on these devices."""
     folder.mkdir(exist_ok=True)
     bank = Bank.open(folder)
@@ -23,9 +23,9 @@ def banks(folder: Path, *known: tuple[str, str]) -> tuple[BankLayer, ...]:
                 problem=problem,
                 device=f"class of {device}",
                 device_name=device,
-                solver="nest",
+                solver=solver,
                 solver_version=1,
-                config={},
+                config={"tile": 4} if solver == "nest" else {},
                 time_ns=100.0,
                 default_ns=200.0,
                 vendor_ns=None,
@@ -78,6 +78,11 @@ def test_what_a_bank_knows_is_hooked(
     found = hooked(banks(tmp_path, (problem, device)))
     assert found["cuda"] == cuda
     assert found["cpu"] & {"addmm", "baddbmm"} == cpu
+
+
+def test_what_a_library_computes_is_not_hooked(tmp_path: Path) -> None:
+    layers = banks(tmp_path, ("matmul:8x8x8/bias=1:f32", "znver4/1"), solver="mkl")
+    assert "addmm" not in hooked(layers)["cpu"]
 
 
 def test_what_gains_less_than_it_costs_is_not_hooked(tmp_path: Path) -> None:

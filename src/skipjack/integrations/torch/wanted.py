@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from skipjack.bank import BankLayer
+from skipjack.bank import BankLayer, is_library
 from skipjack.errors import StorageError
 from skipjack.integrations.torch.confirming import HookVerdict
 from skipjack.integrations.torch.signatures import Signature, TorchBackend
@@ -109,12 +109,12 @@ def _may_be(signature: Signature, family: tuple[str, str]) -> bool:
 
 
 def _is_for(signature: Signature, layer: BankLayer, problems: Sequence[str]) -> bool:
-    """Whether an entry is for a CPU, or for a GPU, as it should be."""
+    """Whether an entry with a kernel of ours is for a CPU, or for a GPU, as it should be."""
     if len(problems) > _MOST_PROBLEMS:
         return True
     on_gpu = signature.backend is TorchBackend.CUDA
     return any(
-        one.device_name.startswith("sm_") is on_gpu
+        one.device_name.startswith("sm_") is on_gpu and not is_library(one)
         for problem in problems
         for one in layer.of_problem(problem)
     )
