@@ -14,7 +14,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo demo-loadgen test test-long tests-quick tests-all autotune lint clean
-.PHONY: bench-cpu bench-small bench-lookup bench-regret bench-matmul bench-vector bench-conv bench-sweep bench-fleet bench-gpu bench-loops
+.PHONY: bench-cpu bench-small bench-lookup bench-regret bench-matmul bench-vector bench-conv bench-sweep bench-fleet bench-gpu bench-loops bench-torch
 .PHONY: system-bank tvm
 
 demo: $(STAMP)
@@ -91,6 +91,14 @@ bench-regret: $(STAMP)
 # BENCH_ARGS=--quick three minutes. One that was interrupted goes on where it was.
 bench-loops: $(STAMP)
 	$(BIN)/python bench/loop_policy.py $(BENCH_ARGS)
+
+# Programs of PyTorch under the hook: what it costs, losses, ranks, and networks end to end. About two
+# hours, BENCH_ARGS=--quick for an impression; one that was interrupted goes on where it was.
+bench-torch: $(STAMP) $(TORCH)
+	$(BIN)/python bench/torch_overhead.py $(BENCH_ARGS)
+	$(BIN)/python bench/torch_loss.py
+	$(BIN)/python bench/torch_ranks.py
+	$(BIN)/python bench/torch_steps.py $(BENCH_ARGS)
 
 bench-matmul: $(STAMP) $(TORCH)
 	$(BIN)/python bench/matmul.py $(BENCH_ARGS)
