@@ -232,6 +232,60 @@ def test_functions_of_functions(forced: ForcedHook) -> None:
     same(forced, lambda: torch.func.jacrev(lambda w: (x[0] @ w).sum(0))(weight))
 
 
+NOT_TRACED = (
+    "TorchScript records what PyTorch's convolution calls, and a kernel of ours calls nothing"
+)
+TRACED: dict[str, Callable[[], Any]] = {
+    "linear": lambda: (torch.nn.Sequential(torch.nn.Linear(6, 7), torch.nn.ReLU()), base(5, 6)),
+    "norms": lambda: (torch.nn.LayerNorm(6), base(5, 6)),
+    "convolution": lambda: (torch.nn.Conv2d(3, 4, 3), base(2, 3, 8, 8)),
+}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("linear", "norms"),
+        pytest.param("convolution", marks=pytest.mark.xfail(reason=NOT_TRACED, strict=True)),
+    ],
+)
+def test_torchscript_traces_pytorchs_operations(forced: ForcedHook, name: str) -> None:
+    module, x = TRACED[name]()
+
+    def traced() -> tuple[int, Any]:
+        made = torch.jit.trace(module, x)
+        return str(made.inlined_graph).partition("return")[0].count("aten::"), made(x).detach()
+
+    module(x)
+    (found, result), (wanted, value) = traced(), forced.plainly(traced)
+    assert found == wanted
+    torch.testing.assert_close(result, value, rtol=1e-4, atol=1e-4)
+
+
+def test_tensors_of_inference_mode_stay_so(forced: ForcedHook) -> None:
+    a, b = torch.randn(12, 20, requires_grad=True), torch.randn(20, 8)
+
+    def compute() -> Any:
+        with torch.inference_mode():
+            return a @ b
+
+    assert same(forced, compute).is_inference() and not compute().requires_grad
+
+
+def test_gradients_of_gradients(forced: ForcedHook) -> None:
+    x, w = base(2, 3, 8, 8).requires_grad_(), base(4, 3, 3, 3).requires_grad_()
+
+    def twice() -> Any:
+        y = torch.conv2d(x, w, padding=1)
+        (gradient,) = torch.autograd.grad(y.square().sum(), x, create_graph=True)
+        both = torch.autograd.grad(gradient.square().sum(), (x, w))
+        return torch.cat([one.flatten() for one in both])
+
+    found, ours, _ = forced.counted(twice)
+    assert ours["aten::convolution"] >= 2 and ours["aten::convolution_backward"] >= 1
+    torch.testing.assert_close(found, forced.plainly(twice), rtol=1e-3, atol=1e-3)
+
+
 def test_dispatch_modes_see_pytorchs_operations(forced: ForcedHook) -> None:
     from torch.utils._python_dispatch import TorchDispatchMode
 
