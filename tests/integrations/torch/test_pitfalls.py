@@ -313,7 +313,25 @@ def test_compiled_functions(forced: ForcedHook, backend: str) -> None:
 
 
 @pytest.mark.long
-def test_inductor_does_not_reach_the_hook(forced: ForcedHook) -> None:
+def test_convolutions_of_inductor_reach_the_hook(forced: ForcedHook) -> None:
+    """It calls PyTorch's operations for them, and checks the strides of what they give."""
+    network = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.ReLU())
+    x = base(2, 3, 8, 8)
+    compiled = torch.compile(network)
+
+    def step() -> Any:
+        network.zero_grad()
+        compiled(x).square().sum().backward()
+        return network[0].weight.grad.clone()
+
+    found, ours, theirs = forced.counted(step)
+    assert ours == {"aten::convolution": 1, "aten::convolution_backward": 1} and not theirs
+    torch.testing.assert_close(found, forced.plainly(step), rtol=1e-4, atol=1e-4)
+    torch._dynamo.reset()
+
+
+@pytest.mark.long
+def test_products_of_inductor_do_not_reach_the_hook(forced: ForcedHook) -> None:
     layer, x = torch.nn.Linear(20, 8), torch.randn(12, 20)
     compiled = torch.compile(layer)
     found, ours, theirs = forced.counted(lambda: compiled(x).detach())
