@@ -1,7 +1,8 @@
 """Draws a training step of a small CNN, operation by operation, on plain PyTorch and tuned.
 
 From an empty user directory the network is trained for some steps with ``policy="incremental"``;
-then steps with the hook enabled and undone are timed by turns, each operation for itself. Writes
+then steps with the hook enabled and undone are timed by turns, each operation for itself. On one
+thread the time is the thread's own, which other programs on the machine change little. Writes
 ``bench/results/torch_picture_<arch>.json`` and draws ``docs/images/torch-step.svg`` from it;
 ``--draw`` only draws.
 """
@@ -26,7 +27,7 @@ import torch_hook
 from skipjack.native import cpu
 from skipjack.report.sweep_drawing import BEST, QUIET, figure, picture
 from torch_models import MODELS, SMALL, TRAIN, Place, step_of
-from torch_rounds import Pace, interleave
+from torch_rounds import Pace, cpu_clock, interleave
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -67,15 +68,15 @@ _LEGEND: Record = {"frameon": False, "fontsize": 8.5}
 
 
 class StepTimes(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """The operations of a step in order, each with its nanoseconds and who computed it."""
+    """The operations of a step in order, each with its time and who computed it."""
 
-    def __init__(self, *, asks_who: bool = False) -> None:
+    def __init__(self, clock: Callable[[], float], *, asks_who: bool = False) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.names: list[str] = []
-        self.times_ns: list[int] = []
+        self.seconds: list[float] = []
         self.hits: list[bool] = []
         """Whether it was a kernel of Skipjack's; without `asks_who`, which takes time, empty."""
-        self._asks_who = asks_who
+        self._clock, self._asks_who = clock, asks_who
 
     def __torch_dispatch__(
         self,
@@ -85,9 +86,9 @@ class StepTimes(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         before = skipjack.torch.report().hits if self._asks_who else 0
-        began = time.perf_counter_ns()
+        began = self._clock()
         result = function(*args, **(kwargs or {}))
-        self.times_ns.append(time.perf_counter_ns() - began)
+        self.seconds.append(self._clock() - began)
         self.names.append(function.overloadpacket.__name__)
         if self._asks_who:
             self.hits.append(skipjack.torch.report().hits > before)
@@ -104,7 +105,7 @@ def measure(model: str, threads: int, seconds: float, pace: Pace) -> Record:
             step()
         states = {PLAIN: torch_hook.undone, TUNED: torch_hook.enabled(policy="db")}
         rounds = interleave(states, step, pace)
-        operations = _operations(step, states)
+        operations = _operations(step, states, pace.clock)
         torch_hook.undone()
     return {
         "model": model,
@@ -117,19 +118,23 @@ def measure(model: str, threads: int, seconds: float, pace: Pace) -> Record:
     }
 
 
-def _operations(step: Callable[[], object], states: Mapping[str, Callable[[], None]]) -> list[Any]:
+def _operations(
+    step: Callable[[], object],
+    states: Mapping[str, Callable[[], None]],
+    clock: Callable[[], float],
+) -> list[Record]:
     """In order, with medians over the steps."""
-    times: dict[str, list[list[int]]] = {name: [] for name in states}
+    times: dict[str, list[list[float]]] = {name: [] for name in states}
     for at in range(_STEPS):
         for name in tuple(states)[:: -1 if at % 2 else 1]:
             states[name]()
             step()
-            with StepTimes() as seen:
+            with StepTimes(clock) as seen:
                 step()
-            times[name].append(seen.times_ns)
+            times[name].append(seen.seconds)
     states[TUNED]()
     step()
-    with StepTimes(asks_who=True) as found:
+    with StepTimes(clock, asks_who=True) as found:
         step()
     hooked = {one.decision.op.removeprefix("aten::") for one in skipjack.torch.report().calls}
     each = {name: [median(one) for one in zip(*times[name], strict=True)] for name in states}
@@ -137,7 +142,7 @@ def _operations(step: Callable[[], object], states: Mapping[str, Callable[[], No
         {
             "op": op,
             "by": "skipjack" if hit else "hooked" if op in hooked else "other",
-            "us": {name: round(each[name][at] / 1e3, 3) for name in states},
+            "us": {name: round(each[name][at] * 1e6, 3) for name in states},
         }
         for at, (op, hit) in enumerate(zip(found.names, found.hits, strict=True))
     ]
@@ -214,7 +219,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         result = json.loads(args.draw.read_text())
     else:
         machine.library_threads(args.threads)
-        pace = Pace(seconds=args.seconds)
+        pace = Pace(
+            seconds=args.seconds, clock=cpu_clock if args.threads == 1 else time.perf_counter
+        )
         measured = measure(args.model, args.threads, args.tuning_seconds, pace)
         device = cpu.detect(args.threads)
         result = machine.header(NAME, device, range(args.threads)) | measured
