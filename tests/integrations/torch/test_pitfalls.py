@@ -232,9 +232,6 @@ def test_functions_of_functions(forced: ForcedHook) -> None:
     same(forced, lambda: torch.func.jacrev(lambda w: (x[0] @ w).sum(0))(weight))
 
 
-NOT_TRACED = (
-    "TorchScript records what PyTorch's convolution calls, and a kernel of ours calls nothing"
-)
 TRACED: dict[str, Callable[[], Any]] = {
     "linear": lambda: (torch.nn.Sequential(torch.nn.Linear(6, 7), torch.nn.ReLU()), base(5, 6)),
     "norms": lambda: (torch.nn.LayerNorm(6), base(5, 6)),
@@ -242,13 +239,7 @@ TRACED: dict[str, Callable[[], Any]] = {
 }
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("linear", "norms"),
-        pytest.param("convolution", marks=pytest.mark.xfail(reason=NOT_TRACED, strict=True)),
-    ],
-)
+@pytest.mark.parametrize("name", TRACED)
 def test_torchscript_traces_pytorchs_operations(forced: ForcedHook, name: str) -> None:
     module, x = TRACED[name]()
 

@@ -155,6 +155,9 @@ entry:
   %lent = alloca [2 x ptr], align 8
   %at_needs = getelementptr i64, ptr %plan, i64 6
   %needs = load i64, ptr %at_needs, align 8
+  %is_traced = call i1 @is_traced()
+  br i1 %is_traced, label %refused, label %wanted
+wanted:
   %at_device = getelementptr i64, ptr %plan, i64 8
   %device = load i64, ptr %at_device, align 8
   %is_cpu = icmp eq i64 %device, 0

@@ -1,9 +1,9 @@
 """PyTorch's switches that change what a call computes, as the second word of a call.
 
 On CPUs it is how many threads there are, and in its upper half how precise products and
-convolutions of float32 have to be; on GPUs it is the GPU's number, and whether results have to be
-deterministic is asked where a kernel of ours is about to run. C++ functions are asked: one that a
-release lacks counts as a switch that is not set.
+convolutions of float32 have to be; on GPUs it is the GPU's number. Where a kernel of ours is about
+to run it is asked whether TorchScript traces, and on GPUs whether results have to be deterministic.
+C++ functions are asked: one that a release lacks counts as a switch that is not set.
 """
 
 from __future__ import annotations
@@ -31,6 +31,21 @@ ask:
   ret i64 %upper
 no:
   ret i64 0
+}
+
+; Whether TorchScript records this thread: it sees what PyTorch's convolution calls, not the
+; convolution itself, and would take the result of a kernel of ours for a constant.
+define internal i1 @is_traced() nounwind uwtable {
+entry:
+  %known = icmp ne ptr {_ZN5torch3jit6tracer15getTracingStateEv}, null
+  br i1 %known, label %ask, label %no
+ask:
+  %shared = call ptr {_ZN5torch3jit6tracer15getTracingStateEv}()
+  %state = load ptr, ptr %shared, align 8
+  %is = icmp ne ptr %state, null
+  ret i1 %is
+no:
+  ret i1 false
 }
 
 ; Whether PyTorch is to compute deterministically: sums by atomic additions depend on their order.
