@@ -56,7 +56,7 @@ _LABELS = {
     "max_pool2d_with_indices_backward": "pool backward",
     "threshold_backward": "relu backward",
 }
-_LABELLED = 0.045
+_LABELLED = 0.04
 """The part of a plain step that an operation must take to have its name written on it."""
 
 Record = dict[str, Any]
@@ -184,7 +184,7 @@ def _label(
     name = _LABELS.get(one["op"], one["op"].strip("_").replace("_", " "))
     middle = {row: (begins[row] + ends[row]) / 2 for row in _ROWS}
     axes.text(middle[PLAIN], _ROWS[PLAIN], name.replace(" ", "\n"), **_TEXT)
-    if one["by"] == "skipjack" and ends[TUNED] - begins[TUNED] > 0.6 * least_ms:
+    if one["by"] == "skipjack" and ends[TUNED] - begins[TUNED] > 0.85 * least_ms:
         gain = one["us"][PLAIN] / one["us"][TUNED]
         axes.text(middle[TUNED], _ROWS[TUNED], f"{gain:.1f}x", **_TEXT)
 
