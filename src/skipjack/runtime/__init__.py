@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         set_tuning_policy,
         tuning_policy,
     )
+    from skipjack.runtime.ranks import ranked_program
     from skipjack.runtime.shipping import Banked, SystemBank, banked, ship
     from skipjack.runtime.toolchains import fresh_first, why_stale
     from skipjack.runtime.verified import VerifiedKernel, VerifiedKernels, entry_key, kernel_key
@@ -62,6 +63,7 @@ __all__ = [
     "mode_of_decorated",
     "place",
     "policy_variables",
+    "ranked_program",
     "register_heuristic",
     "reload",
     "set_tuning_policy",
@@ -99,6 +101,7 @@ _HOMES = {
     "kernels": "skipjack.runtime.kernel_file",
     "lookup": "skipjack.runtime.bank_lookup",
     "place": "skipjack.runtime.placing",
+    "ranked_program": "skipjack.runtime.ranks",
     "reload": "skipjack.runtime.bank_lookup",
     "TuningPolicy": "skipjack.runtime.policy",
     "current_policy": "skipjack.runtime.policy",

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import skipjack
+from skipjack.integrations.torch.confirming import HookVerdict
 from skipjack.integrations.torch.hook import existing_hook
 from skipjack.native.cpu import usable_cores
 
@@ -140,6 +141,28 @@ def test_a_choice_that_was_made_once_is_made_again(tmp_path: Path) -> None:
             assert torch.equal(a @ b, first)
             assert decisions() == chosen
     assert kept.stat().st_mtime_ns == written
+
+
+@pytest.mark.usefixtures("own_directory")
+def test_an_unsure_race_is_run_again_by_a_program_that_searches(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    races = []
+
+    def judge(*_: object) -> HookVerdict:
+        races.append(1)
+        return HookVerdict(None, 1.1, 1000.0, None, "no sure gain", is_sure=False)
+
+    monkeypatch.setattr("skipjack.integrations.torch.choosing.judge", judge)
+    a, b = torch.randn(20, 12), torch.randn(12, 28)
+    skipjack.tune("matmul:20x28x12:f32", seconds=0.5)
+    for policy, raced in (("db", 1), ("db", 1), ("incremental", 2), ("incremental", 3), ("db", 3)):
+        with hooked.autotune(policy):
+            hook = existing_hook()
+            assert hook is not None
+            hook.forget()
+            a @ b
+        assert len(races) == raced
 
 
 def decisions() -> list[tuple[str, bool, str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -105,4 +106,7 @@ def test_verdicts_are_read_back(tmp_path: Path) -> None:
     (tmp_path / "torch" / "c.json").write_text("nothing")
     assert list(store.all()) == [stored]
     assert store.find("a") == stored.verdict
+    other = replace(stored.verdict, gain=3.0)
+    assert store.put("a", other, stored.subject) == stored.verdict
+    assert store.put("a", other, stored.subject, stored.verdict) == other
     assert store.find("b") is None

@@ -27,6 +27,7 @@ from skipjack.runtime import (
     TuningPolicy,
     in_force,
     lookup,
+    ranked_program,
     tuning_policy,
 )
 from skipjack.runtime.online import LATE, SearchAnswer, failure_of, search_of
@@ -198,13 +199,15 @@ class CallChooser:
             [call.signature.full_name, entry.words, torch_abi().version, device.class_key, code]
         )
         known = verdicts.find(key)
-        if known is not None and (known.way is None or known.way <= len(plans)):
+        # Ranks of a program keep to what the first of them found.
+        races_again = self.options.policy.measures and not ranked_program()
+        if known and (known.way or 0) <= len(plans) and (known.is_sure or not races_again):
             return known
         end = time.monotonic() + _RACE_S
         found = judge(entry, plans, call, lambda: time.monotonic() > end)
         backend = call.signature.backend.value
         subject = VerdictSubject(plain_op(call), backend, torch_abi().version)
-        return verdicts.put(key, found, subject)
+        return verdicts.put(key, found, subject, known)
 
     def _first_with_more_time(self, policy: TuningPolicy) -> TuningPolicy:
         """The first search also starts the processes that build and time."""
@@ -237,7 +240,8 @@ class CallChooser:
         if found is None and policy.measures and is_tuned:
             failure = failure_of(problem.key, device.name)
             reason = failure or (search.reason if search else "") or "its search found nothing"
-            return _Found(None, TorchStatus.FAILED, "torch", reason, not failure, search)
+            status = TorchStatus.FAILED if failure else TorchStatus.VENDOR
+            return _Found(None, status, "torch", reason, not failure, search)
         if found is None:
             reason = "no bank knows it" if is_tuned else "operations of its class are not tuned"
             return _Found(None, TorchStatus.VENDOR, "torch", reason)

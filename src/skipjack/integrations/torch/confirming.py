@@ -11,6 +11,7 @@ import resource
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from math import isfinite
 from statistics import median
 from typing import Any
 
@@ -64,6 +65,8 @@ class HookVerdict:
     before_ns: float
     after_ns: float | None
     reason: str
+    is_sure: bool = True
+    """Whether another race would give the same."""
 
 
 class SampleCall:
@@ -329,7 +332,10 @@ def judge(
         session.choose(TORCH_KERNEL)
         theirs = sample.results()
         verdicts = [_raced(session, sample, way, theirs, stop) for way in range(1, len(plans) + 1)]
-        return max(verdicts, key=lambda one: (one.way is not None, one.gain))
+        best = max(verdicts, key=lambda one: (one.way is not None, one.gain))
+        if best.way is None and not all(one.is_sure for one in verdicts):
+            return replace(best, is_sure=False)
+        return best
     finally:
         entry.torch()
         entry.forget_counts(*calls)
@@ -369,8 +375,12 @@ def _raced(
         return HookVerdict(None, 1.0 / slower, before_ns, None, reason)
     confirmation = confirm(session, way, [TORCH_KERNEL], stop=stop)
     gain = confirmation.gains[TORCH_KERNEL].ratio
+    if not isfinite(gain):
+        reason = "the machine was too busy to tell whether it is faster than PyTorch"
+        return HookVerdict(None, 1.0, before_ns, None, reason, is_sure=False)
     if not confirmation.confirmed(TORCH_KERNEL):
         reason = f"{gain:.2f} times the speed of PyTorch, which is no sure gain"
-        return HookVerdict(None, gain, before_ns, None, reason)
+        is_sure = confirmation.decided(TORCH_KERNEL)
+        return HookVerdict(None, gain, before_ns, None, reason, is_sure)
     before_ns = summarize(confirmation.blocks[TORCH_KERNEL]).time_ns
     return HookVerdict(way, gain, before_ns, before_ns / gain, f"{gain:.2f} times faster")

@@ -70,8 +70,14 @@ class HookVerdicts:
             with suppress(OSError, MalformedError):
                 yield _stored(path)
 
-    def put(self, key: str, verdict: HookVerdict, subject: VerdictSubject) -> HookVerdict:
-        """Keep it, unless there is one; gives the one that holds."""
+    def put(
+        self,
+        key: str,
+        verdict: HookVerdict,
+        subject: VerdictSubject,
+        instead: HookVerdict | None = None,
+    ) -> HookVerdict:
+        """Keep it, unless there is one other than `instead`; gives the one that holds."""
         text = json.dumps({"format": FORMAT, **asdict(StoredVerdict(subject, verdict))})
         path = self._folder / f"{key}.json"
         draft = self._folder / f"{key}.{os.getpid()}.{get_ident()}.draft"
@@ -79,8 +85,8 @@ class HookVerdicts:
             ensure_directory(self._folder)
             try:
                 draft.write_text(text)
-                if not _linked(draft, path) and self.find(key) is None:
-                    draft.replace(path)  # what is there cannot be read
+                if not _linked(draft, path) and self.find(key) in (None, instead):
+                    draft.replace(path)  # what is there cannot be read, or was not sure
             finally:
                 draft.unlink(missing_ok=True)
         except OSError:
