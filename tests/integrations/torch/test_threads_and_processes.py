@@ -6,11 +6,13 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from skipjack.integrations.torch.hook import existing_hook
 from skipjack.native.cpu import usable_cores
 
 torch = pytest.importorskip("torch")
@@ -109,6 +111,40 @@ def test_a_thread_that_disables_the_hook_stops_nobody(forced: ForcedHook) -> Non
             forced.enable()
         done.set()
         assert all(one.result(timeout=60) for one in running)
+
+
+def test_an_interrupt_within_a_backward_pass_reaches_the_program(
+    forced: ForcedHook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a = torch.randn(6, 10, requires_grad=True)
+    b = torch.randn(10, 14, requires_grad=True)
+    loss = (a @ b).sum()
+
+    def interrupted(words: tuple[int, ...]) -> int:
+        raise KeyboardInterrupt
+
+    # The first product of the pass meets it, and Python has it pending when the second one asks.
+    monkeypatch.setattr(existing_hook(), "_decided", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        loss.backward()
+        threading.Event().wait(0.1)
+    monkeypatch.undo()
+    assert forced.counted(lambda: a @ b)[1]["aten::mm"] == 1
+
+
+def test_a_search_that_goes_on_when_the_hook_is_disabled_is_asked_about_later(
+    forced: ForcedHook,
+) -> None:
+    hook = existing_hook()
+    assert hook is not None
+    a, b = torch.randn(6, 18), torch.randn(18, 22)
+    assert forced.counted(lambda: a @ b)[1]["aten::mm"] == 1
+    (words,) = [words for words, one in hook.decisions.items() if "18x22" in one.description]
+    hook.decisions[words] = replace(hook.decisions[words], is_final=False)
+    hook.table.entries[words].torch()
+    forced.disable()
+    forced.enable()
+    assert forced.counted(lambda: a @ b)[1]["aten::mm"] == 1
 
 
 def test_the_number_of_threads_is_part_of_the_key(forced: ForcedHook) -> None:

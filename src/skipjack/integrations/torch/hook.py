@@ -29,7 +29,6 @@ from skipjack.settings import load_settings
 
 log = logging.getLogger(__name__)
 
-_FIRST_SEEN = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
 _WARNING = re.compile(rb"^[^\n]*Warning only once for all operators[^\n]*\n(?:  [^\n]*\n)*", re.M)
 
 _FOR_GPUS = (
@@ -57,7 +56,7 @@ class TorchHook:
         self._hooks = {one: found[f"hook_{at}"] for at, one in enumerate(self.signatures)}
         self._insert = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(found["insert"])
         self._functions = {name: found[name] for name in ("parallel", *STUB_STEPS)}
-        self._callback = _FIRST_SEEN(self._first_seen)
+        self._callback = self._first_seen
         self._lock = RLock()
         self._own: list[Any] = []
         self._libraries: list[int] = []
@@ -68,7 +67,6 @@ class TorchHook:
         self.listeners: list[Listener] = []
         self._watcher = SearchWatcher()
         self._deciding: TableEntry | None = None
-        self._stopped: BaseException | None = None
         self.failures = 0
         """Calls about which nothing could be decided."""
 
@@ -88,13 +86,14 @@ class TorchHook:
                 self._unregister()
                 with _without_the_warning():
                     self._register(wanted)
-            self.table.open(ctypes.cast(self._callback, ctypes.c_void_p).value or 0)
+            self.table.open(self._callback)
 
     def uninstall(self) -> None:
         """PyTorch calls its own kernels again."""
         with self._lock:
             self.table.close()
             self._watcher.forget()
+            self._ask_about_open()
             self._unregister()
 
     def forget(self) -> None:
@@ -110,6 +109,10 @@ class TorchHook:
         self.table.give_back_arena()
         if self._deciding:
             self._deciding.ask_again()
+        self._ask_about_open()
+
+    def _ask_about_open(self) -> None:
+        """Nobody watches the searches that go on: the next call asks what came of them."""
         for words, decision in self.decisions.items():
             if not decision.is_final:
                 self.table.entries[words].ask_again()
@@ -202,11 +205,11 @@ class TorchHook:
 
     # What stubs call
 
-    def _first_seen(self, words_at: int, count: int) -> int | None:
-        """Decide about words; gives the entry, or nothing where PyTorch is to go on as it would.
+    def _first_seen(self, words_at: int, count: int) -> int:
+        """Decide about words; gives the entry, or 0 where PyTorch is to go on as it would.
 
-        Whatever goes wrong here must not reach PyTorch. What a signal handler raises (Ctrl-C, or
-        the program is told to end) is the answer: the stub has it raised after the call.
+        Whatever goes wrong here must not reach PyTorch. What a signal's handler raises (Ctrl-C, or
+        the program is told to end) the stub has raised after the call.
         """
         try:
             words = tuple(ctypes.cast(words_at, ctypes.POINTER(ctypes.c_int64))[:count])
@@ -214,14 +217,11 @@ class TorchHook:
         except Exception:
             self.failures += 1
             log.debug("a call of PyTorch could not be decided about", exc_info=True)
-            return None
-        except BaseException as error:
-            self._stopped = error
-            return id(error) + 1
+            return 0
 
-    def _decided(self, words: tuple[int, ...]) -> int | None:
+    def _decided(self, words: tuple[int, ...]) -> int:
         if _is_capturing():
-            return None
+            return 0
         with self._lock:
             chooser = self._chooser
             entry = self.table.entries.get(words)
@@ -229,7 +229,7 @@ class TorchHook:
                 return entry.address
             if chooser is None or (entry is None and self.table.is_full):
                 self.table.close()
-                return None
+                return 0
             if entry is None:
                 entry = self.table.entries[words] = TableEntry(words)
                 self._insert(entry.address)

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import ctypes
 import mmap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from threading import Lock
 from typing import Any
 
 from skipjack.integrations.torch.stubs import (
@@ -182,10 +181,9 @@ class CallTable:
         self._state[_TABLE] = ctypes.addressof(self._slots)
         self._state[_MASK] = CAPACITY - 1
         self._state[_CLOSED] = 1
+        self._callback: Callable[[int, int], int] | None = None
         self._arenas: list[Any] = []
         self.entries: dict[tuple[int, ...], TableEntry] = {}
-        self.lock = Lock()
-        """Of who adds an entry."""
 
     @property
     def state_address(self) -> int:
@@ -202,9 +200,10 @@ class CallTable:
         """Whether there is no room for further entries."""
         return len(self.entries) >= CAPACITY // 2
 
-    def open(self, callback: int) -> None:
-        """Unknown words lead to Python from now on."""
-        self._state[_CALLBACK] = callback
+    def open(self, callback: Callable[[int, int], int]) -> None:
+        """Unknown words lead to Python from now on: where they are, how many; gives the entry."""
+        self._callback = callback
+        self._state[_CALLBACK] = id(callback)
         self._state[_CLOSED] = 0
 
     def close(self) -> None:

@@ -7,16 +7,17 @@ much kernel time the program has used, of which they may take a share.
 
 from __future__ import annotations
 
-import os
+import logging
 import threading
 from dataclasses import dataclass
 
-from skipjack.errors import SkipjackError
 from skipjack.integrations.torch.decisions import TorchDecision
 from skipjack.integrations.torch.table import TableEntry
 from skipjack.runtime import TuningPolicy, lookup, tuning_policy
 from skipjack.runtime.online import account_of_program
 from skipjack.settings import load_settings
+
+log = logging.getLogger(__name__)
 
 _PAUSE_S = 0.5
 _MOST_TRIES = 3
@@ -41,7 +42,6 @@ class SearchWatcher:
         self._watched: dict[tuple[int, ...], _Watched] = {}
         self._tries: dict[tuple[int, ...], int] = {}
         self._thread: threading.Thread | None = None
-        self._pid = os.getpid()
 
     def watch(
         self,
@@ -51,8 +51,6 @@ class SearchWatcher:
         policy: TuningPolicy,
     ) -> None:
         """Have a call decided again when a bank knows its problems."""
-        if os.getpid() != self._pid:  # a forked child has no thread yet, and new locks
-            self.__init__()  # type: ignore[misc]
         with self._lock:
             tries = self._tries[words] = self._tries.get(words, 0) + 1
             if tries > _MOST_TRIES:
@@ -78,7 +76,10 @@ class SearchWatcher:
                 if not watched:
                     self._thread = None
                     return
-            self._count(list(watched.values()))
+            try:
+                self._count(list(watched.values()))
+            except Exception:  # the program has nothing to do with it
+                log.debug("searches cannot be told what the program's calls took", exc_info=True)
             for words, one in watched.items():
                 one.pauses += 1
                 if self._is_due(one):
@@ -111,5 +112,6 @@ def _is_known(problem: str, decision: TorchDecision) -> bool:
     try:
         with tuning_policy("db"):
             return lookup(problem, device=decision.device, banks_only=True) is not None
-    except SkipjackError:
+    except Exception:  # who asks for the problem next is told what is wrong
+        log.debug("banks cannot be asked about %s", problem, exc_info=True)
         return False

@@ -52,7 +52,7 @@ no:
   ret i1 false
 }
 
-define ptr @find(ptr %words, i64 %count, i1 %ask) nounwind uwtable {
+define internal ptr @find(ptr %words, i64 %count) nounwind uwtable {
 entry:
   %h = call i64 @hash(ptr %words, i64 %count)
   %table = load ptr, ptr {state}, align 8
@@ -83,32 +83,57 @@ unknown:
   %at_closed = getelementptr i64, ptr {state}, i64 2
   %closed = load atomic i64, ptr %at_closed monotonic, align 8
   %open = icmp eq i64 %closed, 0
-  %may = and i1 %open, %ask
-  br i1 %may, label %first, label %nobody
+  br i1 %open, label %first, label %nobody
 first:
-  %at_callback = getelementptr ptr, ptr {state}, i64 7
-  %callback = load ptr, ptr %at_callback, align 8
-  %made = call ptr %callback(ptr %words, i64 %count)
-  %number = ptrtoint ptr %made to i64
-  %tag = and i64 %number, 1
-  %stopped = icmp ne i64 %tag, 0
-  br i1 %stopped, label %later, label %answered
-later:
-  %untagged = xor i64 %number, 1
-  %error = inttoptr i64 %untagged to ptr
-  %e = call i32 {Py_AddPendingCall}(ptr @raise_again, ptr %error)
-  ret ptr null
-answered:
+  %made = call ptr @ask(ptr %words, i64 %count)
   ret ptr %made
 nobody:
   ret ptr %found
 }
+
+; The entry that Python gives, or null. What it raises is caught here and not in Python: a signal's
+; handler may raise before the first line of the function that is called, and after its last.
+define internal ptr @ask(ptr %words, i64 %count) nounwind uwtable {
+entry:
+  %type_ = alloca ptr, align 8
+  %error_ = alloca ptr, align 8
+  %trace_ = alloca ptr, align 8
+  %at_callback = getelementptr ptr, ptr {state}, i64 7
+  %callback = load ptr, ptr %at_callback, align 8
+  %lock = call i32 {PyGILState_Ensure}()
+  %answer = call ptr (ptr, ptr, ...) {PyObject_CallFunction}(ptr %callback, ptr @two_numbers,
+                                                             ptr %words, i64 %count)
+  %raised = icmp eq ptr %answer, null
+  br i1 %raised, label %later, label %answered
+later:
+  call void {PyErr_Fetch}(ptr %type_, ptr %error_, ptr %trace_)
+  call void {PyErr_NormalizeException}(ptr %type_, ptr %error_, ptr %trace_)
+  %type = load ptr, ptr %type_, align 8
+  call void {Py_DecRef}(ptr %type)
+  %trace = load ptr, ptr %trace_, align 8
+  call void {Py_DecRef}(ptr %trace)
+  %error = load ptr, ptr %error_, align 8
+  %e = call i32 {Py_AddPendingCall}(ptr @raise_again, ptr %error)
+  br label %done
+answered:
+  %number = call ptr {PyLong_AsVoidPtr}(ptr %answer)
+  call void {Py_DecRef}(ptr %answer)
+  br label %done
+done:
+  %made = phi ptr [ null, %later ], [ %number, %answered ]
+  call void {PyGILState_Release}(i32 %lock)
+  ret ptr %made
+}
+
+@two_numbers = private constant [3 x i8] c"KL\\00"
 
 ; Python calls it in the main thread, as soon as the program goes on there.
 define internal i32 @raise_again(ptr %error) nounwind uwtable {
 entry:
   %type = call ptr {PyObject_Type}(ptr %error)
   call void {PyErr_SetObject}(ptr %type, ptr %error)
+  call void {Py_DecRef}(ptr %type)
+  call void {Py_DecRef}(ptr %error)
   ret i32 -1
 }
 

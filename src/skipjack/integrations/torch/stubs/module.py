@@ -5,14 +5,14 @@ operation; threads and switches, see `stubs.switches`; for each tensor its rank,
 strides; other arguments as they are), finds the entry of these words in a table, and does what that
 says: run kernels of ours, call PyTorch's own kernel past the dispatcher, raise, or ask Python
 again. Words that the table does not have lead to Python, once (`first_seen`); without an entry
-PyTorch's own kernel runs. Where Python answers with an exception (its address plus 1: Ctrl-C, or
-the program is told to end), it is raised in the main thread after the call.
+PyTorch's own kernel runs. What Python raises meanwhile (Ctrl-C, or the program is told to end) is
+raised again in the main thread, after the call.
 
 Everything it needs is laid out in plain memory by `skipjack.integrations.torch.table`:
 
 =======  ==========================================================================================
 state    table, its mask, closed, arena, arena's bytes, arena is busy, calls without an entry,
-         function to call for new words
+         Python's function to call for new words
 entry    hash, kind, calls by us, calls by PyTorch, plan, message, number of words, words
 plan     outputs: number and records; places: number and records; steps: number and records;
          the bytes to borrow; a bit for each result that PyTorch computes all the same; the
@@ -58,7 +58,7 @@ STUB_STEPS = (*CHANNEL_KERNELS, LAUNCH, FILL)
 def stub_text(
     signatures: tuple[Signature, ...], address_of: Callable[[str], int], state: int
 ) -> str:
-    """A module with a function ``hook_NUMBER`` for each operation, and ``find`` and ``insert``."""
+    """A module with a function ``hook_NUMBER`` for each operation, and ``insert``."""
     texts = [WORDS_TEXT, FINDING_TEXT, BORROWING_TEXT, RUNNING_TEXT, ROWS_TEXT, channel_text()]
     texts += [LAUNCHING_TEXT, SWITCHES_TEXT]
     for number, signature in enumerate(signatures):
@@ -103,7 +103,7 @@ def _hook(number: int, signature: Signature) -> str:
         "  %begin = ptrtoint ptr %words to i64",
         "  %bytes = sub i64 %end, %begin",
         "  %count = lshr i64 %bytes, 3",
-        "  %entry_ = call ptr @find(ptr %words, i64 %count, i1 true)",
+        "  %entry_ = call ptr @find(ptr %words, i64 %count)",
         "  %plan = call ptr @plan_of(ptr %entry_)",
         "  %message = call ptr @message_of(ptr %entry_)",
         "  %fine = icmp eq ptr %message, null",
@@ -181,7 +181,10 @@ def _remaining(number: int, signature: Signature) -> list[str]:
         f"  %rest_code = call i32 @rest_torch_{number}"
         "(ptr %stack, ptr %marks, ptr %results, i64 %left)",
         "  %rest_good = icmp eq i32 %rest_code, 0",
-        "  br i1 %rest_good, label %give, label %bad",
+        "  br i1 %rest_good, label %give, label %rest_bad",
+        "rest_bad:",
+        "  call void @drop_outputs_of(ptr %plan, ptr %results)",
+        "  br label %bad",
     ]
 
 

@@ -236,6 +236,15 @@ done:
   ret i1 true
 }
 
+define internal void @drop_outputs_of(ptr %plan, ptr %results) nounwind uwtable {
+entry:
+  %count = load i64, ptr %plan, align 8
+  %at_outputs = getelementptr ptr, ptr %plan, i64 1
+  %outputs = load ptr, ptr %at_outputs, align 8
+  call void @drop_outputs(ptr %outputs, i64 %count, ptr %results)
+  ret void
+}
+
 define internal void @drop_outputs(ptr %outputs, i64 %count, ptr %results) nounwind uwtable {
 entry:
   br label %loop
