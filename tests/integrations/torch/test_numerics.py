@@ -143,6 +143,37 @@ def test_a_choice_that_was_made_once_is_made_again(tmp_path: Path) -> None:
     assert kept.stat().st_mtime_ns == written
 
 
+LAYERS: dict[str, Callable[[], Any]] = {
+    "convolution": lambda: torch.nn.Conv2d(3, 8, 3)(images()),
+    "convolution without bias": lambda: torch.nn.Conv2d(3, 8, 3, bias=False)(images()),
+    "linear": lambda: torch.nn.Linear(8, 16)(torch.randn(4, 8)),
+    "linear without bias": lambda: torch.nn.Linear(8, 16, bias=False)(torch.randn(4, 8)),
+    "batch norm": lambda: torch.nn.BatchNorm2d(3)(images()),
+    "batch norm of inference": lambda: torch.nn.BatchNorm2d(3).eval()(images()),
+    "layer norm": lambda: torch.nn.LayerNorm(8)(torch.randn(4, 8, requires_grad=True)),
+    "softmax": lambda: torch.softmax(torch.randn(4, 8, requires_grad=True), -1),
+    "bmm": lambda: torch.bmm(torch.randn(2, 4, 8, requires_grad=True), torch.randn(2, 8, 4)),
+}
+
+
+def images() -> Any:
+    return torch.randn(2, 3, 9, 9, requires_grad=True)
+
+
+@pytest.mark.usefixtures("built_kernels")
+@pytest.mark.parametrize("name", LAYERS)
+def test_what_is_raced_is_the_call_itself(name: str) -> None:
+    with hooked.autotune("incremental"):
+        LAYERS[name]().square().sum().backward()
+        decided = len(hooked.report().calls)
+        with torch.no_grad():  # what is not there arrives in another way
+            LAYERS[name]()
+        calls = [one.decision for one in hooked.report().calls]
+    assert len(calls) == decided > 0
+    assert all(one.before_ns for one in calls if one.problem)
+    assert all("times" in one.reason or "too busy" in one.reason for one in calls), calls
+
+
 @pytest.mark.usefixtures("own_directory")
 def test_an_unsure_race_is_run_again_by_a_program_that_searches(
     monkeypatch: pytest.MonkeyPatch,

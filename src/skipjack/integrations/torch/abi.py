@@ -24,7 +24,7 @@ _NEEDED = (
     *("aoti_torch_delete_library_object", "torch_get_mutable_data_ptr", "torch_delete_list"),
     *("aoti_torch_get_sizes", "aoti_torch_get_strides", "aoti_torch_get_dim", "aoti_torch_check"),
     *("aoti_torch_get_dtype", "aoti_torch_empty_strided", "aoti_torch_delete_tensor_object"),
-    *("aoti_torch_new_uninitialized_tensor",),
+    *("aoti_torch_new_uninitialized_tensor", "aoti_torch_is_defined"),
     *("torch_parallel_for", "torch_get_num_threads", "torch_list_size", "torch_list_get_item"),
     *("aoti_torch_library_init_def", "aoti_torch_library_def"),
 )

@@ -36,11 +36,6 @@ class TensorFacts:
         """In C's order, whatever the strides of axes of one element are."""
         return matches(self.sizes, self.strides, contiguous(self.sizes))
 
-    @property
-    def is_nothing(self) -> bool:
-        """Whether it stands for no tensor."""
-        return self.sizes == (0,)
-
     def __str__(self) -> str:
         sizes = "x".join(map(str, self.sizes)) if self.sizes else f"rank {self.rank}"
         name = _NAMES.get(self.dtype, f"dtype {self.dtype}")
@@ -64,8 +59,12 @@ class TorchCall:
 
     @property
     def tensors(self) -> tuple[TensorFacts, ...]:
-        """Those that are given."""
-        return tuple(one for one in self.arguments if isinstance(one, TensorFacts))
+        """Those that are given; an optional one may be there and have no elements."""
+        return tuple(
+            one
+            for one, kind in zip(self.arguments, self.signature.arguments, strict=True)
+            if isinstance(one, TensorFacts) and (kind is ArgumentKind.TENSOR or one.sizes != (0,))
+        )
 
     def __str__(self) -> str:
         return ", ".join(_shown(one) for one in self.arguments)
@@ -140,8 +139,7 @@ def _read(kind: ArgumentKind, words: Sequence[int], at: int) -> tuple[Argument, 
     rank = count if count <= MOST_RANK else 0
     sizes, strides = words[first : first + rank], words[first + rank : first + 2 * rank]
     facts = TensorFacts(words[at + 1], tuple(sizes), tuple(strides), count)
-    is_absent = kind is ArgumentKind.OPTIONAL_TENSOR and facts.is_nothing
-    return None if is_absent else facts, first + 2 * rank
+    return facts, first + 2 * rank
 
 
 def contiguous(sizes: Sequence[int]) -> tuple[int, ...]:

@@ -79,8 +79,32 @@ present:
   ret ptr %after
 }
 
+; A tensor that stands for none, as that of a convolution without bias, is written as none.
 define internal ptr @put_optional_tensor(ptr %at, i64 %value) nounwind uwtable {
+entry:
   %after = call ptr @put_optional(ptr %at, i64 %value, ptr @put_tensor)
+  %rank = load i64, ptr %at, align 8
+  %is_vector = icmp eq i64 %rank, 1
+  br i1 %is_vector, label %vector, label %done
+vector:
+  %at_length = getelementptr i64, ptr %at, i64 2
+  %length = load i64, ptr %at_length, align 8
+  %is_empty = icmp eq i64 %length, 0
+  br i1 %is_empty, label %ask, label %done
+ask:
+  %is_ = alloca i8, align 1
+  store i8 1, ptr %is_, align 1
+  %where = inttoptr i64 %value to ptr
+  %inner = load ptr, ptr %where, align 8
+  %e = call i32 {aoti_torch_is_defined}(ptr %inner, ptr %is_)
+  %is = load i8, ptr %is_, align 1
+  %defined = icmp ne i8 %is, 0
+  br i1 %defined, label %done, label %absent
+absent:
+  store i64 -1, ptr %at, align 8
+  %next = getelementptr i64, ptr %at, i64 1
+  ret ptr %next
+done:
   ret ptr %after
 }
 
