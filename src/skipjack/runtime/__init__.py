@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from skipjack.runtime.library_kernel import LibraryKernel
     from skipjack.runtime.placing import NoGpuError, place
     from skipjack.runtime.policy import (
+        ENFORCE_VARIABLE,
         TuningPolicy,
         current_policy,
         in_force,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from skipjack.runtime.verified import VerifiedKernel, VerifiedKernels, entry_key, kernel_key
 
 __all__ = [
+    "ENFORCE_VARIABLE",
     "Banked",
     "BoundKernel",
     "CacheStatus",
@@ -103,6 +105,7 @@ _HOMES = {
     "place": "skipjack.runtime.placing",
     "ranked_program": "skipjack.runtime.ranks",
     "reload": "skipjack.runtime.bank_lookup",
+    "ENFORCE_VARIABLE": "skipjack.runtime.policy",
     "TuningPolicy": "skipjack.runtime.policy",
     "current_policy": "skipjack.runtime.policy",
     "mode_of_decorated": "skipjack.runtime.policy",

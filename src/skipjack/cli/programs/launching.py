@@ -26,10 +26,9 @@ from skipjack.integrations.mindspore import (
     searchers_of,
 )
 from skipjack.integrations.torch import OPERATIONS_VARIABLE, RESULT_VARIABLE, STARTED_VARIABLE
-from skipjack.runtime import policy_variables
+from skipjack.runtime import ENFORCE_VARIABLE, policy_variables
 from skipjack.runtime.dumps import PATH_VARIABLE, dump_folder
 
-POLICY_VARIABLE = "SKIPJACK_FIND_ENFORCE"
 AUTOLOAD_VARIABLE = "TORCH_DEVICE_BACKEND_AUTOLOAD"
 NOT_FOUND, NOT_RUNNABLE = 127, 126
 """Exit codes of shells."""
@@ -78,8 +77,8 @@ def launch(command: list[str], request: ProgramRequest) -> NoReturn:
 def _variables(request: ProgramRequest, theirs: AutoTuneVariables) -> dict[str, str]:
     """What was asked for by options, then by AutoTune's variables."""
     searchers = None if request.mode is None else searchers_of(request.mode)
-    usual = os.environ.get(POLICY_VARIABLE) if searchers is None else mode_policy(searchers)
-    names = _OPTIONS if request.policy else _OPTIONS | {"mode": POLICY_VARIABLE}
+    usual = os.environ.get(ENFORCE_VARIABLE) if searchers is None else mode_policy(searchers)
+    names = _OPTIONS if request.policy else _OPTIONS | {"mode": ENFORCE_VARIABLE}
     found = theirs.variables | policy_variables(
         theirs.policy(request.policy or usual),
         seconds=request.seconds,

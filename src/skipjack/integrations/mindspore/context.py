@@ -18,8 +18,14 @@ from skipjack.integrations.mindspore.modes import (
     mode_policy,
     searchers_of,
 )
-from skipjack.integrations.mindspore.variables import OPERATIONS_VARIABLE, read_variables
-from skipjack.integrations.torch import ResultWish, enable, keep_results, operations
+from skipjack.integrations.mindspore.variables import read_variables
+from skipjack.integrations.torch import (
+    OPERATIONS_VARIABLE,
+    ResultWish,
+    enable,
+    keep_results,
+    operations,
+)
 from skipjack.runtime import current_policy
 
 log = logging.getLogger(__name__)

@@ -36,8 +36,6 @@ VARIABLES = (
 )
 OFF, DB, INCREMENTAL, EXHAUSTIVE = "off", "db", "incremental", "exhaustive"
 BUILD_VARIABLE = "SKIPJACK_BUILD_WORKERS"
-OPERATIONS_VARIABLE = "SKIPJACK_TORCH_OPS"
-RESULT_PATH_VARIABLE = "SKIPJACK_TUNE_RESULT_PATH"
 _VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
 _MOST_COMPILERS = 32
 
@@ -130,6 +128,8 @@ def _reads_banks(value: str, found: AutoTuneVariables, _: Mapping[str, str]) -> 
 
 
 def _operations(value: str, found: AutoTuneVariables, _: Mapping[str, str]) -> None:
+    from skipjack.integrations.torch import OPERATIONS_VARIABLE
+
     found.variables[OPERATIONS_VARIABLE] = value
 
 
@@ -154,6 +154,8 @@ def _device(value: str, found: AutoTuneVariables, environment: Mapping[str, str]
 
 
 def _work(value: str, found: AutoTuneVariables, _: Mapping[str, str]) -> None:
+    from skipjack.integrations.torch import RESULT_PATH_VARIABLE
+
     found.variables[RESULT_PATH_VARIABLE] = str(_directory(value))
 
 

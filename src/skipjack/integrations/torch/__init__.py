@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from skipjack.integrations.torch.reporting import TorchReport, report
     from skipjack.integrations.torch.result_file import ReadResult, ResultRow, read_result
     from skipjack.integrations.torch.results import (
+        RESULT_PATH_VARIABLE,
         RESULT_VARIABLE,
         STARTED_VARIABLE,
         ResultWish,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "OPERATIONS_VARIABLE",
+    "RESULT_PATH_VARIABLE",
     "RESULT_VARIABLE",
     "STARTED_VARIABLE",
     "ReadResult",
@@ -46,7 +48,10 @@ _HOMES = {
     "enabling": ("autotune", "disable", "enable", "is_enabled"),
     "reporting": ("TorchReport", "report"),
     "result_file": ("ReadResult", "ResultRow", "read_result"),
-    "results": ("RESULT_VARIABLE", "STARTED_VARIABLE", "ResultWish", "keep_results"),
+    "results": (
+        *("RESULT_PATH_VARIABLE", "RESULT_VARIABLE", "STARTED_VARIABLE"),
+        *("ResultWish", "keep_results"),
+    ),
     "starting": ("OPERATIONS_VARIABLE", "operations", "start_in_program"),
 }
 """Modules and their names, loaded when asked for."""
