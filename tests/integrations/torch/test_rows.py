@@ -156,6 +156,13 @@ def test_kernels_compute_a_batch_norm_by_running_statistics_and_its_gradients() 
     assert are_close(list(torch.native_batch_norm(x, *given)[1:]), list(saved))
 
 
+def test_a_batch_norm_whose_momentum_changes_with_each_call_stays_with_pytorch() -> None:
+    layer, x = torch.nn.BatchNorm1d(4, momentum=None), torch.randn(3, 4, 6)
+    layer.num_batches_tracked.fill_(2)
+    hooked.enable("db", force=True)
+    assert hits_and_misses(lambda: layer(x), "native_batch_norm") == [(0, 1)]
+
+
 def test_a_batch_norm_of_channels_last_stays_with_pytorch() -> None:
     layer = torch.nn.BatchNorm2d(4, track_running_stats=False)
     x = torch.randn(3, 4, 5, 6).contiguous(memory_format=torch.channels_last)

@@ -12,7 +12,7 @@ from skipjack.core.space import Promising
 from skipjack.errors import SkipjackError
 from skipjack.gpu.opening import find_gpu
 from skipjack.integrations.torch.abi import torch_abi
-from skipjack.integrations.torch.calls import CallMatch, TorchCall
+from skipjack.integrations.torch.calls import CallMatch, CallMatches, TorchCall
 from skipjack.integrations.torch.confirming import HookVerdict, judge, time_plainly, why_invalid
 from skipjack.integrations.torch.decisions import TorchDecision, TorchStatus
 from skipjack.integrations.torch.matching import match_call
@@ -96,10 +96,7 @@ class CallChooser:
             status=TorchStatus.VENDOR,
             solver="torch",
         )
-        if message := why_invalid(call):
-            entry.raises(message)
-            return replace(plain, reason=f"PyTorch refuses it: {message}")
-        matches = match_call(call)
+        matches = _matched(call, entry)
         if not matches.ways:
             return replace(plain, reason=matches.reason)
         problems = list(dict.fromkeys(p.problem for way in matches.ways for p in way.parts))
@@ -247,6 +244,22 @@ class CallChooser:
             return _Found(None, TorchStatus.VENDOR, "torch", reason)
         reason = f"{found.solver} is faster than our kernels"
         return _Found(None, status, found.solver, reason, search=search)
+
+
+def _matched(call: TorchCall, entry: TableEntry) -> CallMatches:
+    """The ways to compute a call; none for one that PyTorch refuses, which is an error from now on.
+
+    PyTorch's functions of C++ raise their errors themselves. They need not be tried where no kernel
+    of ours can take their place: for normalisations that takes milliseconds.
+    """
+    is_cpp = call.signature.is_cpp
+    if is_cpp and not (found := match_call(call)).ways:
+        return found
+    if message := why_invalid(call):
+        if not is_cpp:
+            entry.raises(message)
+        return CallMatches(reason=f"PyTorch refuses it: {message}")
+    return found if is_cpp else match_call(call)
 
 
 def plain_op(call: TorchCall) -> str:

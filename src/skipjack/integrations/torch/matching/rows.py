@@ -21,6 +21,9 @@ from skipjack.operations import parse
 _FULL = ("f32", "f64")
 """PyTorch keeps the statistics of narrower rows in other types than we do."""
 _ALL = (1, 1, 1)
+_DIGITS = 4
+"""Of a momentum that somebody wrote. Without one PyTorch takes 1 by the number of batches so far,
+which makes a problem of its own of each call."""
 _UNUSUAL = "not all tensors are given and contiguous"
 _SOFTMAX = {
     "_softmax": ("softmax", ("x",)),
@@ -102,6 +105,8 @@ def match_batch_norm(call: TorchCall) -> CallMatches:
         return CallMatches(reason="it has no running statistics")
     if training and prod(x.sizes) == channels[0]:
         return CallMatches(reason="a channel has one element")
+    if training and running and momentum != round(float(momentum), _DIGITS):  # type: ignore[arg-type]
+        return CallMatches(reason="its momentum is that of an average over all batches")
     arrays = {
         "x": PlanPlace(ARGUMENT, 0),
         "gamma": PlanPlace(OPTIONAL_ARGUMENT, 1),
