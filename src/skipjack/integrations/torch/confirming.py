@@ -82,7 +82,8 @@ class SampleCall:
             _made(torch, one, str(at.type), at.name, device_of(call))
             for one, at in zip(call.arguments, schema, strict=True)
         ]
-        self._flushed = torch.zeros(_FLUSHED_BYTES // 4 if self.gpu is None else 0)
+        flushed = _FLUSHED_BYTES // 4 if self.gpu is None else 0
+        self._flushed = torch.zeros(flushed, dtype=torch.float32, device="cpu")
 
     def __call__(self) -> Any:
         """Compute."""
@@ -225,6 +226,8 @@ def _words_of_its_kernel(torch: Any, call: TorchCall, arguments: Sequence[Any]) 
     keys = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, backend.key))
     try:
         own_kernel(call.signature.name, backend).call_boxed(keys, *real)
+    except torch.OutOfMemoryError:
+        return ""  # it may have room the next time
     except Exception as error:
         return str(error).split("\n")[0]
     return ""
