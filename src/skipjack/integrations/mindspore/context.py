@@ -1,6 +1,6 @@
 """``set_context``: tuning is turned on in a program by MindSpore's own words.
 
-What means nothing is told in a sentence, and the program goes on as it was.
+A setting that means nothing is logged as a warning, and the program goes on as it was.
 """
 
 from __future__ import annotations
@@ -59,11 +59,11 @@ def set_context(
     `auto_tune_mode` one of ``NO_TUNE``, ``RL``, ``GA``, ``RL,GA`` and ``GA,RL``: with one of the
     last four PyTorch's operations are tuned from now on while the program runs, with ``NO_TUNE``
     they take what banks know. `others` are settings that MindSpore has and PyTorch does not: they
-    are told in a sentence, and left out.
+    are logged as a warning, and ignored.
     """
     global _context
     if others:
-        log.warning("set_context has no %s here, and leaves it out", " and no ".join(others))
+        log.warning("set_context has no %s here, and ignores it", " and no ".join(others))
     given = {"mode": mode, "device_target": device_target, "auto_tune_mode": auto_tune_mode}
     named = {name: value for name, value in given.items() if value is not None}
     try:

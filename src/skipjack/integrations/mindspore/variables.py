@@ -1,8 +1,8 @@
 """The environment variables of AutoTune, translated to Skipjack's.
 
 They count for programs that ``skipjack exec`` runs, for those that set `skipjack.context` and for
-the tuning of a dump, and for nothing else. A value that cannot be used is told in a sentence and
-left out: the program goes on without it.
+the tuning of a dump, and for nothing else. A value that cannot be used is reported, and
+the program goes on without it.
 
 ====================  =========================================================================
 variable              here

@@ -76,7 +76,7 @@ def enable(
 
 
 def _named(ops: Sequence[str] | None) -> tuple[str, ...]:
-    """Names without their namespace; one that means nothing is told, and covers no call."""
+    """Names without their namespace; a warning names one that is unknown, and it covers no call."""
     given = (ops,) if isinstance(ops, str) else tuple(ops or ())
     names = tuple(one.rpartition("::")[2] for one in given)
     hooked = sorted({one.name for one in SIGNATURES})

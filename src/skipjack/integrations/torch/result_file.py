@@ -239,7 +239,7 @@ class ReadResult:
 
 
 def read_result(path: Path) -> ReadResult:
-    """A file as it was written; `MalformedError` or a newer format is told in a sentence."""
+    """A file as it was written; `MalformedError`, or `NewerFormatError` for a later format."""
     field = read_json(read_plain(path), str(path))
     number = field["format"].integer()
     if number > FORMAT:

@@ -263,7 +263,7 @@ def _check_disk(settings: Settings) -> None:
     if free < settings.free_disk:
         raise StorageError(
             f"{settings.user_dir} has {free / 1e9:,.2f} GB free, and SKIPJACK_FREE_DISK asks "
-            f"for {settings.free_disk / 1e9:,.2f} GB"
+            f"for {settings.free_disk / 1e9:,.2f} GB; free some, or set it lower"
         )
 
 
