@@ -249,6 +249,22 @@ def test_strides_that_no_kernel_takes_are_left_to_pytorch(
         assert calls() == (hits, misses + 1)
 
 
+@pytest.mark.parametrize("sizes", [(1, 3, 1, 1), (1, 1, 1, 2)])
+def test_the_gradient_of_weights_that_lie_both_ways_has_the_strides_of_pytorch(
+    sizes: tuple[int, ...], built_kernels: Callable[[str], None]
+) -> None:
+    x = torch.empty((1, sizes[1], 2, 2), memory_format=torch.channels_last).fill_(1.0)
+    w = torch.randn(sizes, requires_grad=True)
+
+    def gradient() -> Any:
+        y = torch.nn.functional.conv2d(x, w)
+        return torch.autograd.grad(y, w, torch.ones(y.shape))[0]
+
+    wanted = gradient()
+    hooked.enable("db", force=True)
+    assert gradient().stride() == wanted.stride()
+
+
 def test_a_gradient_that_is_expanded_is_left_to_pytorch(
     built_kernels: Callable[[str], None],
 ) -> None:

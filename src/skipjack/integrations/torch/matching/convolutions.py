@@ -89,6 +89,15 @@ class _Geometry:
         """Whether an array is in the layout that PyTorch gives the result."""
         return matches(sizes, strides, _strides(sizes, self.channels_last))
 
+    @property
+    def lays_out_weights(self) -> bool:
+        """Whether it is known how PyTorch lays their gradient out.
+
+        Weights that lie both ways, as those of 1x1 do, have it the one way or the other beside
+        images with channels last: that depends on the library which computes it.
+        """
+        return not self.channels_last or self.w.strides == _strides(self.w.sizes, True)
+
     def made(self, result: int, sizes: tuple[int, ...]) -> PlanOutput:
         """A result."""
         return PlanOutput(result, sizes, _strides(sizes, self.channels_last), self.x.dtype)
@@ -163,9 +172,11 @@ def match_convolution_backward(call: TorchCall) -> CallMatches:
     ways = [
         _gradients(geometry, ours, wanted)
         for ours in dict.fromkeys(subsets)
-        if _DX in ours or _DW in ours
+        if (_DX in ours or _DW in ours) and (_DW not in ours or geometry.lays_out_weights)
     ]
-    return CallMatches(tuple(ways), "" if ways else "only the gradient of its bias is asked for")
+    return CallMatches(
+        tuple(ways), "" if ways else "no gradient is asked for that a kernel computes"
+    )
 
 
 def _lists(*given: object) -> tuple[tuple[int, ...], ...]:
