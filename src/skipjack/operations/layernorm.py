@@ -8,6 +8,7 @@ Statistics of 16-bit arrays are in float32.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from math import prod
 
@@ -33,7 +34,41 @@ def _of_rows(name: str, problem: Problem) -> Tensor:
     return Tensor(name, problem.shape[:-1] or (1,), dtype)
 
 
-class LayerNorm(RowOperation):
+class _SeveralOutputs(RowOperation):
+    """Operations on rows with further outputs, all of which NumPy computes at once."""
+
+    def write(self, problem: Problem, arrays: Arrays, out: Array) -> None:
+        """The main output."""
+        self._write(problem, arrays, out)
+
+    @abstractmethod
+    def _write(self, problem: Problem, arrays: Arrays, out: Array) -> dict[str, Array]:
+        """By NumPy: the main output into `out`, the others given back."""
+
+    @abstractmethod
+    def magnitudes(self, problem: Problem, arrays: Arrays) -> Arrays:
+        """Of all outputs."""
+
+    def references(self, problem: Problem, arrays: Arrays) -> Arrays:
+        """All outputs by NumPy."""
+        out = np.empty_like(arrays["x"])
+        return {"out": out, **self._write(problem, arrays, out)}
+
+    def numpy_call(self, problem: Problem, arrays: Arrays) -> Callable[[], object]:
+        """The same on these arrays."""
+
+        def call() -> None:
+            for name, values in self._write(problem, arrays, arrays["out"]).items():
+                arrays[name][...] = values
+
+        return call
+
+    def magnitude(self, problem: Problem, arrays: Arrays) -> Array:
+        """Of the main output."""
+        return self.magnitudes(problem, arrays)["out"]
+
+
+class LayerNorm(_SeveralOutputs):
     """``(x - mean) / sqrt(variance + eps) * gamma + beta`` along the last axis."""
 
     name = "layernorm"
@@ -81,12 +116,11 @@ class LayerNorm(RowOperation):
             for name, (by, further) in ways.items()
         }
 
-    def write(self, problem: Problem, arrays: Arrays, out: Array) -> None:
-        """One temporary array for the squares, as in `np.var`."""
-        self._write(problem, arrays, out)
-
     def _write(self, problem: Problem, arrays: Arrays, out: Array) -> dict[str, Array]:
-        """Normalise into `out`; gives the mean and the inverse deviation of each row."""
+        """Normalise; gives the mean and the inverse deviation of each row.
+
+        One temporary array for the squares, as in `np.var`.
+        """
         x = arrays["x"]
         mean = x.mean(axis=-1, keepdims=True)
         np.subtract(x, mean, out=out)
@@ -98,24 +132,6 @@ class LayerNorm(RowOperation):
         further = self.outputs(problem)[1:]
         saved = zip(further, (mean, invstd), strict=False)
         return {tensor.name: values.reshape(tensor.shape) for tensor, values in saved}
-
-    def references(self, problem: Problem, arrays: Arrays) -> Arrays:
-        """All outputs by NumPy."""
-        out = np.empty_like(arrays["x"])
-        return {"out": out, **self._write(problem, arrays, out)}
-
-    def numpy_call(self, problem: Problem, arrays: Arrays) -> Callable[[], object]:
-        """The same on these arrays."""
-
-        def call() -> None:
-            for name, values in self._write(problem, arrays, arrays["out"]).items():
-                arrays[name][...] = values
-
-        return call
-
-    def magnitude(self, problem: Problem, arrays: Arrays) -> Array:
-        """Of the main output."""
-        return self.magnitudes(problem, arrays)["out"]
 
     def magnitudes(self, problem: Problem, arrays: Arrays) -> Arrays:
         """The terms; a mean is off in proportion to the magnitudes that it is over."""
@@ -137,7 +153,7 @@ def _is_training(problem: Problem) -> bool:
     return dict(problem.attributes).get("mode") == "train"
 
 
-class LayerNormBackward(RowOperation):
+class LayerNormBackward(_SeveralOutputs):
     """Gradients of `LayerNorm` from what its training saves: of x by rows, of vectors by columns.
 
     With ``g = dy * gamma`` and ``n = (x - mean) * invstd`` that of x is
@@ -198,11 +214,8 @@ class LayerNormBackward(RowOperation):
         )
         return {"plain": program}
 
-    def write(self, problem: Problem, arrays: Arrays, out: Array) -> None:
-        """Two temporary arrays."""
-        self._write(problem, arrays, out)
-
     def _write(self, problem: Problem, arrays: Arrays, out: Array) -> dict[str, Array]:
+        """With two temporary arrays."""
         dy, invstd = arrays["dy"], _column(arrays["invstd"], problem)
         above = tuple(range(dy.ndim - 1))
         normal = (arrays["x"] - _column(arrays["mean"], problem)) * invstd
@@ -215,24 +228,6 @@ class LayerNormBackward(RowOperation):
         out -= normal
         out *= invstd
         return {"dgamma": dgamma, "dbeta": dy.sum(axis=above)}
-
-    def references(self, problem: Problem, arrays: Arrays) -> Arrays:
-        """All outputs by NumPy."""
-        out = np.empty_like(arrays["x"])
-        return {"out": out, **self._write(problem, arrays, out)}
-
-    def numpy_call(self, problem: Problem, arrays: Arrays) -> Callable[[], object]:
-        """The same on these arrays."""
-
-        def call() -> None:
-            for name, values in self._write(problem, arrays, arrays["out"]).items():
-                arrays[name][...] = values
-
-        return call
-
-    def magnitude(self, problem: Problem, arrays: Arrays) -> Array:
-        """Of the main output."""
-        return self.magnitudes(problem, arrays)["out"]
 
     def magnitudes(self, problem: Problem, arrays: Arrays) -> Arrays:
         """The same formulas with nothing subtracted but the mean."""
