@@ -125,8 +125,8 @@ _ROWS = (
 )
 
 _CPU = (
-    Signature("mm", (_T, _T), 1, "mm_out"),
-    Signature("bmm", (_T, _T), 1, "bmm_out"),
+    _of_cpp("mm", (_T, _T), 1, "S3_"),
+    _of_cpp("bmm", (_T, _T), 1, "S3_"),
     Signature(
         *("addmm", (_T, _T, _T), 1, "addmm_out", "skipjack"),
         "addmm(Tensor bias, Tensor a, Tensor b) -> Tensor",

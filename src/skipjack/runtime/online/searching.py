@@ -233,6 +233,7 @@ def _searched(
         asked = _asked.get(key)
         if asked is None or _may_begin_again(asked):
             late = asked.late + 1 if asked else 0
+            _failures.pop((question.problem.key, question.device.name), None)
             asked = _asked[key] = _Asked(process.search(request), deadline, late)
             counts["background" if policy.background else "searched"] += 1
         elif asked.pending.answer is not None:

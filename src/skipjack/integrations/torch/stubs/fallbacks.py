@@ -29,4 +29,4 @@ def fallback_text(number: int, signature: Signature) -> str:
     if signature.is_cpp:
         return row_text(name, signature)
     device_type = int(signature.backend is TorchBackend.CUDA)
-    return product_text(name, signature.function, *PRODUCTS[function], device_type)
+    return product_text(name, signature.function, PRODUCTS[function], device_type)

@@ -1,11 +1,13 @@
-"""PyTorch's own matrix products, called past the dispatcher."""
+"""PyTorch's own matrix products with something added, called past the dispatcher.
+
+Those without are functions of C++ (`rows`), whose errors keep their types. These take numbers that
+have a class of their own in C++.
+"""
 
 from __future__ import annotations
 
-PRODUCTS = {"mm_out": (2, 0), "bmm_out": (3, 0), "addmm_out": (2, 1), "baddbmm_out": (3, 1)}
-"""Rank of the matrices, and the place of the first of them."""
-
-
+PRODUCTS = {"addmm_out": 2, "baddbmm_out": 3}
+"""Rank of the matrices."""
 _GPU_INDEX = [
     "  %where = load ptr, ptr %marks, align 8",
     "  %at_second = getelementptr i64, ptr %where, i64 -1",
@@ -15,19 +17,17 @@ _GPU_INDEX = [
 """The second word stands before those of the first argument."""
 
 
-def product_text(name: str, function: str, rank: int, first: int, device_type: int) -> str:
+def product_text(name: str, function: str, rank: int, device_type: int) -> str:
     """A product writes into an output that is made here, where the first factor is."""
-    scalars = ", double 1.0, double 1.0" if first else ""
-    added = "ptr %added, " if first else ""
     lines = [
         f"define internal i32 @{name}(ptr %stack, ptr %marks, ptr %results) nounwind uwtable {{",
         "entry:",
         f"  %sizes = alloca [{rank} x i64], align 8",
         f"  %strides = alloca [{rank} x i64], align 8",
         "  %out_ = alloca ptr, align 8",
-        f"  %at_a = getelementptr ptr, ptr %marks, i64 {first}",
+        "  %at_a = getelementptr ptr, ptr %marks, i64 1",
         "  %a_words = load ptr, ptr %at_a, align 8",
-        f"  %at_b = getelementptr ptr, ptr %marks, i64 {first + 1}",
+        "  %at_b = getelementptr ptr, ptr %marks, i64 2",
         "  %b_words = load ptr, ptr %at_b, align 8",
         "  %a_rank = load i64, ptr %a_words, align 8",
         "  %b_rank = load i64, ptr %b_words, align 8",
@@ -54,12 +54,13 @@ def product_text(name: str, function: str, rank: int, first: int, device_type: i
         "  ret i32 %e0",
         "compute:",
         "  %out = load ptr, ptr %out_, align 8",
-        *(["  %added = load ptr, ptr %stack, align 8"] if first else []),
-        f"  %s_a = getelementptr ptr, ptr %stack, i64 {first}",
+        "  %added = load ptr, ptr %stack, align 8",
+        "  %s_a = getelementptr ptr, ptr %stack, i64 1",
         "  %a = load ptr, ptr %s_a, align 8",
-        f"  %s_b = getelementptr ptr, ptr %stack, i64 {first + 1}",
+        "  %s_b = getelementptr ptr, ptr %stack, i64 2",
         "  %b = load ptr, ptr %s_b, align 8",
-        f"  %e1 = call i32 {{{function}}}(ptr %out, {added}ptr %a, ptr %b{scalars})",
+        f"  %e1 = call i32 {{{function}}}(ptr %out, ptr %added, ptr %a, ptr %b, double 1.0, "
+        "double 1.0)",
         "  %good = icmp eq i32 %e1, 0",
         "  br i1 %good, label %give, label %drop",
         "drop:",

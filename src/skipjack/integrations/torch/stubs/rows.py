@@ -1,8 +1,8 @@
-"""PyTorch's own softmax, normalisations and gradients, called past the dispatcher.
+"""PyTorch's own products, softmax, normalisations and gradients, called past the dispatcher.
 
-Its C interface has no functions for them, and those of the dispatcher that write to given outputs
-call the operation that is hooked. So this calls what that interface itself calls for products: a
-C++ function of the namespace ``at::cpu``. Its mangled name has the types of all arguments, so that
+Its C interface has no functions for most of them, and those of the dispatcher that write to given
+outputs call the operation that is hooked. So this calls what that interface itself calls: a C++
+function of the namespace ``at::cpu``. Its mangled name has the types of all arguments, so that
 a release with other ones has no function of that name, and the operation is not hooked there. The
 layouts that it relies on: a tensor is one pointer, an optional tensor that and a flag, a tuple of
 tensors has the last one first.

@@ -16,6 +16,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +39,8 @@ _CONTEXT = (
     "TVMFFIFunctionCall",
     "TVMFFIHandleInitOnce",
 )
+
+_LIBRARY = re.compile(r"libtvm[a-z_]*\.so[.0-9]*$")
 
 # From TVM's C headers: the type index of a DLTensor pointer, the device type of a CPU, and the
 # type code of a float.
@@ -122,7 +125,11 @@ def load_kernel(record: TvmRecord) -> int:
     try:
         if hashlib.sha256(path.read_bytes()).hexdigest() != meta.get("sha256"):
             raise SkipjackError(f"{path} does not match the digest beside it; it was not loaded")
-        os.environ.update({str(key): str(meta["environment"][key]) for key in meta["environment"]})
+        for key, value in meta["environment"].items():
+            if str(key).startswith("TVM_"):
+                os.environ[str(key)] = str(value)
+        if strange := [one for one in meta["libraries"] if not _LIBRARY.match(Path(one).name)]:
+            raise SkipjackError(f"{path} names {strange[0]}, which is no library of TVM's")
         runtime = [ctypes.CDLL(name, mode=ctypes.RTLD_GLOBAL) for name in meta["libraries"]]
         # Local: every kernel exports the same names.
         library = ctypes.CDLL(str(path), mode=ctypes.RTLD_LOCAL)
