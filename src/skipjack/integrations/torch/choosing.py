@@ -197,9 +197,11 @@ class CallChooser:
         )
         known = verdicts.find(key)
         # Ranks of a program keep to what the first of them found.
-        races_again = self.options.policy.measures and not ranked_program()
-        if known and (known.way or 0) <= len(plans) and (known.is_sure or not races_again):
-            return known
+        policy, is_rank = self.options.policy, ranked_program() is not None
+        if known and (known.way or 0) <= len(plans):
+            is_kept = not policy.measures or (known.is_sure and policy.mode != EXHAUSTIVE)
+            if is_kept or is_rank:
+                return known
         end = time.monotonic() + _RACE_S
         found = judge(entry, plans, call, lambda: time.monotonic() > end)
         backend = call.signature.backend.value

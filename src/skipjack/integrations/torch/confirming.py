@@ -384,8 +384,9 @@ def _raced(
         # A call that is quicker to launch wins a race that the GPU would lose.
         slower = max(slower, session.gpu_ns(way) / session.gpu_ns(TORCH_KERNEL))
     if slower > (_HOPELESS if sample.gpu is None else _AS_LONG):
+        # Three calls tell little on a busy machine, and three more cost little.
         reason = f"PyTorch is {slower:.2f} times faster"
-        return HookVerdict(None, 1.0 / slower, before_ns, None, reason)
+        return HookVerdict(None, 1.0 / slower, before_ns, None, reason, is_sure=False)
     confirmation = confirm(session, way, [TORCH_KERNEL], stop=stop)
     gain = confirmation.gains[TORCH_KERNEL].ratio
     if not isfinite(gain):

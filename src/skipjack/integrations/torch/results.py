@@ -26,6 +26,7 @@ from skipjack.integrations.torch.result_file import (
     has_searched,
 )
 from skipjack.processes import began
+from skipjack.runtime.dumps import dump_folder
 from skipjack.settings import load_settings
 
 log = logging.getLogger(__name__)
@@ -34,6 +35,8 @@ STARTED_VARIABLE = "SKIPJACK_TORCH_STARTED"
 """Id of the process that is the program itself, and when it began by the monotonic clock."""
 RESULT_VARIABLE = "SKIPJACK_TUNE_RESULT"
 """``1``: the result file is written whatever the policy is."""
+_OFF = "off"
+"""The policy under which PyTorch computes everything."""
 RESULT_PATH_VARIABLE = "SKIPJACK_TUNE_RESULT_PATH"
 """The directory that it is written to; otherwise the one that the program was started in."""
 _PAUSE_S = 0.5
@@ -125,8 +128,11 @@ class ProgramResults:
             records = ProgramRecords(load_settings().user_dir)
             times = records.find(self._command, self._directory)
             self.file.end(ProgramTime(seconds, was_tuned, searched, times.untuned_s))
-            # One that failed has not done all of its work.
-            if not searched and not hasattr(sys, "last_value"):
+            # One that failed has not done all of its work, and a dump takes time of its own. The
+            # hook does too: without kernels, only what is not known yet is noted.
+            has_failed, dumps = hasattr(sys, "last_value"), dump_folder() is not None
+            is_known = times.untuned_s is not None and self._wish.policy != _OFF
+            if not (searched or has_failed or dumps or (is_known and not was_tuned)):
                 records.note(times, seconds, was_tuned=was_tuned)
 
     def _flush(self) -> None:
