@@ -51,6 +51,12 @@ def test_what_is_disabled_is_not_called(capfd: pytest.CaptureFixture[str]) -> No
     assert capfd.readouterr().err == ""
 
 
+def test_the_detour_of_linear_layers_is_no_call_of_the_program() -> None:
+    with hooked.autotune("db"), hooked.autotune("incremental", seconds=0.1):
+        report = hooked.report()
+    assert not report.calls and not report.calls_without_entry
+
+
 def test_errors_are_those_of_pytorch() -> None:
     with hooked.autotune("db"):
         for _ in range(2):

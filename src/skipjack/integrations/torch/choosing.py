@@ -17,6 +17,7 @@ from skipjack.integrations.torch.confirming import HookVerdict, judge, time_plai
 from skipjack.integrations.torch.decisions import TorchDecision, TorchStatus
 from skipjack.integrations.torch.matching import match_call
 from skipjack.integrations.torch.plans import make_cpu_plan, make_gpu_plan
+from skipjack.integrations.torch.signatures import Signature
 from skipjack.integrations.torch.table import CallTable, NativePlan, TableEntry
 from skipjack.integrations.torch.verdicts import HookVerdicts, VerdictSubject, verdict_key
 from skipjack.native import cpu
@@ -78,9 +79,15 @@ class CallChooser:
     """Decides about calls, for a table."""
 
     def __init__(
-        self, table: CallTable, functions: Mapping[str, int], options: HookOptions
+        self,
+        table: CallTable,
+        functions: Mapping[str, int],
+        options: HookOptions,
+        detours: Mapping[Signature, float],
     ) -> None:
+        """`detours` are nanoseconds that calls take longer for the hook, where that is much."""
         self._table, self._functions, self.options = table, functions, options
+        self._detours = detours
         self._has_searched = False
 
     def choose(self, call: TorchCall, entry: TableEntry) -> TorchDecision:
@@ -203,7 +210,8 @@ class CallChooser:
             if is_kept or is_rank:
                 return known
         end = time.monotonic() + _RACE_S
-        found = judge(entry, plans, call, lambda: time.monotonic() > end)
+        detour_ns = self._detours.get(call.signature, 0.0)
+        found = judge(entry, plans, call, lambda: time.monotonic() > end, detour_ns)
         backend = call.signature.backend.value
         subject = VerdictSubject(plain_op(call), backend, torch_abi().version)
         return verdicts.put(key, found, subject, known)

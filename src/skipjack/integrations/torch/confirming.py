@@ -15,7 +15,7 @@ from math import isfinite
 from statistics import median
 from typing import Any
 
-from skipjack.execute.confirm import confirm
+from skipjack.execute.confirm import MIN_EFFECT, confirm
 from skipjack.execute.session import Failure
 from skipjack.execute.statistics import Block, summarize
 from skipjack.integrations.torch.abi import torch_module
@@ -331,16 +331,27 @@ def _once(sample: SampleCall) -> float:
 
 
 def judge(
-    entry: TableEntry, plans: Sequence[int], call: TorchCall, stop: Callable[[], bool]
+    entry: TableEntry,
+    plans: Sequence[int],
+    call: TorchCall,
+    stop: Callable[[], bool],
+    detour_ns: float = 0.0,
 ) -> HookVerdict:
-    """Which way beats PyTorch, if any does. Leaves PyTorch's kernel in the entry."""
+    """Which way beats PyTorch, if any does. Leaves PyTorch's kernel in the entry.
+
+    `detour_ns` is what a call of PyTorch's kernel takes longer for the hook: without the hook it
+    would not, and a kernel has to beat that.
+    """
     sample = SampleCall(call)
     session = HookSession(entry, plans, sample)
     calls = entry.our_calls, entry.torch_calls
     try:
         session.choose(TORCH_KERNEL)
         theirs = sample.results()
-        verdicts = [_raced(session, sample, way, theirs, stop) for way in range(1, len(plans) + 1)]
+        verdicts = [
+            _without_detour(_raced(session, sample, way, theirs, stop), detour_ns)
+            for way in range(1, len(plans) + 1)
+        ]
         best = max(verdicts, key=lambda one: (one.way is not None, one.gain))
         if best.way is None and not all(one.is_sure for one in verdicts):
             return replace(best, is_sure=False)
@@ -360,6 +371,17 @@ def with_torch_time(decision: TorchDecision, call: TorchCall, entry: TableEntry)
         return replace(decision, before_ns=time_ns)
     finally:
         entry.forget_counts(*counts)
+
+
+def _without_detour(verdict: HookVerdict, detour_ns: float) -> HookVerdict:
+    before_ns = verdict.before_ns - detour_ns
+    if not detour_ns or verdict.way is None or verdict.after_ns is None:
+        return replace(verdict, before_ns=max(before_ns, 0.0))
+    gain = before_ns / verdict.after_ns
+    reason = f"{gain:.2f} times the speed of PyTorch without the hook"
+    if gain < 1.0 + MIN_EFFECT:
+        return HookVerdict(None, gain, before_ns, None, reason)
+    return replace(verdict, gain=gain, before_ns=before_ns, reason=f"{gain:.2f} times faster")
 
 
 def _raced(

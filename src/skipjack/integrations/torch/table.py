@@ -200,6 +200,10 @@ class CallTable:
         """Whether there is no room for further entries."""
         return len(self.entries) >= CAPACITY // 2
 
+    def forget_calls_without_entry(self) -> None:
+        """Calls that were made to time the hook itself do not count."""
+        self._state[_UNSEEN] = 0
+
     def open(self, callback: Callable[[int, int], int]) -> None:
         """Unknown words lead to Python from now on: where they are, how many; gives the entry."""
         self._callback = callback

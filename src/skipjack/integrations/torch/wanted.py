@@ -1,7 +1,7 @@
 """Which operations are worth the detour through the hook.
 
-Most cost a third of a microsecond where PyTorch computes them all the same. Those whose arguments
-the C interface cannot carry cost 2 and more, and on GPUs, whose programs often wait for the host,
+Most cost a third of a microsecond to some microseconds where PyTorch computes them all the same.
+Those whose arguments the C interface cannot carry cost 2 and more in a loop, and 6 in a program, and on GPUs, whose programs often wait for the host,
 every microsecond counts. These are hooked if something may come of it: the policy searches, the
 program is dumped, or a bank knows a problem that they are and kernels have not been found to gain
 less than all the detours cost.
@@ -73,7 +73,7 @@ def _gain_ns(verdict: HookVerdict) -> float:
 def _pays(signature: Signature, gains: Mapping[tuple[str, str], Sequence[float]]) -> bool:
     """Whether kernels gain more than the detours cost, if all kinds of calls are as frequent.
 
-    What nobody has raced yet may gain. The time of PyTorch's kernel in a race has the detour in it.
+    What nobody has raced yet may gain.
     """
     found = gains.get((f"aten::{signature.name}", signature.backend.value))
     if not found:
