@@ -1,7 +1,7 @@
 """PyTorch's basic training script for MNIST in form, with made-up digits: nothing is downloaded.
 
-It knows nothing of Skipjack. Run it as ``python examples/pytorch/mnist.py``, and with tuned kernels as
-``skipjack exec --policy incremental --seconds 2 -- python examples/pytorch/mnist.py``.
+It knows nothing of Skipjack. Run it as ``python examples/pytorch/mnist.py``, and with tuned kernels
+as ``skipjack exec --policy incremental --seconds 2 -- python examples/pytorch/mnist.py``.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Which operations are worth the detour through the hook.
 
 Most cost a third of a microsecond to some microseconds where PyTorch computes them all the same.
-Those whose arguments the C interface cannot carry cost 2 and more in a loop, and 6 in a program, and on GPUs, whose programs often wait for the host,
-every microsecond counts. These are hooked if something may come of it: the policy searches, the
-program is dumped, or a bank knows a problem that they are and kernels have not been found to gain
-less than all the detours cost.
+Those whose arguments the C interface cannot carry cost 2 and more in a loop, and 6 in a program. On
+GPUs, whose programs often wait for the host, every microsecond counts. These are hooked if
+something may come of it: the policy searches, the program is dumped, or a bank knows a problem that
+they are and kernels have not been found to gain less than all the detours cost.
 """
 
 from __future__ import annotations
