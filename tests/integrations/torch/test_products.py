@@ -52,9 +52,10 @@ def test_what_is_disabled_is_not_called(capfd: pytest.CaptureFixture[str]) -> No
 
 
 def test_the_detour_of_linear_layers_is_no_call_of_the_program() -> None:
+    before = hooked.report().calls_without_entry  # of other tests
     with hooked.autotune("db"), hooked.autotune("incremental", seconds=0.1):
         report = hooked.report()
-    assert not report.calls and not report.calls_without_entry
+    assert not report.calls and report.calls_without_entry in (0, before)
 
 
 def test_errors_are_those_of_pytorch() -> None:
